@@ -1,0 +1,3 @@
+"""
+The command line, under Salt's own command names.
+"""

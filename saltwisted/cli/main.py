@@ -1,0 +1,116 @@
+"""
+C{saltwisted}: the one executable, whose subcommands are Salt's own command names.
+
+Called through a link named C{salt}, C{salt-key}, ... it is that command. Each
+subcommand lives in a module of its own, which is imported when it runs: what a
+command does not need, it does not wait for.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+COMMANDS = {
+    "salt": ("salt", "run functions on minions"),
+    "salt-key": ("key", "accept, reject, delete and show the keys of minions"),
+    "salt-call": ("call", "run a function on this machine"),
+    "salt-run": ("run", "run a runner on the master"),
+    "salt-cp": ("cp", "copy files to minions"),
+    "demo": ("demo", "start a master and minions of its own, and show what they do"),
+}
+"""Name to module and one line of help."""
+
+EX_USAGE = 64
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """
+    Run the command that the words, or the name of the executable, ask for.
+
+    @param argv: words with the program's name first; C{sys.argv} if not given.
+    @return: the exit status.
+    """
+    os.umask(os.umask(0o022) | 0o022)  # what we make, nobody else may write to
+    words = list(sys.argv if argv is None else argv)
+    name = os.path.basename(words[0]) if words else "saltwisted"
+    rest = words[1:]
+    if name not in COMMANDS:
+        if not rest or rest[0] in ("-h", "--help", "help"):
+            sys.stdout.write(usage())
+            return 0 if rest else EX_USAGE
+        if rest[0] == "--version":
+            return _version()
+        if rest[0] in ("-V", "--versions-report"):
+            return _report()
+        name, rest = rest[0], rest[1:]
+        if name not in COMMANDS:
+            sys.stderr.write(_unknown(name))
+            return EX_USAGE
+    return run(name, rest)
+
+
+def run(name: str, words: Sequence[str]) -> int:
+    """Run a subcommand; C{SystemExit} in it becomes its status."""
+    try:
+        status: int = import_module(f"saltwisted.cli.{COMMANDS[name][0]}").main(words)
+    except SystemExit as leaving:
+        code = leaving.code
+        if code is None or isinstance(code, int):
+            return code or 0
+        sys.stderr.write(f"{code}\n")
+        return 1
+    except KeyboardInterrupt:
+        sys.stderr.write("\nExiting gracefully on Ctrl-c\n")
+        return 0
+    except BrokenPipeError:
+        return 0
+    return status
+
+
+def usage() -> str:
+    """The list of subcommands."""
+    lines = ["Usage: saltwisted COMMAND [options] [arguments]", ""]
+    lines.extend(f"  {name:<10} {text}" for name, (_, text) in COMMANDS.items())
+    lines += [
+        "",
+        "  --version          show the version",
+        "  --versions-report  show the versions of everything that is used",
+        "",
+        "saltwisted COMMAND --help shows the options of a command. Through a link with the name of",
+        "a command, saltwisted is that command. The daemons are started with",
+        "twistd --nodaemon --pidfile= saltwisted --role master|minion --config DIR.",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _unknown(name: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, COMMANDS, 1, 0.5)
+    hint = f" Did you mean {near[0]}?" if near else ""
+    return (
+        f"saltwisted: error: there is no command {name!r}.{hint}\n"
+        "saltwisted --help lists the commands.\n"
+    )
+
+
+def _version() -> int:
+    from saltwisted import __version__
+    from saltwisted.config.compat import COMPAT_VERSION_TEXT
+
+    sys.stdout.write(f"saltwisted {__version__} (Salt {COMPAT_VERSION_TEXT})\n")
+    return 0
+
+
+def _report() -> int:
+    from saltwisted.worker.versions import versions_report
+
+    sys.stdout.write("\n".join(versions_report()) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,3 @@
+"""
+Salt's configuration files as typed, frozen values.
+"""

@@ -1,0 +1,1099 @@
+"""
+Every option of Salt's master and minion, with Salt's names, types and defaults.
+
+The defaults are those of Salt 3008.2 on Linux (C{DEFAULT_MASTER_OPTS} and
+C{DEFAULT_MINION_OPTS}); a test compares them with a Salt beside us. Options
+whose names are no Python names (C{keys.cache_driver}) are in C{extra}, like
+the keys of a site's own. Numbers are seconds where an option is a time, unless
+its line says otherwise. How files become values is in C{load.py}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from saltwisted.config.schema import Options, fresh
+
+_REFSPECS = ["+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"]
+_SHORT = [1, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000]
+_TRACING = {
+    "enabled": False,
+    "exporter": "otlp-http",
+    "endpoint": "",
+    "service_name": "",
+    "sampler": "parent_based",
+    "sampler_arg": 1.0,
+    "resource_attributes": {},
+    "insecure": True,
+    "headers": {},
+}
+_METRICS = {
+    "enabled": False,
+    "exporter": "otlp-http",
+    "endpoint": "",
+    "service_name": "",
+    "resource_attributes": {},
+    "insecure": True,
+    "headers": {},
+    "export_interval_seconds": 60,
+    "prometheus": {"host": "127.0.0.1", "port": 9464},
+    "histogram_boundaries": {
+        "salt.job.duration": [*_SHORT, 30000, 60000],
+        "salt.minion.exec.duration": _SHORT,
+        "salt.master.requests.duration": _SHORT,
+    },
+}
+
+
+class CommonOptions(Options):
+    """What master and minion have in common, with the same default."""
+
+    role: ClassVar[str] = ""
+    dotted: ClassVar[dict[str, Any]] = {}
+    """Defaults of options whose names are no attributes."""
+    when_set: ClassVar[frozenset[str]] = frozenset()
+    """Options that Salt's C{__opts__} lacks until somebody sets them."""
+
+    # -- This machine and its directories
+
+    #: The directory that was read; set by the loader, never in a file.
+    config_dir: str = "/etc/salt"
+    #: Options without an attribute: a site's own data, dotted names, rare options.
+    extra: Mapping[str, Any] = {}
+    #: The name of this machine; empty means: from minion_id or the host's names.
+    id: str = ""
+    #: The user to run as; a minion needs root for most of what it does.
+    user: str = "root"
+    #: Put before every path below, so that an installation can live in one directory.
+    root_dir: str = "/"
+    #: Whether directories are made and their modes checked at start.
+    verify_env: bool = True
+    #: Whether the group may read the keys.
+    permissive_pki_access: bool = False
+
+    # -- Network
+
+    #: The address to listen on.
+    interface: str = "0.0.0.0"  # noqa: S104 - Salt's default
+    #: Connections that a client keeps to the master at once; not used here.
+    sock_pool_size: int = 1
+    #: Bytes of the largest event that the bus takes.
+    max_event_size: int = 1048576
+    ipc_mode: str = "ipc"
+    ipc_write_buffer: int = 0
+    #: Whether to use IPv6; without a value as the address of the master decides.
+    ipv6: bool | None = None
+    #: Whether idle connections are probed.
+    tcp_keepalive: bool = True
+    #: Seconds of silence before the first probe.
+    tcp_keepalive_idle: float = 300
+    #: Probes without answer before a connection is given up; -1: the system's.
+    tcp_keepalive_cnt: int = -1
+    #: Seconds between two probes; -1: the system's.
+    tcp_keepalive_intvl: int = -1
+    #: How master and minions talk: zeromq or tcp.
+    transport: str = "zeromq"
+    #: Whether a publication goes only to the minions it names.
+    zmq_filtering: bool = False
+    zmq_monitor: bool = False
+    #: Seconds to wait for the connection to a web server.
+    http_connect_timeout: float = 20.0
+    #: Seconds to wait for a web server's whole answer.
+    http_request_timeout: float = 3600.0
+    #: Bytes of the largest answer taken from a web server.
+    http_max_body: int = 107374182400
+    #: Certificate and key for the tcp transport.
+    ssl: dict[str, Any] | bool | None = None
+    disable_aes_with_tls: bool = False
+    use_os_truststore: bool = False
+
+    # -- Keys and trust
+
+    #: The digest of keys' fingerprints and of files.
+    hash_type: str = "sha256"
+    #: Accept every key, for emergencies; this switches authentication off.
+    open_mode: bool = False
+    #: Bits of a new RSA key.
+    keysize: int = 2048
+    #: The name of the key that signs the master's public key.
+    master_sign_key_name: str = "master_sign"
+    #: Whether only algorithms allowed by FIPS are used.
+    fips_mode: bool = False
+
+    # -- Who may do what
+
+    #: Local users, each with the functions it may run on minions.
+    publisher_acl: dict[str, Any] = {}
+    #: Users and modules that are never allowed.
+    publisher_acl_blacklist: dict[str, Any] = {}
+
+    # -- Running jobs
+
+    #: Whether the process number is part of a job id.
+    unique_jid: bool = False
+    #: A returner to which minions send their returns themselves.
+    ext_job_cache: str = ""
+    reactor_niceness: int | None = None
+
+    # -- Files
+
+    #: Environments, each with its directories for salt:// files, the first wins.
+    file_roots: dict[str, Any] = {"base": ["/srv/salt", "/srv/spm/salt"]}
+    #: How top files of several environments unite: merge, same, merge_all.
+    top_file_merging_strategy: str = "merge"
+    #: Seconds between two updates of the file list of roots.
+    roots_update_interval: float = 60
+    #: Seconds between two fetches of gitfs.
+    gitfs_update_interval: float = 60
+    hgfs_update_interval: float = 60
+    minionfs_update_interval: float = 60
+    s3fs_update_interval: float = 60
+    svnfs_update_interval: float = 60
+    #: Git repositories that serve files.
+    gitfs_remotes: list[Any] = []
+    gitfs_mountpoint: str = ""
+    #: The directory inside the repositories to serve from.
+    gitfs_root: str = ""
+    #: The branch that is environment base.
+    gitfs_base: str = "master"
+    gitfs_fallback: str = ""
+    gitfs_user: str = ""
+    gitfs_password: str = ""
+    gitfs_insecure_auth: bool = False
+    gitfs_privkey: str = ""
+    gitfs_pubkey: str = ""
+    gitfs_passphrase: str = ""
+    gitfs_saltenv_whitelist: list[Any] = []
+    gitfs_saltenv_blacklist: list[Any] = []
+    gitfs_global_lock: bool = True
+    gitfs_ssl_verify: bool = True
+    gitfs_saltenv: list[Any] = []
+    gitfs_ref_types: list[Any] = ["branch", "tag", "sha"]
+    gitfs_refspecs: list[Any] = _REFSPECS
+    gitfs_disable_saltenv_mapping: bool = False
+    gitfs_proxy: str = ""
+    gitfs_depth: int = 1
+    #: Whether minions may push files to the master (cp.push).
+    file_recv: bool = False
+    #: Megabytes of the largest pushed file.
+    file_recv_max_size: int = 100
+    #: Paths that match one of these are not served.
+    file_ignore_regex: list[Any] = []
+    #: Paths that match one of these wild cards are not served.
+    file_ignore_glob: list[Any] = []
+    #: Where files are served from, in this order.
+    fileserver_backend: list[Any] = ["roots"]
+    #: Whether links are followed when files are listed.
+    fileserver_followsymlinks: bool = True
+    #: Whether links are left out.
+    fileserver_ignoresymlinks: bool = False
+
+    # -- Pillar
+
+    #: Environments, each with its directories for pillar files.
+    pillar_roots: dict[str, Any] = {"base": ["/srv/pillar", "/srv/spm/pillar"]}
+    #: External pillars which a minion may ask for by itself.
+    on_demand_ext_pillar: list[Any] = ["libvirt", "virtkey"]
+    #: Pillar keys whose values are decrypted, each with a renderer if wanted.
+    decrypt_pillar: list[Any] = []
+    #: Between the parts of a key in decrypt_pillar.
+    decrypt_pillar_delimiter: str = ":"
+    #: The renderer for keys of decrypt_pillar that name none.
+    decrypt_pillar_default: str = "gpg"
+    #: Renderers that may be named in decrypt_pillar.
+    decrypt_pillar_renderers: list[Any] = ["gpg"]
+    #: Whether a value that cannot be decrypted fails the rendering.
+    gpg_decrypt_must_succeed: bool = True
+    #: The environment for pillar; without a value all of them.
+    pillarenv: str | None = None
+    git_pillar_update_interval: float = 60
+    #: The branch that is environment base of git pillar.
+    git_pillar_base: str = "master"
+    git_pillar_branch: str = "master"
+    git_pillar_env: str = ""
+    git_pillar_fallback: str = ""
+    git_pillar_root: str = ""
+    git_pillar_ssl_verify: bool = True
+    git_pillar_global_lock: bool = True
+    git_pillar_user: str = ""
+    git_pillar_password: str = ""
+    git_pillar_insecure_auth: bool = False
+    git_pillar_privkey: str = ""
+    git_pillar_pubkey: str = ""
+    git_pillar_passphrase: str = ""
+    git_pillar_refspecs: list[Any] = _REFSPECS
+    git_pillar_includes: bool = True
+    git_pillar_proxy: str = ""
+    git_pillar_depth: int = 1
+    git_pillar_ref_types: list[Any] = ["branch", "tag", "sha"]
+    git_pillar_disable_saltenv_mapping: bool = False
+    #: Whether the master's options are in every pillar, under master.
+    pillar_opts: bool = False
+    #: How pillar files unite: smart, aggregate, recurse, overwrite, none.
+    pillar_source_merging_strategy: str = "smart"
+    #: Whether lists in pillar are joined, not replaced.
+    pillar_merge_lists: bool = False
+    #: Whether included pillar files win over the including one.
+    pillar_includes_override_sls: bool = False
+    #: Whether compiled pillars are kept.
+    pillar_cache: bool = False
+    #: Seconds for which a compiled pillar is kept.
+    pillar_cache_ttl: float = 3600
+    pillar_cache_backend: str = "disk"
+    gpg_cache: bool = False
+    gpg_cache_ttl: float = 86400
+    gpg_cache_backend: str = "disk"
+
+    # -- States
+
+    thoriumenv: str | None = None
+    thorium_top: str = "top.sls"
+    thorium_interval: float = 0.5
+    thorium_roots: dict[str, Any] = {"base": ["/srv/thorium"]}
+    #: The order in which environments are merged.
+    env_order: list[Any] = []
+    #: The environment for states and files; without a value all of them.
+    saltenv: str | None = None
+    #: Whether a state run may not choose another saltenv.
+    lock_saltenv: bool = False
+    #: The environment whose top file counts when the strategy is same.
+    default_top: str = "base"
+    #: How sls files are rendered that do not say it themselves.
+    renderer: str = "jinja|yaml"
+    #: Only these renderers may be used.
+    renderer_whitelist: list[Any] = []
+    #: These renderers may not be used.
+    renderer_blacklist: list[Any] = []
+    #: Whether a state run ends with the first failed state.
+    failhard: bool = False
+    #: The name of the top file.
+    state_top: str = "top.sls"
+    #: The only environment to take a top file from.
+    state_top_saltenv: str | None = None
+    #: Whether external top data counts before the top file.
+    master_tops_first: bool = False
+    #: Whether state runs only show what they would do.
+    test: bool = False
+    #: Whether successful states are shown too.
+    state_verbose: bool = True
+    #: How states are shown: full, terse, mixed, changes, filter, with _id.
+    state_output: str = "full"
+    #: Whether only states with changes are shown.
+    state_output_diff: bool = False
+    #: Whether start time and duration are shown.
+    state_output_profile: bool = True
+    #: Whether states run in the order in which they are written.
+    state_auto_order: bool = True
+    #: Whether every state fires an event when it is done.
+    state_events: bool = False
+    #: Modules whose states are united into one, or true for all.
+    state_aggregate: bool | list[Any] | str = False
+    state_max_parallel: int = 0
+
+    # -- Modules and grains
+
+    outputter_dirs: list[Any] = []
+    #: More directories with utility modules.
+    utils_dirs: list[Any] = []
+    #: More directories with modules, each with _modules and the like below.
+    module_dirs: list[Any] = []
+    optimization_order: list[Any] = [0, 1, 2]
+    cython_enable: bool = False
+    #: By kind, the only modules that are synchronised.
+    extmod_whitelist: dict[str, Any] = {}
+    #: By kind, modules that are not synchronised.
+    extmod_blacklist: dict[str, Any] = {}
+    #: Whether modules that the master no longer has are removed.
+    clean_dynamic_modules: bool = True
+
+    # -- Mine, schedule, beacons, events
+
+    range_server: str = "range:80"
+    reactor_refresh_interval: float = 60
+    reactor_worker_threads: int = 10
+    reactor_worker_hwm: int = 10000
+    engines: list[Any] = []
+    event_match_type: str = "startswith"
+    #: Jobs to run at times; see docs.
+    schedule: dict[str, Any] = {}
+
+    # -- Logs
+
+    #: What is logged: quiet critical error warning info profile debug trace all.
+    log_level: str = "warning"
+    #: The same for the log file, if it is to differ.
+    log_level_logfile: str | None = None
+    #: The time's form on the terminal.
+    log_datefmt: str = "%H:%M:%S"
+    #: The time's form in the log file.
+    log_datefmt_logfile: str = "%Y-%m-%d %H:%M:%S"
+    #: A line's form on the terminal.
+    log_fmt_console: str = "[%(levelname)-8s] %(message)s"
+    #: A line's form in the log file.
+    log_fmt_logfile: str = (
+        "%(asctime)s,%(msecs)03d [%(name)-17s:%(lineno)-4d]"
+        "[%(levelname)-8s][%(process)d] %(message)s"
+    )
+    log_fmt_jid: str | None = "[JID: %(jid)s]"
+    log_fmt_minion_id: str | None = "[%(minion_id)s]"
+    #: Levels for single loggers, by name.
+    log_granular_levels: dict[str, Any] = {}
+    #: Size at which the log file is rotated; 0 leaves that to logrotate.
+    log_rotate_max_bytes: int = 0
+    #: Rotated log files to keep.
+    log_rotate_backup_count: int = 0
+
+    # -- Rarely used
+
+    winrepo_dir: str = "/srv/salt/win/repo"
+    winrepo_dir_ng: str = "/srv/salt/win/repo-ng"
+    winrepo_cachefile: str = "winrepo.p"
+    winrepo_remotes: list[Any] = ["https://github.com/saltstack/salt-winrepo.git"]
+    winrepo_remotes_ng: list[Any] = ["https://github.com/saltstack/salt-winrepo-ng.git"]
+    winrepo_branch: str = "master"
+    winrepo_fallback: str = ""
+    winrepo_ssl_verify: bool = True
+    winrepo_proxy: str = ""
+    winrepo_user: str = ""
+    winrepo_password: str = ""
+    winrepo_insecure_auth: bool = False
+    winrepo_privkey: str = ""
+    winrepo_pubkey: str = ""
+    winrepo_passphrase: str = ""
+    winrepo_refspecs: list[Any] = _REFSPECS
+    winrepo_depth: int = 1
+    cluster_mode: bool = False
+    cache_sreqs: bool = True
+    #: Where minion data is cached.
+    cache: str = "localfs"
+    discovery: dict[str, Any] | bool = False
+    #: Switches of single behaviours.
+    features: dict[str, Any] = {}
+    tracing: dict[str, Any] = _TRACING
+    metrics: dict[str, Any] = _METRICS
+
+    def as_opts(self) -> dict[str, Any]:
+        """
+        The Salt-shaped whole, as modules and templates see it in C{__opts__}.
+
+        Every call makes new maps and lists, so that nobody can spoil another's.
+        """
+        opts: dict[str, Any] = fresh(self.dotted)
+        absent = self.when_set
+        for name, value in self.__dict__.items():
+            if name != "extra" and not (name in absent and value == self.defaults[name]):
+                opts[name] = fresh(value)
+        opts.update(fresh(self.extra))
+        opts["__role"] = self.role
+        return opts
+
+
+class MasterConfig(CommonOptions):
+    """The configuration of a master."""
+
+    role: ClassVar[str] = "master"
+    dotted: ClassVar[dict[str, Any]] = {
+        "keys.cache_driver": "localfs_key",
+        "pillar.cache_driver": None,
+        "eauth_tokens.cache_driver": None,
+        "eauth_tokens.cluster_id": None,
+    }
+    when_set: ClassVar[frozenset[str]] = frozenset(
+        (
+            "autosign_file", "autoreject_file", "autosign_grains_dir", "peer_run", "mine_get",
+            "presence_events", "auth_events_autosign_grains", "append_domain", "log_dir", "include",
+            "autosign_timeout", "minion_id_lowercase", "minion_id_remove_domain", "id_function",
+        )
+    )  # fmt: skip
+
+    # -- This machine and its directories
+
+    #: The directory of the local sockets.
+    sock_dir: str = "/var/run/salt/master"
+    #: The directory of the keys.
+    pki_dir: str = "/etc/salt/pki/master"
+    key_cache: str = ""
+    #: The directory of everything that can be made anew.
+    cachedir: str = "/var/cache/salt/master"
+    #: The directory of synchronised modules.
+    extension_modules: str = "/var/cache/salt/master/extmods"
+    #: Files the daemon may have open at once.
+    max_open_files: int = 100000
+    #: The file that was read; set by the loader.
+    conf_file: str = "/etc/salt/master"
+    #: The file of the process number; with systemd there is none.
+    pidfile: str = "/var/run/salt-master.pid"
+    #: Files that are read as if they were part of this one.
+    default_include: str = "master.d/*.conf"
+    sqlite_queue_dir: str = "/var/cache/salt/master/queues"
+    #: A domain that completes the id.
+    append_domain: str = ""
+    #: More files to read, after default_include; relative to this one.
+    include: str | list[Any] = []
+    #: Whether a guessed id is written in small letters.
+    minion_id_lowercase: bool = False
+    #: A domain to cut off a guessed id, or true for any.
+    minion_id_remove_domain: str | bool = False
+    #: A function that gives the id.
+    id_function: str | dict[str, Any] = {}
+    #: The directory of tokens; follows cachedir.
+    token_dir: str = "/var/cache/salt/master/tokens"  # noqa: S105 - a directory
+    #: The directory of syndics; follows cachedir.
+    syndic_dir: str = "/var/cache/salt/master/syndics"
+
+    # -- Network
+
+    #: The port on which minions listen for jobs.
+    publish_port: int = 4505
+    #: Connections that may wait to be accepted.
+    zmq_backlog: int = 1000
+    #: Publications that wait for one slow minion before it loses some.
+    pub_hwm: int = 1000
+    #: The port for minions' requests and returns.
+    ret_port: int = 4506
+    tcp_master_pub_port: int = 4512
+    tcp_master_pull_port: int = 4513
+    tcp_master_publish_pull: int = 4514
+    tcp_master_workers: int = 4515
+
+    # -- Keys and trust
+
+    #: Not used any more.
+    auth_mode: int = 1
+    #: Whether minions are pinged after a change of the publish key.
+    ping_on_rotate: bool = False
+    #: Whether cached data stays when a key is deleted.
+    preserve_minion_cache: bool = False
+    #: Accept every new key.
+    auto_accept: bool = False
+    #: Seconds after which the publish key is changed.
+    publish_session: float = 86400
+    #: The password of the master's private key.
+    key_pass: str | None = None
+    #: The password of the signing key.
+    signing_key_pass: str | None = None
+    #: Whether publications are signed.
+    sign_pub_messages: bool = True
+    #: Keys that may be accepted at most; 0 is no limit.
+    max_minions: int = 0
+    #: Whether sign-in replies are signed with the signing key.
+    master_sign_pubkey: bool = False
+    #: The file with a signature of the public key made elsewhere.
+    master_pubkey_signature: str | None = None
+    #: Whether that file is sent and nothing signed here.
+    master_use_pubkey_signature: bool = False
+    #: Whether the publish key changes when a key is deleted or rejected.
+    rotate_aes_key: bool = True
+    #: Whether a minion may revoke its own key.
+    allow_minion_key_revoke: bool = True
+    #: Whether unsigned returns are refused.
+    require_minion_sign_messages: bool = False
+    #: Whether returns with a wrong signature are refused.
+    drop_messages_signature_fail: bool = False
+    #: Whether sign-ins fire events.
+    auth_events: bool = True
+    auth_events_pend_autosign_grains: bool = False
+    #: How publications are signed.
+    publish_signing_algorithm: str = "PKCS1v15-SHA1"
+    cluster_encryption_algorithm: str = "OAEP-SHA1"
+    #: Not used.
+    request_server_aes_session: float = 0
+    #: Seconds after which a request is too old; 0 takes any.
+    request_server_ttl: float = 0
+    #: The oldest protocol version a minion may use.
+    minimum_auth_version: int = 3
+    #: A file with ids, wild cards or expressions whose keys are accepted.
+    autosign_file: str = ""
+    #: A file with ids, wild cards or expressions whose keys are rejected.
+    autoreject_file: str = ""
+    #: A directory with files of grain values for which keys are accepted.
+    autosign_grains_dir: str = ""
+    #: Minutes for which an entry of minions_autosign counts.
+    autosign_timeout: float = 120
+    #: Grains that sign-in events of pending keys carry.
+    auth_events_autosign_grains: list[Any] = []
+
+    # -- Who may do what
+
+    #: Which minions may run which functions on others.
+    peer: dict[str, Any] = {}
+    #: Whether the master checks the ACL on publishing.
+    client_acl_verify: bool = True
+    #: Whether publisher_acl also binds users who came by sudo.
+    sudo_acl: bool = False
+    #: Who may do what, by authentication backend.
+    external_auth: dict[str, Any] = {}
+    #: Seconds for which a token is good.
+    token_expire: float = 43200
+    #: Whether users may ask for tokens that live longer.
+    token_expire_user_override: bool | dict[str, Any] = False
+    permissive_acl: bool = False
+    #: Whether a token carries the rights of its user.
+    keep_acl_in_token: bool = False
+    eauth_acl_module: str = ""
+    #: Where tokens are kept.
+    eauth_tokens: str = "localfs"
+    django_auth_path: str = ""
+    django_auth_settings: str = ""
+    netapi_allow_raw_shell: bool = False
+    netapi_enable_clients: list[Any] = []
+    #: Which minions may run which runners.
+    peer_run: dict[str, Any] = {}
+    #: Which minions may read which functions of the mine.
+    mine_get: dict[str, Any] = {}
+
+    # -- Running jobs
+
+    #: Worker processes of stock's master; here it bounds rendering workers.
+    worker_threads: int = 5
+    worker_pools_enabled: bool = True
+    worker_pools: dict[str, Any] = {}
+    #: Seconds a command waits for minions.
+    timeout: float = 5
+    #: Seconds a command waits for its job to be published.
+    publish_timeout: float = 30
+    #: Hours to keep jobs; keep_jobs_seconds counts.
+    keep_jobs: float = 24
+    #: Seconds to keep jobs and returns.
+    keep_jobs_seconds: float = 86400
+    archive_jobs: bool = False
+    #: Whether minions that did not answer are shown.
+    show_timeout: bool = True
+    #: Whether the job id is shown.
+    show_jid: bool = False
+    #: Whether jobs are remembered.
+    job_cache: bool = True
+    #: Where jobs are remembered.
+    master_job_cache: str = "local_cache"
+    job_cache_store_endtime: bool = False
+    req_server_niceness: int | None = None
+    pub_server_niceness: int | None = None
+    fileserver_update_niceness: int | None = None
+    mworker_niceness: int | None = None
+    mworker_queue_niceness: int | None = None
+    maintenance_niceness: int | None = None
+    event_return_niceness: int | None = None
+    event_publisher_niceness: int | None = None
+    #: Seconds to wait for minions that are asked whether they still work.
+    gather_job_timeout: float = 10
+    #: Whether a summary follows the returns.
+    cli_summary: bool = False
+    #: Seconds within which a job may still reach a minion (clusters).
+    publish_window: float = 30
+    #: Seconds a starting node waits for its peers (clusters).
+    catchup_wait: float = 10
+    #: Whether a node serves minions while it sees no peer (clusters).
+    serve_alone: bool = True
+    #: Nodes that must have a return before it is acknowledged (clusters).
+    return_copies: int = 2
+
+    # -- Files
+
+    master_roots: dict[str, Any] = {"base": ["/srv/salt-master"]}
+    #: Where files come from: remote is the master, local is file_roots.
+    file_client: str = "local"
+    #: Whether this is a masterless call; set by commands.
+    local: bool = True
+    #: Mercurial repositories that serve files.
+    hgfs_remotes: list[Any] = []
+    hgfs_mountpoint: str = ""
+    hgfs_root: str = ""
+    hgfs_base: str = "default"
+    hgfs_branch_method: str = "branches"
+    hgfs_saltenv_whitelist: list[Any] = []
+    hgfs_saltenv_blacklist: list[Any] = []
+    #: Subversion repositories that serve files.
+    svnfs_remotes: list[Any] = []
+    svnfs_mountpoint: str = ""
+    svnfs_root: str = ""
+    svnfs_trunk: str = "trunk"
+    svnfs_branches: str = "branches"
+    svnfs_tags: str = "tags"
+    svnfs_saltenv_whitelist: list[Any] = []
+    svnfs_saltenv_blacklist: list[Any] = []
+    #: The environment of files pushed by minions.
+    minionfs_env: str = "base"
+    minionfs_mountpoint: str = ""
+    minionfs_whitelist: list[Any] = []
+    minionfs_blacklist: list[Any] = []
+    #: Bytes of one piece of a file.
+    file_buffer_size: int = 1048576
+    fileserver_verify_config: bool = True
+    salt_cp_chunk_size: int = 98304
+    #: Seconds between two updates of the file server.
+    fileserver_interval: float = 3600
+
+    # -- Pillar
+
+    git_pillar_verify_config: bool = True
+    #: External sources of pillar, in order.
+    ext_pillar: list[Any] = []
+    pillar_version: int = 2
+    #: Whether a minion is spared the details of a broken pillar.
+    pillar_safe_render_error: bool = True
+
+    # -- States
+
+    #: External top data.
+    master_tops: dict[str, Any] = {}
+    #: Settings of Jinja for templates.
+    jinja_env: dict[str, Any] = {}
+    #: Settings of Jinja for sls files.
+    jinja_sls_env: dict[str, Any] = {}
+    jinja_lstrip_blocks: bool = False
+    jinja_trim_blocks: bool = False
+
+    # -- Modules and grains
+
+    #: More directories with runners.
+    runner_dirs: list[Any] = []
+    #: Whether the grain gpus is there.
+    enable_gpu_grains: bool = False
+    queue_dirs: list[Any] = []
+    pass_variable_prefix: str = ""
+    pass_strict_fetch: bool = False
+    pass_gnupghome: str = ""
+    pass_dir: str = ""
+
+    # -- Mine, schedule, beacons, events
+
+    #: Whether numbers about requests are fired as events.
+    master_stats: bool = False
+    master_stats_event_iter: int = 60
+    #: Whether grains and pillar of minions are remembered, for targeting.
+    minion_data_cache: bool = True
+    #: Whether the mine is kept although minion_data_cache is off.
+    enforce_mine_cache: bool = False
+    #: Events with the sls files that react to them.
+    reactor: list[Any] = []
+    #: Returners that store events.
+    event_return: str | list[Any] = ""
+    #: Events to collect before they are stored.
+    event_return_queue: int = 0
+    #: Tags of the only events that are stored.
+    event_return_whitelist: list[Any] = []
+    #: Tags of events that are not stored.
+    event_return_blacklist: list[Any] = []
+    #: Seconds between two looks at what comes from time to time.
+    loop_interval: float = 60
+    #: Names for compound targets.
+    nodegroups: dict[str, Any] = {}
+    #: Not used: presence is always known.
+    con_cache: bool = False
+    #: Whether changes of that data fire events.
+    minion_data_cache_events: bool = True
+    #: Whether other hosts' connections count for presence.
+    detect_remote_minions: bool = False
+    #: The port of those connections.
+    remote_minions_port: int = 22
+    #: Seconds between two rounds of cleaning.
+    maintenance_interval: float = 3600
+    #: Whether the coming and going of minions fires events.
+    presence_events: bool = False
+
+    # -- Logs
+
+    syndic_log_file: str = "/var/log/salt/syndic"
+    #: The log file, or the address of a log daemon.
+    log_file: str = "/var/log/salt/master"
+    #: The log file of salt-key.
+    key_logfile: str = "/var/log/salt/key"
+    ssh_log_file: str = "/var/log/salt/ssh"
+    #: The directory of the log file.
+    log_dir: str = ""
+
+    # -- Rarely used
+
+    #: The master above this syndic.
+    syndic_master: str | list[Any] = "masterofmasters"
+    syndic_failover: str = "random"
+    syndic_forward_all_events: bool = False
+    syndic_pidfile: str = "/var/run/salt-syndic.pid"
+    #: Whether syndics are below this master.
+    order_masters: bool = False
+    runner_returns: bool = True
+    serial: str = "msgpack"
+    search: str = ""
+    ssh_list_nodegroups: dict[str, Any] = {}
+    ssh_use_home_key: bool = False
+    cluster_key_pass: str | None = None
+    syndic_wait: float = 5
+    syndic_event_forward_timeout: float = 0.5
+    syndic_jid_forward_cache_hwm: int = 100
+    regen_thin: bool = False
+    ssh_passwd: str = ""
+    ssh_priv_passwd: str = ""
+    ssh_port: str = "22"
+    ssh_sudo: bool = False
+    ssh_sudo_user: str = ""
+    ssh_timeout: float = 60
+    ssh_keepalive: bool = True
+    ssh_keepalive_interval: float = 60
+    ssh_keepalive_count_max: int = 3
+    #: The user of salt-ssh.
+    ssh_user: str = "root"
+    ssh_scan_ports: str = "22"
+    ssh_scan_timeout: float = 0.01
+    ssh_identities_only: bool = False
+    ssh_config_file: str = "/root/.ssh/config"
+    dummy_pub: bool = False
+    memcache_expire_seconds: float = 0
+    memcache_max_items: int = 1024
+    memcache_full_cleanup: bool = False
+    memcache_debug: bool = False
+    thin_extra_mods: str = ""
+    min_extra_mods: str = ""
+    thin_exclude_saltexts: bool = False
+    thin_saltext_allowlist: list[Any] | None = None
+    thin_saltext_blocklist: list[Any] = []
+    enable_ssh_minions: bool = False
+    #: The name of a cluster of stock masters.
+    cluster_id: str | None = None
+    #: The other masters of it.
+    cluster_peers: list[Any] = []
+    #: The keys they share.
+    cluster_pki_dir: str | None = None
+    cluster_pool_port: int = 4520
+    cluster_pub_fingerprint: str | None = None
+    cluster_secret: str | None = None
+    cluster_isolated_filesystem: bool = False
+    cluster_max_log_size: int | None = None
+    cluster_max_voters: int | None = None
+    cluster_voter_health_check_interval: float = 1.0
+    cluster_voter_timeout: float = 10.0
+    cluster_min_voters: int = 3
+    cluster_demote_cooldown: float = 60.0
+    cluster_auto_replace_voters: bool = False
+
+    def as_opts(self) -> dict[str, Any]:
+        """As for both roles; a master's file clients never update the file server."""
+        return {**super().as_opts(), "__fs_update": True}
+
+
+class MinionConfig(CommonOptions):
+    """The configuration of a minion."""
+
+    role: ClassVar[str] = "minion"
+    dotted: ClassVar[dict[str, Any]] = {
+        "keys.cache_driver": "localfs_key",
+        "pillar.cache_driver": None,
+    }
+    when_set: ClassVar[frozenset[str]] = frozenset(
+        (
+            "publish_port", "append_domain", "autosign_grains", "nodegroups", "mine_functions",
+            "log_dir", "include", "key_logfile",
+        )
+    )  # fmt: skip
+
+    # -- This machine and its directories
+
+    #: The directory of the keys.
+    pki_dir: str = "/etc/salt/pki/minion"
+    #: A function that gives the id.
+    id_function: str | dict[str, Any] = {}
+    #: The directory of everything that can be made anew.
+    cachedir: str = "/var/cache/salt/minion"
+    #: Options whose directories get the id appended.
+    append_minionid_config_dirs: list[Any] = []
+    #: The file that was read; set by the loader.
+    conf_file: str = "/etc/salt/minion"
+    #: The directory of the local sockets.
+    sock_dir: str = "/var/run/salt/minion"
+    #: The directory of synchronised modules.
+    extension_modules: str = "/var/cache/salt/minion/extmods"
+    #: Files that are read as if they were part of this one.
+    default_include: str = "minion.d/*.conf"
+    #: The file of the process number; with systemd there is none.
+    pidfile: str = "/var/run/salt-minion.pid"
+    #: Whether a guessed id is remembered in minion_id.
+    minion_id_caching: bool = True
+    #: Whether a guessed id is written in small letters.
+    minion_id_lowercase: bool = False
+    #: A domain to cut off a guessed id, or true for any.
+    minion_id_remove_domain: str | bool = False
+    #: A domain that completes the id.
+    append_domain: str = ""
+    #: More files to read, after default_include; relative to this one.
+    include: str | list[Any] = []
+
+    # -- The master to talk to
+
+    #: The master's name or address, or a list of them; host:port is fine.
+    master: str | list[Any] = "salt"
+    #: str for one master or all of a list, failover, distributed, disable, func.
+    master_type: str = "str"
+    #: ip_only when a master's address is not to be split at its colon.
+    master_uri_format: str = "default"
+    #: The interface to connect from.
+    source_interface_name: str = ""
+    #: The address to connect from.
+    source_address: str = ""
+    #: The port to send requests from.
+    source_ret_port: int = 0
+    #: The port to listen for jobs from.
+    source_publish_port: int = 0
+    #: The master's port for requests.
+    master_port: int = 4506
+    #: The fingerprint that the master's key must have.
+    master_finger: str = ""
+    #: Not used any more: see random_master.
+    master_shuffle: bool = False
+    #: Seconds between two checks that the master is there.
+    master_alive_interval: float = 0
+    #: Whether to go back to the first master when it returns.
+    master_failback: bool = False
+    #: Seconds between two tries to do so.
+    master_failback_interval: float = 0
+    #: Whether the master's key must be signed by a known key.
+    verify_master_pubkey_sign: bool = False
+    #: Whether that is checked at every sign-in.
+    always_verify_signature: bool = False
+    syndic_finger: str = ""
+    #: Seconds between two look-ups of the master's name.
+    retry_dns: float = 30
+    #: How often it is looked up; without a value for ever.
+    retry_dns_count: int | None = None
+    resolve_dns_fallback: bool = True
+    #: How often the whole list of masters is tried; -1 for ever.
+    master_tries: int = 1
+    #: Whether the list of masters is shuffled.
+    random_master: bool = False
+
+    # -- Network
+
+    tcp_pub_port: int = 4510
+    tcp_pull_port: int = 4511
+    #: How often the tcp transport signs in.
+    tcp_authentication_retries: int = 5
+    #: Seconds before the tcp transport reconnects.
+    tcp_reconnect_backoff: float = 1
+    #: Milliseconds at most between two.
+    recon_max: float = 10000
+    #: Milliseconds before the first reconnect.
+    recon_default: float = 1000
+    #: Whether that wait is random.
+    recon_randomize: bool = True
+    #: A web proxy.
+    proxy_host: str = ""
+    proxy_username: str = ""
+    proxy_password: str = ""
+    #: Its port.
+    proxy_port: int = 0
+    #: The port on which minions listen for jobs.
+    publish_port: int = 4505
+
+    # -- Keys and trust
+
+    #: Whether publications are signed.
+    sign_pub_messages: bool = False
+    #: Accept every new key.
+    auto_accept: bool = True
+    #: Minutes for which an entry of minions_autosign counts.
+    autosign_timeout: float = 120
+    #: Seconds between two sign-ins while the key is not accepted.
+    acceptance_wait_time: float = 10
+    #: To which that wait grows; 0 is no growth.
+    acceptance_wait_time_max: float = 0
+    #: Whether a rejected minion keeps trying; ours always does.
+    rejected_retry: bool = False
+    #: Seconds, at most, to wait before a new sign-in after a key change.
+    random_reauth_delay: float = 10
+    #: Seconds to wait for the answer to a sign-in.
+    auth_timeout: float = 5
+    #: How often a sign-in is tried before the next master.
+    auth_tries: int = 7
+    auth_retries: int = 0
+    #: Not used: a minion never ends because of a failed sign-in.
+    auth_safemode: bool = False
+    #: Whether returns are signed.
+    minion_sign_messages: bool = False
+    #: How secrets are wrapped at sign-in.
+    encryption_algorithm: str = "OAEP-SHA1"
+    #: How this minion signs.
+    signing_algorithm: str = "PKCS1v15-SHA1"
+    #: Grains to show the master at sign-in, for automatic acceptance.
+    autosign_grains: list[Any] = []
+
+    # -- Who may do what
+
+    #: Who signs commands to the master.
+    username: str | None = None
+    #: Its password.
+    password: str | None = None
+    #: The user that jobs become by sudo.
+    sudo_user: str = ""
+
+    # -- Running jobs
+
+    #: Whether returns are kept here too.
+    cache_jobs: bool = False
+    #: Seconds to wait for the master's answer.
+    request_channel_timeout: float = 60
+    #: How often a request is sent.
+    request_channel_tries: int = 3
+    #: Whether jobs run in processes; here they always do.
+    multiprocessing: bool = True
+    #: Jobs that may run at once; -1 is no limit.
+    process_count_max: int = -1
+    #: Seconds before a return is sent again.
+    return_retry_timer: float = 5
+    #: Seconds at most before it.
+    return_retry_timer_max: float = 10
+    #: How often stock sends a return; ours until it is acknowledged.
+    return_retry_tries: int = 3
+    #: Whether returns go to the master.
+    pub_ret: bool = True
+    #: Job ids that are remembered, so that no job runs twice.
+    minion_jid_queue_hwm: int = 100
+    multifunc_ordered: bool = False
+
+    # -- Files
+
+    #: minion keeps files before they are changed.
+    backup_mode: str = ""
+    #: Where files come from: remote is the master, local is file_roots.
+    file_client: str = "remote"
+    #: Whether this is a masterless call; set by commands.
+    local: bool = False
+    #: Whether the master is asked although file_client is local.
+    use_master_when_local: bool = False
+    #: Bytes of one piece of a file.
+    file_buffer_size: int = 262144
+    salt_cp_chunk_size: int = 65536
+
+    # -- Pillar
+
+    pillarenv_from_saltenv: bool = False
+    #: Whether salt-ssh's pillar is merged.
+    ssh_merge_pillar: bool = True
+
+    # -- States
+
+    #: States to run at start: highstate, sls or top.
+    startup_states: str = ""
+    #: What startup_states runs when it is sls.
+    sls_list: list[Any] = []
+    #: What startup_states runs when it is top.
+    top_file: str = ""
+    #: Whether a state run waits for the one before; a number bounds the queue.
+    state_queue: bool | int = False
+    #: Whether snapshots are made around state runs.
+    snapper_states: bool = False
+    snapper_states_config: str = "root"
+    #: Requisites that are ignored.
+    disabled_requisites: str | list[Any] = []
+    #: Conditions for states of a kind, or of all.
+    global_state_conditions: dict[str, Any] | None = None
+
+    # -- Modules and grains
+
+    #: Grains that are left out.
+    grains_blacklist: list[Any] = []
+    #: Whether grains are kept between starts.
+    grains_cache: bool = False
+    grains_cache_expiration: float = 300
+    grains_deep_merge: bool = False
+    #: Whether modules are synchronised at state runs.
+    autoload_dynamic_modules: bool = True
+    #: Modules that are not loaded.
+    disable_modules: list[Any] = []
+    #: Returners that are not loaded.
+    disable_returners: list[Any] = []
+    #: Only these modules are loaded.
+    whitelist_modules: list[Any] = []
+    returner_dirs: list[Any] = []
+    grains_dirs: list[Any] = []
+    states_dirs: list[Any] = []
+    render_dirs: list[Any] = []
+    providers: dict[str, Any] = {}
+    #: Whether the grain fqdns asks DNS.
+    enable_fqdns_grains: bool = False
+    #: Whether the grain gpus is there.
+    enable_gpu_grains: bool = True
+    enable_zip_modules: bool = False
+    #: Grains set here.
+    grains: dict[str, Any] = {}
+    modules_max_memory: int = -1
+    #: Minutes between two refreshes of the grains; 0 is never.
+    grains_refresh_every: float = 0
+    #: Whether cmd.shell must be asked for by name.
+    cmd_safe: bool = True
+
+    # -- Mine, schedule, beacons, events
+
+    #: Seconds, at most, to wait before the start.
+    random_startup_delay: float = 0
+    #: Grains that the start event carries.
+    start_event_grains: list[Any] = []
+    #: Whether the mine is filled.
+    mine_enabled: bool = True
+    #: Whether the filling shows as a job.
+    mine_return_job: bool = False
+    #: Minutes between two fillings of the mine.
+    mine_interval: float = 60
+    #: Whether the start event is sent under its old name too.
+    enable_legacy_startup_events: bool = True
+    #: Seconds between two looks at what comes from time to time.
+    loop_interval: float = 1
+    restart_on_error: bool = False
+    #: Minutes between two pings of the master; 0 is none.
+    ping_interval: float = 0
+    #: How the minion restarts itself.
+    minion_restart_command: list[Any] = []
+    beacons_before_connect: bool = False
+    scheduler_before_connect: bool = False
+    #: Names for compound targets.
+    nodegroups: dict[str, Any] = {}
+    #: What is watched, and how often.
+    beacons: dict[str, Any] = {}
+    #: What the mine is filled with.
+    mine_functions: dict[str, Any] = {}
+
+    # -- Logs
+
+    #: The log file, or the address of a log daemon.
+    log_file: str = "/var/log/salt/minion"
+    #: The directory of the log file.
+    log_dir: str = ""
+    #: The log file of salt-key.
+    key_logfile: str = ""
+
+    # -- Rarely used
+
+    #: Where esky updates come from.
+    update_url: bool | str = False
+    update_restart_services: list[Any] = []
+    resource_pillar_key: str = "resources"
+    syndic_retries: int = 3
+    winrepo_source_dir: str = "salt://win/repo-ng/"
+    winrepo_cache_expire_max: int = 604800
+    winrepo_cache_expire_min: int = 1800
+
+    def as_opts(self) -> dict[str, Any]:
+        """As for both roles; C{__cachedir} is where the cache is when modules move C{cachedir}."""
+        return {"__cachedir": self.cachedir, **super().as_opts()}
+
+    def masters(self) -> list[tuple[str, int]]:
+        """
+        The configured masters as host and request port, in the order they are written.
+
+        C{host:port} and C{[v6]:port} are split, unless C{master_uri_format} is C{ip_only};
+        a bare IPv6 address is a host. Names are not resolved.
+        """
+        names = [self.master] if isinstance(self.master, str) else self.master
+        if isinstance(self.master, str) and "," in self.master:
+            names = [name.strip() for name in self.master.split(",")]
+        return [self._address(name) for name in names if name]
+
+    def _address(self, name: str) -> tuple[str, int]:
+        host, port = name.strip(), self.master_port
+        if self.master_uri_format != "ip_only":
+            if host.startswith("[") and "]" in host:
+                host, _, rest = host[1:].partition("]")
+                if rest.startswith(":") and rest[1:].isdigit():
+                    port = int(rest[1:])
+            elif host.count(":") == 1 and host.rpartition(":")[2].isdigit():
+                host, _, number = host.partition(":")
+                port = int(number)
+        return host.strip("[]"), port

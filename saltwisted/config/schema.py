@@ -1,0 +1,190 @@
+"""
+What an option is: a name, a type, a default, and how a value is made to fit.
+
+L{Options} turns the annotated class bodies of C{options.py} into frozen
+values. It does not use attrs, alone in this house: the command line builds a
+configuration before each C{salt '*' test.ping}, and importing attrs would cost
+it more time than everything else here together. What one may do with an
+C{Options} is what one may do with a frozen attrs class: build it with keywords,
+read it, compare it, L{Options.evolve} it.
+
+The rules for values follow Salt's C{salt.config._validate_opts}: it only warns,
+so whatever works there must start here too, and only what cannot work is
+refused. Parsing files is in C{load.py}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from math import isfinite
+from typing import Any, ClassVar, dataclass_transform
+
+TRUE_WORDS = frozenset(("true", "yes", "on", "y", "1"))
+FALSE_WORDS = frozenset(("false", "no", "off", "n", "0", ""))
+
+
+class Misfit(Exception):
+    """A value that cannot be an option's; its text says what to write instead."""
+
+
+def fresh(value: Any) -> Any:
+    """A copy of plain data whose maps and lists belong to nobody else."""
+    if isinstance(value, Mapping):
+        return {key: fresh(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [fresh(item) for item in value]
+    return value
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, eq_default=True)
+class Options:
+    """
+    The base of the configuration classes: annotated names with defaults, frozen.
+
+    @cvar fields: every option of the class: name to its type as written (C{"str | None"}).
+    @cvar defaults: every option's default; shared, so copy it with L{fresh}.
+    """
+
+    fields: ClassVar[dict[str, str]] = {}
+    defaults: ClassVar[dict[str, Any]] = {}
+
+    def __init_subclass__(cls) -> None:
+        inherited, own = cls.fields, cls.__dict__.get("__annotations__", {})
+        cls.fields = {**inherited, **{n: t for n, t in own.items() if "ClassVar" not in t}}
+        cls.defaults = {name: getattr(cls, name) for name in cls.fields}
+
+    def __init__(self, **values: Any) -> None:
+        for name in values:
+            if name not in self.fields:
+                raise TypeError(f"{type(self).__name__} has no option {name!r}")
+        state = self.__dict__
+        for name, default in self.defaults.items():
+            state[name] = values[name] if name in values else fresh(default)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{type(self).__name__} is frozen: evolve({name}=...) makes a new one")
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self.__dict__ == other.__dict__
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        """Never the values: passwords and keys are among them."""
+        return f"<{type(self).__name__} of {self.__dict__.get('config_dir')}>"
+
+    def evolve(self, **changes: Any) -> Any:
+        """A copy of the same class with some options changed."""
+        return type(self)(**{**self.__dict__, **changes})
+
+
+def is_int(value: Any) -> bool:
+    """An integer which is not a truth value."""
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+EXACT: dict[str, Callable[[Any], bool]] = {
+    "str": lambda value: isinstance(value, str),
+    "bool": lambda value: isinstance(value, bool),
+    "int": is_int,
+    "float": lambda value: (isinstance(value, float) and isfinite(value)) or is_int(value),
+    "list[Any]": lambda value: isinstance(value, list),
+    "dict[str, Any]": lambda value: isinstance(value, dict),
+    "None": lambda value: value is None,
+    "Any": lambda value: True,
+}
+
+
+def _to_str(value: Any) -> Any:
+    if isinstance(value, (bool, int, float)) or type(value).__name__ in ("date", "datetime"):
+        return str(value)
+    raise Misfit("a text is needed")
+
+
+def _to_bool(value: Any) -> Any:
+    if isinstance(value, (int, float)):
+        return bool(value)
+    if isinstance(value, str):
+        word = value.strip().lower()
+        if word in TRUE_WORDS or word in FALSE_WORDS:
+            return word in TRUE_WORDS
+    raise Misfit("true or false is needed")
+
+
+def _to_int(value: Any) -> Any:
+    if isinstance(value, bool) or (isinstance(value, float) and value.is_integer()):
+        return int(value)
+    if isinstance(value, str):
+        try:
+            return int(value.strip())
+        except ValueError:
+            pass
+    raise Misfit("a whole number is needed")
+
+
+def _to_float(value: Any) -> Any:
+    if isinstance(value, bool):
+        return int(value)
+    if isinstance(value, str):
+        try:
+            return _to_int(value)
+        except Misfit:
+            try:
+                number = float(value.strip())
+            except ValueError:
+                pass
+            else:
+                if isfinite(number):
+                    return number
+    raise Misfit("a number is needed")
+
+
+def _to_list(value: Any) -> Any:
+    if isinstance(value, str):
+        return [value]
+    if value == {}:
+        return []
+    raise Misfit("a list is needed")
+
+
+def _to_dict(value: Any) -> Any:
+    if value == []:
+        return {}
+    if isinstance(value, list) and all(isinstance(item, dict) and len(item) == 1 for item in value):
+        return {key: item for part in value for key, item in part.items()}
+    raise Misfit("a mapping is needed")
+
+
+COERCE: dict[str, Callable[[Any], Any]] = {
+    "str": _to_str,
+    "bool": _to_bool,
+    "int": _to_int,
+    "float": _to_float,
+    "list[Any]": _to_list,
+    "dict[str, Any]": _to_dict,
+}
+
+
+def fit(declared: str, value: Any) -> tuple[Any, str | None]:
+    """
+    Make a value fit a declared type.
+
+    @param declared: the type as written in C{options.py}, such as C{"str | None"}.
+    @return: the value, and C{None} if it fitted as it was, or a few words about
+        the change, for a warning.
+    @raises Misfit: when it cannot work.
+    """
+    kinds = declared.split(" | ")
+    for kind in kinds:
+        if EXACT[kind](value):
+            return value, None
+    why = []
+    for kind in kinds:
+        if kind in COERCE:
+            try:
+                changed = COERCE[kind](value)
+            except Misfit as error:
+                why.append(str(error))
+            else:
+                return changed, f"read as {changed!r}"
+    raise Misfit(" or ".join(why))

@@ -1,0 +1,3 @@
+"""
+Decisions, as pure functions and values; time is an argument.
+"""

@@ -1,0 +1,106 @@
+"""
+Event tags: how they are built, and which a minion may fire on its master.
+
+Tags are words between slashes, C{salt/job/<jid>/ret/<id>}. The rule for minions (T-EVT-1)
+refuses those by which a master, a job or another minion speaks, and passes
+everything else unchanged, since sites fire tags of their own for their reactors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fnmatch import translate
+from re import compile as compile_pattern
+from typing import Any
+
+TRIMMED = "VALUE_TRIMMED"
+"""What Salt puts in the place of a value that makes an event too large."""
+
+_MASTERS = (
+    "salt/job/*/publish",
+    "salt/job/*/new",
+    "salt/job/*/return",
+    "salt/auth",
+    "salt/key*",
+    "salt/cloud/*",
+    "salt/run/*",
+    "salt/cluster/*",
+    "salt/wheel/*",
+    "salt/presence/*",
+    "cluster/*",
+    "saltwisted/*",
+)
+_FORBIDDEN = compile_pattern("|".join(translate(pattern) for pattern in _MASTERS))
+_JOB_WORDS = frozenset(("ret", "prog", "start"))
+_MAX_TAG = 4096
+
+
+def minion_may_fire(minion_id: str, tag: object) -> bool:
+    """
+    Whether a minion may fire this tag, alone or in a list.
+
+    Refused: what Salt refuses in lists; in addition the tags of sign-in, keys, wheel,
+    presence and cluster; tags of jobs, minions and beacons that name another minion;
+    and what cannot be a tag (the packed form of events ends it at two newlines).
+    """
+    if not isinstance(tag, str) or not tag or len(tag) > _MAX_TAG or "\n\n" in tag:
+        return False
+    if not tag.startswith(("salt/", "cluster/", "saltwisted/")):
+        return True
+    if _FORBIDDEN.match(tag) is not None:
+        return False
+    words = tag.split("/")
+    if words[1] in ("minion", "beacon"):
+        return len(words) < 3 or words[2] == minion_id
+    if words[1] == "job" and len(words) > 3 and words[3] in _JOB_WORDS:
+        return len(words) > 4 and words[4] == minion_id
+    return True
+
+
+def key_event(act: str, minion_id: str, pub: str = "", result: bool = True) -> dict[str, Any]:
+    """
+    The data of C{salt/key}, in the words of Salt 3008.
+
+    @param act: C{accepted}, C{pending}, C{rejected}, C{denied} or C{delete}.
+    """
+    data: dict[str, Any] = {"result": result, "act": act, "id": minion_id}
+    if pub:
+        data["pub"] = pub
+    return data
+
+
+def trimmed(data: Mapping[str, Any], limit: int) -> Mapping[str, Any]:
+    """
+    The event's data with its largest values replaced until it weighs at most C{limit} bytes.
+
+    As in Salt, values go whole. The weight is an estimate of the packed size.
+    """
+    sizes = {key: weight(value) for key, value in data.items()}
+    total = sum(sizes.values()) + sum(len(str(key)) + 1 for key in sizes)
+    if total <= limit:
+        return data
+    small = dict(data)
+    for key in sorted(sizes, key=sizes.__getitem__, reverse=True):
+        if total <= limit:
+            break
+        value = data[key]
+        if isinstance(value, dict) and value:
+            inner = trimmed(value, max(limit - (total - sizes[key]), 0))
+            small[key] = inner
+            total -= sizes[key] - weight(inner)
+        elif sizes[key] > len(TRIMMED):
+            small[key] = TRIMMED
+            total -= sizes[key] - len(TRIMMED) - 1
+    return small
+
+
+def weight(value: Any, depth: int = 64) -> int:
+    """Roughly the bytes that a value takes when packed."""
+    kind = type(value)
+    if kind is str or kind is bytes:
+        return len(value) + 2
+    if depth and kind is dict:
+        return 2 + sum(weight(k, 0) + weight(v, depth - 1) for k, v in value.items())
+    if depth and (kind is list or kind is tuple):
+        return 2 + sum(weight(item, depth - 1) for item in value)
+    return 9

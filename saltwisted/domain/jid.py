@@ -1,0 +1,76 @@
+"""
+Job ids: twenty digits of UTC time, and sometimes C{_} and the number of a process.
+
+The form is Salt's own (C{%Y%m%d%H%M%S} and six digits of microseconds). A jid becomes part
+of tags and, in stock tools, of paths: L{is_jid} is therefore the one gate that
+text from outside has to pass. Where jids are stored is not known here.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from attrs import define
+
+REQUEST = "req"
+"""What a minion sends as jid when the master shall choose one (every C{salt-call})."""
+
+_JID = re.compile(r"[0-9]{20}(?:_[0-9]{1,19})?", re.ASCII)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
+
+
+def is_jid(value: object) -> bool:
+    """Whether C{value} is text in the form of a job id (the time in it is not checked)."""
+    return isinstance(value, str) and _JID.fullmatch(value) is not None
+
+
+def jid_at(now: float, suffix: str = "") -> str:
+    """The job id of a moment: C{now} in seconds since 1970, UTC; C{suffix} follows after C{_}."""
+    moment = _EPOCH + timedelta(microseconds=round(now * 1_000_000))
+    text = moment.strftime("%Y%m%d%H%M%S%f").rjust(20, "0")
+    return f"{text}_{suffix}" if suffix else text
+
+
+def jid_seconds(jid: str) -> float | None:
+    """Seconds since 1970 of a job id, or C{None} where it names no moment that exists."""
+    if not is_jid(jid):
+        return None
+    try:
+        moment = datetime.strptime(jid[:20], "%Y%m%d%H%M%S%f").replace(tzinfo=UTC)
+    except ValueError:
+        return None
+    return moment.timestamp()
+
+
+def jid_to_time(jid: object) -> str:
+    """The start time as C{jobs.*} prints it (C{2026, Jul 01 12:00:00.000000}); C{""} if none."""
+    if not isinstance(jid, str) or not is_jid(jid) or not 1 <= int(jid[4:6]) <= 12:
+        return ""
+    month = _MONTHS[int(jid[4:6]) - 1]
+    return f"{jid[:4]}, {month} {jid[6:8]} {jid[8:10]}:{jid[10:12]}:{jid[12:14]}.{jid[14:20]}"
+
+
+@define
+class JidMaker:
+    """
+    Gives out job ids that grow strictly, also when the clock stands still or goes back.
+
+    Stock Salt promises that only with C{unique_jid}; a jid that is given out
+    twice would let two jobs share their returns, so here it holds always. The
+    process number is appended with C{unique_jid} alone, as in Salt.
+
+    @ivar suffix: the process number for C{unique_jid}, or C{""}.
+    """
+
+    suffix: str = ""
+    _last: int = 0
+
+    def make(self, now: float) -> str:
+        """A new jid, at or just after C{now} (seconds since 1970)."""
+        micro = max(round(now * 1_000_000), self._last + 1)
+        self._last = micro
+        moment = _EPOCH + timedelta(microseconds=micro)
+        text = moment.strftime("%Y%m%d%H%M%S%f")
+        return f"{text}_{self.suffix}" if self.suffix else text

@@ -1,0 +1,161 @@
+"""
+One running job, as the command line sees it: who is expected, and when waiting ends.
+
+It follows stock Salt's client: after C{timeout} seconds without everybody's
+return, those who are missing are asked whether they still run the job
+(C{saltutil.find_job}); answers are awaited for C{gather_job_timeout} seconds, and as
+long as somebody runs it, the question is asked again. Publishing and timers are
+the driver's: events come in by a method with the time, effects go out as values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from attrs import define, field, frozen
+
+
+@frozen
+class PublishFindJob:
+    """Ask these minions whether they run the job; then say L{RunningJob.asked}."""
+
+    ids: tuple[str, ...]
+
+
+@frozen
+class Yield:
+    """A return to hand on, the first of its minion."""
+
+    minion_id: str
+    data: Mapping[str, Any]
+
+
+@frozen
+class Done:
+    """
+    Waiting is over.
+
+    @ivar missing: ids that did not return, sorted.
+    """
+
+    missing: tuple[str, ...]
+
+
+Effect = PublishFindJob | Yield | Done
+
+
+@define
+class RunningJob:
+    """
+    What is known about one job. Times are seconds on any clock that does not jump.
+
+    @ivar expected: minions that should return; grows when others are found to run it.
+    @ivar accepted: ids that may be asked; C{None} means all.
+    """
+
+    jid: str
+    expected: set[str]
+    timeout: float
+    gather: float
+    accepted: frozenset[str] | None = None
+    returned: set[str] = field(factory=set)
+    done: bool = False
+    _missing: int = 0
+    _due: float = 0.0
+    _until: dict[str, float] = field(factory=dict)
+    _running: bool = True
+
+    def begin(self, now: float) -> list[Effect]:
+        """The job was published."""
+        self._due = now + self.timeout
+        self._missing = len(self.expected)
+        self._until = dict.fromkeys(self.expected, self._due)
+        return self._finish() if not self.expected else []
+
+    def add(self, ids: Iterable[str], now: float) -> None:
+        """More minions are expected (announced later, or seen to run the job)."""
+        for minion_id in ids:
+            if minion_id not in self.expected:
+                self.expected.add(minion_id)
+                self._until[minion_id] = now + self.timeout
+                if minion_id not in self.returned:
+                    self._missing += 1
+
+    def got(self, minion_id: str, data: Mapping[str, Any]) -> list[Effect]:
+        """A return came, from whomever; a second one of the same minion is nothing new."""
+        if self.done or minion_id in self.returned or "return" not in data:
+            return []
+        self.returned.add(minion_id)
+        if minion_id in self.expected:
+            self._missing -= 1
+        effects: list[Effect] = [Yield(minion_id, data)]
+        if not self._missing:
+            effects += self._finish()
+        return effects
+
+    def asked(self, now: float) -> None:
+        """C{find_job} was published, or could not be: answers count from now."""
+        self._due = now + self.gather
+
+    def answered(self, minion_id: str, data: Mapping[str, Any], now: float) -> list[Effect]:
+        """
+        A minion answered C{find_job}.
+
+        A map that is not empty says that it runs the job; a return code above 0
+        says that it cannot tell, and it is not waited for any more, as in Salt.
+        """
+        if self.done:
+            return []
+        retcode = data.get("retcode")
+        if isinstance(retcode, int) and retcode > 0:
+            if minion_id in self.expected:
+                self.expected.discard(minion_id)
+                self._until.pop(minion_id, None)
+                if minion_id not in self.returned:
+                    self._missing -= 1
+            return self._finish() if not self._missing else []
+        value = data.get("return")
+        if isinstance(value, Mapping) and "return" in value:
+            value = value["return"]
+        if not isinstance(value, Mapping) or not value:
+            return []
+        self.add((minion_id,), now)
+        self._until[minion_id] = now + self.timeout
+        self._running = True
+        return []
+
+    def tick(self, now: float) -> list[Effect]:
+        """Time has passed: at L{next_tick} or any other moment."""
+        if self.done or now < self._due:
+            return []
+        missing = sorted(self.expected - self.returned)
+        if self._running:
+            self._running = False
+            self._due = now + self.gather
+            askable = tuple(
+                minion_id
+                for minion_id in missing
+                if self.accepted is None or minion_id in self.accepted
+            )
+            return [PublishFindJob(askable)] if askable else []
+        if any(now < self._until.get(minion_id, 0.0) for minion_id in missing):
+            return []
+        return self._finish()
+
+    def next_tick(self) -> float | None:
+        """When L{tick} has something to do, unless something happens before; C{None} when done."""
+        if self.done:
+            return None
+        if self._running:
+            return self._due
+        waiting = [self._until.get(minion_id, 0.0) for minion_id in self.expected - self.returned]
+        return max([self._due, *waiting])
+
+    def cancel(self) -> list[Effect]:
+        """Nobody waits any more."""
+        return [] if self.done else self._finish()
+
+    def _finish(self) -> list[Effect]:
+        self.done = True
+        return [Done(tuple(sorted(self.expected - self.returned)))]

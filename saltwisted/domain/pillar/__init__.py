@@ -1,0 +1,3 @@
+"""
+Which pillar a minion gets: top file, includes, merging.
+"""

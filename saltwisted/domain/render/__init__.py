@@ -1,0 +1,3 @@
+"""
+Templates and data files to plain values: the renderer pipe.
+"""

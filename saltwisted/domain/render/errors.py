@@ -1,0 +1,79 @@
+"""
+How a failed rendering is told: one text with file, line and the lines around it.
+
+Salt's wording is kept to the letter, since people search for it and scripts
+match it; the parts are kept beside the text as attributes, so that a log can
+name file and line without quoting a template that may hold secrets.
+"""
+
+from __future__ import annotations
+
+from saltwisted.errors import RenderError
+
+MARKER = "    <======================"
+"""What Salt appends to the offending line."""
+
+
+class TemplateFailure(RenderError):
+    """
+    A L{RenderError} that knows what may be logged.
+
+    @ivar problem: what is wrong, without quoted lines and traceback.
+    @ivar quotable: whether C{problem} speaks of names and syntax alone. If not, it may
+        quote data, as the text of an exception from a called function does.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        line: int | None = None,
+        source: str = "",
+        trace: str = "",
+        sls: str = "",
+        quotable: bool = True,
+        brief: str = "",
+    ) -> None:
+        context = excerpt(source, line, marker=MARKER) if line and source else ""
+        text = f"{problem}\n{trace}\n" if trace else problem
+        if context:
+            text += f"; line {line}\n\n{context}"
+        super().__init__(text, sls=sls, line=line or None, context=context)
+        self.problem = brief or (problem.splitlines()[0] if problem else "")
+        self.quotable = quotable
+
+    def summary(self) -> str:
+        """One line for a log: no data, no quoted source."""
+        what = self.problem if self.quotable else "the reason may quote data and is not logged"
+        return f"{what} (line {self.line})" if self.line else what
+
+
+def excerpt(source: str, line: int, around: int = 5, marker: str = "") -> str:
+    """
+    The lines around one line, between C{---} rules, as Salt quotes them.
+
+    @param line: 1-based; beyond the end, the whole source is given back.
+    """
+    lines = source.splitlines()
+    if line > len(lines):
+        return source
+    first = max(0, line - around - 1)
+    last = min(len(lines), line + around)
+    shown = lines[first:last]
+    if marker:
+        shown[line - 1 - first] += marker
+    if first:
+        shown.insert(0, "[...]")
+    if last < len(lines):
+        shown.append("[...]")
+    return "\n".join(["---", *shown, "---"])
+
+
+class FilterError(ValueError):
+    """A filter was used in a way that makes no sense; told as a failed function of Salt."""
+
+
+class TemplateError(Exception):
+    """What a template's C{raise('...')} raises."""
+
+
+TemplateError.__module__ = "salt.exceptions"  # the last line of the quoted traceback names it

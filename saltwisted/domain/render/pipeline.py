@@ -1,0 +1,399 @@
+"""
+From a file to data: the C{#!} line chooses the renderers, each takes what the last gave.
+
+L{Renderer} is what pillar and state compilers use. It is made per compilation,
+around the facts of one minion; the caches live in a L{RenderCache} that
+outlives it. No renderer of that name: nothing is rendered and a log line says
+so, which is Salt's answer.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import msgpack
+from attrs import field, frozen
+
+from saltwisted.domain.render import mako, pyobjects, secrets
+from saltwisted.domain.render.cache import RenderCache
+from saltwisted.domain.render.errors import TemplateFailure
+from saltwisted.domain.render.functions import AliasedLoader
+from saltwisted.domain.render.host import RenderHost
+from saltwisted.domain.render.jinja import JinjaEngine, JinjaOptions
+from saltwisted.domain.render.names import sls_names
+from saltwisted.domain.render.yaml import load_sls
+from saltwisted.domain.render.yamlex import load_yamlex
+
+STRING = ":string:"
+"""The path that says: the text itself was given."""
+
+_OLD_NAMES = {
+    f"{data}_{template}": f"{template}|{data}"
+    for data in ("yaml", "json", "yamlex")
+    for template in ("jinja", "mako")
+}
+"""Names of pipes from before there were pipes."""
+
+
+@frozen
+class RenderSettings:
+    """
+    What the configuration says about rendering.
+
+    @ivar pipe: C{renderer}, for files without a C{#!} line.
+    """
+
+    pipe: str = "jinja|yaml"
+    blacklist: Sequence[str] = ()
+    whitelist: Sequence[str] = ()
+    jinja: JinjaOptions = field(factory=JinjaOptions)
+
+    @classmethod
+    def of(cls, opts: Mapping[str, Any]) -> RenderSettings:
+        """From Salt's option names."""
+        return cls(
+            pipe=str(opts.get("renderer") or "jinja|yaml"),
+            blacklist=tuple(opts.get("renderer_blacklist") or ()),
+            whitelist=tuple(opts.get("renderer_whitelist") or ()),
+            jinja=JinjaOptions.of(opts),
+        )
+
+
+@frozen
+class Job:
+    """
+    One renderer's turn.
+
+    @ivar argument: what stood behind its name.
+    @ivar path: the local file, or L{STRING}.
+    @ivar extra: further variables (C{defaults} of an include, ...).
+    """
+
+    path: str
+    saltenv: str
+    sls: str
+    argument: str = ""
+    context: Mapping[str, Any] | None = None
+    extra: Mapping[str, Any] = field(factory=dict)
+
+
+class Renderer:
+    """
+    Renders files for one minion.
+
+    @param opts: what templates see as C{opts}; a fact among others here.
+    @param functions: what templates see as C{salt}.
+    @ivar facts: C{grains}, C{pillar}, C{opts}, C{salt}; the pillar may be replaced between
+        renderings.
+    """
+
+    def __init__(
+        self,
+        host: RenderHost,
+        settings: RenderSettings,
+        *,
+        opts: Mapping[str, Any],
+        grains: Mapping[str, Any],
+        pillar: Mapping[str, Any],
+        functions: Mapping[str, Any],
+        cache: RenderCache | None = None,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.host = host
+        self.settings = settings
+        self.cache = RenderCache() if cache is None else cache
+        self.functions = functions
+        self.jinja = JinjaEngine(host, settings.jinja, self.cache)
+        self.facts: dict[str, Any] = {
+            "salt": AliasedLoader(functions),
+            "grains": grains,
+            "opts": opts,
+            "pillar": pillar,
+            "proxy": {},
+            **(extra or {}),
+        }
+        self.engines: dict[str, Callable[[Any, Job], Any]] = {
+            "yaml": self._yaml,
+            "jinja": self._jinja,
+            "json": self._json,
+            "py": self._py,
+            "gpg": self._gpg,
+            "nacl": self._nacl,
+            "yamlex": self._yamlex,
+            "mako": self._mako,
+            "msgpack": self._msgpack,
+            "pyobjects": self._pyobjects,
+            "stateconf": self._stateconf,
+            "toml": self._toml,
+        }
+        for name in ("json5", "hjson"):
+            library = host.library(name)
+            if library is not None:
+                self.engines[name] = partial(self._like_json, library)
+
+    # -- the pipe --------------------------------------------------------------
+
+    def file(
+        self,
+        path: str,
+        saltenv: str = "base",
+        sls: str = "",
+        context: Mapping[str, Any] | None = None,
+        default: str | None = None,
+        **extra: Any,
+    ) -> Any:
+        """
+        The data that a local file means; an absent or empty file means C{{}}.
+
+        @param default: the pipe for a file without a C{#!} line; C{renderer} otherwise.
+        @raises TemplateFailure: it cannot be rendered.
+        @raises OSError: it cannot be read.
+        """
+        stamp = self.host.stamp(path)
+        if stamp is None:
+            self.host.log("error", f"Template does not exist: {path}")
+            return {}
+        key = (path, stamp)
+        text = self.cache.sources.get(key)
+        if text is None:
+            raw = self.host.read(path)
+            # Packed data is no text; every other file has to be.
+            errors = "surrogateescape" if raw.startswith(b"#!msgpack") else "strict"
+            text = raw.decode(errors=errors)
+            self.cache.sources.put(key, text, len(text) + 200)
+        if not text:
+            return {}
+        if not text.strip():
+            self.host.log("error", f"Template is nothing but whitespace: {path}")
+            return {}
+        job = Job(path, saltenv, sls, context=context, extra=extra)
+        return self._pipe(text, text.split("\n", 1)[0], job, default)
+
+    def text(
+        self,
+        text: str,
+        saltenv: str = "base",
+        sls: str = "",
+        context: Mapping[str, Any] | None = None,
+        default: str | None = None,
+        **extra: Any,
+    ) -> Any:
+        """As L{file}, for a text that is in no file."""
+        words = text.split(maxsplit=1)
+        if not words:
+            return {}
+        job = Job(STRING, saltenv, sls, context=context, extra=extra)
+        return self._pipe(text, words[0], job, default)
+
+    def _pipe(self, text: str, first: str, job: Job, default: str | None) -> Any:
+        named = first.startswith("#!") and not first.startswith("#!/")
+        pipe = first.strip()[2:] if named else default or self.settings.pipe
+        data: Any = text
+        steps = self.steps(pipe)
+        if not steps:
+            return {}
+        with self.host.rendering():
+            for engine, argument in steps:
+                turn = Job(job.path, job.saltenv, job.sls, argument, job.context, job.extra)
+                data = engine(data, turn)
+        if "\r\n" in text and isinstance(data, str) and "\r\n" not in data:
+            data = data.replace("\n", "\r\n")
+        return data
+
+    def steps(self, pipe: str) -> list[tuple[Callable[[Any, Job], Any], str]]:
+        """
+        The renderers of C{jinja|yaml} with their arguments.
+
+        Disallowed ones are left out; if one is unknown, there is no step at all.
+        """
+        words = [word.strip() for word in _OLD_NAMES.get(pipe, pipe).split("|")]
+        steps = []
+        for word in words:
+            name, _, argument = word.partition(" ")
+            settings = self.settings
+            if (settings.whitelist and name not in settings.whitelist) or (
+                settings.blacklist and name in settings.blacklist
+            ):
+                self.host.log(
+                    "warning",
+                    f'The renderer "{name}" is disallowed by configuration and will be skipped.',
+                )
+                continue
+            engine = self.engines.get(name)
+            if engine is None:
+                self.host.log("error", f'The renderer "{pipe}" is not available')
+                return []
+            steps.append((engine, argument.strip()))
+        return steps
+
+    # -- the renderers -----------------------------------------------------------
+
+    def variables(self, job: Job) -> dict[str, Any]:
+        """Everything that a template sees, besides the globals of its language."""
+        found = {
+            **self.facts,
+            "saltenv": job.saltenv,
+            "sls": job.sls,
+            "renderers": self.engines,
+            **job.extra,
+            **(job.context or {}),
+        }
+        for name, value in sls_names(job.path, str(found["sls"])).items():
+            found.setdefault(name, value)
+        return found
+
+    def _jinja(self, data: Any, job: Job) -> str:
+        if job.argument not in ("", "-s"):
+            raise TemplateFailure(f"Unknown renderer option: {job.argument}")
+        return self.jinja.render(_as_text(data), self.variables(job), job.path)
+
+    def _yaml(self, data: Any, job: Job) -> Any:
+        return self.cache.parsed("yaml", _as_text(data), load_sls)
+
+    def _yamlex(self, data: Any, job: Job) -> Any:
+        return load_yamlex(_as_text(data))
+
+    def _json(self, data: Any, job: Job) -> Any:
+        text = _without_first_line(_as_text(data))
+        if not text.strip():
+            return {}
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise TemplateFailure(str(error), getattr(error, "lineno", None)) from error
+
+    def _like_json(self, library: Any, data: Any, job: Job) -> Any:
+        """C{json5} and C{hjson}, where their libraries are there."""
+        text = _without_first_line(_as_text(data))
+        try:
+            return library.loads(text) if text.strip() else {}
+        except Exception as error:
+            raise TemplateFailure(str(error)) from error
+
+    def _msgpack(self, data: Any, job: Job) -> Any:
+        raw = data if isinstance(data, bytes) else _as_text(data).encode("utf-8", "surrogateescape")
+        if raw.startswith(b"#!"):
+            raw = raw[raw.find(b"\n") + 1 :]
+        if not raw.strip():
+            return {}
+        try:
+            return msgpack.unpackb(raw, raw=False, strict_map_key=False)
+        except (ValueError, msgpack.UnpackException) as error:
+            raise TemplateFailure(str(error) or type(error).__name__) from error
+
+    def _toml(self, data: Any, job: Job) -> Any:
+        library = self.host.library("tomllib")
+        if library is None:
+            raise TemplateFailure("The 'toml' library is missing")
+        try:
+            return library.loads(_without_first_line(_as_text(data)))
+        except ValueError as error:
+            raise TemplateFailure(str(error)) from error
+
+    def _gpg(self, data: Any, job: Job) -> Any:
+        return secrets.gpg(data, self.host, bool(job.extra.get("translate_newlines")))
+
+    def _nacl(self, data: Any, job: Job) -> Any:
+        return secrets.nacl(data, lambda *a, **k: self.functions["nacl.dec"](*a, **k))
+
+    def _py(self, data: Any, job: Job) -> Any:
+        """
+        A Python file whose C{run()} gives the data; Salt's names are its globals.
+
+        It is the file that runs, whatever stood before it in the pipe.
+        """
+        if self.host.stamp(job.path) is None:
+            raise TemplateFailure(f"Template {job.path} is not a file!")
+        name = posixpath.basename(job.path).split(".")[0]
+        module = ModuleType(name)
+        space = module.__dict__
+        facts = {**self.facts, "salt": self.functions}
+        space["__file__"] = job.path
+        for fact in ("salt", "grains", "opts", "pillar"):
+            space[fact] = space[f"__{fact}__"] = facts[fact]
+        space.update(
+            {
+                "__env__": job.saltenv,
+                "saltenv": job.saltenv,
+                "__sls__": job.sls,
+                "sls": job.sls,
+                "renderers": self.engines,
+                "string": True,
+                **job.extra,
+            }
+        )
+        if job.context:
+            space["context"] = job.context
+        try:
+            exec(compile(self.jinja.source(job.path), job.path, "exec"), space)  # noqa: S102 - its purpose
+        except SyntaxError as error:
+            where = f"({posixpath.basename(job.path)}, line {error.lineno})"
+            raise TemplateFailure(f"{error.msg} {where}", error.lineno, sls=job.sls) from error
+        except Exception as error:
+            raise TemplateFailure(str(error), sls=job.sls, quotable=False) from error
+        try:
+            run = space.get("run")
+            if run is None:
+                raise AttributeError(f"module '{name}' has no attribute 'run'")
+            return run()
+        except Exception as error:
+            raise self._python_failure(error, job) from error
+
+    def _pyobjects(self, data: Any, job: Job) -> Any:
+        values = {f"__{name}__": self.facts[name] for name in ("pillar", "grains", "opts")}
+        values.update(__sls__=job.sls, **(job.context or {}))
+        try:
+            return pyobjects.run(
+                _as_text(data), job.path, job.saltenv, self.host, self.functions, values
+            )
+        except Exception as error:
+            text = str(error)
+            if isinstance(error, SyntaxError):
+                text = f"{error.msg} (<string>, line {error.lineno})"
+            failure = TemplateFailure(text, sls=job.sls, quotable=False)
+            failure.line = _last_line(error, job.path)
+            raise failure from error
+
+    def _stateconf(self, data: Any, job: Job) -> Any:
+        """Stock has it, we do not: nobody shall believe that such a file was rendered."""
+        raise TemplateFailure("The renderer 'stateconf' is not available here", sls=job.sls)
+
+    def _mako(self, data: Any, job: Job) -> str:
+        return mako.render(
+            _as_text(data), self.host, job.saltenv, job.sls.replace(".", "/"), self.variables(job)
+        )
+
+    def _python_failure(self, error: Exception, job: Job) -> TemplateFailure:
+        trace = "".join(traceback.format_exception(error))
+        failure = TemplateFailure(trace, sls=job.sls, quotable=False)
+        failure.line = _last_line(error, job.path)
+        return failure
+
+
+def _last_line(error: Exception, path: str) -> int | None:
+    """The innermost line of a file on the way of an exception."""
+    line = error.lineno if isinstance(error, SyntaxError) and error.filename == path else None
+    where = error.__traceback__
+    while where is not None:
+        if where.tb_frame.f_code.co_filename == path:
+            line = where.tb_lineno
+        where = where.tb_next
+    return line
+
+
+def _as_text(data: Any) -> str:
+    if isinstance(data, str):
+        return data
+    if isinstance(data, bytes):
+        return data.decode()
+    raise TemplateFailure(f"'{type(data).__name__}' object has no attribute 'read'")
+
+
+def _without_first_line(text: str) -> str:
+    return text[text.find("\n") + 1 :] if text.startswith("#!") else text

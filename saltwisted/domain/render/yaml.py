@@ -1,0 +1,358 @@
+"""
+YAML as Salt reads it: C{yaml.CSafeLoader} with Salt's rules on top.
+
+Duplicate keys are an error, maps keep their order, C{0755} is the number 755,
+dates stay text, no tag makes a Python object. The parsing is libyaml's; the
+values are built here, in one loop without recursion and in the order of
+PyYAML's own constructor, so that of two mistakes the same one is reported.
+Writing YAML is in L{saltwisted.domain.render.yamldump}.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import gc
+from collections import OrderedDict
+from typing import Any
+
+import yaml
+from yaml.constructor import ConstructorError
+from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+from yaml.parser import ParserError
+from yaml.scanner import ScannerError
+
+from saltwisted.domain.render.errors import TemplateFailure
+
+YAMLError = yaml.YAMLError
+
+_STD = "tag:yaml.org,2002:"
+_STR = _STD + "str"
+_INT = _STD + "int"
+_MAP = _STD + "map"
+_SEQ = _STD + "seq"
+_OMAP = _STD + "omap"
+_AS_TEXT = frozenset({_STR, _STD + "timestamp", _STD + "python/unicode"})
+_PROBLEMS = {"found character '\\t' that cannot start any token": "Illegal tab character"}
+_Waiting = list[tuple[Node, Any]]
+
+MAX_DEPTH = 900
+"""Levels of nesting; libyaml itself ends at 1000, and every reader of the value recurses."""
+SUSPICIOUS = 10000
+"""From so many possible levels on they are counted; the C stack ends somewhere above 20 000."""
+_TOO_DEEP = "maximum recursion depth exceeded"
+
+
+class SaltLoader(yaml.CSafeLoader):
+    """
+    One document, built by Salt's rules.
+
+    @cvar maps: the class of maps; an ordered one also reads C{!!omap} as a map.
+    """
+
+    maps: type[dict[Any, Any]] = dict
+    _aliased = False
+
+    # Tags by path are not used: spare the parser two calls of Python for each node.
+
+    def descend_resolver(self, current_node: Any, current_index: Any) -> None:
+        """Called by the composer on the way down."""
+
+    def ascend_resolver(self) -> None:
+        """Called by the composer on the way up."""
+
+    def document(self) -> Any:
+        """
+        The value of the only document; C{None} for an empty one.
+
+        @raises YAMLError: anything but one well-formed document.
+        """
+        node = self.get_single_node()
+        return None if node is None else self.build(node)
+
+    def build(self, root: Node) -> Any:
+        """The value of a node; containers are filled level by level."""
+        made: dict[Node, Any] = {}
+        waiting: _Waiting = []
+        value = self._begin(root, made, waiting)
+        depth = 0
+        while waiting:
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise YAMLError(_TOO_DEEP)
+            level, waiting = waiting, []
+            for node, target in level:
+                if isinstance(node, MappingNode):
+                    self._fill_map(node, target, made, waiting)
+                else:
+                    for item in node.value:
+                        target.append(self._begin(item, made, waiting))
+        if self._aliased and _is_cyclic(value):
+            raise YAMLError(_TOO_DEEP)
+        return value
+
+    def _begin(self, node: Node, made: dict[Node, Any], waiting: _Waiting) -> Any:
+        """A scalar's value, or an empty container that is filled later."""
+        if node in made:
+            self._aliased = True
+            return made[node]
+        value: Any
+        tag = node.tag
+        if isinstance(node, ScalarNode):
+            text = node.value
+            if tag in _AS_TEXT:
+                return text
+            if tag == _INT and text.isdigit() and (text[0] != "0" or text == "0"):
+                return int(text)
+            value = self._scalar(node)
+        elif tag == _MAP or (tag == _OMAP and self.maps is not dict):
+            if not isinstance(node, MappingNode):
+                raise ConstructorError(
+                    None, None, f"expected a mapping node, but found {_kind(node)}", node.start_mark
+                )
+            value = self.maps()
+            waiting.append((node, value))
+        elif tag == _SEQ and isinstance(node, SequenceNode):
+            value = []
+            waiting.append((node, value))
+        else:
+            value = self.construct_object(node, deep=True)
+        made[node] = value
+        return value
+
+    def _fill_map(
+        self,
+        node: MappingNode,
+        target: dict[Any, Any],
+        made: dict[Node, Any],
+        waiting: _Waiting,
+    ) -> None:
+        self._flatten(node)
+        for key_node, value_node in node.value:
+            key = self._begin(key_node, made, waiting)
+            try:
+                known = key in target
+            except TypeError:
+                raise ConstructorError(
+                    "while constructing a mapping",
+                    node.start_mark,
+                    f"found unacceptable key {key_node.value}",
+                    key_node.start_mark,
+                ) from None
+            value = self._begin(value_node, made, waiting)
+            if known:
+                raise ConstructorError(
+                    "while constructing a mapping",
+                    node.start_mark,
+                    f"found conflicting ID '{key}'",
+                    key_node.start_mark,
+                )
+            target[key] = value
+
+    def _flatten(self, node: MappingNode) -> None:
+        """Resolve C{<<}: merged pairs come first, unless the map itself has the key."""
+        pairs = node.value
+        if not any(key.tag in _SPECIAL_KEYS for key, _ in pairs):
+            return
+        merged: list[tuple[Node, Node]] = []
+        own: list[tuple[Node, Node]] = []
+        for key, value in pairs:
+            if key.tag == _STD + "merge":
+                merged.extend(self._merged_pairs(node, value))
+                continue
+            if key.tag == _STD + "value":
+                key.tag = _STR
+            own.append((key, value))
+        taken = [key.value for key, _ in own]
+        node.value = [pair for pair in merged if pair[0].value not in taken] + own
+
+    def _merged_pairs(self, node: MappingNode, value: Node) -> list[tuple[Node, Node]]:
+        if isinstance(value, MappingNode):
+            self._flatten(value)
+            return list(value.value)
+        if not isinstance(value, SequenceNode):
+            raise ConstructorError(
+                "while constructing a mapping",
+                node.start_mark,
+                f"expected a mapping or list of mappings for merging, but found {_kind(value)}",
+                value.start_mark,
+            )
+        parts = []
+        for item in value.value:
+            if not isinstance(item, MappingNode):
+                raise ConstructorError(
+                    "while constructing a mapping",
+                    node.start_mark,
+                    f"expected a mapping for merging, but found {_kind(item)}",
+                    item.start_mark,
+                )
+            self._flatten(item)
+            parts.append(item.value)
+        return [pair for part in reversed(parts) for pair in part]
+
+    def _scalar(self, node: ScalarNode) -> Any:
+        if node.tag == _STD + "binary":
+            return self._binary(node)
+        if node.tag in (_MAP, _SEQ, _OMAP):
+            kind = "sequence" if node.tag == _SEQ else "mapping"
+            raise ConstructorError(
+                None, None, f"expected a {kind} node, but found {_kind(node)}", node.start_mark
+            )
+        if node.tag == _INT and node.value[:1] == "0" and node.value[:2] not in ("0b", "0x"):
+            # Salt takes the zeros away where YAML 1.1 would read an octal number.
+            node.value = node.value.lstrip("0") or "0"
+        return self.construct_object(node)
+
+    def _binary(self, node: ScalarNode) -> bytes:
+        """Base64 whose padding may be missing."""
+        try:
+            raw = node.value.encode("ascii")
+        except UnicodeEncodeError as error:
+            raise ConstructorError(
+                None, None, f"failed to convert base64 data into ascii: {error}", node.start_mark
+            ) from None
+        try:
+            return base64.decodebytes(raw + b"=" * (-len(raw) % 4))
+        except binascii.Error as error:
+            raise ConstructorError(
+                None, None, f"failed to decode base64 data: {error}", node.start_mark
+            ) from None
+
+
+def _kind(node: Node) -> str:
+    """C{scalar}, C{sequence} or C{mapping}, as PyYAML says in its errors."""
+    return str(getattr(node, "id", "node"))
+
+
+def _is_cyclic(value: Any) -> bool:
+    """Whether an alias made the value contain itself."""
+    done: set[int] = set()
+    path: set[int] = set()
+    stack: list[tuple[Any, bool]] = [(value, False)]
+    while stack:
+        here, leaving = stack.pop()
+        mark = id(here)
+        if leaving:
+            path.discard(mark)
+            done.add(mark)
+            continue
+        if not isinstance(here, (dict, list)) or mark in done:
+            continue
+        if mark in path:
+            return True
+        path.add(mark)
+        stack.append((here, True))
+        stack.extend((v, False) for v in (here.values() if isinstance(here, dict) else here))
+    return False
+
+
+_SPECIAL_KEYS = frozenset({_STD + "merge", _STD + "value"})
+
+
+class OrderedLoader(SaltLoader):
+    """What SLS files are read with: ordered maps, as in stock."""
+
+    maps = OrderedDict
+
+
+def safe_load(text: str | bytes, loader: type[SaltLoader] = SaltLoader) -> Any:
+    """
+    The value of one YAML document.
+
+    @raises YAMLError: also for any tag that would make a Python object.
+    """
+    _check_depth(text)
+    # A big document makes a million objects and no garbage: the collector, looking for some
+    # again and again, would take three quarters of the time.
+    pause = len(text) > 20000 and gc.isenabled()
+    if pause:
+        gc.disable()
+    reader = loader(text)
+    try:
+        return reader.document()
+    finally:
+        reader.dispose()
+        if pause:
+            gc.enable()
+
+
+def _check_depth(text: str | bytes) -> None:
+    """
+    Refuse what would overflow the C stack: libyaml's composer recurses without a limit.
+
+    A block needs a column of its own in some line, a flow collection a bracket. Only where
+    there are very many of these the text is looked at event by event.
+    """
+    if isinstance(text, bytes):
+        brackets = text.count(b"[") + text.count(b"{")
+        longest = max(map(len, text.split(b"\n")))
+    else:
+        brackets = text.count("[") + text.count("{")
+        longest = max(map(len, text.split("\n")))
+    if 2 * longest + brackets < SUSPICIOUS:
+        return
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise YAMLError(_TOO_DEEP)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def load_sls(text: str) -> Any:
+    """
+    The C{yaml} renderer: an empty document is an empty map.
+
+    @raises TemplateFailure: with the text that stock gives for the same mistake.
+    """
+    try:
+        data = safe_load(text, OrderedLoader)
+    except ScannerError as error:
+        problem = error.problem or ""
+        mark = error.problem_mark
+        line = None if mark is None else mark.line + 1
+        raise TemplateFailure(_PROBLEMS.get(problem, problem), line) from error
+    except (ParserError, ConstructorError) as error:
+        mark = error.problem_mark
+        # A password that begins with an exclamation mark is a tag to YAML.
+        names = "tag" in str(error.problem) or "unacceptable key" in str(error.problem)
+        line = None if mark is None else mark.line + 1
+        brief = error.problem or ""
+        raise TemplateFailure(str(error), line, quotable=not names, brief=brief) from error
+    except YAMLError as error:
+        raise TemplateFailure(str(error)) from error
+    if not data:
+        return {}
+    return data
+
+
+def plain_argument(text: Any) -> Any:
+    """
+    A word of a command line or a key path, as YAML reads it where that is harmless.
+
+    Texts with comment signs, control characters or digits grouped by underscores
+    stay as they are; maps and lists need their brackets.
+    """
+    if not isinstance(text, str) or text.strip() in ("", "---", "..."):
+        return text
+    if "_" in text and all(c in "0123456789_" for c in text.strip()):
+        return text
+    if any(c in text for c in "\t\r\n"):
+        return text
+    if text == "None":
+        return None
+    try:
+        value = safe_load(text)
+    except (YAMLError, ValueError, RecursionError):
+        return text
+    if "#" in text:
+        return text if value is None or isinstance(value, str) else value
+    if isinstance(value, dict):
+        return value if text.startswith("{") else text
+    if isinstance(value, list):
+        return value if text.startswith("[") else text
+    if text in ("|", "!"):
+        return text
+    return value if value is None or isinstance(value, (int, float, str)) else text

@@ -1,0 +1,3 @@
+"""
+Which minions a target expression means.
+"""

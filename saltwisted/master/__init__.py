@@ -1,0 +1,3 @@
+"""
+The master: requests answered, jobs published, returns kept.
+"""

@@ -1,0 +1,84 @@
+"""
+The site's rules that accept or reject a key without an operator.
+
+C{auto_accept}, C{autosign_file}, C{autosign_grains_dir}, a file in
+C{minions_autosign}, and C{autoreject_file} before all of them. Files that somebody
+else could write are not believed. They are read at each sign-in of a minion that
+no operator has decided about, and of no other.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import Any
+
+from twisted.logger import Logger
+
+from saltwisted.config.options import MasterConfig
+from saltwisted.domain.keys import grains_match, id_matches, may_be_trusted, signing_lines
+from saltwisted.errors import StoreError
+from saltwisted.stores import files
+from saltwisted.stores.keys import KeyStore
+
+MAX_RULES = 4 * 1024 * 1024
+
+
+class Autosign:
+    """Answers whether a key of this id is to be accepted or rejected by rule."""
+
+    log = Logger()
+
+    def __init__(self, config: MasterConfig, keys: KeyStore) -> None:
+        self._config = config
+        self._keys = keys
+
+    def _lines(self, path: str | None) -> tuple[str, ...]:
+        if not path:
+            return ()
+        try:
+            info = os.stat(path)
+        except OSError:
+            return ()
+        if not stat.S_ISREG(info.st_mode):
+            return ()
+        trusted = may_be_trusted(
+            info.st_mode,
+            info.st_gid,
+            bool(self._config.permissive_pki_access),
+            os.geteuid() == 0,
+            os.getgroups(),
+        )
+        if not trusted:
+            self.log.warn("Wrong permissions for {path}, ignoring content", path=path)
+            return ()
+        try:
+            data = files.read_file(path, MAX_RULES)
+        except StoreError as error:
+            self.log.warn("{error}", error=error)
+            return ()
+        return signing_lines((data or b"").decode("utf-8", "replace"))
+
+    def rejects(self, minion_id: str) -> bool:
+        """Whether C{autoreject_file} names the id."""
+        return id_matches(minion_id, self._lines(self._config.autoreject_file))
+
+    def accepts(self, minion_id: str, grains: Any, now: float) -> bool:
+        """Whether any rule accepts the id or its C{autosign_grains}."""
+        config = self._config
+        if config.auto_accept:
+            return True
+        if id_matches(minion_id, self._lines(config.autosign_file)):
+            return True
+        minutes = float(config.autosign_timeout or 120)
+        if self._keys.take_autosign(minion_id, now, minutes):
+            return True
+        folder = config.autosign_grains_dir
+        if not folder or not isinstance(grains, dict) or not grains:
+            return False
+        values = {
+            name: self._lines(os.path.join(folder, name))
+            for name in grains
+            if isinstance(name, str) and "/" not in name and name not in (".", "..")
+        }
+        return grains_match(grains, values)

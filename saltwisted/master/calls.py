@@ -1,0 +1,176 @@
+"""
+Calling runner and wheel functions by name, with Salt's events and result shape.
+
+A call fires C{salt/run/<jid>/new} and C{/ret} (wheel: C{salt/wheel/...}); its value comes in
+a map C{{fun, jid, tag, user, return, success}}. A function that raises gives
+Salt's text with the exception as its return, and C{success: False}.
+"""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from inspect import Parameter, signature
+from typing import Any
+
+from twisted.internet.defer import CancelledError
+from twisted.logger import Logger
+
+from saltwisted.errors import SaltwistedError, TargetError
+from saltwisted.master import runner_table as runners
+from saltwisted.master import wheel_table as wheels
+from saltwisted.master.context import Context
+from saltwisted.transports.loose import let_go
+
+Stream = Callable[[Any], Awaitable[None]]
+
+
+async def _silent(_item: Any) -> None:
+    """For calls whose progress nobody watches."""
+
+
+def wrong_arguments(
+    function: Callable[..., Any], name: str, arg: Sequence[Any], kwarg: Mapping[str, Any]
+) -> str:
+    """Why a function cannot be called so, or C{""}; its first parameter is ours."""
+    try:
+        signature(function).bind(None, *arg, **kwarg)
+    except TypeError as error:
+        parameters = list(signature(function).parameters.values())[1:]
+        usage = " ".join(
+            p.name if p.default is Parameter.empty else f"{p.name}={p.default!r}"
+            for p in parameters
+        )
+        doc = inspect.getdoc(function) or ""
+        return f"\nPassed invalid arguments: {error}\n\nUsage:\n{name} {usage}\n\n{doc}".rstrip()
+    return ""
+
+
+class Calls:
+    """Runs runner and wheel functions of one master."""
+
+    log = Logger()
+
+    def __init__(self, ctx: Context, new_jid: Callable[[], str]) -> None:
+        self._ctx = ctx
+        self._new_jid = new_jid
+        self._runners = runners.functions()
+        self._wheels = wheels.functions()
+        self.active: dict[str, dict[str, Any]] = {}
+
+    async def runner(
+        self,
+        fun: str,
+        arg: Sequence[Any],
+        kwarg: Mapping[str, Any],
+        user: str,
+        stream: Stream | None = None,
+        background: bool = False,
+    ) -> dict[str, Any]:
+        """
+        Call a runner.
+
+        @param stream: gets progress items C{{"tag", "data"}} as they come.
+        @param background: answer with C{jid} and C{tag} at once; the result comes on the bus.
+        """
+        jid = self._new_jid()
+        tag = f"salt/run/{jid}"
+        run = runners.Run(self._ctx, jid, user, self._progress(tag, stream or _silent))
+        function = self._runners.get(fun)
+        call = self._call(
+            "runner",
+            fun,
+            function,
+            run,
+            list(arg),
+            _clean(kwarg),
+            jid,
+            tag,
+            user,
+        )
+        if not background:
+            result = await call
+            if run.outputter and "outputter" not in result:
+                result["outputter"] = run.outputter
+            return result
+        let_go(call, self.log, "runner {fun} failed", fun=fun)
+        return {"jid": jid, "tag": tag}
+
+    def _progress(self, tag: str, stream: Stream) -> Callable[[Any, str], Awaitable[None]]:
+        async def progress(data: Any, end: str) -> None:
+            if end == "event":
+                await stream(data)
+                return
+            event = data if isinstance(data, dict) else {"data": data}
+            self._ctx.bus.fire(f"{tag}/{end}", event)
+            await stream({"tag": f"{tag}/{end}", "data": event})
+
+        return progress
+
+    async def wheel(
+        self, fun: str, arg: Sequence[Any], kwarg: Mapping[str, Any], user: str
+    ) -> dict[str, Any]:
+        """Call a wheel function."""
+        jid = self._new_jid()
+        tag = f"salt/wheel/{jid}"
+        call = wheels.Call(self._ctx, user)
+        return await self._call(
+            "wheel", fun, self._wheels.get(fun), call, list(arg), _clean(kwarg), jid, tag, user
+        )
+
+    async def _call(
+        self,
+        kind: str,
+        fun: str,
+        function: Callable[..., Awaitable[Any]] | None,
+        first: Any,
+        arg: list[Any],
+        kwarg: dict[str, Any],
+        jid: str,
+        tag: str,
+        user: str,
+    ) -> dict[str, Any]:
+        bus = self._ctx.bus
+        base = {"fun": f"{kind}.{fun}", "jid": jid, "user": user}
+        bus.fire(f"{tag}/new", {**base, "fun_args": [*arg, kwarg] if kwarg else arg})
+        self.active[jid] = {"fun": base["fun"], "jid": jid, "user": user, "arg": arg}
+        try:
+            value, success = await self._run(kind, fun, function, first, arg, kwarg)
+        finally:
+            self.active.pop(jid, None)
+        result = {**base, "tag": tag, "return": value, "success": success}
+        result["retcode"] = 0 if success else 1
+        bus.fire(f"{tag}/ret", {**base, "return": value, "success": success, "fun_args": arg})
+        return result
+
+    async def _run(
+        self,
+        kind: str,
+        fun: str,
+        function: Callable[..., Awaitable[Any]] | None,
+        first: Any,
+        arg: list[Any],
+        kwarg: dict[str, Any],
+    ) -> tuple[Any, bool]:
+        if function is None:
+            return f"'{fun}' is not available.", False
+        wrong = wrong_arguments(function, fun, arg, kwarg)
+        if wrong:
+            return wrong, False
+        try:
+            return await function(first, *arg, **kwarg), True
+        except CancelledError:
+            raise
+        except TargetError as error:
+            return f"Invalid target: {error.reason}", False
+        except (SaltwistedError, ValueError) as error:
+            return str(error), False
+        except Exception as error:
+            self.log.failure("{kind} {fun} failed", kind=kind, fun=fun)
+            text = traceback.format_exception_only(type(error), error)[-1].strip()
+            return f"Exception occurred in {kind} {fun}: {text}", False
+
+
+def _clean(kwarg: Mapping[str, Any]) -> dict[str, Any]:
+    return {k: v for k, v in kwarg.items() if not k.startswith("__")}

@@ -1,0 +1,83 @@
+"""
+What a request handler may use: one record of interfaces, never a service.
+
+A handler that needs something asks for it here; a test fills in fakes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from saltwisted.config.options import MasterConfig
+from saltwisted.interfaces import Entropy
+
+if TYPE_CHECKING:
+    from saltwisted.domain.targeting.selection import Selection
+    from saltwisted.master.autosign import Autosign
+    from saltwisted.master.dispatch import Dispatcher
+    from saltwisted.master.fileserver import FileServer
+    from saltwisted.master.pillars import Pillars
+    from saltwisted.master.presence import Presence
+    from saltwisted.master.publisher import Publisher
+    from saltwisted.master.rotation import Rotation
+    from saltwisted.master.sessions import Sessions
+    from saltwisted.master.signins import SignIns
+    from saltwisted.master.userkeys import UserKeys
+    from saltwisted.stores.cache import MinionCache
+    from saltwisted.stores.jobs import JobStore
+    from saltwisted.stores.keys import KeyStore
+    from saltwisted.transports.bus import EventBus
+    from saltwisted.wire.rsa import PrivateKey
+
+
+class RunInPool(Protocol):
+    """Run a blocking call that releases the GIL in the bounded thread pool."""
+
+    def __call__(self, function: Callable[..., Any], *args: Any) -> Deferred[Any]: ...
+
+
+@define(kw_only=True)
+class Context:
+    """
+    Everything that the master's handlers, runners and wheel functions share.
+
+    @ivar node: this master's id (C{id} option), named in events and drop files.
+    @ivar now: seconds since the epoch.
+    @ivar counters: what was refused, dropped or served, by a short name each.
+    """
+
+    config: MasterConfig
+    node: str
+    clock: Any
+    now: Callable[[], float]
+    entropy: Entropy = field(repr=False)
+    identity: PrivateKey
+    bus: EventBus
+    keys: KeyStore
+    jobs: JobStore
+    cache: MinionCache
+    sessions: Sessions
+    publisher: Publisher
+    presence: Presence
+    users: UserKeys
+    autosign: Autosign
+    files: FileServer
+    pool: RunInPool
+    counters: Counter[str]
+    dispatcher: Dispatcher = field(init=False)
+    pillars: Pillars = field(init=False)
+    rotation: Rotation = field(init=False)
+    signins: SignIns = field(init=False)
+    started: float = 0.0
+    facts: dict[str, Any] = field(factory=dict)
+    log: Logger = field(factory=Logger)
+
+    def select(self, tgt: Any, tgt_type: str, delimiter: str = ":") -> Selection:
+        """The accepted minions that a target means, by the master's cached data."""
+        return self.dispatcher.select(tgt, tgt_type, delimiter)

@@ -1,0 +1,170 @@
+"""
+The control socket of a master: what the command line may ask of it.
+
+Who asks is told by the kernel (peer credentials). The master's own user and root
+may do everything; anybody else what C{publisher_acl} says, and nothing about
+keys. Each operation is a method named C{op_<name>}.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+from twisted.logger import Logger
+
+from saltwisted.domain.acl import blacklisted, publisher_allows
+from saltwisted.errors import DeniedError, RemoteError
+from saltwisted.master.context import Context
+from saltwisted.transports.ipc import Peer
+
+Stream = Callable[[Any], Any]
+
+NEEDED = {
+    "publish": ("tgt", "fun"),
+    "run": ("tgt", "fun"),
+    "match": ("tgt",),
+    "fire_event": ("tag",),
+    "runner": ("fun",),
+    "wheel": ("fun",),
+}
+"""Arguments without which an operation makes no sense; a target may be empty (nobody)."""
+
+
+def user_name(uid: int) -> str:
+    """The name of a local user; its number as text when it has none."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+class Control:
+    """Operations of the control socket; see the module's words for who may what."""
+
+    log = Logger()
+
+    def __init__(self, ctx: Context, status: Callable[[], dict[str, Any]]) -> None:
+        self._ctx = ctx
+        self._status = status
+
+    async def handle(self, op: str, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
+        """
+        Serve one operation.
+
+        @raises RemoteError: unknown operation, refused, or failed, with Salt's error names.
+        """
+        method = getattr(self, f"op_{op}", None) if op.isidentifier() else None
+        if method is None:
+            raise RemoteError("UnknownOperation", f"this master does not know {op!r}")
+        for name in NEEDED.get(op, ()):
+            if name not in args or (name != "tgt" and not args[name]):
+                raise RemoteError("SaltInvocationError", f"{op} needs {name!r}")
+        try:
+            return await method(dict(args), peer, stream)
+        except DeniedError as error:
+            self._ctx.counters["denied:control"] += 1
+            raise RemoteError("AuthorizationError", str(error)) from None
+
+    def _is_owner(self, peer: Peer) -> bool:
+        return peer.uid in (0, os.geteuid())
+
+    def _authorise(self, peer: Peer, load: Mapping[str, Any]) -> str:
+        """The name to publish as, if this user may publish this."""
+        name = user_name(peer.uid)
+        kwargs = load.get("kwargs")
+        if isinstance(kwargs, Mapping) and (kwargs.get("eauth") or kwargs.get("token")):
+            # Whoever asks to be judged by a password is never judged by the kernel's word instead
+            raise RemoteError(
+                "AuthenticationError",
+                "Authentication error occurred: external authentication is not available here.",
+            )
+        config = self._ctx.config
+        if blacklisted(
+            config.publisher_acl_blacklist, name, load.get("fun"), load.get("arg") or []
+        ):
+            raise DeniedError(f"publisher_acl_blacklist does not let {name} run this")
+        if self._is_owner(peer):
+            asked = str(load.get("user") or "")
+            return asked if asked.startswith("sudo_") else name
+        if not publisher_allows(
+            config.publisher_acl,
+            config.publisher_acl_blacklist,
+            name,
+            load.get("fun"),
+            load.get("arg") or [],
+            load.get("tgt"),
+            str(load.get("tgt_type") or "glob"),
+            lambda tgt, tgt_type: self._ctx.select(tgt, tgt_type).minions,
+        ):
+            raise DeniedError(f'Authentication failure of type "user" occurred for user {name}.')
+        return name
+
+    def _need_owner(self, peer: Peer, what: str) -> str:
+        if not self._is_owner(peer):
+            raise DeniedError(f"{what} is for root and the master's own user")
+        return user_name(peer.uid)
+
+    async def op_publish(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
+        """Publish a job and say who is expected."""
+        return await self._ctx.dispatcher.publish(args, self._authorise(peer, args))
+
+    async def op_run(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
+        """Publish a job, stream its returns as they come, and end with who did not answer."""
+        user = self._authorise(peer, args)
+        timeout = args.pop("timeout", None)
+        gather = args.pop("gather_job_timeout", None)
+        jid = None
+        items: AsyncIterator[dict[str, Any]] = self._ctx.dispatcher.run(
+            args, user, timeout=timeout, gather_job_timeout=gather
+        )
+        async for item in items:
+            if item["kind"] == "published":
+                jid = item["jid"]
+            await stream(item)
+        return {"jid": jid}
+
+    async def op_match(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
+        """Which accepted minions a target means; nothing is published."""
+        self._authorise(peer, {**args, "fun": "test.ping"})
+        selection = self._ctx.select(
+            args["tgt"], str(args.get("tgt_type") or "glob"), str(args.get("delimiter") or ":")
+        )
+        return sorted(selection.minions)
+
+    async def op_events(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
+        """Stream events of the bus; for the owner alone, since events carry returns."""
+        self._need_owner(peer, "the event bus")
+        await self._ctx.dispatcher.stream_events(args, stream)
+
+    async def op_fire_event(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
+        """Fire an event on the master's bus."""
+        self._need_owner(peer, "the event bus")
+        data = args.get("data")
+        self._ctx.bus.fire(str(args["tag"]), data if isinstance(data, dict) else {"data": data})
+        return True
+
+    async def op_runner(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
+        """Run a runner function; progress comes as items."""
+        user = self._need_owner(peer, "salt-run")
+        return await self._ctx.dispatcher.runner(
+            str(args["fun"]),
+            list(args.get("arg") or []),
+            dict(args.get("kwarg") or {}),
+            user,
+            stream,
+            bool(args.get("async")),
+        )
+
+    async def op_wheel(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
+        """Run a wheel function (keys)."""
+        user = self._need_owner(peer, "salt-key")
+        return await self._ctx.dispatcher.wheel(
+            str(args["fun"]), list(args.get("arg") or []), dict(args.get("kwarg") or {}), user
+        )
+
+    async def op_status(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
+        """How the master is: version, ports, counters, reactor latency."""
+        return self._status()

@@ -1,0 +1,252 @@
+"""
+Publishing a job: who is meant, under which jid, remembered before it is sent.
+
+The order matters: the job record is on disk before the publication leaves, so
+that a master killed between the two never has minions answering a job that it
+does not know. What a minion returns comes back through C{handlers/returns.py}.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from saltwisted.domain.jid import JidMaker
+from saltwisted.domain.targeting.nodegroups import unfold
+from saltwisted.domain.targeting.selection import Selection, Universe, check_minions
+from saltwisted.errors import RemoteError, TargetError
+from saltwisted.master.calls import Calls
+from saltwisted.master.context import Context
+from saltwisted.master.runs import Run
+from saltwisted.transports.loose import let_go
+
+OPTIONAL_KWARGS = ("metadata", "ret_config", "ret_kwargs", "module_executors", "executor_opts")
+"""Keys of a publish load's C{kwargs} that stock minions understand inside the job map."""
+PARTS = 256
+"""Jids chosen by callers of which the minions so far are remembered."""
+ISSUERS = 10_000
+"""Jobs published for minions of which the issuer is remembered."""
+REKEY = "saltwisted.next_key"
+"""The function name of the publication that makes our own minions fetch the next publish key."""
+
+
+class Dispatcher:
+    """Turns Salt's C{publish} load into a job that minions run."""
+
+    log = Logger()
+
+    def __init__(self, ctx: Context, jids: JidMaker) -> None:
+        self._ctx = ctx
+        self._jids = jids
+        self._issuers: OrderedDict[str, str] = OrderedDict()
+        self._parts: OrderedDict[str, dict[str, None]] = OrderedDict()
+        self._calls = Calls(ctx, self.new_jid)
+        self.runner = self._calls.runner
+        self.wheel = self._calls.wheel
+
+    def new_jid(self) -> str:
+        """A fresh job id: 20 digits of UTC time, growing on this node."""
+        return self._jids.make(self._ctx.now())
+
+    def universe(self) -> Universe:
+        """What target expressions are judged by: accepted ids and cached minion data."""
+        ctx = self._ctx
+        return Universe(
+            accepted=ctx.keys.accepted_ids(),
+            fetch=ctx.cache.get,
+            cached=ctx.cache.ids,
+            nodegroups=ctx.config.nodegroups or {},
+            data_cache=bool(ctx.config.minion_data_cache),
+        )
+
+    def select(
+        self, tgt: Any, tgt_type: str, delimiter: str = ":", greedy: bool = True
+    ) -> Selection:
+        """The accepted minions that a target means, by what the master knows of them."""
+        selection = check_minions(tgt, tgt_type, self.universe(), delimiter, greedy)
+        for problem in selection.problems:
+            self.log.warn("target {tgt!r}: {problem}", tgt=str(tgt)[:200], problem=problem)
+        return selection
+
+    async def publish(self, load: Mapping[str, Any], user: str) -> dict[str, Any]:
+        """
+        Publish one job.
+
+        @param load: Salt's publish load: C{tgt tgt_type fun arg ret jid kwargs}.
+        @return: C{{jid, minions, missing}}; jid C{None} and an C{error} when nothing matched.
+        @raises RemoteError: no target or function, or a node group that is not there.
+        """
+        ctx = self._ctx
+        if "tgt" not in load or not load.get("fun"):
+            raise RemoteError("SaltInvocationError", "a job needs a target and a function")
+        kwargs: Mapping[str, Any] = load.get("kwargs") or {}
+        tgt_type = str(load.get("tgt_type") or "glob")
+        tgt = load["tgt"]
+        delimiter = str(kwargs.get("delimiter") or ":")
+        selection = self.select(tgt, tgt_type, delimiter)
+        try:
+            tgt, tgt_type = unfold(tgt, tgt_type, ctx.config.nodegroups or {})
+        except TargetError as error:
+            conf_file = f"{ctx.config.config_dir}/master"
+            reason = error.reason.replace("the master config file", conf_file)
+            raise RemoteError("SaltInvocationError", reason) from None
+        minions: Sequence[str] = selection.minions
+        if not minions:
+            return {
+                "jid": None,
+                "minions": [],
+                "error": (
+                    f"Master could not resolve minions for target {load['tgt']}"
+                    if not selection.missing
+                    else "No minions matched the target."
+                ),
+            }
+        jid = str(load.get("jid") or "") or self.new_jid()
+        job = self._job_map(load, kwargs, tgt, tgt_type, delimiter, jid, user)
+        announced = {
+            "jid": jid,
+            "tgt_type": tgt_type,
+            "tgt": tgt,
+            "user": user,
+            "fun": job["fun"],
+            "arg": job["arg"],
+            "minions": list(minions),
+            "missing": list(selection.missing),
+        }
+        if not kwargs.get("nocache"):
+            everybody = self._joined(jid, minions) if load.get("jid") else list(minions)
+            await ctx.jobs.save_job(jid, {**job, "kwargs": _plain(kwargs)}, everybody)
+        ctx.bus.fire(f"salt/job/{jid}/new", announced)
+        ctx.publisher.publish(job, minions)
+        return {"jid": jid, "minions": list(minions), "missing": list(selection.missing)}
+
+    def _job_map(
+        self,
+        load: Mapping[str, Any],
+        kwargs: Mapping[str, Any],
+        tgt: Any,
+        tgt_type: str,
+        delimiter: str,
+        jid: str,
+        user: str,
+    ) -> dict[str, Any]:
+        fun = load["fun"]
+        if isinstance(fun, str) and "," in fun:
+            fun = fun.split(",")
+        job: dict[str, Any] = {
+            "fun": fun,
+            "arg": list(load.get("arg") or []),
+            "tgt": tgt,
+            "jid": jid,
+            "ret": load.get("ret") or "",
+            "tgt_type": tgt_type,
+            "user": user,
+        }
+        for name in OPTIONAL_KWARGS:
+            if kwargs.get(name) is not None:
+                job[name] = kwargs[name]
+        if delimiter != ":":
+            job["delimiter"] = delimiter
+        if load.get("id"):
+            job["id"] = load["id"]
+        return job
+
+    def _joined(self, jid: str, minions: Sequence[str]) -> list[str]:
+        """All minions so far of a jid that the caller chose: a batch publishes it in parts."""
+        known = self._parts.setdefault(jid, {})
+        known.update(dict.fromkeys(minions))
+        while len(self._parts) > PARTS:
+            self._parts.popitem(last=False)
+        return list(known)
+
+    # -- jobs that minions publish -----------------------------------------------------
+
+    def remember_issuer(self, jid: str, minion_id: str) -> None:
+        """This job was published for a minion, which alone may ask for its returns."""
+        self._issuers[jid] = minion_id
+        while len(self._issuers) > ISSUERS:
+            self._issuers.popitem(last=False)
+
+    def issuer(self, jid: str) -> str | None:
+        """The minion that a job was published for, if any."""
+        return self._issuers.get(jid)
+
+    # -- jobs that somebody waits for --------------------------------------------------
+
+    def run(
+        self,
+        load: Mapping[str, Any],
+        user: str,
+        timeout: Any = None,
+        gather_job_timeout: Any = None,
+    ) -> AsyncIterator[dict[str, Any]]:
+        """
+        Publish a job and follow it to its end.
+
+        @param timeout: seconds until the silent are asked whether they still run it.
+        @param gather_job_timeout: seconds that they have to say so.
+        @return: items C{published}, C{return} as they come, and C{missing} at the end.
+        """
+        config = self._ctx.config
+        return Run(
+            self._ctx,
+            self.publish,
+            dict(load),
+            user,
+            float(timeout or config.timeout),
+            float(gather_job_timeout or config.gather_job_timeout),
+        ).items()
+
+    def running_runners(self) -> list[dict[str, Any]]:
+        """Runners and wheel functions that have not ended."""
+        return list(self._calls.active.values())
+
+    # -- the bus, and messages of our own ----------------------------------------------
+
+    async def stream_events(
+        self, args: Mapping[str, Any], stream: Callable[[Any], Awaitable[None] | None]
+    ) -> None:
+        """Send every event whose tag begins with one of C{tags}, until the caller goes away."""
+        prefixes: Iterable[str] = args.get("tags") or [""]
+        for_ever: Deferred[None] = Deferred()
+
+        def receive(tag: str, data: Mapping[str, Any]) -> None:
+            stream({"tag": tag, "data": data})
+
+        stops = [self._ctx.bus.subscribe(str(prefix), receive) for prefix in prefixes]
+        try:
+            stream({"tag": "", "data": {}, "ready": True})
+            await for_ever
+        finally:
+            for stop in stops:
+                stop()
+
+    def announce_next_key(self) -> None:
+        """Tell our own minions to fetch the next publish key; stock ones are not addressed."""
+        self._ctx.publisher.publish(
+            {
+                "fun": REKEY,
+                "arg": [],
+                "tgt": [],
+                "tgt_type": "list",
+                "jid": self.new_jid(),
+                "ret": "",
+                "user": "",
+            },
+            None,
+        )
+
+    def ping_all(self) -> None:
+        """C{ping_on_rotate}: make every minion sign in again now rather than at the next job."""
+        load = {"tgt": "*", "fun": "test.ping", "arg": []}
+        let_go(self.publish(load, self._ctx.config.user), self.log, "ping_on_rotate failed")
+
+
+def _plain(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """What of the caller's kwargs may be kept in the job record: never credentials."""
+    secret = ("password", "token", "key", "username", "eauth", "auth_list")
+    return {k: v for k, v in kwargs.items() if k not in secret}

@@ -1,0 +1,312 @@
+"""
+The file server: Salt's file commands over a store of roots.
+
+The shapes of the answers are Salt's (salt:// paths with their C{?saltenv=} and C{|}, maps
+and lists as stock masters send them); where files come from and what may be served is the store's
+matter. Answers that are at hand are values, others Deferreds: on the hot path nobody
+waits for a turn of the reactor.
+"""
+
+from __future__ import annotations
+
+import gzip
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, TypeVar
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from saltwisted.errors import StoreError
+from saltwisted.stores.roots import Found, Roots
+from saltwisted.stores.tree import Listing
+
+T = TypeVar("T")
+
+BACKEND = "roots"
+"""What Salt calls the place where these files come from."""
+
+
+def parse_path(path: str, saltenv: str) -> tuple[str, str, int | None]:
+    """
+    What a requested path means: path, environment, and the number of one root.
+
+    C{?saltenv=dev} names another environment; a path with C{|} in front is
+    taken as it stands, question marks included.
+    """
+    if path.startswith("salt://"):
+        path = path[len("salt://") :]
+    if path.startswith("|"):
+        return path.lstrip("|"), saltenv, None
+    index = None
+    if "?" in path:
+        path, _, query = path.partition("?")
+        for word in query.partition("?")[0].split("&"):
+            name, equals, value = word.partition("=")
+            if not equals:
+                continue
+            if name == "saltenv":
+                saltenv = value
+            elif name == "index":
+                index = int(value) if value.isascii() and value.isdecimal() else -1
+    return path, saltenv, index
+
+
+class FileServer:
+    """
+    Answers about files and their content.
+
+    @param roots: where files come from.
+    @param run: runs a blocking call in the pool; by default the store's.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self, roots: Roots, config: Any, run: Callable[..., Deferred[Any]] | None = None
+    ) -> None:
+        self._roots = roots
+        self._run = run if run is not None else roots.run
+        self._chunk = max(int(config.file_buffer_size), 1)
+        self._recv = bool(config.file_recv)
+        self._recv_most = int(config.file_recv_max_size) * 1024 * 1024
+        self._recv_dir = os.path.join(config.cachedir, "minions")
+        self._complained: set[str] = set()
+
+    # -- environments and lists
+
+    def envs(self) -> list[str]:
+        """Names of the environments, sorted."""
+        return self._roots.envs()
+
+    def refresh(self) -> None:
+        """Forget cached listings."""
+        self._roots.refresh()
+
+    async def file_list(self, saltenv: Any = "base", prefix: str = "") -> list[str]:
+        """All files of an environment whose path begins with C{prefix}."""
+        return await _value(self.list_now("files", saltenv, prefix))
+
+    async def dir_list(self, saltenv: Any = "base", prefix: str = "") -> list[str]:
+        """All directories."""
+        return await _value(self.list_now("dirs", saltenv, prefix))
+
+    async def file_list_emptydirs(self, saltenv: Any = "base", prefix: str = "") -> list[str]:
+        """All directories without anything in them."""
+        return await _value(self.list_now("empty_dirs", saltenv, prefix))
+
+    async def symlink_list(self, saltenv: Any = "base", prefix: str = "") -> dict[str, str]:
+        """All links with their targets."""
+        return await _value(self.links_now(saltenv, prefix))
+
+    def list_now(self, form: str, saltenv: Any, prefix: str) -> list[str] | Deferred[list[str]]:
+        """
+        C{files}, C{dirs} or C{empty_dirs} of an environment: a value, or later.
+
+        A prefix is cut of slashes and compared as text, as in Salt.
+        """
+        prefix = prefix.strip("/")
+
+        def shape(listing: Listing) -> list[str]:
+            names: tuple[str, ...] = getattr(listing, form)
+            if not prefix:
+                return list(names)
+            return [name for name in names if name.startswith(prefix)]
+
+        return self._listed(saltenv, shape)
+
+    def links_now(self, saltenv: Any, prefix: str) -> dict[str, str] | Deferred[dict[str, str]]:
+        """Links of an environment: a value, or later."""
+        prefix = prefix.strip("/")
+
+        def shape(listing: Listing) -> dict[str, str]:
+            return {k: v for k, v in listing.links.items() if k.startswith(prefix)}
+
+        return self._listed(saltenv, shape)
+
+    def _listed(self, saltenv: Any, shape: Callable[[Listing], T]) -> T | Deferred[T]:
+        listing = self._roots.listing(str(saltenv))
+        if isinstance(listing, Deferred):
+            return listing.addCallback(shape)
+        return shape(listing)
+
+    # -- one file
+
+    def find(self, path: str, saltenv: Any = "base") -> Found | None:
+        """The file that a requested path means, if there is one to serve."""
+        clean, env, index = parse_path(path, str(saltenv))
+        return self._roots.find(env, clean, index)
+
+    def file_find(self, path: str, saltenv: Any = "base") -> dict[str, Any]:
+        """Salt's description of a file: C{path rel stat back}; empty texts when there is none."""
+        found = self.find(path, saltenv)
+        if found is None:
+            return {"path": "", "rel": ""}
+        return {
+            "path": found.full,
+            "rel": found.rel,
+            "stat": list(found.info),
+            "back": BACKEND,
+        }
+
+    def file_hash(
+        self, path: str, saltenv: Any = "base"
+    ) -> Mapping[str, str] | str | Deferred[Any]:
+        """C{{hash_type, hsum}}, or C{""} for a file that is not there."""
+        found = self.find(path, saltenv)
+        if found is None:
+            return ""
+        try:
+            value = self._roots.hash(found)
+        except StoreError as error:
+            return self._unreadable(error)
+        if isinstance(value, Deferred):
+            later: Deferred[Any] = value
+            return later.addCallbacks(self._hash_map, self._hash_failed)
+        return self._hash_map(value)
+
+    def file_hash_and_stat(self, path: str, saltenv: Any = "base") -> list[Any] | Deferred[Any]:
+        """The hash and the ten numbers of C{stat}; C{["", None]} for a file that is not there."""
+        found = self.find(path, saltenv)
+        if found is None:
+            return ["", None]
+        numbers = list(found.info)
+        value = self.file_hash(path, saltenv)
+        if isinstance(value, Deferred):
+            return value.addCallback(lambda hashed: [hashed, numbers if hashed else None])
+        return [value, numbers if value else None]
+
+    def _hash_map(self, hsum: str) -> dict[str, str]:
+        return {"hash_type": self._roots.hash_type, "hsum": hsum}
+
+    def _hash_failed(self, failure: Any) -> str:
+        failure.trap(StoreError)
+        return self._unreadable(failure.value)
+
+    def _unreadable(self, error: StoreError) -> str:
+        """A file that is there and cannot be read is not there, but an operator should know."""
+        if error.path not in self._complained and len(self._complained) < 1000:
+            self._complained.add(error.path)
+            self.log.warn("cannot be served: {error}", error=str(error))
+        return ""
+
+    def serve_file(
+        self, path: str, saltenv: Any, loc: int, level: int | None = None
+    ) -> dict[str, Any] | Deferred[dict[str, Any]]:
+        """
+        One chunk of C{file_buffer_size} bytes from C{loc}: C{data}, C{dest}, and perhaps C{gzip}.
+
+        Empty data says that the file ends here; empty C{dest} that there is none.
+        """
+        for attempt in (1, 2):
+            found = self.find(path, saltenv)
+            if found is None:
+                break
+            try:
+                data = self._roots.read(found, loc, self._chunk)
+            except StoreError as error:
+                # A file that was replaced between the two looks is looked up again
+                if attempt == 2:
+                    self._unreadable(error)
+                continue
+            if isinstance(data, Deferred):
+                later: Deferred[Any] = data
+                return later.addCallbacks(partial(self._chunk_of, found, level), self._chunk_failed)
+            return self._chunk_of(found, level, data)
+        return {"data": b"", "dest": ""}
+
+    def _chunk_failed(self, failure: Any) -> dict[str, Any]:
+        failure.trap(StoreError)
+        self._unreadable(failure.value)
+        return {"data": b"", "dest": ""}
+
+    def _chunk_of(
+        self, found: Found, level: int | None, data: bytes
+    ) -> dict[str, Any] | Deferred[dict[str, Any]]:
+        reply: dict[str, Any] = {"data": data, "dest": found.rel}
+        if not level or not data:
+            return reply
+        reply["gzip"] = level
+
+        def packed(compressed: bytes) -> dict[str, Any]:
+            reply["data"] = compressed
+            return reply
+
+        strength = min(max(level, 1), 9)
+        return self._run(_compress, data, strength).addCallback(packed)
+
+    # -- pushed files
+
+    def receive(
+        self, minion_id: str, path: list[Any], loc: int, data: bytes
+    ) -> bool | Deferred[bool]:
+        """
+        Take a chunk of a file that a minion pushes; false when that is off, or refused.
+
+        It goes below C{cachedir/minions/<id>/files}, by names that are each a
+        plain component (T-PATH-5); no link is followed on the way. A minion may
+        fill no more than C{file_recv_max_size} per file.
+        """
+        if not self._recv or loc < 0 or loc + len(data) > self._recv_most:
+            return False
+        if not path or not all(isinstance(item, str) for item in path) or path[0][:1] == "/":
+            return False
+        parts = [part for item in path for part in item.split("/")]
+        parts = [part for part in parts if part not in ("", ".")]
+        if not parts or len(parts) > 64 or not all(_is_component(part) for part in parts):
+            return False
+        folders = [self._recv_dir, minion_id, "files", *parts[:-1]]
+        done: Deferred[bool] = self._run(_store_chunk, folders, parts[-1], loc, data)
+        return done.addErrback(self._refused)
+
+    def _refused(self, failure: Any) -> bool:
+        failure.trap(OSError)
+        self.log.warn("a pushed file was refused: {error}", error=str(failure.value))
+        return False
+
+
+async def _value(value: T | Deferred[T]) -> T:
+    return await value if isinstance(value, Deferred) else value
+
+
+def _is_component(name: str) -> bool:
+    return name != ".." and "\0" not in name and len(name.encode("utf-8", "replace")) <= 255
+
+
+def _compress(data: bytes, level: int) -> bytes:
+    return gzip.compress(data, level, mtime=0)
+
+
+def _store_chunk(folders: list[str], name: str, loc: int, data: bytes) -> bool:
+    """
+    In the pool: walk down by descriptors without following links, then write at C{loc}.
+
+    @raises OSError: a link or something else in the way, or the disk refuses.
+    """
+    os.makedirs(folders[0], mode=0o700, exist_ok=True)
+    flags = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    at = os.open(folders[0], flags)
+    try:
+        for folder in folders[1:]:
+            try:
+                os.mkdir(folder, 0o700, dir_fd=at)
+            except FileExistsError:
+                pass
+            below = os.open(folder, flags, dir_fd=at)
+            os.close(at)
+            at = below
+        how = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+        fd = os.open(name, how if loc else how | os.O_TRUNC, 0o600, dir_fd=at)
+        try:
+            os.fchmod(fd, 0o600)
+            rest = memoryview(data)
+            while rest:
+                count = os.pwrite(fd, rest, loc)
+                loc += count
+                rest = rest[count:]
+        finally:
+            os.close(fd)
+    finally:
+        os.close(at)
+    return True

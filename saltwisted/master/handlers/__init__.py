@@ -1,0 +1,3 @@
+"""
+One file per group of request commands; each function is one command.
+"""

@@ -1,0 +1,26 @@
+"""
+C{_auth}: handed to the queue of sign-ins, which answers later.
+"""
+
+from __future__ import annotations
+
+from twisted.internet.defer import Deferred
+
+from saltwisted.errors import WireError
+from saltwisted.master.context import Context
+from saltwisted.wire.commands import Auth, parse_command
+from saltwisted.wire.envelope import ClearRequest
+
+
+def sign_in(ctx: Context, request: ClearRequest, peer: str) -> Deferred[bytes]:
+    """
+    Queue a sign-in.
+
+    @raises WireError: malformed, or the queue is full.
+    """
+    cmd = parse_command(request.load, clear=True)
+    if not isinstance(cmd, Auth):
+        raise WireError("cmd")
+    answer: Deferred[bytes] = Deferred()
+    ctx.signins.submit(cmd, request.version, peer, answer.callback)
+    return answer

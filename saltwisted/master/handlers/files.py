@@ -1,0 +1,89 @@
+"""
+The file server's commands, one function each; what they mean is in L{saltwisted.master.fileserver}.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+from saltwisted.master.context import Context
+from saltwisted.master.table import Chunk
+from saltwisted.wire.commands import (
+    DirList,
+    FileEnvs,
+    FileFind,
+    FileHash,
+    FileHashAndStat,
+    FileList,
+    FileListEmptyDirs,
+    FileRecv,
+    ServeFile,
+    SymlinkList,
+)
+
+
+def envs(ctx: Context, who: str, cmd: FileEnvs) -> list[str]:
+    """Names of the environments."""
+    return ctx.files.envs()
+
+
+def file_list(ctx: Context, who: str, cmd: FileList) -> Any:
+    """Sorted paths of all files."""
+    return ctx.files.list_now("files", cmd.saltenv, cmd.prefix)
+
+
+def file_list_emptydirs(ctx: Context, who: str, cmd: FileListEmptyDirs) -> Any:
+    """Sorted paths of directories without anything in them."""
+    return ctx.files.list_now("empty_dirs", cmd.saltenv, cmd.prefix)
+
+
+def dir_list(ctx: Context, who: str, cmd: DirList) -> Any:
+    """Sorted paths of all directories."""
+    return ctx.files.list_now("dirs", cmd.saltenv, cmd.prefix)
+
+
+def symlink_list(ctx: Context, who: str, cmd: SymlinkList) -> Any:
+    """Links with their targets."""
+    return ctx.files.links_now(cmd.saltenv, cmd.prefix)
+
+
+def file_hash(ctx: Context, who: str, cmd: FileHash) -> Any:
+    """C{{hash_type, hsum}}, or an empty text."""
+    return ctx.files.file_hash(cmd.path, cmd.saltenv)
+
+
+def file_hash_and_stat(ctx: Context, who: str, cmd: FileHashAndStat) -> Any:
+    """A list of the hash and the stat numbers."""
+    return ctx.files.file_hash_and_stat(cmd.path, cmd.saltenv)
+
+
+def file_find(ctx: Context, who: str, cmd: FileFind) -> dict[str, Any]:
+    """Where the file is, and its stat."""
+    return ctx.files.file_find(cmd.path, cmd.saltenv)
+
+
+LARGE = 64 * 1024
+"""Bytes from which on a chunk is sealed in a thread."""
+
+
+def serve_file(ctx: Context, who: str, cmd: ServeFile) -> Any:
+    """One chunk of a file."""
+    reply = ctx.files.serve_file(cmd.path, cmd.saltenv, cmd.loc, cmd.gzip)
+    if isinstance(reply, Deferred):
+        return reply.addCallback(_chunk)
+    return _chunk(reply)
+
+
+def _chunk(reply: dict[str, Any]) -> Any:
+    if len(reply["data"]) < LARGE:
+        return reply
+    data = reply.pop("data")
+    return Chunk(data, reply)
+
+
+def file_recv(ctx: Context, who: str, cmd: FileRecv) -> Any:
+    """Take a chunk of a file from a minion; false unless C{file_recv} is on."""
+    data = cmd.data.encode() if isinstance(cmd.data, str) else cmd.data
+    return ctx.files.receive(who, cmd.path, cmd.loc, data)

@@ -1,0 +1,96 @@
+"""
+The mine: values that minions offer to one another, kept by the master.
+
+Who may read what is said by the C{mine_get} option (who may ask for which
+functions at all) and by each entry's own C{allow_tgt}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from saltwisted.domain.acl import peer_allows
+from saltwisted.master.context import Context
+from saltwisted.wire.commands import MineDelete, MineFlush, MineGet, MineStore
+
+MARK = "__saltmine_acl__"
+"""Salt's mark of a mine entry that carries an access rule beside its value."""
+VALUE = "__data__"
+
+
+def mine(ctx: Context, who: str, cmd: MineStore) -> bool:
+    """Merge (or with C{clear} replace) what a minion offers. Stock masters fail on C{clear}."""
+    if ctx.config.enforce_mine_cache is False and ctx.config.minion_data_cache is False:
+        return True
+    data = dict(cmd.data)
+    if not cmd.clear:
+        data = {**(ctx.cache.get("mine", who) or {}), **data}
+    ctx.cache.put("mine", who, data)
+    return True
+
+
+def mine_delete(ctx: Context, who: str, cmd: MineDelete) -> bool:
+    """Forget one function's value."""
+    data = dict(ctx.cache.get("mine", who) or {})
+    if data.pop(cmd.fun, None) is not None:
+        ctx.cache.put("mine", who, data)
+    return True
+
+
+def mine_flush(ctx: Context, who: str, cmd: MineFlush) -> bool:
+    """Forget all values of this minion."""
+    ctx.cache.delete("mine", who)
+    return True
+
+
+def mine_get(ctx: Context, who: str, cmd: MineGet) -> dict[str, Any]:
+    """
+    Values of other minions' mines.
+
+    @return: minion to value for one function; function to that for several.
+    """
+    functions = _functions(cmd.fun)
+    if ctx.config.mine_get and not all(
+        peer_allows(ctx.config.mine_get, who, fun) for fun in functions
+    ):
+        return {}
+    return gather(ctx, who, cmd.tgt, cmd.tgt_type or cmd.expr_form or "glob", functions)
+
+
+def _functions(fun: Any) -> list[str]:
+    if isinstance(fun, str):
+        return [f.strip() for f in fun.split(",") if f.strip()]
+    return [str(f) for f in fun]
+
+
+def gather(
+    ctx: Context, who: str | None, tgt: Any, tgt_type: str, functions: list[str]
+) -> dict[str, Any]:
+    """The mine as C{who} may see it; C{None} is the master itself, which may see all."""
+    minions = ctx.dispatcher.select(tgt, tgt_type, greedy=False).minions
+    found: dict[str, dict[str, Any]] = {}
+    for minion in minions:
+        data = ctx.cache.get("mine", minion)
+        if not data:
+            continue
+        for fun in functions:
+            if fun not in data:
+                continue
+            visible, value = _unwrap(ctx, who, data[fun])
+            if visible:
+                found.setdefault(fun, {})[minion] = value
+    if len(functions) == 1:
+        return found.get(functions[0], {})
+    return dict(found)
+
+
+def _unwrap(ctx: Context, who: str | None, entry: Any) -> tuple[bool, Any]:
+    if not (isinstance(entry, Mapping) and MARK in entry):
+        return True, entry
+    value = entry.get(VALUE)
+    allowed = entry.get("allow_tgt")
+    if who is None or not allowed:
+        return True, value
+    minions = ctx.select(allowed, str(entry.get("allow_tgt_type") or "glob")).minions
+    return who in minions, value

@@ -1,0 +1,149 @@
+"""
+Requests by which a minion makes the master act: publish a job, run a runner, revoke itself.
+
+Nothing here is allowed unless the C{peer}, C{peer_run} or
+C{allow_minion_key_revoke} option says so; the answer to a refusal is Salt's
+empty map, alike for every reason.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from saltwisted.domain.acl import peer_allows
+from saltwisted.errors import DeniedError
+from saltwisted.master.context import Context
+from saltwisted.wire.commands import (
+    MinionPub,
+    MinionPublish,
+    MinionRunner,
+    PublishKeys,
+    PubRet,
+    RevokeAuth,
+)
+
+
+def _functions(fun: Any) -> list[str]:
+    if isinstance(fun, str):
+        return fun.split(",")
+    return [str(f) for f in fun]
+
+
+def _args(arg: Any) -> list[Any]:
+    """Arguments come as a list, or as one bare value."""
+    if arg is None:
+        return []
+    return list(arg) if isinstance(arg, (list, tuple)) else [arg]
+
+
+def _permitted(ctx: Context, who: str, cmd: MinionPub | MinionPublish) -> bool:
+    functions = _functions(cmd.fun)
+    if any(f.startswith("publish.") for f in functions):
+        return False
+    return all(
+        peer_allows(
+            ctx.config.peer,
+            who,
+            f,
+            _args(cmd.arg),
+            cmd.tgt,
+            cmd.tgt_type or "glob",
+            lambda tgt, tgt_type: ctx.select(tgt, tgt_type).minions,
+        )
+        for f in functions
+    )
+
+
+async def minion_pub(ctx: Context, who: str, cmd: MinionPub) -> dict[str, Any]:
+    """Publish a job for a minion, which then asks for the returns with C{pub_ret}."""
+    if not _permitted(ctx, who, cmd):
+        ctx.counters["denied:minion_pub"] += 1
+        return {}
+    published = await ctx.dispatcher.publish(
+        {
+            "tgt": cmd.tgt,
+            "tgt_type": cmd.tgt_type or "glob",
+            "fun": cmd.fun,
+            "arg": _args(cmd.arg),
+            "ret": cmd.ret,
+            "id": who,
+        },
+        who,
+    )
+    if published.get("jid"):
+        ctx.dispatcher.remember_issuer(published["jid"], who)
+    return {"jid": published.get("jid"), "minions": published.get("minions", [])}
+
+
+async def minion_publish(ctx: Context, who: str, cmd: MinionPublish) -> dict[str, Any]:
+    """Publish a job for a minion and wait for what comes back within its time-out."""
+    if not _permitted(ctx, who, cmd):
+        ctx.counters["denied:minion_publish"] += 1
+        return {}
+    found: dict[str, Any] = {}
+    async for item in ctx.dispatcher.run(
+        {
+            "tgt": cmd.tgt,
+            "tgt_type": cmd.tgt_type or "glob",
+            "fun": cmd.fun,
+            "arg": _args(cmd.arg),
+            "ret": cmd.ret,
+            "id": who,
+        },
+        who,
+        timeout=float(cmd.timeout or ctx.config.timeout),
+    ):
+        if item["kind"] == "return":
+            data = item["data"]
+            found[item["id"]] = (
+                data.get("return")
+                if cmd.form != "full"
+                else {"ret": data.get("return"), "fun": data.get("fun"), "jid": data.get("jid")}
+            )
+    return found
+
+
+async def pub_ret(ctx: Context, who: str, cmd: PubRet) -> dict[str, Any]:
+    """Returns so far of a job that this minion had published; of no other job."""
+    if ctx.dispatcher.issuer(str(cmd.jid)) != who:
+        return {}
+    returns = await ctx.jobs.returns(str(cmd.jid))
+    return {minion: {"ret": ret.get("return")} for minion, ret in returns.items()}
+
+
+async def minion_runner(ctx: Context, who: str, cmd: MinionRunner) -> Any:
+    """Run a runner function for a minion, where C{peer_run} allows it."""
+    if not peer_allows(ctx.config.peer_run or {}, who, cmd.fun):
+        ctx.counters["denied:minion_runner"] += 1
+        return {}
+    try:
+        result = await ctx.dispatcher.runner(cmd.fun, _args(cmd.arg), {}, who)
+    except DeniedError:
+        return {}
+    return result.get("return")
+
+
+async def revoke_auth(ctx: Context, who: str, cmd: RevokeAuth) -> bool:
+    """A minion takes back its own key."""
+    if not ctx.config.allow_minion_key_revoke:
+        ctx.counters["denied:revoke_auth"] += 1
+        return False
+    await ctx.dispatcher.wheel(
+        "key.delete",
+        [],
+        {"match": who, "exact": True, "preserve_minions": bool(cmd.preserve_minion_cache)},
+        who,
+    )
+    return True
+
+
+def publish_keys(ctx: Context, who: str, cmd: PublishKeys) -> dict[str, Any]:
+    """
+    A saltwisted minion's heartbeat: the publish keys, the next one ahead of its use.
+
+    A stock master answers this unknown command with an empty map, which is heartbeat enough.
+    """
+    keys = {"aes": ctx.publisher.key.text}
+    if ctx.publisher.next_key is not None:
+        keys["next"] = ctx.publisher.next_key.text
+    return keys

@@ -1,0 +1,231 @@
+"""
+Where pillars come from on a master: worker processes, and what was compiled before.
+
+A compiled pillar is kept packed, together with what it depended on: the stamps
+of files and directories (also of those that were not there), and the grains
+that its templates looked at. It serves again as long as all of these are the
+same, which some ten C{stat} calls decide. What used commands, dice, or a foreign
+ext_pillar is never kept. The rules of compilation are in C{domain.pillar}, the
+work is done in C{worker.pillarwork}.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from saltwisted.interfaces import IPillarSource
+from saltwisted.wire.msgpack import pack, unpack
+
+if TYPE_CHECKING:
+    from saltwisted.master.context import Context
+
+ENTRY = "saltwisted.worker.pillarwork:serve"
+TIMEOUT = 300.0
+"""Seconds for one compilation; then its process is killed."""
+KEEP_BYTES = 48 * 1024 * 1024
+"""Packed pillars that are kept."""
+MOST_FILES = 2000
+"""A pillar that depends on more files is compiled each time: asking them all takes too long."""
+ENTRY_COST = 700
+"""About what an entry needs in memory beside its bytes."""
+LOG_LINES = 20
+
+Stamp = tuple[int, int, int] | None
+Dependencies = tuple[tuple[bytes, Stamp], ...]
+
+
+class Workers(Protocol):
+    """A pool of worker processes."""
+
+    def call(self, entry: str, payload: Any, timeout: float) -> Deferred[Any]:
+        """Have one of them call the entry."""
+
+    def set_fact(self, name: str, value: Any) -> None:
+        """Tell later ones something."""
+
+    def recycle(self, entry: str) -> None:
+        """Replace them when they are idle."""
+
+
+@define
+class Kept:
+    """
+    One pillar with what it depended on.
+
+    @ivar grains: the names that were looked at; C{None} for all.
+    @ivar facts: the values of these grains, packed.
+    """
+
+    packed: bytes = field(repr=False)
+    files: Dependencies = field(repr=False)
+    grains: tuple[str, ...] | None
+    facts: bytes = field(repr=False)
+
+
+@implementer(IPillarSource)
+class Pillars:
+    """Reactor thread only."""
+
+    log = Logger()
+
+    def __init__(self, ctx: Context, workers: Workers) -> None:
+        self._ctx = ctx
+        self._workers = workers
+        self._kept: OrderedDict[tuple[str, bytes], Kept] = OrderedDict()
+        self._bytes = 0
+        self._same: dict[Any, Any] = {}
+
+    def startService(self) -> None:
+        """Tell the workers the configuration."""
+        self._workers.set_fact("opts", self._ctx.facts.get("opts") or self._ctx.config.as_opts())
+
+    def stopService(self) -> None:
+        """Forget everything."""
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget compiled pillars; the workers also forget loaded modules."""
+        self._kept.clear()
+        self._same.clear()
+        self._bytes = 0
+        self._workers.recycle(ENTRY)
+
+    async def pillar(
+        self,
+        minion_id: str,
+        grains: Mapping[str, Any],
+        saltenv: str | None,
+        pillarenv: str | None,
+        override: Mapping[str, Any] | None,
+    ) -> Mapping[str, Any]:
+        """The pillar as a value; errors are in C{_errors}."""
+        value: dict[str, Any] = unpack(
+            await self.packed(minion_id, grains, saltenv, pillarenv, override)
+        )
+        return value
+
+    async def packed(
+        self,
+        minion_id: str,
+        grains: Mapping[str, Any],
+        saltenv: str | None = None,
+        pillarenv: str | None = None,
+        override: Mapping[str, Any] | None = None,
+        ext: Any = None,
+        extra: Mapping[str, Any] | None = None,
+        fresh: bool = False,
+    ) -> bytes:
+        """
+        The pillar in the network's form.
+
+        @param ext: an ext_pillar that the minion asks for; the worker refuses what
+            C{on_demand_ext_pillar} does not name.
+        @param extra: C{extra_minion_data}, for external pillars.
+        @param fresh: compile it anew.
+        @raises RemoteError: the worker failed.
+        """
+        key = (minion_id, pack((saltenv, pillarenv, override or None, ext, extra or None)))
+        kept = self._kept.get(key)
+        if kept is not None and not fresh and self._holds(kept, grains):
+            self._kept.move_to_end(key)
+            self._ctx.counters["pillar:kept"] += 1
+            return kept.packed
+        self._ctx.counters["pillar:compiled"] += 1
+        answer = await self._workers.call(
+            ENTRY,
+            {
+                "do": "pillar",
+                "id": minion_id,
+                "grains": grains,
+                "saltenv": saltenv,
+                "pillarenv": pillarenv,
+                "override": override,
+                "ext": ext,
+                "extra": extra,
+            },
+            TIMEOUT,
+        )
+        for line in answer["log"][:LOG_LINES]:
+            self.log.error("pillar of {minion}: {line}", minion=minion_id, line=line[:500])
+        packed: bytes = answer["packed"]
+        self._keep(key, packed, answer, grains)
+        if not (override or ext or extra) and self._ctx.config.minion_data_cache:
+            self._ctx.cache.put("pillar", minion_id, unpack(packed))
+        return packed
+
+    async def top(
+        self, minion_id: str, grains: Mapping[str, Any], saltenv: str | None = None
+    ) -> dict[str, Any]:
+        """The merged top file of the pillar: environment to targets to what they get."""
+        found: dict[str, Any] = await self._workers.call(
+            ENTRY,
+            {"do": "top", "id": minion_id, "grains": grains, "saltenv": saltenv},
+            TIMEOUT,
+        )
+        return found
+
+    async def tops(self, minion_id: str) -> dict[str, list[str]]:
+        """Environment to the SLS names that C{master_tops} assigns to a minion."""
+        found: dict[str, list[str]] = await self._workers.call(
+            ENTRY, {"do": "tops", "id": minion_id}, TIMEOUT
+        )
+        return found
+
+    # -- what was compiled before ---------------------------------------------------
+
+    def _holds(self, kept: Kept, grains: Mapping[str, Any]) -> bool:
+        if kept.facts != _facts(kept.grains, grains):
+            return False
+        for path, stamp in kept.files:
+            try:
+                about = os.stat(path)
+            except OSError:
+                if stamp is not None:
+                    return False
+                continue
+            if stamp != (about.st_mtime_ns, about.st_size, about.st_ino):
+                return False
+        return True
+
+    def _keep(
+        self,
+        key: tuple[str, bytes],
+        packed: bytes,
+        answer: Mapping[str, Any],
+        grains: Mapping[str, Any],
+    ) -> None:
+        old = self._kept.pop(key, None)
+        if old is not None:
+            self._bytes -= len(old.packed) + ENTRY_COST
+        files = answer["files"]
+        if files is None or len(files) > MOST_FILES or len(packed) > KEEP_BYTES // 8:
+            return
+        names = None if answer["grains"] is None else tuple(answer["grains"])
+        # Most minions depend on the same files: equal tuples are kept once.
+        if len(self._same) > 100000:
+            self._same.clear()
+        one = self._same.setdefault
+        pairs = tuple(
+            one(pair, pair)
+            for pair in ((path, None if stamp is None else tuple(stamp)) for path, stamp in files)
+        )
+        self._kept[key] = Kept(packed, one(pairs, pairs), one(names, names), _facts(names, grains))
+        self._bytes += len(packed) + ENTRY_COST
+        while self._bytes > KEEP_BYTES:
+            _, gone = self._kept.popitem(last=False)
+            self._bytes -= len(gone.packed) + ENTRY_COST
+
+
+def _facts(names: tuple[str, ...] | None, grains: Mapping[str, Any]) -> bytes:
+    """The values of some grains, in a form that tells C{1} from C{True}."""
+    if names is None:
+        return pack(dict(grains))
+    return pack([(name in grains, grains.get(name)) for name in names])

@@ -1,0 +1,56 @@
+"""
+Which minions are here, as well as a master can know (house decision 12).
+
+A minion is present when it made an authenticated request within the last
+C{loop_interval}, or when the kernel has an established connection to the publish
+port from an address that is known to be that minion's. The second is what
+stock Salt looks at too; it needs no word from the minion. Our own minions tell it
+by subscribing to a topic of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+
+from saltwisted.domain.presence import known_addresses, present_ids
+from saltwisted.master.sessions import Sessions
+from saltwisted.stores.cache import MinionCache
+
+
+class Presence:
+    """Answers who is connected, from sessions, cached grains and the kernel's connections."""
+
+    def __init__(
+        self,
+        sessions: Sessions,
+        cache: MinionCache,
+        connected: Callable[[], Collection[str]],
+        now: Callable[[], float],
+        recent: float = 60.0,
+        subscribed: Callable[[str], bool] = lambda minion_id: False,
+    ) -> None:
+        """
+        @param connected: addresses with an established connection to the publish port.
+        @param subscribed: whether a minion of ours subscribes to its own topic at this moment.
+        @param recent: seconds for which one authenticated request counts as presence.
+        """
+        self._sessions = sessions
+        self._cache = cache
+        self._connected = connected
+        self._now = now
+        self._recent = recent
+        self._subscribed = subscribed
+
+    def present(self, ids: Iterable[str]) -> set[str]:
+        """Those of C{ids} that are here now."""
+        live = self._sessions.live()
+        addresses = self._connected()
+        horizon = self._now() - self._recent
+        return present_ids(
+            ids,
+            recently=lambda m: (m in live and live[m].seen >= horizon) or self._subscribed(m),
+            addresses_of=lambda m: known_addresses(
+                live[m].address if m in live else "", self._cache.get("grains", m) or {}
+            ),
+            connected=addresses,
+        )

@@ -1,0 +1,87 @@
+"""
+A job map becomes a sealed, signed publication and goes to every transport.
+
+The publish key (Salt's main AES key) lives here: one for all stock minions, as
+their protocol demands. After a rotation the next publication makes each stock
+minion sign in again; it then still finds the job, because it decodes the same
+message with the new key (wire-findings.md).
+
+No C{serial} is sent: a counter would break as soon as a second master publishes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from twisted.logger import Logger
+
+from saltwisted.config.options import MasterConfig
+from saltwisted.interfaces import Entropy, IPublishServer
+from saltwisted.wire.crypticle import SessionKey
+from saltwisted.wire.publication import BROADCAST, SYNDIC, seal_job, sign_blob, topic_of
+from saltwisted.wire.rsa import PrivateKey
+
+TOPIC_TYPES = frozenset(("glob", "pcre", "list"))
+"""Target types which the master resolves itself; only these are sent by topic (zmq_filtering)."""
+
+
+class Publisher:
+    """Seals jobs under the current publish key and sends them."""
+
+    log = Logger()
+
+    def __init__(
+        self,
+        config: MasterConfig,
+        identity: PrivateKey,
+        entropy: Entropy,
+        key: SessionKey,
+    ) -> None:
+        self._identity = identity
+        self._entropy = entropy
+        self._signing = config.publish_signing_algorithm if config.sign_pub_messages else ""
+        self._filtering = bool(config.zmq_filtering)
+        self._order_masters = bool(config.order_masters)
+        self._servers: list[IPublishServer] = []
+        self.key = key
+        self.next_key: SessionKey | None = None
+        self.published = 0
+        self.on_publish: list[Callable[[], None]] = []
+
+    def add_server(self, server: IPublishServer) -> None:
+        """From now on also publish on this transport."""
+        self._servers.append(server)
+
+    def prepare_rotation(self) -> SessionKey:
+        """Make the key that the next L{rotate} switches to, so that it can be handed out before."""
+        if self.next_key is None:
+            self.next_key = SessionKey.generate(self._entropy)
+        return self.next_key
+
+    def rotate(self) -> None:
+        """Switch to a new publish key; publications under the old one cannot be made any more."""
+        self.key = self.prepare_rotation()
+        self.next_key = None
+
+    def publish(self, job: Mapping[str, Any], minions: Sequence[str] | None) -> None:
+        """
+        Send one job.
+
+        @param minions: the resolved ids, when the target is of a type that the master
+            resolves; C{None} for all others, which each minion judges itself.
+        """
+        blob = seal_job(job, self.key, self._entropy(16))
+        payload = sign_blob(blob, self._identity if self._signing else None, self._signing)
+        topics = None
+        if self._filtering:
+            topics = [BROADCAST]
+            if minions is not None and job.get("tgt_type") in TOPIC_TYPES:
+                topics = [topic_of(m) for m in minions]
+                if self._order_masters:
+                    topics.append(SYNDIC)
+        for server in self._servers:
+            server.publish(payload, topics)
+        self.published += 1
+        for hook in self.on_publish:
+            hook()

@@ -1,0 +1,87 @@
+"""
+When the publish key changes, and who hears of it before.
+
+Deleting or rejecting keys asks for a new publish key, so that the minions behind
+them cannot read publications any more. Many requests are one rotation
+(C{salt-key -D} on a thousand keys), and none starts before the sign-ins of the
+last one are through, or a minute has passed. Between the decision and the switch our own minions
+fetch the next key through their sessions; stock ones sign in at the next publication.
+
+The clock is an argument, as is what "sign-ins are through" means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
+
+from saltwisted.master.publisher import Publisher
+
+COALESCE = 1.0
+"""Seconds in which further requests join a rotation that was asked for; also the time
+that our own minions have to fetch the next key."""
+PATIENCE = 60.0
+"""Seconds after which a rotation no longer waits for the sign-ins of the one before."""
+RETRY = 0.5
+
+
+class Rotation:
+    """Coalesces requests for a new publish key and switches to it."""
+
+    log = Logger()
+
+    def __init__(
+        self,
+        clock: Any,
+        publisher: Publisher,
+        settled: Callable[[], bool],
+        announce: Callable[[], None],
+        rotated: Callable[[], None],
+    ) -> None:
+        """
+        @param settled: whether no sign-ins are waiting.
+        @param announce: tell our own minions that a next key is ready.
+        @param rotated: called after each switch (event C{key}, C{ping_on_rotate}).
+        """
+        self._clock = clock
+        self._publisher = publisher
+        self._settled = settled
+        self._announce = announce
+        self._rotated = rotated
+        self._call: IDelayedCall | None = None
+        self._last = -PATIENCE
+        self.count = 0
+
+    def request(self, why: str) -> None:
+        """Ask for a rotation; it happens once for all that ask within the next moment."""
+        if self._call is not None:
+            return
+        self.log.info("the publish key will be made new: {why}", why=why)
+        self._publisher.prepare_rotation()
+        self._announce()
+        self._call = self._clock.callLater(COALESCE, self._switch)
+
+    @property
+    def pending(self) -> bool:
+        """Whether a rotation was asked for and has not happened."""
+        return self._call is not None
+
+    def _switch(self) -> None:
+        now = self._clock.seconds()
+        if now - self._last < PATIENCE and not self._settled():
+            self._call = self._clock.callLater(RETRY, self._switch)
+            return
+        self._call = None
+        self._last = now
+        self._publisher.rotate()
+        self.count += 1
+        self._rotated()
+
+    def stop(self) -> None:
+        """Forget a rotation that has not happened: a new start makes a new key anyway."""
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None

@@ -1,0 +1,3 @@
+"""
+Runner functions of the master, by Salt's names.
+"""

@@ -1,0 +1,163 @@
+"""
+The C{cache} runner: what this master remembers of its minions.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from saltwisted.domain.keys import valid_minion_id
+from saltwisted.master.runner_table import Run, Runner
+from saltwisted.stores.cache import BANKS
+from saltwisted.stores.files import make_dir, read_file, remove, write_atomic
+from saltwisted.wire.msgpack import pack_bin, unpack_bin
+
+MOST = 64 * 1024 * 1024
+"""Bytes of the largest value that is read."""
+
+
+def _ids(run: Run, tgt: Any, tgt_type: str) -> list[str]:
+    if tgt in (None, "*"):
+        return list(run.ctx.keys.accepted_ids())
+    return list(run.ctx.select(tgt, tgt_type).minions)
+
+
+async def grains(run: Run, tgt: Any = "*", tgt_type: str = "glob", **kwargs: Any) -> dict[str, Any]:
+    """Cached grains by minion."""
+    return {m: run.ctx.cache.get("grains", m) or {} for m in _ids(run, tgt, tgt_type)}
+
+
+async def pillar(
+    run: Run, tgt: Any = None, tgt_type: str = "glob", **kwargs: Any
+) -> dict[str, Any]:
+    """Cached pillar by minion."""
+    return {m: run.ctx.cache.get("pillar", m) or {} for m in _ids(run, tgt, tgt_type)}
+
+
+async def mine(run: Run, tgt: Any = None, tgt_type: str = "glob", **kwargs: Any) -> dict[str, Any]:
+    """Cached mine by minion."""
+    return {m: run.ctx.cache.get("mine", m) or {} for m in _ids(run, tgt, tgt_type)}
+
+
+def _clear(run: Run, banks: tuple[str, ...], tgt: Any, tgt_type: str) -> bool:
+    for minion in _ids(run, tgt, tgt_type):
+        for bank in banks:
+            run.ctx.cache.delete(bank, minion)
+    return True
+
+
+async def clear_grains(run: Run, tgt: Any = None, tgt_type: str = "glob") -> bool:
+    """Forget cached grains."""
+    return _clear(run, ("grains",), tgt, tgt_type)
+
+
+async def clear_pillar(run: Run, tgt: Any = None, tgt_type: str = "glob") -> bool:
+    """Forget cached pillar."""
+    run.ctx.pillars.clear()
+    return _clear(run, ("pillar",), tgt, tgt_type)
+
+
+async def clear_mine(run: Run, tgt: Any = None, tgt_type: str = "glob") -> bool:
+    """Forget cached mine data."""
+    return _clear(run, ("mine",), tgt, tgt_type)
+
+
+async def clear_mine_func(
+    run: Run, tgt: Any = None, tgt_type: str = "glob", clear_mine_func_flag: Any = None
+) -> bool:
+    """Forget one mine function's values."""
+    cleared = False
+    for minion in _ids(run, tgt, tgt_type):
+        data = dict(run.ctx.cache.get("mine", minion) or {})
+        if data.pop(clear_mine_func_flag, None) is not None:
+            run.ctx.cache.put("mine", minion, data)
+            cleared = True
+    return cleared
+
+
+async def clear_all(run: Run, tgt: Any = None, tgt_type: str = "glob") -> bool:
+    """Forget grains, pillar and mine."""
+    run.ctx.pillars.clear()
+    return _clear(run, ("grains", "pillar", "mine"), tgt, tgt_type)
+
+
+async def clear_git_lock(run: Run, role: str, remote: Any = None, **kwargs: Any) -> str:
+    """There is no gitfs here, and so no lock of it: Salt's words for that."""
+    return "No locks were removed"
+
+
+def _place(run: Run, bank: str, key: str | None) -> str:
+    """
+    Where a value of a bank lies; our own minion data has the same layout.
+
+    @raises ValueError: a name that would lead out of the cache.
+    """
+    words = [*str(bank).split("/"), *([str(key)] if key is not None else [])]
+    if not all(valid_minion_id(word) for word in words):
+        raise ValueError(f"{bank!r} and {key!r} are no names of a bank and a key")
+    path = os.path.join(run.ctx.config.cachedir, *words)
+    return path if key is None else path + ".p"
+
+
+async def list_(run: Run, bank: str, cachedir: str | None = None) -> list[str]:
+    """The keys of a bank."""
+    names = await run.ctx.pool(_names, _place(run, bank, None))
+    return [name.removesuffix(".p") for name in names]
+
+
+def _names(path: str) -> list[str]:
+    try:
+        return sorted(os.listdir(path))
+    except OSError:
+        return []
+
+
+async def fetch(run: Run, bank: str, key: str, cachedir: str | None = None) -> Any:
+    """A value of a bank; an empty map when there is none."""
+    if bank in BANKS:
+        return run.ctx.cache.get(bank, key) or {}
+    data = await run.ctx.pool(read_file, _place(run, bank, key), MOST)
+    return unpack_bin(data) if data else {}
+
+
+async def store(run: Run, bank: str, key: str, data: Any, cachedir: str | None = None) -> None:
+    """Keep a value in a bank."""
+    if bank in BANKS:
+        run.ctx.cache.put(bank, key, data)
+        return
+    path = _place(run, bank, key)
+    await run.ctx.pool(_write, path, pack_bin(data))
+
+
+def _write(path: str, data: bytes) -> None:
+    make_dir(os.path.dirname(path))
+    write_atomic(path, data, 0o600)
+
+
+async def flush(run: Run, bank: str, key: str | None = None, cachedir: str | None = None) -> bool:
+    """Forget a value, or a whole bank."""
+    keys = [key] if key is not None else await list_(run, bank)
+    for each in keys:
+        if bank in BANKS:
+            run.ctx.cache.delete(bank, each)
+        else:
+            await run.ctx.pool(remove, _place(run, bank, each))
+    return True
+
+
+FUNCTIONS: dict[str, Runner] = {
+    "clear_all": clear_all,
+    "clear_git_lock": clear_git_lock,
+    "clear_grains": clear_grains,
+    "clear_mine": clear_mine,
+    "clear_mine_func": clear_mine_func,
+    "clear_pillar": clear_pillar,
+    "fetch": fetch,
+    "flush": flush,
+    "grains": grains,
+    "list": list_,
+    "mine": mine,
+    "pillar": pillar,
+    "store": store,
+}

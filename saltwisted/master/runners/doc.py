@@ -1,0 +1,34 @@
+"""
+The C{doc} runner: the first lines that each function says of itself.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from saltwisted.master.runner_table import Run, Runner, functions
+
+
+async def runner(run: Run) -> dict[str, str]:
+    """Documentation of the runner functions."""
+    return {name: inspect.getdoc(f) or "" for name, f in sorted(functions().items())}
+
+
+async def wheel(run: Run) -> dict[str, str]:
+    """Documentation of the wheel functions."""
+    from saltwisted.master.wheel_table import functions as wheel_functions
+
+    return {name: inspect.getdoc(f) or "" for name, f in sorted(wheel_functions().items())}
+
+
+async def execution(run: Run) -> dict[str, Any]:
+    """Documentation of execution modules, asked of all minions."""
+    shown: dict[str, Any] = {}
+    async for item in run.ctx.dispatcher.run({"tgt": "*", "fun": "sys.doc", "arg": []}, run.user):
+        if item["kind"] == "return" and isinstance(item["data"].get("return"), dict):
+            shown.update(item["data"]["return"])
+    return shown
+
+
+FUNCTIONS: dict[str, Runner] = {"execution": execution, "runner": runner, "wheel": wheel}

@@ -1,0 +1,85 @@
+"""
+The C{fileserver} runner: what the master serves.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import maybeDeferred
+
+from saltwisted.master.runner_table import Run, Runner
+
+
+async def envs(run: Run, backend: Any = None, sources: bool = False) -> Any:
+    """Environments that are served; with C{sources} by backend."""
+    names = list(run.ctx.files.envs())
+    return {"roots": names} if sources else names
+
+
+async def file_list(run: Run, saltenv: str = "base", backend: Any = None) -> Any:
+    """Files of an environment."""
+    return await maybeDeferred(run.ctx.files.list_now, "files", saltenv, "")
+
+
+async def symlink_list(run: Run, saltenv: str = "base", backend: Any = None) -> Any:
+    """Links of an environment, with where they lead."""
+    return await maybeDeferred(run.ctx.files.links_now, saltenv, "")
+
+
+async def dir_list(run: Run, saltenv: str = "base", backend: Any = None) -> Any:
+    """Directories of an environment."""
+    return await maybeDeferred(run.ctx.files.list_now, "dirs", saltenv, "")
+
+
+async def empty_dir_list(run: Run, saltenv: str = "base", backend: Any = None) -> Any:
+    """Empty directories of an environment."""
+    return await maybeDeferred(run.ctx.files.list_now, "empty_dirs", saltenv, "")
+
+
+async def update(run: Run, backend: Any = None, **kwargs: Any) -> bool:
+    """Look at the roots again now, instead of when their change is noticed."""
+    run.ctx.files.refresh()
+    return True
+
+
+async def clear_cache(run: Run, backend: Any = None) -> str:
+    """Forget what was listed and hashed; roots have no cache in Salt's sense."""
+    run.ctx.files.refresh()
+    return "No cache was cleared"
+
+
+async def clear_lock(run: Run, backend: Any = None, remote: Any = None) -> str:
+    """Roots have no locks: Salt's words for that."""
+    return "No locks were removed"
+
+
+async def lock(run: Run, backend: Any = None, remote: Any = None) -> str:
+    """Roots have no locks: Salt's words for that."""
+    return "No locks were set"
+
+
+async def clear_file_list_cache(
+    run: Run, saltenv: Any = None, backend: Any = None
+) -> dict[str, Any]:
+    """Forget file lists, by backend."""
+    run.ctx.files.refresh()
+    names = list(run.ctx.files.envs())
+    if saltenv is not None:
+        wanted = saltenv.split(",") if isinstance(saltenv, str) else list(saltenv)
+        names = [n for n in names if n in wanted]
+    return {"roots": names}
+
+
+FUNCTIONS: dict[str, Runner] = {
+    "clear_cache": clear_cache,
+    "clear_file_list_cache": clear_file_list_cache,
+    "clear_lock": clear_lock,
+    "dir_list": dir_list,
+    "empty_dir_list": empty_dir_list,
+    "envs": envs,
+    "file_list": file_list,
+    "lock": lock,
+    "symlink_list": symlink_list,
+    "update": update,
+}

@@ -1,0 +1,293 @@
+"""
+The C{jobs} runner: what ran, what runs, and what came back, as Salt prints it.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from saltwisted.domain.jid import jid_to_time
+from saltwisted.master.runner_table import Run, Runner
+
+NO_JOB = {"Error": "Cannot contact returner or no job with this jid"}
+"""Salt's words for a jid that the job cache does not have."""
+
+
+def describe(jid: str, job: Mapping[str, Any] | None) -> dict[str, Any]:
+    """One job as C{jobs.list_jobs} shows it."""
+    if not job:
+        return {**NO_JOB, "StartTime": jid_to_time(jid)}
+    shown: dict[str, Any] = {
+        "Function": job.get("fun", "unknown-function"),
+        "Arguments": list(job.get("arg") or []),
+        "Target": job.get("tgt", "unknown-target"),
+        "Target-type": job.get("tgt_type", "list"),
+        "User": job.get("user", "root"),
+    }
+    metadata = _metadata(job)
+    if metadata is not None:
+        shown["Metadata"] = metadata
+    if job.get("minions"):
+        shown["Minions"] = list(job["minions"])
+    if job.get("generation"):
+        shown["Generation"] = job["generation"]
+    shown["StartTime"] = jid_to_time(jid)
+    return shown
+
+
+def _metadata(job: Mapping[str, Any]) -> Any:
+    if job.get("metadata") is not None:
+        return job["metadata"]
+    kwargs = job.get("kwargs")
+    if isinstance(kwargs, Mapping) and "metadata" in kwargs:
+        return kwargs["metadata"]
+    for arg in job.get("arg") or []:
+        if isinstance(arg, Mapping) and arg.get("__kwarg__") is True and "metadata" in arg:
+            return arg["metadata"]
+    return None
+
+
+async def list_job(
+    run: Run, jid: Any, ext_source: str | None = None, display_progress: bool = False
+) -> dict[str, Any]:
+    """One job with all its returns."""
+    jid = str(jid)
+    if display_progress:
+        await run.progress({"message": "Querying returner: local_cache"}, "progress")
+    job = await run.ctx.jobs.job(jid)
+    returns = await run.ctx.jobs.returns(jid)
+    return {
+        "jid": jid,
+        **describe(jid, job),
+        "Result": {minion: dict(value) for minion, value in returns.items()},
+    }
+
+
+async def lookup_jid(
+    run: Run,
+    jid: Any,
+    ext_source: str | None = None,
+    returned: bool = True,
+    missing: bool = False,
+    display_progress: bool = False,
+) -> Any:
+    """What the minions returned, with the outputter that they asked for."""
+    data = await list_job(run, jid, ext_source, display_progress)
+    results: dict[str, Any] = data["Result"]
+    shown: dict[str, Any] = {}
+    if returned:
+        for minion, result in results.items():
+            if display_progress:
+                await run.progress({"message": minion}, "progress")
+            shown[minion] = result.get("return")
+    if missing:
+        for minion in data.get("Minions", []):
+            if minion not in results:
+                shown[minion] = "Minion did not return"
+    first = next(iter(results.values()), None)
+    outputter = first.get("out") if first else None
+    if outputter:
+        run.outputter = str(outputter)
+        return {"outputter": outputter, "data": shown}
+    return shown
+
+
+def _words(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [word.strip() for word in value.split(",")]
+    return [str(word) for word in value]
+
+
+def _moment(text: Any) -> datetime:
+    """
+    A time as people type it for C{start_time}: ISO 8601, or the form that jobs print.
+
+    @raises ValueError: naming the forms that are understood.
+    """
+    words = str(text).strip()
+    for form in (
+        "%Y, %b %d %H:%M:%S.%f",
+        "%Y, %b %d %H:%M:%S",
+        "%Y, %b %d %H:%M",
+        "%Y, %b %d",
+        "%Y-%m-%d %H:%M:%S.%f",
+        "%Y-%m-%d %H:%M:%S",
+        "%Y-%m-%d %H:%M",
+        "%Y-%m-%dT%H:%M:%S",
+        "%Y-%m-%d",
+        "%Y%m%d%H%M%S%f",
+    ):
+        try:
+            return datetime.strptime(words, form)  # noqa: DTZ007 (all jids are UTC)
+        except ValueError:
+            continue
+    raise ValueError(f"{words!r} is no time: write 2026-07-01 12:00 or '2026, Jul 01 12:00'")
+
+
+async def list_jobs(
+    run: Run,
+    ext_source: str | None = None,
+    outputter: str | None = None,
+    search_metadata: Any = None,
+    search_function: Any = None,
+    search_target: Any = None,
+    start_time: Any = None,
+    end_time: Any = None,
+    display_progress: bool = False,
+) -> Any:
+    """All jobs in the cache that match every given filter."""
+    if display_progress:
+        await run.progress({"message": "Querying returner local_cache for jobs."}, "progress")
+    after = _moment(start_time) if start_time else None
+    before = _moment(end_time) if end_time else None
+    shown: dict[str, Any] = {}
+    for job in await run.ctx.jobs.list_jobs():
+        jid = job["jid"]
+        entry = describe(jid, job)
+        entry.pop("Minions", None)
+        if _wanted(jid, entry, search_metadata, search_function, search_target, after, before):
+            shown[jid] = entry
+    if outputter:
+        run.outputter = outputter
+        return {"outputter": outputter, "data": shown}
+    return shown
+
+
+def _wanted(
+    jid: str,
+    entry: Mapping[str, Any],
+    metadata: Any,
+    function: Any,
+    target: Any,
+    after: datetime | None,
+    before: datetime | None,
+) -> bool:
+    if isinstance(metadata, Mapping) and metadata:
+        own = entry.get("Metadata")
+        if not isinstance(own, Mapping) or not any(
+            k in own and own[k] == v for k, v in metadata.items()
+        ):
+            return False
+    if target:
+        targets = entry["Target"]
+        targets = [targets] if isinstance(targets, str) else targets
+        if not any(fnmatch.fnmatch(str(t), w) for t in targets for w in _words(target)):
+            return False
+    if function:
+        fun = entry["Function"]
+        names = [fun] if isinstance(fun, str) else fun
+        if not any(fnmatch.fnmatch(str(n), w) for n in names for w in _words(function)):
+            return False
+    if after is None and before is None:
+        return True
+    started = _moment(jid[:20])
+    return (after is None or started >= after) and (before is None or started <= before)
+
+
+async def list_jobs_filter(
+    run: Run,
+    count: int,
+    filter_find_job: bool = True,
+    ext_source: str | None = None,
+    outputter: str | None = None,
+    display_progress: bool = False,
+) -> Any:
+    """The last C{count} jobs, without the CLI's own C{find_job} questions unless asked for."""
+    shown: list[dict[str, Any]] = []
+    for job in reversed(await run.ctx.jobs.list_jobs()):
+        if filter_find_job and job.get("fun") == "saltutil.find_job":
+            continue
+        entry = describe(job["jid"], job)
+        entry.pop("Minions", None)
+        shown.append({**entry, "JID": job["jid"]})
+        if len(shown) >= int(count):
+            break
+    shown.reverse()
+    if outputter:
+        run.outputter = outputter
+        return {"outputter": outputter, "data": shown}
+    return shown
+
+
+async def print_job(run: Run, jid: Any, ext_source: str | None = None) -> dict[str, Any]:
+    """One job with its returns, keyed by its jid."""
+    job = await list_job(run, jid, ext_source)
+    del job["jid"]
+    return {str(jid): job}
+
+
+async def exit_success(run: Run, jid: Any, ext_source: str | None = None) -> dict[str, bool]:
+    """Per expected minion, whether it returned something true."""
+    data = await list_job(run, jid, ext_source)
+    results: Mapping[str, Any] = data["Result"]
+    expected: Sequence[str] = data.get("Minions", [])
+    shown = {m: bool(m in results and results[m].get("return")) for m in expected}
+    shown.update({m: True for m, result in results.items() if result.get("return")})
+    return shown
+
+
+async def last_run(
+    run: Run,
+    ext_source: str | None = None,
+    outputter: str | None = None,
+    metadata: Any = None,
+    function: Any = None,
+    target: Any = None,
+    display_progress: bool = False,
+) -> Any:
+    """The newest job that matches, printed."""
+    if metadata and not isinstance(metadata, Mapping):
+        return False
+    found = await list_jobs(
+        run,
+        search_metadata=metadata,
+        search_function=function,
+        search_target=target,
+        display_progress=display_progress,
+    )
+    if not found:
+        return False
+    return await print_job(run, max(found))
+
+
+async def active(run: Run, display_progress: bool = False) -> dict[str, Any]:
+    """Ask all minions what they are running, by job."""
+    shown: dict[str, Any] = {}
+    async for item in run.ctx.dispatcher.run(
+        {"tgt": "*", "fun": "saltutil.running", "arg": []}, run.user
+    ):
+        if item["kind"] != "return":
+            continue
+        minion, jobs = item["id"], item["data"].get("return")
+        if display_progress:
+            await run.progress({"message": f"Received reply from minion {minion}"}, "progress")
+        for job in jobs if isinstance(jobs, list) else []:
+            jid = job["jid"]
+            entry = shown.get(jid)
+            if entry is None:
+                entry = shown[jid] = {**describe(jid, job), "Running": [], "Returned": []}
+            entry["Running"].append({minion: job.get("pid")})
+    for jid, entry in shown.items():
+        entry["Returned"] = list(await run.ctx.jobs.returns(jid))
+    return shown
+
+
+async def master(run: Run) -> list[Any]:
+    """Jobs that run on the master itself: runners that have not ended, by jid."""
+    return [dict(job) for job in run.ctx.dispatcher.running_runners()]
+
+
+FUNCTIONS: dict[str, Runner] = {
+    "active": active,
+    "exit_success": exit_success,
+    "last_run": last_run,
+    "list_job": list_job,
+    "list_jobs": list_jobs,
+    "list_jobs_filter": list_jobs_filter,
+    "lookup_jid": lookup_jid,
+    "master": master,
+    "print_job": print_job,
+}

@@ -1,0 +1,69 @@
+"""
+The C{pillar} runner: what a minion would get.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from saltwisted.master.runner_table import Run, Runner
+
+
+def _minion_and_env(minion: str, kwargs: dict[str, Any]) -> tuple[str, str, str | None]:
+    return minion, str(kwargs.get("saltenv") or "base"), kwargs.get("pillarenv")
+
+
+def _grains(run: Run, minion: str, kwargs: dict[str, Any]) -> dict[str, Any]:
+    """
+    The grains to compile with: given ones, else cached ones.
+
+    With a pattern as minion, those of the first minion that it matches, as in Salt.
+    """
+    given = {k: v for k, v in kwargs.items() if k not in ("saltenv", "pillarenv", "pillar")}
+    if given:
+        return {"id": minion, **given}
+    cached = run.ctx.cache.get("grains", minion)
+    if cached is None:
+        for candidate in run.ctx.select(minion, "glob").minions:
+            cached = run.ctx.cache.get("grains", candidate)
+            if cached is not None:
+                break
+    return dict(cached) if cached is not None else {"id": minion, "fqdn": minion}
+
+
+async def show_pillar(run: Run, minion: str = "*", **kwargs: Any) -> Any:
+    """The compiled pillar of a minion id; grains may be given as C{key=value}."""
+    minion, saltenv, pillarenv = _minion_and_env(minion, kwargs)
+    return await run.ctx.pillars.pillar(
+        minion, _grains(run, minion, kwargs), saltenv, pillarenv, kwargs.get("pillar")
+    )
+
+
+async def show_top(run: Run, minion: str | None = None, saltenv: str = "base") -> Any:
+    """The merged pillar top file, as a minion (by default the first one) has it rendered."""
+    name = minion or next(iter(run.ctx.keys.accepted_ids()), run.ctx.node)
+    return await run.ctx.pillars.top(name, _grains(run, name, {}), saltenv)
+
+
+async def clear_pillar_cache(run: Run, minion: str = "*", **kwargs: Any) -> bool:
+    """Forget compiled pillars."""
+    run.ctx.pillars.clear()
+    return True
+
+
+async def show_pillar_cache(run: Run, minion: str = "*", **kwargs: Any) -> dict[str, Any]:
+    """The pillars as last compiled, by minion."""
+    shown = {}
+    for name in run.ctx.select(minion, "glob").minions:
+        value = run.ctx.cache.get("pillar", name)
+        if value is not None:
+            shown[name] = value
+    return shown
+
+
+FUNCTIONS: dict[str, Runner] = {
+    "clear_pillar_cache": clear_pillar_cache,
+    "show_pillar": show_pillar,
+    "show_pillar_cache": show_pillar_cache,
+    "show_top": show_top,
+}

@@ -1,0 +1,181 @@
+"""
+Following one job for somebody who waits: the driver of L{saltwisted.domain.jobs}.
+
+It listens before it publishes, since a return may be on the bus before the publish
+call comes back. The command line, batches, runners and minions that publish all
+wait through here.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
+
+from saltwisted.domain.jobs import Done, Effect, PublishFindJob, RunningJob, Yield
+from saltwisted.master.context import Context
+from saltwisted.transports.loose import let_go
+
+Publish = Callable[[Mapping[str, Any], str], Awaitable[dict[str, Any]]]
+
+
+class Run:
+    """One job with one who waits; L{items} may be walked once."""
+
+    log = Logger()
+
+    def __init__(
+        self,
+        ctx: Context,
+        publish: Publish,
+        load: dict[str, Any],
+        user: str,
+        timeout: float,
+        gather: float,
+    ) -> None:
+        self._ctx = ctx
+        self._publish = publish
+        self._load = load
+        self._user = user
+        self._timeout = timeout
+        self._gather = gather
+        self._items: deque[dict[str, Any]] = deque()
+        self._wake: Deferred[None] | None = None
+        self._timer: IDelayedCall | None = None
+        self._job: RunningJob | None = None
+        self._early: list[tuple[str, Mapping[str, Any]]] = []
+        self._stops: list[Callable[[], None]] = []
+        self._ended = False
+        # A batch runs its parts under one jid, and each part awaits its own minions only
+        self._shared = bool(load.get("jid"))
+
+    async def items(self) -> AsyncIterator[dict[str, Any]]:
+        """
+        C{published}, each C{return} as it comes, and C{missing} if some did not return.
+
+        Leaving early (the caller went away) stops the waiting, never the job.
+        """
+        dispatcher = self._ctx.dispatcher
+        jid = str(self._load.get("jid") or "") or dispatcher.new_jid()
+        self._load["jid"] = jid
+        self._listen(f"salt/job/{jid}/ret/", self._returned)
+        try:
+            published = await self._publish(self._load, self._user)
+            yield {
+                "kind": "published",
+                "jid": published.get("jid"),
+                "minions": published.get("minions", []),
+                "missing": published.get("missing", []),
+            }
+            if not published.get("jid"):
+                return
+            self._begin(jid, published["minions"])
+            while True:
+                while self._items:
+                    yield self._items.popleft()
+                if self._ended:
+                    return
+                self._wake = Deferred()
+                await self._wake
+        finally:
+            self._stop()
+
+    def _listen(self, prefix: str, receiver: Callable[[str, Mapping[str, Any]], None]) -> None:
+        self._stops.append(self._ctx.bus.subscribe(prefix, receiver))
+
+    def _begin(self, jid: str, minions: list[str]) -> None:
+        self._job = RunningJob(jid, set(minions), self._timeout, self._gather)
+        self._apply(self._job.begin(self._ctx.clock.seconds()))
+        early, self._early = self._early, []
+        for minion, data in early:
+            if not self._shared or minion in self._job.expected:
+                self._apply(self._job.got(minion, data))
+        self._schedule()
+
+    def _returned(self, tag: str, data: Mapping[str, Any]) -> None:
+        minion = tag.rsplit("/ret/", 1)[-1]
+        if self._job is None:
+            self._early.append((minion, data))
+        elif not self._shared or minion in self._job.expected:
+            self._apply(self._job.got(minion, data))
+
+    def _found(self, tag: str, data: Mapping[str, Any]) -> None:
+        if self._job is not None:
+            minion = tag.rsplit("/ret/", 1)[-1]
+            self._apply(self._job.answered(minion, data, self._ctx.clock.seconds()))
+            self._schedule()
+
+    def _tick(self) -> None:
+        self._timer = None
+        if self._job is not None:
+            self._apply(self._job.tick(self._ctx.clock.seconds()))
+            self._schedule()
+
+    def _schedule(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        due = self._job.next_tick() if self._job is not None and not self._ended else None
+        if due is not None:
+            delay = max(due - self._ctx.clock.seconds(), 0.01)
+            self._timer = self._ctx.clock.callLater(delay, self._tick)
+
+    def _apply(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            if isinstance(effect, Yield):
+                self._items.append(
+                    {"kind": "return", "id": effect.minion_id, "data": dict(effect.data)}
+                )
+            elif isinstance(effect, PublishFindJob):
+                self._ask(effect.ids)
+            elif isinstance(effect, Done):
+                self._end(effect.missing)
+        if self._wake is not None and (self._items or self._ended):
+            wake, self._wake = self._wake, None
+            wake.callback(None)
+
+    def _end(self, missing: tuple[str, ...]) -> None:
+        self._ended = True
+        if not missing:
+            return
+        present = self._ctx.presence.present(missing)
+        cache = self._ctx.cache
+        self._items.append(
+            {
+                "kind": "missing",
+                "ids": list(missing),
+                "connected": {m: m in present or not cache.has("grains", m) for m in missing},
+            }
+        )
+
+    def _ask(self, ids: tuple[str, ...]) -> None:
+        """Ask the silent whether they still run the job."""
+        assert self._job is not None
+        jid = self._ctx.dispatcher.new_jid()
+        self._listen(f"salt/job/{jid}/ret/", self._found)
+        load = {
+            "tgt": list(ids),
+            "tgt_type": "list",
+            "fun": "saltutil.find_job",
+            "arg": [self._job.jid],
+            "jid": jid,
+        }
+        let_go(self._ask_and_tell(load), self.log, "find_job could not be published")
+
+    async def _ask_and_tell(self, load: Mapping[str, Any]) -> None:
+        await self._publish(load, self._user)
+        if self._job is not None:
+            self._job.asked(self._ctx.clock.seconds())
+            self._schedule()
+
+    def _stop(self) -> None:
+        self._ended = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while self._stops:
+            self._stops.pop()()

@@ -1,0 +1,269 @@
+"""
+Sign-ins: a bounded queue in front of two threads of RSA.
+
+After a rotation or a restart every minion signs in at once. Each costs two
+private RSA operations, so they wait here and are worked off in small batches, one hop
+to a thread per batch, while the reactor answers everybody else. Minions with an
+accepted key go first: strangers cannot push them back. A minion that asks again while it waits
+takes its old place, and only the newest question is answered.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Any
+
+from attrs import define
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from saltwisted.domain.keys import Answer, SignIn, Verdict, clean_key, judge, valid_minion_id
+from saltwisted.errors import StoreError, WireError
+from saltwisted.master.context import Context
+from saltwisted.transports.loose import let_go
+from saltwisted.transports.threads import Threads
+from saltwisted.wire.commands import Auth
+from saltwisted.wire.crypticle import SessionKey
+from saltwisted.wire.envelope import BAD_LOAD
+from saltwisted.wire.handshake import (
+    MasterIdentity,
+    accepted_reply,
+    bad_algorithm,
+    bad_algorithm_reply,
+    negative_reply,
+)
+from saltwisted.wire.rsa import PublicKey
+
+BATCH = 8
+"""Sign-ins per hop to a thread: about 5 ms of RSA."""
+AT_ONCE = 2
+WAITING = 20_000
+"""Sign-ins that wait at most, of known and of unknown minions each; more are refused."""
+
+
+@define
+class Waiting:
+    """One question that waits for its answer."""
+
+    auth: Auth
+    pub: bytes
+    version: int
+    peer: str
+    reply: Callable[[bytes], None]
+    stored: bytes = b""
+
+
+@define
+class Work:
+    """What a thread needs for one answer; it touches nothing else."""
+
+    waiting: Waiting
+    ret: bool | str = False
+    minion_key: PublicKey | None = None
+    session: SessionKey | None = None
+    answer: bytes = BAD_LOAD
+
+
+class SignIns:
+    """Decides about sign-ins and has their answers made in threads."""
+
+    log = Logger()
+
+    def __init__(self, ctx: Context, identity: MasterIdentity, threads: Threads) -> None:
+        self._ctx = ctx
+        self._identity = identity
+        self._threads = threads
+        self._known: OrderedDict[tuple[str, bytes, str], Waiting] = OrderedDict()
+        self._unknown: OrderedDict[tuple[str, bytes, str], Waiting] = OrderedDict()
+        self._running = 0
+        self._turn = 0
+
+    def startService(self) -> None:
+        """Sign the first publish key now, so that the first sign-in need not wait for it."""
+        self._identity.digest_signature(self._ctx.publisher.key)
+
+    def stopService(self) -> None:
+        """Whoever still waits will ask again."""
+        self._known.clear()
+        self._unknown.clear()
+
+    def idle(self) -> bool:
+        """Whether nobody waits."""
+        return not (self._running or self._known or self._unknown)
+
+    def waiting(self) -> int:
+        """How many wait."""
+        return len(self._known) + len(self._unknown)
+
+    def submit(self, auth: Auth, version: int, peer: str, reply: Callable[[bytes], None]) -> None:
+        """
+        Take a question in.
+
+        @raises WireError: when the queue is full: the minion gets a refusal and asks later.
+        """
+        pub = clean_key(auth.pub.encode("utf-8", "surrogateescape"))
+        known = valid_minion_id(auth.id) and self._is_accepted(auth.id, pub)
+        queue = self._known if known else self._unknown
+        key = (auth.id, pub, peer)
+        waiting = queue.get(key)
+        if waiting is not None:
+            self._ctx.counters["signin:repeated"] += 1
+            waiting.auth, waiting.version, waiting.reply = auth, version, reply
+            return
+        if len(queue) >= WAITING:
+            raise WireError("signin-queue-full")
+        queue[key] = Waiting(auth, pub, version, peer, reply)
+        self._start()
+
+    def _is_accepted(self, minion_id: str, pub: bytes) -> bool:
+        stored = self._ctx.keys.accepted(minion_id)
+        return stored is not None and clean_key(stored) == pub
+
+    def _start(self) -> None:
+        while self._running < AT_ONCE and (self._known or self._unknown):
+            work: list[Work] = []
+            while len(work) < BATCH and (self._known or self._unknown):
+                self._decide_into(self._next(), work)
+            if not work:
+                continue
+            self._running += 1
+            d: Deferred[Any] = self._threads.run(self._answer, work, self._ctx.publisher.key)
+            let_go(d.addBoth(self._answered, work), self.log, "a batch of sign-ins was lost")
+
+    def _next(self) -> Waiting:
+        """Known minions first; every eighth place is kept for the others."""
+        self._turn += 1
+        first, second = self._known, self._unknown
+        if self._turn % BATCH == 0:
+            first, second = second, first
+        return (first or second).popitem(last=False)[1]
+
+    def _decide_into(self, waiting: Waiting, work: list[Work]) -> None:
+        try:
+            verdict = self._judge(waiting)
+            work.append(self._work(waiting, verdict))
+        except StoreError as error:
+            self._ctx.counters["failed:_auth"] += 1
+            self.log.error("a key cannot be stored: {error}", error=error)
+            waiting.reply(BAD_LOAD)
+        except Exception:
+            self._ctx.counters["failed:_auth"] += 1
+            self.log.failure("the sign-in of {minion} failed", minion=waiting.auth.id[:200])
+            waiting.reply(BAD_LOAD)
+
+    def _judge(self, waiting: Waiting) -> Verdict:
+        ctx = self._ctx
+        auth = waiting.auth
+        if not valid_minion_id(auth.id):
+            return judge(SignIn(minion_id=auth.id, pub=waiting.pub))
+        state, stored = "", b""
+        for candidate in ("rejected", "accepted", "pending"):
+            found = ctx.keys.key(candidate, auth.id)
+            if found is not None:
+                state, stored = candidate, found
+                break
+        undecided = state in ("", "pending") and not ctx.config.open_mode
+        rejects = undecided and ctx.autosign.rejects(auth.id)
+        connected, is_connected = self._connected(auth.id)
+        waiting.stored = stored
+        verdict = judge(
+            SignIn(
+                minion_id=auth.id,
+                pub=waiting.pub,
+                pub_is_good=_sound(waiting.pub),
+                state=state,
+                stored=stored,
+                autoreject=rejects,
+                autosign=undecided
+                and not rejects
+                and ctx.autosign.accepts(auth.id, auth.autosign_grains, ctx.now()),
+                open_mode=bool(ctx.config.open_mode),
+                max_minions=int(ctx.config.max_minions or 0),
+                connected=connected,
+                is_connected=is_connected,
+            )
+        )
+        if verdict.write:
+            ctx.keys.put(verdict.write, auth.id, verdict.pub + b"\n")
+        return verdict
+
+    def _connected(self, minion_id: str) -> tuple[int, bool]:
+        """How many minions are connected, and whether this is one; only C{max_minions} asks."""
+        ctx = self._ctx
+        if int(ctx.config.max_minions or 0) <= 0:
+            return 0, False
+        here = ctx.presence.present(ctx.keys.accepted_ids())
+        return len(here), minion_id in here
+
+    def _work(self, waiting: Waiting, verdict: Verdict) -> Work:
+        ctx = self._ctx
+        auth = waiting.auth
+        ctx.counters["signin:" + (verdict.act or "invalid")] += 1
+        if ctx.config.auth_events and verdict.act:
+            event = {
+                "result": verdict.result,
+                "act": verdict.act,
+                "id": auth.id,
+                "pub": auth.pub,
+            }
+            ctx.bus.fire("salt/auth", event)
+        if verdict.answer is not Answer.ACCEPT:
+            return Work(waiting, _RET[verdict.answer])
+        stored = waiting.stored if not verdict.write else ctx.keys.accepted(auth.id)
+        session = ctx.sessions.sign_in(auth.id, stored or waiting.pub)
+        if session is None:
+            ctx.counters["refused:weak-key"] += 1
+            return Work(waiting, False)
+        return Work(waiting, True, session.public, session.key)
+
+    def _answer(self, work: list[Work], publish_key: SessionKey) -> None:
+        """In a thread: the RSA of one batch."""
+        for item in work:
+            waiting = item.waiting
+            try:
+                if item.minion_key is None or item.session is None:
+                    word = bad_algorithm(waiting.auth)
+                    item.answer = (
+                        bad_algorithm_reply(word)
+                        if word
+                        else negative_reply(
+                            waiting.auth, item.ret, self._identity.key, waiting.version
+                        )
+                    )
+                else:
+                    item.answer = accepted_reply(
+                        waiting.auth,
+                        self._identity,
+                        item.minion_key,
+                        publish_key,
+                        item.session,
+                        int(self._ctx.config.publish_port),
+                        waiting.version,
+                    )
+            except WireError:
+                item.answer = BAD_LOAD
+
+    def _answered(self, result: Any, work: list[Work]) -> None:
+        self._running -= 1
+        for item in work:
+            item.waiting.reply(item.answer)
+        if result is not None:
+            self.log.failure("a batch of sign-ins failed", failure=result)
+        self._start()
+
+
+_RET: dict[Answer, bool | str] = {
+    Answer.PENDING: True,
+    Answer.REFUSED: False,
+    Answer.FULL: "full",
+}
+"""What stock minions are told."""
+
+
+def _sound(pub: bytes) -> bool:
+    try:
+        PublicKey.from_pem(pub)
+    except WireError:
+        return False
+    return True

@@ -1,0 +1,95 @@
+"""
+The dispatch: every command that a master answers, on one screen.
+
+C{once}: the command acts, so a request whose nonce was seen is refused
+(T-REPLAY-2). C{unacknowledged}: after this error the sender gets no answer and
+tries again, because an answer would mean that its data is safe.
+A handler is a coroutine function, or a plain one on the hot paths; its value is
+sealed for the sender.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from attrs import field, frozen
+
+from saltwisted.errors import StoreError
+
+
+@frozen
+class Private:
+    """A handler's packed value for Salt's private form: sealed under the minion's RSA key."""
+
+    packed: bytes = field(repr=False)
+
+
+@frozen
+class Chunk:
+    """A large piece of a file, which is sealed in a thread, with the small entries beside it."""
+
+    data: bytes = field(repr=False)
+    rest: dict[str, Any]
+
+
+@frozen
+class Row:
+    """One command: who handles it and under which rules."""
+
+    handler: Callable[..., Any]
+    counter: str
+    once: bool = False
+    unacknowledged: type[Exception] | None = None
+
+
+def sealed_commands() -> dict[str, Row]:
+    """Commands of signed-in minions. Any other name gets Salt's empty answer (T-RPC-1)."""
+    from saltwisted.master.handlers import events, files, mine, peer, pillar, returns, tops
+
+    rows: list[tuple[str, Callable[..., Any], dict[str, Any]]] = [
+        ("_pillar", pillar.pillar, {}),
+        ("_return", returns.minion_return, {"unacknowledged": StoreError}),
+        ("_syndic_return", returns.syndic_return, {"unacknowledged": StoreError}),
+        ("_minion_event", events.minion_event, {"once": True}),
+        ("_register_resources", events.register_resources, {}),
+        ("_file_envs", files.envs, {}),
+        ("_file_list", files.file_list, {}),
+        ("_file_list_emptydirs", files.file_list_emptydirs, {}),
+        ("_dir_list", files.dir_list, {}),
+        ("_symlink_list", files.symlink_list, {}),
+        ("_file_hash", files.file_hash, {}),
+        ("_file_hash_and_stat", files.file_hash_and_stat, {}),
+        ("_file_find", files.file_find, {}),
+        ("_serve_file", files.serve_file, {}),
+        ("_file_recv", files.file_recv, {"once": True}),
+        ("_master_opts", tops.master_opts, {}),
+        ("_master_tops", tops.master_tops, {}),
+        ("_mine", mine.mine, {"once": True}),
+        ("_mine_get", mine.mine_get, {}),
+        ("_mine_delete", mine.mine_delete, {"once": True}),
+        ("_mine_flush", mine.mine_flush, {"once": True}),
+        ("minion_pub", peer.minion_pub, {"once": True}),
+        ("minion_publish", peer.minion_publish, {"once": True}),
+        ("pub_ret", peer.pub_ret, {}),
+        ("minion_runner", peer.minion_runner, {"once": True}),
+        ("revoke_auth", peer.revoke_auth, {"once": True}),
+        ("_saltwisted_keys", peer.publish_keys, {}),
+    ]
+    return {name: Row(handler, name, **rules) for name, handler, rules in rows}
+
+
+def clear_commands() -> dict[str, Row]:
+    """Commands without a session: the sign-in, and local tools that hold a user key."""
+    from saltwisted.master.handlers import auth, local
+
+    rows: list[tuple[str, Callable[..., Any]]] = [
+        ("_auth", auth.sign_in),
+        ("ping", local.ping),
+        ("publish", local.publish),
+        ("runner", local.runner),
+        ("wheel", local.wheel),
+        ("mk_token", local.mk_token),
+        ("get_token", local.get_token),
+    ]
+    return {name: Row(handler, name) for name, handler in rows}

@@ -1,0 +1,3 @@
+"""
+Wheel functions of the master, by Salt's names.
+"""

@@ -1,0 +1,17 @@
+"""
+The C{config} wheel function: what the master runs with.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from saltwisted.master.wheel_table import Call
+
+
+async def values(call: Call) -> dict[str, Any]:
+    """The whole configuration as it is in force."""
+    return call.ctx.config.as_opts()
+
+
+FUNCTIONS = {"values": values}

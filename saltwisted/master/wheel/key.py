@@ -1,0 +1,328 @@
+"""
+The C{key} wheel functions: what C{salt-key} does to minion keys.
+
+Groups are named as in Salt's own answers (C{minions}, C{minions_pre},
+C{minions_rejected}, C{minions_denied}, C{local}). Every change fires C{salt/key}.
+Long lists are worked off in slices, so that minions are served meanwhile.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from twisted.internet.task import deferLater
+
+from saltwisted.errors import StoreError, WireError
+from saltwisted.master.context import Context
+from saltwisted.master.wheel_table import Call
+from saltwisted.stores.keys import DIRECTORIES
+from saltwisted.wire.rsa import PrivateKey, PublicKey, fingerprint
+
+GROUP = DIRECTORIES
+"""State to the name of its group."""
+STATE = {group: state for state, group in GROUP.items()}
+LOCAL = ("master.pem", "master.pub")
+SLICE = 32
+"""Keys that are moved between two turns of the reactor."""
+
+
+def groups(ctx: Context) -> dict[str, list[str]]:
+    """All minion keys, by group, in Salt's order of groups."""
+    ctx.keys.rescan()
+    keys = ctx.keys.list_keys()
+    return {
+        GROUP[state]: sorted(keys[state], key=str.lower)
+        for state in ("pending", "rejected", "accepted", "denied")
+    }
+
+
+def matching(ctx: Context, match: Any, exact: bool = False) -> dict[str, list[str]]:
+    """Ids per group that a glob, a comma list of globs or a list of globs means."""
+    patterns = match.split(",") if isinstance(match, str) else [str(m) for m in match]
+    found: dict[str, list[str]] = {}
+    for group, ids in groups(ctx).items():
+        if patterns == ["*"] and not exact:
+            hits = ids
+        elif exact:
+            hits = [i for i in ids if i in patterns]
+        else:
+            hits = [i for i in ids if any(fnmatch.fnmatch(i, p) for p in patterns)]
+        if hits:
+            found[group] = list(hits)
+    return found
+
+
+async def list_all(call: Call) -> dict[str, list[str]]:
+    """All keys by group, with the master's own."""
+    return {**groups(call.ctx), "local": list(LOCAL)}
+
+
+async def list_(call: Call, match: str) -> dict[str, list[str]]:
+    """The keys of one group, named as on C{salt-key -l}."""
+    everything = {**groups(call.ctx), "local": list(LOCAL)}
+    word = str(match)
+    for prefixes, group in (
+        (("acc",), "minions"),
+        (("pre", "un"), "minions_pre"),
+        (("rej",), "minions_rejected"),
+        (("den",), "minions_denied"),
+    ):
+        if word.startswith(prefixes):
+            return {group: everything[group]}
+    if word.startswith("all"):
+        return everything
+    return {}
+
+
+async def name_match(call: Call, match: Any) -> dict[str, list[str]]:
+    """Which keys a glob means."""
+    return matching(call.ctx, match)
+
+
+async def list_match(call: Call, match: Any) -> dict[str, list[str]]:
+    """Which groups have these exact ids."""
+    return matching(call.ctx, match, exact=True)
+
+
+async def _change(call: Call, chosen: Mapping[str, Sequence[str]], target: str) -> None:
+    """Move keys into a state, a slice at a time, one event each."""
+    ctx = call.ctx
+    done = 0
+    for group, ids in chosen.items():
+        state = STATE.get(group)
+        if state is None or state == target:
+            continue
+        for minion_id in ids:
+            pub = ctx.keys.key(state, minion_id)
+            if pub is None:
+                continue
+            if target == "accepted" and not _usable(pub):
+                ctx.counters["refused:weak-key"] += 1
+                continue
+            if ctx.keys.move(minion_id, state, target):
+                ctx.bus.fire(
+                    "salt/key",
+                    {
+                        "result": True,
+                        "act": target,
+                        "id": minion_id,
+                        "pub": pub.decode("utf-8", "replace"),
+                    },
+                )
+            done += 1
+            if done % SLICE == 0:
+                await deferLater(ctx.clock, 0)
+    await ctx.pool(ctx.keys.flush)
+
+
+def _usable(pub: bytes) -> bool:
+    try:
+        PublicKey.from_pem(pub)
+    except WireError:
+        return False
+    return True
+
+
+def _sources(base: str, **extra: bool) -> list[str]:
+    return [base, *(group for group, wanted in extra.items() if wanted)]
+
+
+async def _select_and_change(
+    call: Call, match: Any, sources: Iterable[str], target: str
+) -> dict[str, list[str]]:
+    found = matching(call.ctx, match)
+    await _change(call, {g: found[g] for g in sources if g in found}, target)
+    return matching(call.ctx, match)
+
+
+async def accept(
+    call: Call, match: Any, include_rejected: bool = False, include_denied: bool = False
+) -> dict[str, list[str]]:
+    """Accept pending keys (and rejected or denied ones, if included)."""
+    sources = _sources(
+        "minions_pre", minions_rejected=include_rejected, minions_denied=include_denied
+    )
+    return await _select_and_change(call, match, sources, "accepted")
+
+
+async def accept_dict(
+    call: Call,
+    match: Mapping[str, Sequence[str]],
+    include_rejected: bool = False,
+    include_denied: bool = False,
+) -> dict[str, list[str]]:
+    """Accept exactly these keys, given by group."""
+    sources = _sources(
+        "minions_pre", minions_rejected=include_rejected, minions_denied=include_denied
+    )
+    await _change(call, {g: match[g] for g in sources if g in match}, "accepted")
+    return matching(call.ctx, [i for ids in match.values() for i in ids], exact=True)
+
+
+async def reject(
+    call: Call,
+    match: Any,
+    include_accepted: bool = False,
+    include_denied: bool = False,
+    rotate_aes_key: bool | None = None,
+) -> dict[str, list[str]]:
+    """Reject pending keys (and accepted or denied ones, if included)."""
+    sources = _sources("minions_pre", minions=include_accepted, minions_denied=include_denied)
+    result = await _select_and_change(call, match, sources, "rejected")
+    _rotate(call.ctx, rotate_aes_key)
+    return result
+
+
+async def reject_dict(
+    call: Call,
+    match: Mapping[str, Sequence[str]],
+    include_accepted: bool = False,
+    include_denied: bool = False,
+    rotate_aes_key: bool | None = None,
+) -> dict[str, list[str]]:
+    """Reject exactly these keys, given by group."""
+    sources = _sources("minions_pre", minions=include_accepted, minions_denied=include_denied)
+    await _change(call, {g: match[g] for g in sources if g in match}, "rejected")
+    _rotate(call.ctx, rotate_aes_key)
+    return matching(call.ctx, [i for ids in match.values() for i in ids], exact=True)
+
+
+async def delete(
+    call: Call,
+    match: Any,
+    preserve_minions: bool = False,
+    rotate_aes_key: bool | None = None,
+    exact: bool = False,
+) -> dict[str, list[str]]:
+    """Delete keys in every group; what the master remembers of the minion goes too."""
+    found = matching(call.ctx, match, exact=exact)
+    await _delete(call, found, preserve_minions, rotate_aes_key)
+    return matching(call.ctx, match, exact=exact)
+
+
+async def delete_dict(
+    call: Call,
+    match: Mapping[str, Sequence[str]],
+    preserve_minions: bool = False,
+    rotate_aes_key: bool | None = None,
+) -> dict[str, list[str]]:
+    """Delete exactly these keys, given by group."""
+    await _delete(call, match, preserve_minions, rotate_aes_key)
+    return matching(call.ctx, [i for ids in match.values() for i in ids], exact=True)
+
+
+async def _delete(
+    call: Call,
+    chosen: Mapping[str, Sequence[str]],
+    preserve_minions: bool,
+    rotate: bool | None,
+) -> None:
+    ctx = call.ctx
+    preserve = preserve_minions or bool(ctx.config.preserve_minion_cache)
+    done = 0
+    for group, ids in chosen.items():
+        state = STATE.get(group)
+        if state is None:
+            continue
+        for minion_id in ids:
+            try:
+                if not ctx.keys.delete(minion_id, [state]):
+                    continue
+            except StoreError:
+                continue
+            ctx.bus.fire("salt/key", {"result": True, "act": "delete", "id": minion_id})
+            if not preserve and state != "denied":
+                for bank in ("grains", "pillar", "mine"):
+                    ctx.cache.delete(bank, minion_id)
+            done += 1
+            if done % SLICE == 0:
+                await deferLater(ctx.clock, 0)
+    await ctx.pool(ctx.keys.flush)
+    if done:
+        _rotate(ctx, rotate)
+
+
+def _rotate(ctx: Context, asked: bool | None) -> None:
+    """Make a new publish key soon, unless the option or the caller says not to."""
+    wanted = ctx.config.rotate_aes_key if asked is None else asked
+    if wanted:
+        ctx.rotation.request("a key was deleted or rejected")
+
+
+async def finger(call: Call, match: Any, hash_type: str | None = None) -> dict[str, Any]:
+    """Fingerprints of the matching keys, by group."""
+    algorithm = hash_type or call.ctx.config.hash_type
+    shown: dict[str, dict[str, str]] = {}
+    for group, ids in matching(call.ctx, match).items():
+        for minion_id in ids:
+            pub = call.ctx.keys.key(STATE[group], minion_id)
+            if pub:
+                shown.setdefault(group, {})[minion_id] = fingerprint(pub, algorithm)
+    if any(fnmatch.fnmatch(name, str(match)) for name in LOCAL):
+        shown["local"] = (await finger_master(call, hash_type))["local"]
+    return shown
+
+
+async def finger_master(call: Call, hash_type: str | None = None) -> dict[str, Any]:
+    """The fingerprint of the master's own public key."""
+    algorithm = hash_type or call.ctx.config.hash_type
+    identity: PrivateKey = call.ctx.identity
+    return {"local": {"master.pub": fingerprint(identity.public.pem, algorithm)}}
+
+
+async def key_str(call: Call, match: Any) -> dict[str, Any]:
+    """The matching public keys themselves, by group."""
+    shown: dict[str, dict[str, str]] = {}
+    for group, ids in matching(call.ctx, match).items():
+        for minion_id in ids:
+            pub = call.ctx.keys.key(STATE[group], minion_id)
+            if pub:
+                shown.setdefault(group, {})[minion_id] = pub.decode("utf-8", "replace")
+    return shown
+
+
+async def master_key_str(call: Call) -> dict[str, Any]:
+    """The master's own public key."""
+    return {"local": {"master.pub": call.ctx.identity.public.pem}}
+
+
+async def gen(call: Call, id_: str | None = None, keysize: int = 2048) -> dict[str, str]:
+    """A new key pair, not stored."""
+    private = await call.ctx.pool(PrivateKey.generate, int(keysize))
+    return {"priv": private.pem(), "pub": private.public.pem}
+
+
+async def gen_accept(
+    call: Call, id_: str, keysize: int = 2048, force: bool = False
+) -> dict[str, str]:
+    """A new key pair whose public half is accepted at once."""
+    if call.ctx.keys.accepted(id_) is not None and not force:
+        return {}
+    pair = await gen(call, id_, keysize)
+    call.ctx.keys.put("accepted", id_, pair["pub"].encode())
+    await call.ctx.pool(call.ctx.keys.flush)
+    return pair
+
+
+FUNCTIONS = {
+    "accept": accept,
+    "accept_dict": accept_dict,
+    "delete": delete,
+    "delete_dict": delete_dict,
+    "finger": finger,
+    "finger_master": finger_master,
+    "gen": gen,
+    "gen_accept": gen_accept,
+    "glob_match": name_match,
+    "key_str": key_str,
+    "list": list_,
+    "list_all": list_all,
+    "list_match": list_match,
+    "master_key_str": master_key_str,
+    "name_match": name_match,
+    "print": key_str,
+    "reject": reject,
+    "reject_dict": reject_dict,
+}

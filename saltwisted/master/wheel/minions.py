@@ -1,0 +1,15 @@
+"""
+The C{minions} wheel function: who is here.
+"""
+
+from __future__ import annotations
+
+from saltwisted.master.wheel_table import Call
+
+
+async def connected(call: Call) -> list[str]:
+    """Accepted minions that are connected now."""
+    return sorted(call.ctx.presence.present(call.ctx.keys.accepted_ids()))
+
+
+FUNCTIONS = {"connected": connected}

@@ -1,0 +1,3 @@
+"""
+The minion: connection, publications, jobs and their returns.
+"""

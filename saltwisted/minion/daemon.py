@@ -1,0 +1,302 @@
+"""
+What a minion knows, and how it keeps knowing it.
+
+L{Minion} holds grains and pillar, tells them to the worker processes, to the targeting of
+publications and to the schedule, and has them made anew when somebody asks or time has come.
+Grains are collected in a worker process; pillar comes from the master. The parts around it
+(links, jobs, schedule ...) are introduced in C{roles.minion}.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, TimeoutError
+from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+
+from saltwisted.config.options import MinionConfig
+from saltwisted.domain.targeting.matchers import MinionFacts
+from saltwisted.errors import RemoteError, SaltwistedError
+from saltwisted.interfaces import IEventBus
+from saltwisted.minion.connection import MasterLink
+
+REFRESHED = {
+    "pillar": "salt/minion/minion_pillar_refresh_complete",
+    "modules": "salt/minion/minion_mod_refresh_complete",
+}
+"""Events that tell that a refresh is done, by Salt's tags."""
+
+TRIGGERS = {"pillar_refresh": "pillar", "module_refresh": "modules", "grains_refresh": "grains"}
+"""Events by which a module asks for a refresh, as in Salt (C{event.fire '{}' pillar_refresh})."""
+
+NOTHING_KEPT = frozenset(("beacons", "matchers", "resources"))
+"""Refreshing these is done as soon as it is asked: each job looks for itself."""
+
+STARTUP = {
+    "sls": lambda config: ("state.sls", [list(config.sls_list)]),
+    "top": lambda config: ("state.top", [config.top_file]),
+}
+"""What C{startup_states} runs besides C{state.highstate}."""
+
+
+class Facts(Protocol):
+    """Where worker processes find what we know (L{saltwisted.transports.workers.WarmPool})."""
+
+    def set_fact(self, name: str, value: Any) -> None:
+        """Tell them."""
+
+
+class Minion(Service):
+    """
+    The facts of one minion.
+
+    @param facts: the worker processes.
+    @param call: C{call(fun, arg, without)}: runs a function in a worker, which then finds some
+        facts by itself; its return fields.
+    @param bus: the minion's own event bus.
+    @param pick: the master to ask, or C{None} when there is none.
+
+    @ivar on_facts: called with pillar and grains when they have changed.
+    @ivar on_master: called with true when a master has come up, and with false when the last
+        one has gone.
+    """
+
+    log = Logger()
+    name = "minion"
+
+    def __init__(
+        self,
+        clock: IReactorTime,
+        config: MinionConfig,
+        facts: Facts,
+        call: Callable[[str, Sequence[Any], Sequence[str]], Awaitable[dict[str, Any]]],
+        bus: IEventBus,
+        pick: Callable[[], MasterLink | None],
+    ) -> None:
+        self._clock = clock
+        self._config = config
+        self._facts = facts
+        self._call = call
+        self._bus = bus
+        self._pick = pick
+        self.grains: dict[str, Any] = {}
+        self.pillar: dict[str, Any] = {}
+        self.opts = config.as_opts()
+        self.blackouts: list[list[str]] = []
+        self.on_facts: Callable[[Mapping[str, Any], Mapping[str, Any]], None] = lambda p, g: None
+        self.on_master: Callable[[bool], None] = lambda there: None
+        self._up: set[str] = set()
+        self._loop: LoopingCall | None = None
+        self._unsubscribe: list[Callable[[], None]] = []
+        self._environ: dict[str, Any] = {"clear": False, "values": {}}
+        self._started = time.time()
+
+    # -- life
+
+    async def _begin(self) -> None:
+        try:
+            await self._collect()
+        except SaltwistedError as error:
+            # A minion without grains still answers; the next refresh may mend it.
+            self.log.error("the grains could not be collected: {error}", error=str(error))
+        minutes = float(self._config.grains_refresh_every or 0)
+        if minutes > 0 and self.running:
+            self._loop = LoopingCall(lambda: Deferred.fromCoroutine(self._refresh_regularly()))
+            self._loop.clock = self._clock
+            _ = self._loop.start(minutes * 60, now=False)
+
+    def startService(self) -> Deferred[None]:
+        """Tell the options and collect the grains; fires when they are there."""
+        super().startService()
+        self._facts.set_fact("opts", self.opts)
+        self._unsubscribe = [
+            *(self._bus.subscribe(tag, self._asked) for tag in TRIGGERS),
+            self._bus.subscribe("environ_setenv", self._set_environment),
+        ]
+        return Deferred.fromCoroutine(self._begin())
+
+    def stopService(self) -> None:
+        """Refresh nothing any more."""
+        super().stopService()
+        while self._unsubscribe:
+            self._unsubscribe.pop()()
+        loop, self._loop = self._loop, None
+        if loop is not None and loop.running:
+            loop.stop()
+
+    # -- facts
+
+    def targeting(self) -> MinionFacts:
+        """What targets may ask."""
+        return MinionFacts(
+            id=self._config.id,
+            grains=self.grains,
+            pillar=self.pillar,
+            nodegroups=self._config.nodegroups,
+        )
+
+    async def _collect(self) -> bool:
+        """
+        Collect the grains.
+
+        @return: whether they differ from those before.
+        @raises RemoteError: the worker failed.
+        """
+        ret = await self._call("grains.items", [], ("grains",))
+        grains = ret.get("return")
+        if not isinstance(grains, dict):
+            raise RemoteError("GrainsError", str(grains)[:500])
+        changed = grains != self.grains
+        if changed:
+            self.grains = grains
+            self._facts.set_fact("grains", grains)
+            self._tell()
+        return changed
+
+    def take_pillar(self, pillar: dict[str, Any]) -> None:
+        """A new pillar has come."""
+        self.pillar = pillar
+        self._facts.set_fact("pillar", pillar)
+        for problem in pillar.get("_errors") or ():
+            self.log.error("the pillar has an error: {problem}", problem=str(problem)[:500])
+        self._tell()
+
+    def _tell(self) -> None:
+        self.blackouts = [
+            [str(name) for name in source.get("minion_blackout_whitelist") or ()]
+            for source in (self.pillar, self.grains)
+            if source.get("minion_blackout")
+        ]
+        self.on_facts(self.pillar, self.grains)
+
+    # -- masters
+
+    def master_up(self, name: str, address: str, port: int, first: bool) -> None:
+        """A master has proved itself."""
+        self._up.add(name)
+        uri = f"tcp://[{address}]:{port}" if ":" in address else f"tcp://{address}:{port}"
+        self.opts.update(master_ip=address, master_uri=uri)
+        if self._config.master_type not in ("str", "disable"):
+            # One at a time: modules see that one in place of the list, as in Salt.
+            self.opts["master"] = name
+        self._facts.set_fact("opts", self.opts)
+        self._bus.fire("__master_connected", {"master": name})
+        self.on_master(True)
+
+    def master_down(self, name: str) -> None:
+        """A master has gone."""
+        self._up.discard(name)
+        self._bus.fire("__master_disconnected", {"master": name})
+        if not self._up:
+            self.on_master(False)
+
+    def startup_job(self) -> tuple[str, list[Any]] | None:
+        """What C{startup_states} asks to be run at the first connection."""
+        wanted = self._config.startup_states
+        if not wanted:
+            return None
+        chosen = STARTUP.get(wanted)
+        return ("state.highstate", []) if chosen is None else chosen(self._config)
+
+    # -- anew
+
+    async def refresh(self, what: str, wait: bool = False, timeout: Any = 30, **how: Any) -> bool:
+        """
+        Look at something anew.
+
+        @param what: C{pillar}, C{grains}, C{modules}, or what is never kept.
+        @param wait: be back when it is done, or after C{timeout} seconds; else at once.
+        @param how: C{clean_cache} for a pillar.
+        @raises RemoteError: we know no such thing, or it failed while somebody waits.
+        """
+        if what in NOTHING_KEPT:
+            return True
+        if what not in ("pillar", "grains", "modules"):
+            raise RemoteError("SaltInvocationError", f"there is no refresh of {what!r}")
+        work: Deferred[bool] = Deferred.fromCoroutine(self._refresh(what, how))
+        if wait:
+            try:
+                return await work.addTimeout(float(timeout or 30), self._clock)
+            except SaltwistedError as error:
+                raise RemoteError("SaltClientError", str(error)) from error
+            except TimeoutError as error:
+                raise RemoteError("SaltReqTimeoutError", f"{what}: not done in time") from error
+        _ = work.addErrback(
+            lambda failure: self.log.error(
+                "the {what} could not be refreshed: {error}",
+                what=what,
+                error=failure.getErrorMessage(),
+            )
+        )
+        return True
+
+    def _asked(self, tag: str, data: Mapping[str, Any]) -> None:
+        """A module has fired one of Salt's events for a refresh."""
+        what = TRIGGERS.get(tag)
+        if what is not None:
+            how = {"clean_cache": True} if data.get("clean_cache") else {}
+            _ = Deferred.fromCoroutine(self.refresh(what, **how))
+
+    def _set_environment(self, tag: str, data: Mapping[str, Any]) -> None:
+        """C{environ.setenv} with C{update_minion}: for all jobs to come."""
+        environ = data.get("environ")
+        if not isinstance(environ, Mapping):
+            return
+        if data.get("clear_all"):
+            self._environ = {"clear": True, "values": {}}
+        for name, value in environ.items():
+            if value is False:
+                self._environ["values"][str(name)] = None if data.get("false_unsets") else ""
+            else:
+                self._environ["values"][str(name)] = str(value)
+        self._facts.set_fact("environ", self._environ)
+
+    async def _refresh(self, what: str, how: Mapping[str, Any]) -> bool:
+        # Refreshing pillar or modules collects the grains too, as in Salt: a grain module that
+        # was just synced shows after saltutil.sync_all, which refreshes the pillar alone.
+        try:
+            changed = await self._collect()
+        except SaltwistedError as error:
+            if what == "grains":
+                raise
+            self.log.error("the grains could not be collected: {error}", error=str(error))
+            changed = False
+        if what == "modules":
+            self._bus.fire(REFRESHED["modules"], {"complete": True})
+            return True
+        if what == "grains" and not changed:
+            return True
+        link = self._pick()
+        if link is None:
+            raise SaltwistedError("no master is connected")
+        # The fields make it a pillar of somebody's own in the link's eyes: take it ourselves.
+        fields = {"clean_cache": True} if how.get("clean_cache") else {}
+        pillar = await link.fetch_pillar(**fields)
+        if fields:
+            self.take_pillar(pillar)
+        self._bus.fire(REFRESHED["pillar"], {"complete": True})
+        return True
+
+    async def _refresh_regularly(self) -> None:
+        try:
+            await self._refresh("grains", {})
+        except SaltwistedError as error:
+            self.log.error("the grains could not be refreshed: {error}", error=str(error))
+
+    # -- for people
+
+    def status(self) -> dict[str, Any]:
+        """Numbers about the facts."""
+        return {
+            "id": self._config.id,
+            "started": self._started,
+            "grains": len(self.grains),
+            "pillar": len(self.pillar),
+            "masters_up": sorted(self._up),
+            "blackout": bool(self.blackouts),
+        }

@@ -1,0 +1,300 @@
+"""
+Jobs of a minion, from the publication to the return on its way.
+
+Every job that is taken gets one return: its own, or, when its process died first, one that
+says how. What an earlier daemon has left is taken up at the start: returns on disk, jobs
+whose process is still at work (they are watched until they end), and process files of jobs
+that nobody works on any more.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
+from twisted.logger import Logger
+
+from saltwisted.errors import RemoteError
+from saltwisted.minion.executor import Executor, Order, Running
+from saltwisted.minion.returns import Returns
+from saltwisted.worker.jobfiles import (
+    Kept,
+    Outbox,
+    failed,
+    is_job_process,
+    jid_of,
+    proc_path,
+    read_kept,
+    read_procs,
+    remove_quietly,
+    valid_jid,
+)
+
+WATCH = 1.0
+"""Seconds between two looks at jobs that were started by an earlier daemon."""
+
+Ask = Callable[[str, dict[str, Any], Any, str], Awaitable[Any]]
+"""C{ask(op, args, stream, via)}: an operation of the control socket, asked by a job."""
+
+Run = Callable[..., Deferred[Any]]
+"""C{run(function, *args)}: in a thread."""
+
+
+class Jobs(Service):
+    """
+    Takes jobs, and sees to it that each one returns.
+
+    @param executor: runs them.
+    @param returns: sends what comes of them.
+    @param outbox: where returns lie.
+    @param run: for the disk.
+    @param cachedir: where the process files are.
+    @param minion_id: as whom we return.
+    @param ask: answers what jobs ask besides returning.
+    """
+
+    log = Logger()
+    name = "jobs"
+
+    def __init__(
+        self,
+        clock: IReactorTime,
+        executor: Executor,
+        returns: Returns,
+        outbox: Outbox,
+        run: Run,
+        cachedir: str,
+        minion_id: str,
+        ask: Ask,
+    ) -> None:
+        self._clock = clock
+        self._executor = executor
+        self._returns = returns
+        self._outbox = outbox
+        self._run = run
+        self._cachedir = cachedir
+        self._id = minion_id
+        self._ask = ask
+        self._adopted: dict[str, dict[str, Any]] = {}
+        self._timer: IDelayedCall | None = None
+        self.taken = 0
+
+    # -- life
+
+    def startService(self) -> None:
+        """Take up what an earlier daemon has left."""
+        super().startService()
+        left = dict(read_procs(self._cachedir))
+        returned = {jid_of(name) for name in self._outbox.names()}
+        for path, job in left.items():
+            jid = str(job.get("jid"))
+            if is_job_process(job["pid"], jid):
+                self.log.info(
+                    "job {jid} ({fun}) of an earlier daemon is still at work",
+                    jid=jid,
+                    fun=str(job.get("fun"))[:200],
+                )
+                self._adopted[path] = job
+            elif jid in returned:
+                remove_quietly(path)
+            else:
+                self._lost(path, job)
+        self._watch_later()
+
+    def stopService(self) -> None:
+        """Take no more jobs; those that run go on, and the next daemon takes up their returns."""
+        super().stopService()
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        self._timer = None
+        for running in self._executor.stop():
+            self._fail(running, "The minion was stopped before the job's turn came")
+
+    # -- jobs come
+
+    def take(self, job: Mapping[str, Any], via: str = "") -> None:
+        """
+        Run a job that a master has published, already judged and seen for the first time.
+
+        @param via: the master's name.
+        """
+        jid, fun = job.get("jid"), job.get("fun")
+        if not self.running:
+            return
+        if not valid_jid(jid):
+            self.log.warn("a job whose jid is no name is not run: {jid}", jid=repr(jid)[:200])
+            return
+        self.taken += 1
+        self.log.info(
+            "User {user} Executing command {fun} with jid {jid}",
+            user=str(job.get("user", "?"))[:200],
+            fun=str(fun)[:200],
+            jid=jid,
+        )
+        known = {key: value for key, value in job.items() if key not in _TRANSPORT}
+        self._start(Order(job={"ret": "", **known}, handler=self._heard, via=via))
+
+    def schedule(
+        self, job: Mapping[str, Any], listed: bool = True, return_jid: str | None = None
+    ) -> None:
+        """
+        Run a job of our own schedule.
+
+        @param return_jid: see L{Order}.
+        """
+        if self.running:
+            self._start(Order(job=job, handler=self._heard, listed=listed, return_jid=return_jid))
+
+    async def call(
+        self, fun: str, arg: Sequence[Any], jid: str, without: Sequence[str] = ()
+    ) -> dict[str, Any]:
+        """
+        Run one function for the daemon itself; nobody else sees it.
+
+        @param without: facts that the worker shall find by itself.
+        @return: its return fields.
+        @raises RemoteError: its process died.
+        """
+        return await self._executor.call(fun, arg, self._heard, jid, without)
+
+    def _start(self, order: Order) -> None:
+        try:
+            running = self._executor.run(order)
+        except RemoteError as error:
+            self.log.error("job {jid} is refused: {error}", jid=order.jid, error=str(error))
+            self._fail(Running(order, 0.0), f"The minion is too busy: {error}")
+            return
+        _ = running.ended.addCallback(self._ended, running)
+
+    # -- jobs speak
+
+    async def _heard(self, running: Running, op: str, args: dict[str, Any], stream: Any) -> Any:
+        if op == "return":
+            running.returned = True
+            self.returned(args)
+            return None
+        return await self._ask(op, args, stream, running.order.via)
+
+    def returned(self, args: Mapping[str, Any]) -> None:
+        """A process hands in its return: on disk, or whole; or says that there is none."""
+        name = args.get("name")
+        if name:
+            packed = args.get("packed")
+            self._returns.add(str(name), read_kept(packed) if packed else None)
+        elif isinstance(args.get("load"), dict):
+            self._returns.add_homeless(Kept(args["load"], str(args.get("via") or "")))
+
+    async def keep(self, load: Mapping[str, Any], via: str = "") -> None:
+        """Take over a return that is not on disk yet (of C{salt-call}, of a dead job)."""
+        whole = {"cmd": "_return", "id": self._id, **load}
+        try:
+            name, _ = await self._run(self._outbox.put, whole, via)
+        except OSError as error:
+            self.log.error("a return cannot be kept on disk: {error}", error=str(error))
+            self._returns.add_homeless(Kept(whole, via))
+        else:
+            self._returns.add(name, Kept(whole, via))
+
+    # -- jobs end
+
+    def _ended(self, how: Any, running: Running) -> None:
+        if running.returned or not self.running:
+            return
+        order = running.order
+        self.log.warn(
+            "the process of job {jid} ({fun}) {how} before it returned",
+            jid=order.jid,
+            fun=str(order.job.get("fun"))[:200],
+            how=str(how),
+        )
+        if running.pid:
+            text = f"The process of the job (pid {running.pid}) {how} before it returned"
+        else:
+            text = f"The job {how}"
+        self._fail(running, text)
+
+    def _fail(self, running: Running, text: str) -> None:
+        order = running.order
+        _ = Deferred.fromCoroutine(self._failed(order, text)).addErrback(
+            lambda failure: self.log.failure("job {jid}", failure=failure, jid=order.jid)
+        )
+
+    async def _failed(self, order: Order, text: str) -> None:
+        await self._run(remove_quietly, proc_path(self._cachedir, order.jid))
+        if order.private or order.return_jid == "":
+            return
+        ret = failed(order.job, text)
+        if order.return_jid is not None:
+            ret["jid"] = order.return_jid
+        names = await self._run(self._outbox.names)
+        for name in names:
+            if jid_of(name) == ret["jid"] != "req":
+                # It had put its return on disk, and died before it could tell.
+                self._returns.add(name)
+                return
+        await self.keep(ret, order.via)
+
+    def _lost(self, path: str, job: Mapping[str, Any]) -> None:
+        """A process file whose process is gone, and no return."""
+        known = {key: value for key, value in job.items() if key != "pid"}
+        text = f"The process of the job (pid {job['pid']}) ended without a return"
+        self.log.warn("job {jid} of an earlier daemon is lost", jid=str(job.get("jid"))[:200])
+
+        async def tell() -> None:
+            await self._run(remove_quietly, path)
+            await self.keep(failed(known, text))
+
+        _ = Deferred.fromCoroutine(tell()).addErrback(
+            lambda failure: self.log.failure("a lost job", failure=failure)
+        )
+
+    # -- jobs of an earlier daemon
+
+    def _watch_later(self) -> None:
+        if self._adopted and self.running:
+            self._timer = self._clock.callLater(WATCH, self._watch)
+
+    def _watch(self) -> None:
+        """Look for those that have ended, and for the returns that they left."""
+        self._timer = None
+        gone = {
+            path: job
+            for path, job in self._adopted.items()
+            if not is_job_process(job["pid"], str(job.get("jid")))
+        }
+        if gone:
+            self._returns.rescan()
+        for path, job in gone.items():
+            del self._adopted[path]
+            if not self._returns.has(str(job.get("jid"))) and path in dict(
+                read_procs(self._cachedir)
+            ):
+                self._lost(path, job)
+        self._watch_later()
+
+    # -- questions
+
+    def listed(self) -> list[dict[str, Any]]:
+        """Every job at work or waiting, as C{saltutil.running} shows it; C{pid} 0: it waits."""
+        found = [
+            {**running.order.job, "pid": running.pid}
+            for running in (*self._executor.running, *self._executor.waiting)
+            if not running.order.private
+        ]
+        return [*found, *self._adopted.values()]
+
+    def named(self, schedule: str) -> int:
+        """How many jobs of one schedule entry run or wait."""
+        return sum(1 for job in self.listed() if job.get("schedule") == schedule)
+
+    def kill(self, jid: str, number: int = signal.SIGKILL) -> bool:
+        """Send a signal to a job."""
+        return self._executor.kill(jid, number)
+
+
+_TRANSPORT = frozenset(("serial", "tgt_uid"))
+"""Fields of a publication that are not the job's."""

@@ -1,0 +1,354 @@
+"""
+All masters of one minion: at the same time, or one of them at a time.
+
+A list of masters is Salt's hot-hot: a link to each, all wanted (one master is a list of
+one). With C{master_type: failover} or C{distributed} one link is in use and the others
+stand by, as L{saltwisted.minion.failover} decides. Whoever asks sees no difference.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from attrs import evolve
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
+
+from saltwisted.config.options import MinionConfig
+from saltwisted.domain.targeting.matchers import MinionFacts
+from saltwisted.errors import ConfigError, SaltwistedError, TransportClosed
+from saltwisted.minion import failover
+from saltwisted.minion.connection import Hooks, MasterLink
+from saltwisted.minion.outside import Outside
+from saltwisted.minion.subscriber import Subscriber
+
+ONE_AT_A_TIME = ("failover", "distributed")
+
+FOR_ALL = frozenset(("_mine", "_mine_delete", "_mine_flush"))
+"""What each master keeps for itself, and so must hear for itself."""
+
+ONCE = frozenset(("minion_pub", "minion_publish", "minion_runner", "_minion_event"))
+"""What would happen twice if it were asked again of another master."""
+
+
+class Links(Service):
+    """
+    All masters of one minion.
+
+    @ivar links: one per configured master.
+    """
+
+    log = Logger()
+    name = "links"
+
+    def __init__(
+        self,
+        config: MinionConfig,
+        outside: Outside,
+        subscriber: Subscriber | None,
+        facts: Callable[[], MinionFacts],
+        hooks: Hooks | None = None,
+    ) -> None:
+        """
+        @param config: with C{master_type: func} already evaluated.
+        @raises ConfigError: a C{master_type} that there is not.
+        """
+        kind = config.master_type
+        if kind not in ("str", "disable", *ONE_AT_A_TIME):
+            raise ConfigError(f"master_type: {kind!r} is none of str, failover, distributed")
+        self._hooks = hooks = hooks or Hooks()
+        self._config = config
+        self._outside = outside
+        self._delayed: IDelayedCall | None = None
+        self._waiting: list[Deferred[MasterLink]] = []
+        self._standby = Standby(self, config, outside, hooks) if kind in ONE_AT_A_TIME else None
+        own = self._standby.hooks if self._standby else evolve(hooks, on_up=self.is_up)
+        masters = list(dict.fromkeys(config.masters())) if kind != "disable" else []
+        hosts = Counter(host for host, _ in masters)
+        self.links = [
+            MasterLink(
+                host,
+                port,
+                config,
+                outside,
+                subscriber,
+                facts,
+                own,
+                name=host if hosts[host] == 1 else f"{host}:{port}",
+            )
+            for host, port in masters
+        ]
+        if self._standby is not None:
+            self._standby.rank(len(masters))
+
+    def startService(self) -> None:
+        """Want masters; returns at once."""
+        super().startService()
+        delay = self._config.random_startup_delay
+        if delay > 0:
+            seconds = self._outside.dice.uniform(0, delay)
+            self.log.info("waiting {seconds:.0f} s (random_startup_delay)", seconds=seconds)
+            self._delayed = self._outside.reactor.callLater(seconds, self._start)
+        else:
+            self._start()
+
+    def _start(self) -> None:
+        self._delayed = None
+        if self._standby is not None:
+            self._standby.happens(failover.Begin())
+            return
+        for link in self.links:
+            link.start()
+
+    def stopService(self) -> None:
+        """Close them all."""
+        super().stopService()
+        if self._delayed is not None:
+            self._delayed.cancel()
+            self._delayed = None
+        if self._standby is not None:
+            self._standby.happens(failover.End())
+        for link in self.links:
+            link.stop()
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            one.errback(TransportClosed("stopped"))
+
+    def is_up(self, link: MasterLink, first: bool) -> None:
+        """A link may be used: tell those who wait for one."""
+        waiting, self._waiting = self._waiting, []
+        for one in waiting:
+            one.callback(link)
+        self._hooks.on_up(link, first)
+
+    @property
+    def best(self) -> MasterLink | None:
+        """The first link that is up, in the order of the configuration; or the one in use."""
+        if self._standby is not None:
+            return self._standby.serving
+        return next((link for link in self.links if link.up), None)
+
+    def named(self, name: str) -> MasterLink | None:
+        """The link to this master, by its name; with fail-over, whether it is in use or not."""
+        return next((link for link in self.links if link.name == name), None)
+
+    def when_up(self) -> Deferred[MasterLink]:
+        """Fires with a link that is up, now or later; may be cancelled."""
+        ready: Deferred[MasterLink] = Deferred(self._forget)
+        best = self.best
+        if best is not None:
+            ready.callback(best)
+        else:
+            self._waiting.append(ready)
+        return ready
+
+    def _forget(self, ready: Deferred[MasterLink]) -> None:
+        if ready in self._waiting:
+            self._waiting.remove(ready)
+
+    async def request(
+        self, load: dict[str, Any], link: MasterLink | None = None, **how: Any
+    ) -> Any:
+        """
+        Ask this master if it is up, else any that is.
+
+        Mine data that is for no master in particular goes to all that are up.
+
+        @param how: as in L{Channel.request}.
+        @raises TransportClosed: none is up; or the one that was asked went away, and none is
+            in its place, or it must not be asked twice.
+        """
+        chosen = link if link is not None and link.up else self.best
+        if chosen is None:
+            raise TransportClosed("no master is connected")
+        if link is None and load.get("cmd") in FOR_ALL:
+            for other in self.links:
+                if other.up and other is not chosen:
+                    self._also(other, load)
+        try:
+            return await chosen.request(load, **how)
+        except TransportClosed:
+            instead = self.best
+            if chosen.up or instead is None or load.get("cmd") in ONCE:
+                raise
+            return await instead.request(load, **how)
+
+    def _also(self, link: MasterLink, load: dict[str, Any]) -> None:
+        def failed(failure: Any) -> None:
+            failure.trap(SaltwistedError)
+            self.log.warn(
+                "{cmd} did not reach {master}: {error}",
+                cmd=load["cmd"],
+                master=link.name,
+                error=failure.getErrorMessage(),
+            )
+
+        _ = Deferred.fromCoroutine(link.request(dict(load))).addErrback(failed)
+
+    async def deliver(self, load: dict[str, Any], via: str) -> Any:
+        """
+        Bring a return to the master that asked, or, when it is away or goes away meanwhile,
+        to another one.
+
+        @param via: the name of that master; C{""} for any.
+        @raises TransportClosed: nobody has acknowledged it.
+        """
+        link = self.named(via)
+        if link is None or not link.up:
+            return await self.request(load)
+        others = [other for other in self.links if other.up and other is not link]
+        if not others:
+            return await link.request(load)
+        try:
+            # One try: it may be dead without our knowing yet, and another one lives.
+            return await link.request(load, tries=1)
+        except TransportClosed:
+            return await self.request(load, next((one for one in others if one.up), None))
+
+    def status(self) -> list[dict[str, Any]]:
+        """Plain data about each link."""
+        return [link.status() for link in self.links]
+
+
+class Standby:
+    """
+    Drives L{failover.step}: one link in use, the others started and stopped as it says.
+
+    @ivar hooks: for the links; what the daemon hears goes through here.
+    @ivar serving: the link in use.
+    """
+
+    log = Logger()
+
+    def __init__(self, links: Links, config: MinionConfig, outside: Outside, hooks: Hooks) -> None:
+        self._links = links
+        self._config = config
+        self._outside = outside
+        self._hooks = hooks
+        self._policy = failover.Policy.of(config)
+        self._choice = failover.Choice()
+        self._events: list[failover.Event] = []
+        self._busy = False
+        self._timers: dict[type, IDelayedCall] = {}
+        self._pillars: dict[MasterLink, dict[str, Any]] = {}
+        self._first: dict[MasterLink, bool] = {}
+        self._told: set[MasterLink] = set()
+        self.serving: MasterLink | None = None
+        self.hooks = Hooks(
+            on_up=self._on_up,
+            on_down=lambda link, reason: self._happened(failover.Down, link),
+            on_pillar=self._on_pillar,
+            on_failed=lambda link: self._happened(failover.Refused, link),
+            on_doubt=lambda link, silent: self._happened(failover.Doubted, link, silent),
+            on_trust=lambda link: self._happened(failover.Trusted, link),
+        )
+
+    def rank(self, count: int) -> None:
+        """There are so many masters."""
+        self._choice = failover.ranked(self._config, count, self._outside.dice.shuffle)
+
+    # -- what happens
+
+    def _happened(self, kind: Callable[..., failover.Event], link: MasterLink, *more: Any) -> None:
+        self.happens(kind(self._links.links.index(link), *more))
+
+    def _on_up(self, link: MasterLink, first: bool) -> None:
+        self._first[link] = first
+        self._happened(failover.Up, link)
+
+    def _on_pillar(self, link: MasterLink, pillar: dict[str, Any]) -> None:
+        """The pillar of a master that is not in use yet waits until it is."""
+        if link is self.serving:
+            self._hooks.on_pillar(link, pillar)
+        else:
+            self._pillars[link] = pillar
+
+    def happens(self, event: failover.Event) -> None:
+        """Feed the table; what an effect brings about is fed after it."""
+        self._events.append(event)
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            while self._events:
+                event = self._events.pop(0)
+                self._choice, effects = failover.step(self._choice, event, self._policy)
+                for effect in effects:
+                    _EFFECTS[effect.__class__](self, effect)
+        finally:
+            self._busy = False
+
+    # -- effects
+
+    def _do_dial(self, effect: failover.Dial) -> None:
+        self._links.links[effect.master].start()
+
+    def _do_drop(self, effect: failover.Drop) -> None:
+        link = self._links.links[effect.master]
+        self._pillars.pop(link, None)
+        link.stop()
+
+    def _do_serve(self, effect: failover.Serve) -> None:
+        link = self._links.links[effect.master]
+        if not link.up:
+            # It went down while this was decided: that is the next event.
+            return
+        before, self.serving = self.serving, link
+        self.log.info(
+            "master {master} is in use{before}",
+            master=link.name,
+            before=f", in place of {before.name}" if before is not None else "",
+        )
+        pillar = self._pillars.pop(link, None)
+        if pillar is not None:
+            self._hooks.on_pillar(link, pillar)
+        self._told.add(link)
+        self._links.is_up(link, self._first.pop(link, False))
+
+    def _do_lose(self, effect: failover.Lose) -> None:
+        link = self._links.links[effect.master]
+        if self.serving is link:
+            self.serving = None
+        if link in self._told:
+            self._told.discard(link)
+            self._hooks.on_down(link, link.standing.reason)
+
+    def _do_ask(self, effect: failover.Ask) -> None:
+        self._after(failover.Turn, effect.seconds)
+
+    def _do_hush(self, effect: failover.Hush) -> None:
+        self._after(failover.Turn, None)
+
+    def _do_look_later(self, effect: failover.LookLater) -> None:
+        # Minions that failed together must not look together.
+        self._after(failover.Look, effect.seconds * (0.8 + 0.4 * self._outside.dice.random()))
+
+    def _do_look_never(self, effect: failover.LookNever) -> None:
+        self._after(failover.Look, None)
+
+    def _after(self, kind: type[failover.Turn | failover.Look], seconds: float | None) -> None:
+        timer = self._timers.pop(kind, None)
+        if timer is not None:
+            timer.cancel()
+        if seconds is not None:
+            self._timers[kind] = self._outside.reactor.callLater(seconds, self._due, kind)
+
+    def _due(self, kind: type[failover.Turn | failover.Look]) -> None:
+        del self._timers[kind]
+        self.happens(kind())
+
+
+_EFFECTS: dict[type, Callable[[Standby, Any], None]] = {
+    failover.Dial: Standby._do_dial,
+    failover.Drop: Standby._do_drop,
+    failover.Serve: Standby._do_serve,
+    failover.Lose: Standby._do_lose,
+    failover.Ask: Standby._do_ask,
+    failover.Hush: Standby._do_hush,
+    failover.LookLater: Standby._do_look_later,
+    failover.LookNever: Standby._do_look_never,
+}

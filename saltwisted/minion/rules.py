@@ -1,0 +1,381 @@
+"""
+When to dial a master, when to wait, and what a link is worth: the pure half of a connection.
+
+L{step} is the whole rule book, a table from (state, event) to (state, effects).
+It knows no clock, socket or dice; L{saltwisted.minion.connection.MasterLink} drives it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+from attrs import evolve, frozen
+
+from saltwisted.config.options import MinionConfig
+
+
+class State(Enum):
+    """Where a link stands."""
+
+    IDLE = "idle"
+    RESOLVING = "resolving"
+    SIGNING_IN = "signing in"
+    PREPARING = "preparing"
+    UP = "up"
+    WAITING = "waiting"
+
+
+@frozen(kw_only=True)
+class Rules:
+    """
+    Salt's options for all this, in seconds, and some of our own.
+
+    @ivar rejected_wait: how long a rejected minion waits at most between two questions.
+    @ivar first: the first wait after a failure; doubled up to C{most} where the master answers,
+        but wrongly, and up to C{silence} where nobody answers: that attempt has lasted long
+        enough by itself, and who comes back must be found within seconds.
+    @ivar heartbeat: between two heartbeats to a master that answers them with its keys.
+    @ivar slow_heartbeat: the same for a stock master, for which each costs milliseconds.
+    @ivar misses: heartbeats in a row that may fail before the link starts over.
+    """
+
+    acceptance_wait_time: float = 10
+    acceptance_wait_time_max: float = 0
+    rejected_retry: bool = False
+    rejected_wait: float = 300
+    retry_dns: float = 30
+    auth_timeout: float = 5
+    auth_tries: int = 7
+    first: float = 1
+    most: float = 30
+    silence: float = 2
+    heartbeat: float = 10
+    slow_heartbeat: float = 60
+    heartbeat_timeout: float = 5
+    misses: int = 2
+
+    @classmethod
+    def of(cls, config: MinionConfig) -> Rules:
+        """
+        As configured; C{saltwisted_heartbeat} is ours. With C{master_alive_interval} the
+        masters are asked that often, whatever their kind.
+        """
+        alive = config.master_alive_interval
+        beat = config.extra.get("saltwisted_heartbeat") or (max(1.0, alive) if alive > 0 else 0)
+        return cls(
+            acceptance_wait_time=max(0.1, config.acceptance_wait_time),
+            acceptance_wait_time_max=config.acceptance_wait_time_max,
+            rejected_retry=config.rejected_retry,
+            retry_dns=config.retry_dns,
+            auth_timeout=max(0.1, config.auth_timeout),
+            auth_tries=max(1, config.auth_tries),
+            heartbeat=float(beat or 10),
+            slow_heartbeat=float(beat or 60),
+        )
+
+
+@frozen(kw_only=True)
+class Standing:
+    """
+    All that the rules remember about a link.
+
+    @ivar reason: why it is not up, in a word or a sentence.
+    @ivar failures: failed attempts in a row.
+    @ivar misses: missed heartbeats in a row.
+    """
+
+    state: State = State.IDLE
+    reason: str = ""
+    failures: int = 0
+    misses: int = 0
+
+
+# What happens to a link
+
+
+@frozen
+class Start:
+    """The daemon wants this master."""
+
+
+@frozen
+class Stop:
+    """The daemon does not want it any more."""
+
+
+@frozen
+class Resolved:
+    """The name has an address."""
+
+    address: str
+
+
+@frozen
+class Unresolved:
+    """It has none."""
+
+    reason: str
+
+
+@frozen
+class SignedIn:
+    """The master let us in, and proved who it is."""
+
+
+@frozen
+class Denied:
+    """The master said no for now; C{reason} as in L{NotYet}."""
+
+    reason: str
+
+
+@frozen
+class Distrusted:
+    """What answered is not our master."""
+
+    reason: str
+
+
+@frozen
+class Failed:
+    """No answer, or a broken one; C{answered}: the master is there, but this did not help."""
+
+    reason: str
+    answered: bool = False
+
+
+@frozen
+class Prepared:
+    """A request went there and back under the session key."""
+
+
+@frozen
+class Heard:
+    """A heartbeat was answered."""
+
+
+@frozen
+class Missed:
+    """A heartbeat was not."""
+
+
+@frozen
+class Rested:
+    """The wait is over."""
+
+
+Event = (
+    Start
+    | Stop
+    | Resolved
+    | Unresolved
+    | SignedIn
+    | Denied
+    | Distrusted
+    | Failed
+    | Prepared
+    | Heard
+    | Missed
+    | Rested
+)
+
+
+# What is to be done about it
+
+
+@frozen
+class Resolve:
+    """Look the name up."""
+
+
+@frozen
+class SignIn:
+    """Open the request channel to this address and sign in."""
+
+    address: str
+
+
+@frozen
+class Prepare:
+    """Subscribe, and fetch the pillar."""
+
+
+@frozen
+class Announce:
+    """Tell everybody that the link is up; start the heartbeat."""
+
+
+@frozen
+class Withdraw:
+    """Tell everybody that it is not any more."""
+
+    reason: str
+
+
+@frozen
+class Fail:
+    """Tell everybody that an attempt has come to nothing."""
+
+
+@frozen
+class Doubt:
+    """Tell everybody that the master did not answer this time."""
+
+
+@frozen
+class Trust:
+    """Tell everybody that it was heard."""
+
+
+@frozen
+class Close:
+    """Let go of all sockets."""
+
+
+@frozen
+class Wait:
+    """Come back after so many seconds."""
+
+    seconds: float
+
+
+@frozen
+class Complain:
+    """An operator must act: say so, once in a while."""
+
+    reason: str
+
+
+Effect = (
+    Resolve
+    | SignIn
+    | Prepare
+    | Announce
+    | Withdraw
+    | Fail
+    | Doubt
+    | Trust
+    | Close
+    | Wait
+    | Complain
+)
+Outcome = tuple[Standing, tuple[Effect, ...]]
+
+
+def _grown(first: float, most: float, failures: int) -> float:
+    return min(most, first * 2.0 ** min(failures, 30))
+
+
+def wait_after(event: Event, failures: int, rules: Rules, luck: float) -> float:
+    """
+    Seconds until the next attempt.
+
+    @param failures: in a row, before this one.
+    @param luck: from 0 to 1. Minions that failed together must not come back together, so
+        every wait is between half and one and a half times its length.
+    """
+    if isinstance(event, Unresolved):
+        wait = min(rules.retry_dns or rules.first, _grown(rules.first, 6.0, failures))
+    elif isinstance(event, Denied):
+        most = max(rules.acceptance_wait_time, rules.acceptance_wait_time_max)
+        wait = min(most, rules.acceptance_wait_time * (failures + 1))
+        if event.reason == "rejected" and not rules.rejected_retry:
+            wait = _grown(rules.acceptance_wait_time, rules.rejected_wait, failures)
+        elif event.reason == "cluster_retry":
+            wait = rules.first
+    elif isinstance(event, Distrusted):
+        wait = _grown(rules.acceptance_wait_time, 60.0, failures)
+    else:
+        answered = isinstance(event, Failed) and event.answered
+        wait = _grown(rules.first, rules.most if answered else rules.silence, failures)
+    return wait * (0.5 + luck)
+
+
+def _wait(link: Standing, event: Any, rules: Rules, luck: float) -> Outcome:
+    effects: list[Effect] = []
+    if link.state is State.UP:
+        effects.append(Withdraw(event.reason))
+    effects.append(Close())
+    if isinstance(event, (Distrusted, Denied)):
+        effects.append(Complain(event.reason))
+    effects.append(Wait(wait_after(event, link.failures, rules, luck)))
+    if link.state is not State.UP:
+        effects.append(Fail())
+    after = evolve(
+        link, state=State.WAITING, reason=event.reason, failures=link.failures + 1, misses=0
+    )
+    return after, tuple(effects)
+
+
+def _missed(link: Standing, event: Any, rules: Rules, luck: float) -> Outcome:
+    if link.misses + 1 < rules.misses:
+        return evolve(link, misses=link.misses + 1), (Doubt(),)
+    return _silent(link, event, rules, luck)
+
+
+def _silent(link: Standing, event: Any, rules: Rules, luck: float) -> Outcome:
+    return _wait(link, Failed("the master does not answer"), rules, luck)
+
+
+def _stop(link: Standing, event: Any, rules: Rules, luck: float) -> Outcome:
+    told = (Withdraw("stopped"),) if link.state is State.UP else ()
+    return Standing(), (*told, Close())
+
+
+def _to(state: State, *effects: Effect, **changes: Any) -> Callable[..., Outcome]:
+    def go(link: Standing, event: Any, rules: Rules, luck: float) -> Outcome:
+        return evolve(link, state=state, **changes), effects
+
+    return go
+
+
+def _sign_in(link: Standing, event: Any, rules: Rules, luck: float) -> Outcome:
+    return evolve(link, state=State.SIGNING_IN), (SignIn(event.address),)
+
+
+def _stay(link: Standing, event: Any, rules: Rules, luck: float) -> Outcome:
+    return link, ()
+
+
+TABLE: dict[tuple[State, type], Callable[..., Outcome]] = {
+    (State.IDLE, Start): _to(State.RESOLVING, Resolve(), reason="", failures=0),
+    (State.IDLE, Stop): _stay,
+    (State.RESOLVING, Resolved): _sign_in,
+    (State.RESOLVING, Unresolved): _wait,
+    (State.RESOLVING, Failed): _wait,
+    (State.RESOLVING, Stop): _stop,
+    (State.SIGNING_IN, SignedIn): _to(State.PREPARING, Prepare()),
+    (State.SIGNING_IN, Denied): _wait,
+    (State.SIGNING_IN, Distrusted): _wait,
+    (State.SIGNING_IN, Failed): _wait,
+    (State.SIGNING_IN, Stop): _stop,
+    (State.PREPARING, Prepared): _to(State.UP, Announce(), reason="", failures=0, misses=0),
+    (State.PREPARING, SignedIn): _stay,
+    (State.PREPARING, Heard): _stay,
+    (State.PREPARING, Missed): _silent,
+    (State.PREPARING, Denied): _wait,
+    (State.PREPARING, Distrusted): _wait,
+    (State.PREPARING, Failed): _wait,
+    (State.PREPARING, Stop): _stop,
+    (State.UP, Heard): _to(State.UP, Trust(), misses=0),
+    (State.UP, Missed): _missed,
+    (State.UP, SignedIn): _stay,
+    (State.UP, Denied): _wait,
+    (State.UP, Distrusted): _wait,
+    (State.UP, Failed): _wait,
+    (State.UP, Stop): _stop,
+    (State.WAITING, Rested): _to(State.RESOLVING, Resolve()),
+    (State.WAITING, Stop): _stop,
+}
+"""Every transition there is. What is not here is a mistake in the driver."""
+
+
+def step(link: Standing, event: Event, rules: Rules, luck: float = 0.5) -> Outcome:
+    """
+    What an event means for a link.
+
+    @raises LookupError: this cannot happen in this state.
+    """
+    return TABLE[link.state, event.__class__](link, event, rules, luck)

@@ -1,0 +1,143 @@
+"""
+The sign-in of one link: ask, judge the answer, remember the master, fill the session.
+
+The bytes and the judgement are in L{saltwisted.wire.handshake}. Here are the
+repetitions of Salt (C{auth_timeout} times C{auth_tries}), the key file, and the
+translation of everything that can go wrong into an event of the rule book, in
+words that tell an operator what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.logger import Logger
+
+from saltwisted.config.options import MinionConfig
+from saltwisted.domain.targeting.matchers import MinionFacts
+from saltwisted.errors import RequestTimeout, StoreError, TransportClosed, WireError
+from saltwisted.minion.channel import Requests, Session
+from saltwisted.minion.outside import Outside
+from saltwisted.minion.rules import Denied, Distrusted, Event, Failed, Rules, SignedIn
+from saltwisted.wire.crypticle import SessionKey
+from saltwisted.wire.handshake import (
+    Accepted,
+    HandshakeError,
+    MasterFingerprint,
+    MasterKeyChanged,
+    MinionHandshake,
+    NotYet,
+)
+
+
+class SignInTalk:
+    """
+    Signs in to one master, as often as it is asked to.
+
+    @ivar publish_port: where to subscribe, after the first success.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        name: str,
+        config: MinionConfig,
+        rules: Rules,
+        outside: Outside,
+        session: Session,
+        facts: Callable[[], MinionFacts],
+    ) -> None:
+        identity = outside.identity
+        self._name = name
+        self._config = config
+        self._rules = rules
+        self._outside = outside
+        self._session = session
+        self._facts = facts
+        self._keys = outside.keys_of(name) if outside.keys_of is not None else outside.keys
+        self.publish_port = 0
+        self._handshake = MinionHandshake(
+            id=identity.id,
+            key=identity.key,
+            token=SessionKey.generate(outside.entropy).text,
+            enc_algo=identity.enc_algo,
+            sig_algo=identity.sig_algo,
+            verify_master_pubkey_sign=config.verify_master_pubkey_sign,
+            always_verify_signature=config.always_verify_signature,
+            sign_key=outside.sign_key,
+            open_mode=config.open_mode,
+            master_finger=config.master_finger,
+            hash_type=config.hash_type,
+        )
+
+    async def exchange(self, requests: Requests, tries: int | None = None) -> Event:
+        """
+        Sign in.
+
+        @param tries: how often to ask while nobody answers; else C{auth_tries}.
+
+        @return: L{SignedIn}, and the session is filled; or L{Denied}, L{Distrusted}, L{Failed}.
+        """
+        for _ in range(tries or self._rules.auth_tries):
+            try:
+                return await self._once(requests)
+            except RequestTimeout:
+                continue
+            except MasterKeyChanged as error:
+                return Distrusted(
+                    f"the master shows the key {error.got}, but {self._keys.path} holds"
+                    f" {error.expected}. If the master's key was changed on purpose, remove"
+                    " that file; if not, somebody is in between"
+                )
+            except MasterFingerprint as error:
+                return Distrusted(
+                    f"the master's key is {error.got}, but master_finger is {error.expected}"
+                )
+            except HandshakeError as error:
+                return Distrusted(f"the sign-in cannot be trusted: {error.reason}")
+            except StoreError as error:
+                return Distrusted(f"no master can be trusted: {error}")
+            except WireError as error:
+                return Failed(f"not the answer of a master ({error.reason})", answered=True)
+            except TransportClosed as error:
+                return Failed(f"no connection ({error})")
+        return Failed("the master does not answer")
+
+    async def _once(self, requests: Requests) -> Event:
+        outside = self._outside
+        known = self._keys.known()
+        nonce = outside.entropy(16).hex()
+        frame = self._handshake.request(nonce, known, self._autosign_grains())
+        reply = await requests.request(frame, self._rules.auth_timeout)
+        result = await outside.run(self._handshake.read, reply, nonce, known)
+        if isinstance(result, NotYet):
+            return Denied(result.reason)
+        await self._accepted(result)
+        return SignedIn()
+
+    async def _accepted(self, result: Accepted) -> None:
+        if result.remember:
+            await self._outside.run(self._keys.remember, result.master_key)
+            self.log.info(
+                "master {master}: its key {finger} is trusted from now on",
+                master=self._name,
+                finger=result.master_key.fingerprint(self._config.hash_type),
+            )
+        session = self._session
+        session.key = result.session
+        session.master_key = result.master_key
+        session.ours = result.ours
+        if session.publish_key != result.publish_key:
+            session.publish_key, session.next_key = result.publish_key, None
+        # publish_port of our own configuration wins over the master's word, as in Salt
+        own = self._config.publish_port
+        self.publish_port = own if own not in (0, 4505, 4506) else result.publish_port
+
+    def _autosign_grains(self) -> dict[str, Any] | None:
+        names = self._config.autosign_grains
+        if not names:
+            return None
+        grains = self._facts().grains
+        return {name: grains.get(name) for name in names}

@@ -1,0 +1,3 @@
+"""
+Execution modules with Salt's names, signatures and return shapes.
+"""

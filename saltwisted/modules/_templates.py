@@ -1,0 +1,125 @@
+"""
+Rendering of a text or file by a module: C{file.managed}, C{cp.get_template}, C{cmd.run}.
+
+A thin seam to the renderer, loaded when a template is first asked for, since most jobs
+render nothing. The variables of such a template are those that the caller names: no
+C{sls}, unless it is among them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from saltwisted.worker.exceptions import SaltRenderError
+
+ENGINES = ("cheetah", "genshi", "jinja", "mako", "py", "wempy")
+"""Names that Salt knows; whether the library of one is here shows when it is used."""
+
+_FACTS = ("salt", "grains", "opts", "pillar")
+_renderers: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+"""One per loader: it holds the compiled templates of this job."""
+
+
+def known(engine: Any) -> bool:
+    """Whether this is the name of a template engine."""
+    return engine in ENGINES
+
+
+def engines(context: dict[str, Any]) -> dict[str, Any]:
+    """Our renderers by name."""
+    found: dict[str, Any] = _renderer(context).engines
+    return found
+
+
+def render_text(text: str, engine: str, context: dict[str, Any], path: str = "") -> str:
+    """
+    Render a text with an engine.
+
+    @param context: its variables: C{salt grains pillar opts saltenv} and what the caller adds.
+    @param path: the local file that the text is from; needed for C{py}.
+    @raises SaltRenderError: the template is wrong; the text says where, in Salt's words.
+    """
+    from saltwisted.domain.render.errors import TemplateFailure
+    from saltwisted.domain.render.names import sls_names
+    from saltwisted.domain.render.pipeline import STRING, Job
+
+    renderer = _renderer(context)
+    variables = {**context, "salt": renderer.facts["salt"]}
+    if "sls" in variables:
+        for name, value in sls_names(None, str(variables["sls"])).items():
+            variables.setdefault(name, value)
+    try:
+        with renderer.host.rendering():
+            if engine == "jinja":
+                return str(renderer.jinja.render(text, variables))
+            step = renderer.engines.get(engine)
+            if step is None:
+                raise SaltRenderError(f"The template engine '{engine}' is not available here")
+            job = Job(
+                path or STRING,
+                str(context.get("saltenv") or ""),
+                str(context.get("sls") or ""),
+                context={key: value for key, value in variables.items() if key not in _FACTS},
+            )
+            return str(step(text, job))
+    except TemplateFailure as error:
+        failure = SaltRenderError(str(error))
+        failure.context = error.context
+        failure.line_num = error.line
+        raise failure from error
+
+
+def render_data(
+    context: dict[str, Any],
+    path: str = "",
+    text: str = "",
+    saltenv: str = "base",
+    sls: str = "",
+    pipe: str | None = None,
+) -> Any:
+    """
+    The data that a file or text means, through its C{#!} line or the usual renderers.
+
+    @param pipe: instead of the option C{renderer}.
+    @raises SaltRenderError: it cannot be rendered.
+    """
+    from saltwisted.domain.render.errors import TemplateFailure
+
+    renderer = _renderer(context)
+    try:
+        if path:
+            return renderer.file(path, saltenv, sls, default=pipe)
+        return renderer.text(text, saltenv, sls, default=pipe)
+    except TemplateFailure as error:
+        raise SaltRenderError(str(error)) from error
+
+
+def _renderer(context: dict[str, Any]) -> Any:
+    """The renderer of this job, with the facts as they are now."""
+    functions = context.get("salt") or {}
+    loaders = getattr(functions, "loaders", None)
+    renderer = _renderers.get(loaders) if loaders is not None else None
+    if renderer is None:
+        from saltwisted.domain.render.pipeline import Renderer, RenderSettings
+        from saltwisted.worker.renderhost import LocalHost
+
+        opts = context.get("opts") or {}
+
+        def find(path: str, saltenv: str) -> str | None:
+            return functions["cp.cache_file"](f"salt://{path}", saltenv) or None
+
+        renderer = Renderer(
+            LocalHost(find, opts, lambda: functions),
+            RenderSettings.of(opts),
+            opts=opts,
+            grains=context.get("grains") or {},
+            pillar=context.get("pillar") or {},
+            functions=functions,
+        )
+        if loaders is not None:
+            _renderers[loaders] = renderer
+    for name in ("grains", "opts", "pillar"):
+        if name in context:
+            renderer.facts[name] = context[name]
+    return renderer

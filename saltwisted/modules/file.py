@@ -1,0 +1,3523 @@
+"""
+Files and directories: what they are, what is in them, and changing both.
+
+The functions that states are built on (C{get_managed}, C{check_managed_changes},
+C{manage_file}, C{check_perms}) and those that people call. Rules on lines of text are in
+L{saltwisted.modules._edit}, announced hashes in L{saltwisted.modules._sums}, the search of
+C{file.find} in L{saltwisted.modules._find}.
+
+Changed content replaces a file in one step. Where Salt promises to keep the inode
+(C{preserve_inode}) or to add to a file (C{append}, C{seek_write}), it is written in place.
+"""
+
+from __future__ import annotations
+
+import datetime
+import errno
+import fcntl
+import fnmatch
+import glob
+import grp
+import logging
+import os
+import pwd
+import re
+import shlex
+import shutil
+import stat
+import struct
+import tempfile
+import time
+import urllib.parse
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from saltwisted.modules import _edit, _files, _sums, _templates
+from saltwisted.worker import systools
+from saltwisted.worker.exceptions import (
+    CommandExecutionError,
+    MinionError,
+    SaltInvocationError,
+)
+
+log = logging.getLogger(__name__)
+
+__func_alias__ = {"makedirs_": "makedirs"}
+
+__salt__: Any
+__opts__: Any
+__grains__: Any
+__pillar__: Any
+__context__: Any
+
+
+class AttrChanges(NamedTuple):
+    """Letters of C{chattr} that a file has too few of, and too many."""
+
+    added: str | None
+    removed: str | None
+
+
+def _path(path: str) -> str:
+    return os.path.expanduser(path)
+
+
+def _absolute(path: str, text: str) -> str:
+    path = _path(path)
+    if not os.path.isabs(path):
+        raise SaltInvocationError(text)
+    return path
+
+
+# -- owners and modes ----------------------------------------------------------------
+
+
+def gid_to_group(gid: Any) -> Any:
+    """
+    The name of a group id; the id itself if there is no such group.
+
+    CLI Example::
+
+        salt '*' file.gid_to_group 0
+    """
+    try:
+        gid = int(gid)
+    except ValueError:
+        gid = group_to_gid(gid)
+    if gid == "":
+        return ""
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return gid
+
+
+def group_to_gid(group: Any) -> Any:
+    """
+    The id of a group, or an empty text.
+
+    CLI Example::
+
+        salt '*' file.group_to_gid root
+    """
+    if group is None:
+        return ""
+    if isinstance(group, int):
+        return group
+    try:
+        return grp.getgrnam(group).gr_gid
+    except KeyError:
+        return ""
+
+
+def uid_to_user(uid: Any) -> Any:
+    """
+    The name of a user id; the id itself if there is no such user.
+
+    CLI Example::
+
+        salt '*' file.uid_to_user 0
+    """
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return uid
+
+
+def user_to_uid(user: Any) -> Any:
+    """
+    The id of a user (of the current one if not given), or an empty text.
+
+    CLI Example::
+
+        salt '*' file.user_to_uid root
+    """
+    if user is None:
+        return os.geteuid()
+    if isinstance(user, int):
+        return user
+    try:
+        return pwd.getpwnam(user).pw_uid
+    except KeyError:
+        return ""
+
+
+def get_gid(path: str, follow_symlinks: bool = True) -> Any:
+    """
+    The id of the group that owns a file.
+
+    CLI Example::
+
+        salt '*' file.get_gid /etc/passwd
+    """
+    return stats(path, follow_symlinks=follow_symlinks)["gid"]
+
+
+def get_group(path: str, follow_symlinks: bool = True) -> Any:
+    """
+    The group that owns a file.
+
+    CLI Example::
+
+        salt '*' file.get_group /etc/passwd
+    """
+    return stats(path, follow_symlinks=follow_symlinks)["group"]
+
+
+def get_uid(path: str, follow_symlinks: bool = True) -> Any:
+    """
+    The id of the user who owns a file.
+
+    CLI Example::
+
+        salt '*' file.get_uid /etc/passwd
+    """
+    return stats(path, follow_symlinks=follow_symlinks)["uid"]
+
+
+def get_user(path: str, follow_symlinks: bool = True) -> Any:
+    """
+    The user who owns a file.
+
+    CLI Example::
+
+        salt '*' file.get_user /etc/passwd
+    """
+    return stats(path, follow_symlinks=follow_symlinks)["user"]
+
+
+def get_mode(path: str, follow_symlinks: bool = True) -> Any:
+    """
+    The mode of a file, as octal text.
+
+    CLI Example::
+
+        salt '*' file.get_mode /etc/passwd
+    """
+    return stats(path, follow_symlinks=follow_symlinks)["mode"]
+
+
+def set_mode(path: str, mode: Any) -> Any:
+    """
+    Set the mode of a file and answer with what it is then.
+
+    CLI Example::
+
+        salt '*' file.set_mode /etc/passwd 0644
+    """
+    path = _path(path)
+    digits = str(mode).lstrip("0Oo") or "0"
+    if not os.path.exists(path):
+        raise CommandExecutionError(f"{path}: File not found")
+    try:
+        os.chmod(path, int(digits, 8))
+    except (OSError, ValueError, OverflowError):
+        return f"Invalid Mode {digits}"
+    return get_mode(path)
+
+
+def _ids(user: Any, group: Any) -> tuple[Any, Any, str]:
+    """Ids for C{chown} (-1 is as it is), and what is wrong with the names."""
+    error = ""
+    uid, gid = user_to_uid(user), group_to_gid(group)
+    if uid == "":
+        error += "User does not exist\n" if user else ""
+        uid = -1
+    if gid == "":
+        error += "Group does not exist\n" if group else ""
+        gid = -1
+    return uid, gid, error
+
+
+def lchown(path: str, user: Any, group: Any) -> Any:
+    """
+    Set user and group of a file, or of a link itself; answers nothing, or with an error text.
+
+    CLI Example::
+
+        salt '*' file.chown /etc/passwd root root
+    """
+    uid, gid, error = _ids(user, group)
+    if error:
+        return error
+    os.lchown(_path(path), uid, gid)
+    return None
+
+
+def chown(path: str, user: Any, group: Any) -> Any:
+    """
+    Set user and group of a file; answers nothing, or with an error text.
+
+    CLI Example::
+
+        salt '*' file.chown /etc/passwd root root
+    """
+    path = _path(path)
+    uid, gid, error = _ids(user, group)
+    if not os.path.exists(path):
+        if not error:
+            try:
+                os.lchown(path, uid, gid)
+            except OSError:
+                pass
+            else:
+                return None
+        error += "File not found"
+    if error:
+        return error
+    os.chown(path, uid, gid)
+    return None
+
+
+def chgrp(path: str, group: Any) -> Any:
+    """
+    Set the group of a file.
+
+    CLI Example::
+
+        salt '*' file.chgrp /etc/passwd root
+    """
+    path = _path(path)
+    return chown(path, get_user(path), group)
+
+
+_FS_IOC_GETFLAGS = 0x80086601
+_FS_IOC_SETFLAGS = 0x40086602
+_FLAGS = {
+    "s": 0x1,
+    "u": 0x2,
+    "S": 0x8,
+    "D": 0x10000,
+    "i": 0x10,
+    "a": 0x20,
+    "d": 0x40,
+    "A": 0x80,
+    "c": 0x4,
+    "j": 0x4000,
+    "t": 0x8000,
+    "T": 0x20000,
+    "e": 0x80000,
+    "C": 0x800000,
+    "P": 0x20000000,
+}
+"""Letters of C{chattr}, in the order in which C{lsattr} prints them."""
+
+
+def _inode_flags(path: str, change: Any = None) -> int | None:
+    """
+    The attribute bits of a file, C{None} where its file system has none.
+
+    @param change: called with the bits, gives the new ones.
+    @raises OSError: they cannot be changed.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        buffer = bytearray(8)
+        try:
+            fcntl.ioctl(descriptor, _FS_IOC_GETFLAGS, buffer)
+        except OSError as error:
+            if change is None and error.errno in (errno.ENOTTY, errno.EOPNOTSUPP, errno.EINVAL):
+                return None
+            raise
+        (bits,) = struct.unpack_from("I", buffer)
+        if change is not None:
+            struct.pack_into("I", buffer, 0, change(bits))
+            fcntl.ioctl(descriptor, _FS_IOC_SETFLAGS, buffer)
+        return int(bits)
+    finally:
+        os.close(descriptor)
+
+
+def lsattr(path: str) -> dict[str, list[str]]:
+    """
+    The attributes of a file as C{lsattr} shows them; of a directory those of what is in it.
+
+    CLI Example::
+
+        salt '*' file.lsattr foo1.txt
+    """
+    if not os.path.exists(path):
+        raise SaltInvocationError(f"File or directory does not exist: {path}")
+    paths = [path]
+    if os.path.isdir(path):
+        paths = [os.path.join(path, name) for name in os.listdir(path) if not name.startswith(".")]
+    result = {}
+    for each in paths:
+        if not (os.path.isfile(each) or os.path.isdir(each)):
+            continue
+        try:
+            bits = _inode_flags(each)
+        except OSError:
+            continue
+        if bits is not None:
+            result[each] = [letter for letter, bit in _FLAGS.items() if bits & bit]
+    return result
+
+
+def chattr(*files: str, **kwargs: Any) -> bool:
+    """
+    Add or remove attributes of files; answers whether that went.
+
+    operator
+        C{add} or C{remove}.
+    attributes
+        Letters of C{aAcCdDeijPsStTu}.
+    flags, version
+        Further arguments for the program C{chattr}: C{R}, C{V}, C{f}; a version number.
+
+    CLI Example::
+
+        salt '*' file.chattr foo1.txt foo2.txt operator=add attributes=ai
+        salt '*' file.chattr foo3.txt operator=remove attributes=i version=2
+    """
+    operator = kwargs.pop("operator", None)
+    attributes = kwargs.pop("attributes", None)
+    flags = kwargs.pop("flags", None)
+    version = kwargs.pop("version", None)
+    if operator not in ("add", "remove"):
+        raise SaltInvocationError("Need an operator: 'add' or 'remove' to modify attributes.")
+    if attributes is None:
+        raise SaltInvocationError("Need attributes: [aAcCdDeijPsStTu]")
+    if flags is not None or version is not None:
+        words = ["chattr", f"{'+' if operator == 'add' else '-'}{attributes}"]
+        if flags is not None:
+            words.append(f"-{flags}")
+        if version is not None:
+            words += ["-v", str(version)]
+        return not __salt__["cmd.run"]([*words, *files], python_shell=False)
+    mask = 0
+    for letter in str(attributes):
+        if letter not in _FLAGS:
+            return False
+        mask |= _FLAGS[letter]
+    try:
+        for path in files:
+            if operator == "add":
+                _inode_flags(path, lambda bits: bits | mask)
+            else:
+                _inode_flags(path, lambda bits: bits & ~mask)
+    except OSError:
+        return False
+    return True
+
+
+def _cmp_attrs(path: str, attrs: Any) -> AttrChanges | None:
+    """What C{chattr} would have to add and remove."""
+    found = lsattr(path)
+    new, old = set(attrs), set(found.get(path, ()))
+    # Extents are the file system's business: nobody takes that letter away.
+    if "e" in old:
+        new.add("e")
+    return AttrChanges("".join(new - old) or None, "".join(old - new) or None)
+
+
+# -- hashes ----------------------------------------------------------------------------
+
+
+def get_sum(path: str, form: str = "sha256") -> Any:
+    """
+    The hash of a file's content, or a text that there is no such file.
+
+    CLI Example::
+
+        salt '*' file.get_sum /etc/passwd sha512
+    """
+    path = _path(path)
+    if not os.path.isfile(path):
+        return "File not found"
+    return _files.digest(path, form)
+
+
+def get_hash(path: str, form: str = "sha256", chunk_size: int = 65536) -> str:
+    """
+    The hash of a file's content.
+
+    CLI Example::
+
+        salt '*' file.get_hash /etc/shadow
+    """
+    return _files.digest(_path(path), form)
+
+
+def check_hash(path: str, file_hash: Any) -> bool:
+    """
+    Whether a file has this hash: C{sha256:...}, C{md5=...}, or a bare one.
+
+    CLI Example::
+
+        salt '*' file.check_hash /etc/fstab md5:<md5sum>
+    """
+    path = _path(path)
+    if not isinstance(file_hash, str):
+        raise SaltInvocationError("hash must be a string")
+    kind: str | None = None
+    value = file_hash
+    for separator in (":", "="):
+        if separator in file_hash:
+            kind, value = file_hash.split(separator, 1)
+            break
+    else:
+        kind = _files.HASHES_REVMAP.get(len(file_hash))
+        if kind is None:
+            raise SaltInvocationError(
+                f"Hash {file_hash} (length: {len(file_hash)}) could not be matched to a "
+                "supported hash type. The supported hash types and lengths are: "
+                f"{_sums.kinds_text()}"
+            )
+    return get_hash(path, kind) == value
+
+
+def extract_hash(
+    hash_fn: str,
+    hash_type: str = "sha256",
+    file_name: str = "",
+    source: str = "",
+    source_hash_name: str | None = None,
+) -> dict[str, str] | None:
+    """
+    Find the hash for a file in a file of hashes, as C{source_hash} does.
+
+    CLI Example::
+
+        salt '*' file.extract_hash /path/to/hash/file sha512 /etc/foo
+    """
+    with open(hash_fn, encoding="utf-8", errors="replace", newline="") as lines:
+        return _sums.extract(lines, hash_type, file_name, source, source_hash_name)
+
+
+def get_source_sum(
+    file_name: str = "",
+    source: str = "",
+    source_hash: Any = None,
+    source_hash_name: str | None = None,
+    saltenv: str = "base",
+    verify_ssl: bool = True,
+    source_hash_sig: Any = None,
+    signed_by_any: Any = None,
+    signed_by_all: Any = None,
+    keyring: Any = None,
+    gnupghome: Any = None,
+    sig_backend: str = "gpg",
+) -> dict[str, str]:
+    """
+    The hash that C{source_hash} means: a hash, or a place with a list of hashes.
+
+    CLI Example::
+
+        salt '*' file.get_source_sum /tmp/foo.tar.gz source=http://mydomain.tld/foo.tar.gz \\
+            source_hash=499ae16dcae71eeb7c3a30c75ea7a1a6
+    """
+    if not isinstance(source_hash, str):
+        raise _sums.invalid(source_hash)
+    place = None
+    if os.path.isabs(source_hash):
+        place = source_hash
+    else:
+        scheme = urllib.parse.urlparse(source_hash).scheme
+        if scheme in _files.VALID_PROTOS:
+            place = __salt__["cp.cache_file"](source_hash, saltenv, verify_ssl=verify_ssl)
+            if not place:
+                raise CommandExecutionError(
+                    f"Source hash file {_files.hidden_credentials(source_hash)} not found"
+                )
+            if source_hash_sig:
+                _check_sig(
+                    place,
+                    signature=source_hash_sig if source_hash_sig is not True else None,
+                    signed_by_any=signed_by_any,
+                    signed_by_all=signed_by_all,
+                    keyring=keyring,
+                    gnupghome=gnupghome,
+                    sig_backend=sig_backend,
+                    saltenv=saltenv,
+                    verify_ssl=verify_ssl,
+                )
+        elif scheme:
+            raise _sums.invalid(source_hash)
+    if place is None:
+        return _sums.parse(source_hash)
+    found = extract_hash(place, "", file_name, source, source_hash_name)
+    if found is None:
+        raise _sums.invalid(source_hash)
+    found["hsum"] = found["hsum"].lower()
+    return found
+
+
+def _check_sig(
+    on_file: str,
+    signature: Any = None,
+    signed_by_any: Any = None,
+    signed_by_all: Any = None,
+    keyring: Any = None,
+    gnupghome: Any = None,
+    sig_backend: str = "gpg",
+    saltenv: str = "base",
+    verify_ssl: bool = True,
+) -> None:
+    """
+    Verify a file's signature; a file that fails is removed from the cache.
+
+    @raises CommandExecutionError: it does not verify, or cannot be verified here.
+    """
+    function = f"{sig_backend}.verify"
+    if function not in __salt__:
+        raise CommandExecutionError(
+            f"Signature verification requires the {sig_backend} module, which could not be "
+            "found. Make sure you have the necessary tools and libraries intalled"
+        )
+    given: Any = None
+    cached: list[str] = []
+    if signature is not None:
+        found = []
+        for one in [signature] if isinstance(signature, str) else signature:
+            local = __salt__["cp.cache_file"](one, saltenv, verify_ssl=verify_ssl)
+            if local:
+                cached.append(local)
+            elif sig_backend == "gpg":
+                raise CommandExecutionError(f"Detached signature file {one} not found")
+            found.append(local or one)
+        given = found[0] if isinstance(signature, str) else found
+    result = __salt__[function](
+        filename=on_file,
+        signature=given,
+        keyring=keyring,
+        gnupghome=gnupghome,
+        signed_by_any=signed_by_any,
+        signed_by_all=signed_by_all,
+    )
+    if result["res"] is True:
+        return
+    for path in (*cached, on_file):
+        _files.safe_remove(path)
+    raise CommandExecutionError(f"The file's signature could not be verified: {result['message']}")
+
+
+# -- searching ---------------------------------------------------------------------------
+
+
+def find(path: str, *args: str, **kwargs: Any) -> Any:
+    """
+    Files below a path (a glob) that fit criteria, and perhaps do something with them.
+
+    name, iname, regex, iregex
+        The file's name, as a glob or a regular expression.
+    type
+        Letters: C{b c d f l p s}.
+    owner, group
+        Names or ids.
+    size
+        C{10k}, C{+1m}, C{-5g}: exactly, at least, at most.
+    mtime
+        C{1d12h}: unchanged for that long; with a minus: changed within it.
+    grep
+        A regular expression in its content.
+    mindepth, maxdepth
+        How deep to look.
+    print
+        What to answer with: C{path name size type mode mtime user group md5}.
+    delete, exec
+        Remove files of these types; run a command with C{{}} for the path.
+
+    CLI Example::
+
+        salt '*' file.find / type=f name=\\*.bak size=+10m
+        salt '*' file.find /var mtime=+30d size=+10m print=path,size,mtime
+        salt '*' file.find /var/log name=\\*.[0-9] mtime=+30d size=+10m delete
+    """
+    from saltwisted.modules import _find
+
+    if "delete" in args:
+        kwargs["delete"] = "f"
+    elif "print" in args:
+        kwargs["print"] = "path"
+    try:
+        finder = _find.Finder(kwargs)
+    except ValueError as error:
+        return f"error: {error}"
+    return sorted(item for place in glob.glob(_path(path)) for item in finder.find(place))
+
+
+def search(
+    path: str,
+    pattern: str,
+    flags: Any = 8,
+    bufsize: Any = 1,
+    ignore_if_missing: bool = False,
+    multiline: bool = False,
+) -> bool:
+    """
+    Whether a regular expression is found in a file.
+
+    CLI Example::
+
+        salt '*' file.search /etc/crontab 'mymaintenance.sh'
+    """
+    wanted = _get_flags(flags)
+    if multiline:
+        wanted |= re.MULTILINE
+    answer: bool = replace(
+        path,
+        pattern,
+        "",
+        flags=wanted,
+        dry_run=True,
+        search_only=True,
+        show_changes=False,
+        ignore_if_missing=ignore_if_missing,
+    )
+    return answer
+
+
+def _windows(path: str) -> Iterator[str]:
+    """A text file in pieces of 256 KiB, each with what came before but for 32 KiB."""
+    step, held = 1 << 15, 1 << 18
+    with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
+        window = file.read(held)
+        if window:
+            yield window
+        while block := file.read(step):
+            window = window[step:] + block
+            yield window
+
+
+def contains(path: str, text: Any) -> bool:
+    """
+    Whether a text, without the white space around it, is in a file.
+
+    CLI Example::
+
+        salt '*' file.contains /etc/crontab 'mymaintenance.sh'
+    """
+    path = _path(path)
+    wanted = str(text).strip()
+    try:
+        return any(wanted in window for window in _windows(path))
+    except OSError:
+        return False
+
+
+def contains_regex(path: str, regex: str, lchar: str = "") -> bool:
+    """
+    Whether a regular expression fits a line of a file, C{lchar} stripped from its left.
+
+    CLI Example::
+
+        salt '*' file.contains_regex /etc/crontab '^\\*'
+    """
+    pattern = re.compile(regex)
+    try:
+        with open(_path(path), encoding="utf-8", errors="surrogateescape", newline="") as lines:
+            return any(pattern.search(line.lstrip(lchar) if lchar else line) for line in lines)
+    except OSError:
+        return False
+
+
+def contains_glob(path: str, glob_expr: str) -> bool:
+    """
+    Whether a glob fits the content of a file.
+
+    CLI Example::
+
+        salt '*' file.contains_glob /etc/foobar '*cheese*'
+    """
+    try:
+        return any(fnmatch.fnmatch(window, glob_expr) for window in _windows(_path(path)))
+    except OSError:
+        return False
+
+
+def grep(path: str, pattern: str, *opts: Any) -> dict[str, Any]:
+    """
+    Run C{grep} on a file or a glob; options one by one after the pattern.
+
+    CLI Example::
+
+        salt '*' file.grep /etc/passwd nobody
+        salt '*' file.grep /etc/sysconfig/network-scripts/ifcfg-eth0 ipaddr -- -i
+    """
+    path = _path(path)
+    words: list[str] = []
+    for option in opts:
+        split = shlex.split(str(option))
+        if len(split) > 1:
+            raise SaltInvocationError(
+                "Passing multiple command line arguments in a single string is not "
+                f"supported, please pass the following arguments separately: {option}"
+            )
+        words += split
+    answer: dict[str, Any] = __salt__["cmd.run_all"](
+        ["grep", *words, pattern, *(glob.glob(path) or [path])], python_shell=False
+    )
+    return answer
+
+
+# -- editing -------------------------------------------------------------------------------
+
+
+def _sed_text(text: str, escape_all: bool = False) -> str:
+    # The program gets its expression as one word, so only its own special characters matter.
+    text = text.replace("'", "'\"'\"'").replace("/", "\\/")
+    if escape_all is True:
+        for char in "^.[$()|*+?{":
+            text = text.replace(char, "\\" + char)
+    return text
+
+
+def sed(
+    path: str,
+    before: Any,
+    after: Any,
+    limit: str = "",
+    backup: str = ".bak",
+    options: str = "-r -e",
+    flags: str = "g",
+    escape_all: bool = False,
+    negate_match: bool = False,
+) -> Any:
+    """
+    Replace text with the program C{sed}; C{file.replace} is the better way.
+
+    CLI Example::
+
+        salt '*' file.sed /etc/httpd/httpd.conf 'LogLevel warn' 'LogLevel info'
+    """
+    path = _path(path)
+    if not os.path.exists(path):
+        return False
+    before = _sed_text(str(before), escape_all)
+    after = _sed_text(str(after), escape_all)
+    limit = _sed_text(limit, escape_all)
+    words = ["sed", f"-i{backup}" if backup else "-i", *shlex.split(options)]
+    words.append(
+        (f"/{limit}/ " if limit else "")
+        + ("!" if negate_match else "")
+        + f"s/{before}/{after}/{flags}"
+    )
+    return __salt__["cmd.run_all"]([*words, path], python_shell=False)
+
+
+def sed_contains(path: str, text: Any, limit: str = "", flags: str = "g") -> bool:
+    """
+    Whether C{sed} finds a text in a file; C{file.search} is the better way.
+
+    CLI Example::
+
+        salt '*' file.contains /etc/crontab 'mymaintenance.sh'
+    """
+    path = _path(path)
+    if not os.path.exists(path):
+        return False
+    before = _sed_text(str(text))
+    limit = _sed_text(str(limit))
+    expression = (f"/{limit}/ " if limit else "") + f"s/{before}/$/p{flags}"
+    return bool(
+        __salt__["cmd.run"](["sed", "-n", "-r", "-e", expression, path], python_shell=False)
+    )
+
+
+RE_FLAG_TABLE = {"I": re.I, "L": re.L, "M": re.M, "S": re.S, "U": re.U, "X": re.X}
+
+
+def psed(
+    path: str,
+    before: Any,
+    after: Any,
+    limit: str = "",
+    backup: str = ".bak",
+    flags: str = "gMS",
+    escape_all: bool = False,
+    multi: bool = False,
+) -> None:
+    """
+    Replace text as C{sed} would, with Python's expressions; C{file.replace} is the better way.
+
+    CLI Example::
+
+        salt '*' file.psed /etc/httpd/httpd.conf 'LogLevel warn' 'LogLevel info'
+    """
+    path = _path(path)
+    pattern = _sed_text(str(before), escape_all)
+    limit = _sed_text(limit, escape_all)
+    text = _read_text(path)
+    if limit:
+        text = "".join(re.compile(limit).split(text)[1:])
+    bits = 0
+    for flag in flags.replace("g", ""):
+        bits |= RE_FLAG_TABLE[flag]
+    _keep_copy(path, backup)
+    result = re.sub(pattern, str(after), text, count=0 if "g" in flags else 1, flags=bits)
+    _files.write_atomically(path, result.encode("utf-8", "surrogateescape"))
+
+
+def _read_text(path: str) -> str:
+    with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
+        return file.read()
+
+
+def _keep_copy(path: str, backup: Any) -> None:
+    """Put a copy with the same owner and mode beside a file: C{path.bak}."""
+    source = os.path.realpath(path)
+    temporary = _files.mkstemp(dir=os.path.dirname(source))
+    try:
+        shutil.copy2(source, temporary)
+        status = os.stat(source)
+        os.chown(temporary, status.st_uid, status.st_gid)
+        os.chmod(temporary, stat.S_IMODE(status.st_mode))
+        os.rename(temporary, f"{path}{backup}")
+    except OSError as error:
+        _files.safe_remove(temporary)
+        raise CommandExecutionError(
+            f"Unable to copy the file '{path}' to the backup file '{path}{backup}'. "
+            f"Exception: {error}"
+        ) from error
+
+
+def _put(path: str, data: bytes, keep_inode: bool) -> None:
+    """Replace the content of a file, in place or in one step."""
+    try:
+        if keep_inode:
+            with open(path, "r+b") as file:
+                file.write(data)
+                file.truncate()
+        else:
+            _files.write_atomically(path, data)
+    except OSError as error:
+        raise CommandExecutionError(f"Unable to write file '{path}'. Exception: {error}") from error
+
+
+def uncomment(path: str, regex: str, char: str = "#", backup: Any = ".bak") -> Any:
+    """
+    Take the comment mark off lines; C{file.comment_line} is the newer name.
+
+    CLI Example::
+
+        salt '*' file.uncomment /etc/hosts.deny 'ALL: PARANOID'
+    """
+    return comment_line(path, regex, char, False, backup)
+
+
+def comment(path: str, regex: str, char: str = "#", backup: Any = ".bak") -> Any:
+    """
+    Put a comment mark before lines; C{file.comment_line} is the newer name.
+
+    CLI Example::
+
+        salt '*' file.comment /etc/modules pcspkr
+    """
+    return comment_line(path, regex, char, True, backup)
+
+
+def comment_line(
+    path: str, regex: str, char: str = "#", cmnt: bool = True, backup: Any = ".bak"
+) -> Any:
+    """
+    Put a comment mark before the lines that an expression fits, or take it off.
+
+    @return: a diff, or false if no line fits.
+
+    CLI Example::
+
+        salt '*' file.comment_line /etc/modules pcspkr
+        salt '*' file.comment_line /etc/modules pcspkr cmnt=False
+    """
+    bare, end = regex.lstrip("^").rstrip("$"), "$" if regex.endswith("$") else ""
+    if cmnt:
+        pattern = f"{'^' if regex.startswith('^') else ''}({bare}){end}"
+    else:
+        pattern = f"^{char}\\s*({bare}){end}"
+    path = os.path.realpath(_path(path))
+    if not os.path.isfile(path):
+        raise SaltInvocationError(f"File not found: {path}")
+    if not _files.is_text(path):
+        raise SaltInvocationError(f"Cannot perform string replacements on a binary file: {path}")
+    try:
+        # Lines end with a newline alone here, and nowhere else.
+        lines = [line + "\n" for line in _read_text(path).split("\n")]
+    except OSError as error:
+        raise CommandExecutionError(f"Unable to open file '{path}'. Exception: {error}") from error
+    lines[-1] = lines[-1][:-1]
+    if not lines[-1]:
+        lines.pop()
+    compiled = re.compile(pattern)
+    old, new, whole = [], [], []
+    for line in lines:
+        if compiled.match(line):
+            changed = f"{char}{line}" if cmnt else line.lstrip(char)
+            old.append(line)
+            new.append(changed)
+            line = changed
+        whole.append(line)
+    if not old:
+        return False
+    if backup:
+        _keep_copy(path, backup)
+    _put(path, "".join(whole).encode("utf-8", "surrogateescape"), keep_inode=False)
+    return _edit.diff(old, new)
+
+
+def _get_flags(flags: Any) -> re.RegexFlag:
+    """Flags of expressions given as a number, a name, or names."""
+    if isinstance(flags, int):
+        return re.RegexFlag(flags)
+    if isinstance(flags, str):
+        flags = [flags]
+    if not isinstance(flags, Iterable) or isinstance(flags, Mapping):
+        raise CommandExecutionError(
+            f'Invalid re flags: "{flags}", must be given either as a single flag string, a '
+            "list of strings, as an integer, or as an re flag"
+        )
+    result = re.RegexFlag(0)
+    for name in flags:
+        flag = getattr(re.RegexFlag, str(name).upper(), None)
+        if not flag:
+            raise CommandExecutionError(f"Invalid re flag given: {name}")
+        result |= flag
+    return result
+
+
+def line(
+    path: str,
+    content: Any = None,
+    match: str | None = None,
+    mode: str | None = None,
+    location: str | None = None,
+    before: str | None = None,
+    after: str | None = None,
+    show_changes: bool = True,
+    backup: bool = False,
+    quiet: bool = False,
+    indent: bool = True,
+) -> Any:
+    """
+    Insert, replace, delete or ensure one line of a file.
+
+    mode
+        C{ensure}: the line is there, between or beside C{before} and C{after}; C{replace}
+        or C{delete}: the line that C{match} fits; C{insert}: at C{location} (C{start},
+        C{end}) or beside C{before}, C{after}.
+    show_changes
+        Answer with a diff; else whether something changed.
+    backup
+        Keep the old file with a date at the end of its name.
+    quiet
+        Answer false where there is no such file.
+    indent
+        Give the line the indentation of the one that it stands beside.
+
+    CLI Example::
+
+        salt '*' file.line /path/to/file content="CREATEMAIL_SPOOL=no" \\
+            match="CREATE_MAIL_SPOOL=yes" mode="replace"
+    """
+    path = os.path.realpath(_path(path))
+    if not os.path.isfile(path):
+        if quiet:
+            return False
+        raise CommandExecutionError(f'File "{path}" does not exists or is not a file.')
+    mode = mode.lower() if mode else mode
+    _edit.check_line_mode(mode, content, '"')
+    with open(path, encoding="utf-8", newline="") as file:
+        old = file.readlines()
+    body = list(old)
+    if body and _edit.eol(body[-1]):
+        body.append("")
+    body = _edit.set_line(body, content, match, mode, location, before, after, indent)
+    body = _edit.finish_lines(body)
+    changed = "".join(body) != "".join(old)
+    dry = __opts__["test"] is not False
+    if changed and backup and not dry:
+        _keep_copy(path, f".{time.strftime('%Y-%m-%d-%H-%M-%S')}")
+    difference = None
+    if changed:
+        if show_changes:
+            difference = _edit.diff("".join(old).splitlines(True), body)
+        if not dry:
+            _put(path, "".join(body).encode(), keep_inode=False)
+    return (show_changes and difference) or changed
+
+
+def replace(
+    path: str,
+    pattern: str,
+    repl: Any,
+    count: int = 0,
+    flags: Any = 8,
+    bufsize: Any = 1,
+    append_if_not_found: bool = False,
+    prepend_if_not_found: bool = False,
+    not_found_content: Any = None,
+    backup: Any = ".bak",
+    dry_run: bool = False,
+    search_only: bool = False,
+    show_changes: bool = True,
+    ignore_if_missing: bool = False,
+    preserve_inode: bool = True,
+    backslash_literal: bool = False,
+    encoding: str | None = None,
+) -> Any:
+    """
+    Replace what an expression finds in a file.
+
+    count
+        How often at most; 0 is everywhere.
+    flags
+        Of Python's expressions: C{MULTILINE} (8) if not given; a number, name or list.
+    append_if_not_found, prepend_if_not_found, not_found_content
+        Where nothing is found and the replacement is not there yet, add it (or this).
+    backup
+        Ending of the copy that is kept, or false.
+    dry_run, search_only, show_changes
+        Change nothing; only answer whether it is found; answer with a diff.
+    preserve_inode
+        Write into the file as it is, for hard links; else replace it in one step.
+    backslash_literal
+        Backslashes in the replacement are nothing special.
+    encoding
+        Of the file, if it is not UTF-8.
+
+    CLI Example::
+
+        salt '*' file.replace /etc/httpd/httpd.conf pattern='LogLevel warn' repl='LogLevel info'
+        salt '*' file.replace /some/file 'before' 'after' flags='[MULTILINE, IGNORECASE]'
+    """
+    given = _path(path)
+    link = given if os.path.islink(given) else None
+    path = os.path.realpath(given)
+    if not os.path.exists(path):
+        if ignore_if_missing:
+            return False
+        raise SaltInvocationError(f"File not found: {path}")
+    if encoding is None and not _files.is_text(path):
+        raise SaltInvocationError(f"Cannot perform string replacements on a binary file: {path}")
+    if search_only and (append_if_not_found or prepend_if_not_found):
+        raise SaltInvocationError("search_only cannot be used with append/prepend_if_not_found")
+    if append_if_not_found and prepend_if_not_found:
+        raise SaltInvocationError("Only one of append and prepend_if_not_found is permitted")
+    bits = _get_flags(flags)
+    try:
+        with open(path, "rb") as file:
+            raw = file.read()
+    except OSError as error:
+        raise CommandExecutionError(f"Unable to open file '{path}'. Exception: {error}") from error
+    # Without an encoding the file is bytes, and so are expression and replacement.
+    text: Any = raw.decode(encoding) if encoding else raw
+
+    def form(value: Any) -> Any:
+        value = str(value)
+        return value if encoding else value.encode()
+
+    compiled = re.compile(form(pattern), bits)
+    if search_only:
+        return bool(compiled.search(text))
+    new = form(repl)
+    wanted = form(not_found_content) if not_found_content is not None else new
+    result, hits = compiled.subn(
+        new.replace(form("\\"), form("\\\\")) if backslash_literal else new, text, count
+    )
+    old_lines = text.splitlines(True)
+    new_lines = result.splitlines(True)
+    changed = old_lines != new_lines
+    if not hits and (append_if_not_found or prepend_if_not_found):
+        there = not_found_content if not_found_content else repl
+        literal = f"^{re.escape(str(there))}($|(?=\r\n))"
+        if not re.search(form(literal), text, bits):
+            newline = form(os.linesep)
+            if prepend_if_not_found:
+                new_lines.insert(0, wanted + newline)
+            else:
+                if new_lines and not new_lines[-1].endswith(newline):
+                    new_lines[-1] += newline
+                new_lines.append(wanted + newline)
+            changed = True
+            result = form("").join(new_lines)
+    if changed and not dry_run:
+        if backup:
+            _keep_copy(path, backup)
+            if link:
+                _link_backup(link, backup)
+        _put(path, result.encode(encoding) if encoding else result, preserve_inode)
+    difference = _edit.diff(old_lines, new_lines)
+    if show_changes:
+        return difference
+    return changed and bool(difference)
+
+
+def _link_backup(link: str, backup: Any) -> None:
+    """The backup of a file that was reached by a link gets a link of its own."""
+    target, name = f"{os.readlink(link)}{backup}", f"{link}{backup}"
+    try:
+        if os.path.lexists(name):
+            os.remove(name)
+        os.symlink(target, name)
+    except OSError as error:
+        raise CommandExecutionError(
+            f"Unable create backup symlink '{name}'. Target was '{target}'. Exception: {error}"
+        ) from error
+
+
+def blockreplace(
+    path: str,
+    marker_start: str = "#-- start managed zone --",
+    marker_end: str = "#-- end managed zone --",
+    content: str = "",
+    append_if_not_found: bool = False,
+    prepend_if_not_found: bool = False,
+    backup: Any = ".bak",
+    dry_run: bool = False,
+    show_changes: bool = True,
+    append_newline: bool | None = False,
+    insert_before_match: str | None = None,
+    insert_after_match: str | None = None,
+) -> Any:
+    """
+    Replace what stands between two marker lines of a file.
+
+    append_if_not_found, prepend_if_not_found, insert_before_match, insert_after_match
+        Where there are no markers, put the block with them at the end, at the beginning, or
+        beside the first line that an expression fits.
+    append_newline
+        Put a new line after the content: always, never, or (C{None}) if it has none.
+
+    CLI Example::
+
+        salt '*' file.blockreplace /etc/hosts '#-- start managed zone foobar : DO NOT EDIT --' \\
+            '#-- end managed zone foobar --' $'10.0.1.1 foo.foobar\\n10.0.1.2 bar.foobar' True
+    """
+    places = (
+        append_if_not_found,
+        prepend_if_not_found,
+        bool(insert_before_match),
+        bool(insert_after_match),
+    )
+    if sum(places) > 1:
+        raise SaltInvocationError(
+            "Only one of append_if_not_found, prepend_if_not_found, insert_before_match, and "
+            "insert_after_match is permitted"
+        )
+    path = _path(path)
+    if not os.path.exists(path):
+        raise SaltInvocationError(f"File not found: {path}")
+    encoding = _encoding(path)
+    if encoding is None and not _files.is_text(path, 2048):
+        raise SaltInvocationError(f"Cannot perform string replacements on a binary file: {path}")
+    for value, name in (
+        (insert_before_match, "insert_before_match"),
+        (insert_after_match, "insert_after_match"),
+    ):
+        if value and not isinstance(value, str):
+            raise CommandExecutionError(f"RegEx expected in {name} parameter.")
+    # What is neither marked nor UTF-8 is kept byte by byte.
+    errors = "strict" if encoding else "surrogateescape"
+    encoding = encoding or "utf-8"
+    try:
+        with open(path, encoding=encoding, errors=errors, newline="") as file:
+            old = list(file)
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandExecutionError(f"Failed to read from {path}: {error}") from error
+    new = _edit.replace_block(
+        old,
+        marker_start,
+        marker_end,
+        content,
+        append=append_if_not_found,
+        prepend=prepend_if_not_found,
+        append_newline=append_newline,
+        before=insert_before_match,
+        after=insert_after_match,
+    )
+    difference = _edit.diff(old, new)
+    if difference and not dry_run:
+        if backup is not False:
+            _keep_copy(path, backup)
+        _put(path, "".join(new).encode(encoding, errors), keep_inode=False)
+    return difference if show_changes else difference != ""
+
+
+_BOMS = (
+    ("UTF-32-BE", b"\x00\x00\xfe\xff"),
+    ("UTF-32-LE", b"\xff\xfe\x00\x00"),
+    ("UTF-16-BE", b"\xfe\xff"),
+    ("UTF-16-LE", b"\xff\xfe"),
+    ("UTF-8", b"\xef\xbb\xbf"),
+    ("UTF-7", b"+/v8"),
+    ("UTF-7", b"+/v9"),
+    ("UTF-7", b"+/v+"),
+    ("UTF-7", b"+/v/"),
+)
+
+
+def _encoding(path: str) -> str | None:
+    """What a text file is written in, from its first 2 KiB: a mark, or UTF-8 if it fits."""
+    try:
+        with open(path, "rb") as file:
+            data = file.read(2048)
+    except OSError:
+        return None
+    for name, mark in _BOMS:
+        if data.startswith(mark):
+            return name
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        # A character that the 2 KiB cut in two is none of the file's faults.
+        if error.reason != "unexpected end of data":
+            return None
+    return "UTF-8"
+
+
+def patch(originalfile: str, patchfile: str, options: str = "", dry_run: bool = False) -> Any:
+    """
+    Apply a patch to a file or directory with the program C{patch}.
+
+    CLI Example::
+
+        salt '*' file.patch /opt/file.txt /tmp/file.txt.patch
+    """
+    program = systools.which("patch")
+    if not program:
+        raise CommandExecutionError(
+            "patch executable not found. Is the distribution's patch package installed?"
+        )
+    words = [program, *shlex.split(options)]
+    if dry_run:
+        words.append("--dry-run")
+    # Neither ask questions nor leave reject files about.
+    if "-N" not in words and "--forward" not in words:
+        words.append("--forward")
+    if not any(word == "-r" or word.startswith(("-r ", "--reject-file")) for word in words):
+        words.append("--reject-file=-")
+    words += ["-i", patchfile]
+    if os.path.isdir(originalfile):
+        words += ["-d", originalfile]
+        if not any(word.startswith(("-p", "--strip=")) for word in words):
+            words.append("--strip=0")
+    else:
+        words.append(originalfile)
+    return __salt__["cmd.run_all"](words, python_shell=False)
+
+
+def _lines_given(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
+    if "args" in kwargs:
+        given = kwargs["args"]
+        return given if isinstance(given, list) else [given]
+    return list(args)
+
+
+def append(path: str, *args: Any, **kwargs: Any) -> str:
+    """
+    Add lines at the end of a file.
+
+    CLI Example::
+
+        salt '*' file.append /etc/motd "With all thine offerings" "thou shalt offer salt."
+        salt '*' file.append /etc/motd args='cheese=spam'
+    """
+    path = _path(path)
+    lines = _lines_given(args, kwargs)
+    with open(path, "rb+") as file:
+        size = file.seek(0, os.SEEK_END)
+        data = "".join(f"{text}\n" for text in lines).encode()
+        if size:
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                data = b"\n" + data
+        file.seek(0, os.SEEK_END)
+        file.write(data)
+    return f'Wrote {len(lines)} lines to "{path}"'
+
+
+def prepend(path: str, *args: Any, **kwargs: Any) -> str:
+    """
+    Add lines at the beginning of a file.
+
+    CLI Example::
+
+        salt '*' file.prepend /etc/motd "With all thine offerings" "thou shalt offer salt."
+    """
+    path = _path(path)
+    lines = _lines_given(args, kwargs)
+    try:
+        with open(path, "rb") as file:
+            rest = file.read()
+    except OSError:
+        rest = b""
+    data = "".join(f"{text}\n" for text in lines).encode() + rest
+    if os.path.exists(path):
+        _files.write_atomically(path, data)
+    else:
+        with open(path, "wb") as file:
+            file.write(data)
+    return f'Prepended {len(lines)} lines to "{path}"'
+
+
+def write(path: str, *args: Any, **kwargs: Any) -> str:
+    """
+    Write lines into a file, over what it had.
+
+    CLI Example::
+
+        salt '*' file.write /etc/motd "With all thine offerings" "thou shalt offer salt."
+    """
+    path = _path(path)
+    lines = _lines_given(args, kwargs)
+    with open(path, "wb") as file:
+        file.write("".join(f"{text}\n" for text in lines).encode())
+    return f'Wrote {len(lines)} lines to "{path}"'
+
+
+def touch(name: str, atime: Any = None, mtime: Any = None) -> bool:
+    """
+    Make an empty file if there is none, and set its times (Unix seconds, or now).
+
+    CLI Example::
+
+        salt '*' file.touch /var/log/emptyfile
+    """
+    name = _path(name)
+    atime = int(atime) if atime and str(atime).isdigit() else atime
+    mtime = int(mtime) if mtime and str(mtime).isdigit() else mtime
+    try:
+        if not os.path.exists(name):
+            with open(name, "ab"):
+                pass
+        if atime is None and mtime is None:
+            os.utime(name)
+        else:
+            now = time.time()
+            os.utime(name, (now if atime is None else atime, now if mtime is None else mtime))
+    except TypeError as error:
+        raise SaltInvocationError("atime and mtime must be integers") from error
+    except OSError as error:
+        raise CommandExecutionError(error.strerror) from error
+    return os.path.exists(name)
+
+
+def seek_read(path: str, size: Any, offset: Any) -> bytes:
+    """
+    Some bytes of a file, from a place on.
+
+    CLI Example::
+
+        salt '*' file.seek_read /path/to/file 4096 0
+    """
+    with open(_path(path), "rb", buffering=0) as file:
+        file.seek(int(offset))
+        return file.read(int(size)) or b""
+
+
+def seek_write(path: str, data: Any, offset: Any) -> int:
+    """
+    Write into a file at a place; answers how many bytes.
+
+    CLI Example::
+
+        salt '*' file.seek_write /path/to/file 'some data' 4096
+    """
+    raw = data if isinstance(data, bytes) else str(data).encode()
+    descriptor = os.open(_path(path), os.O_WRONLY)
+    try:
+        os.lseek(descriptor, int(offset), os.SEEK_SET)
+        written = os.write(descriptor, raw)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    return written
+
+
+def truncate(path: str, length: Any) -> None:
+    """
+    Cut a file to a length in bytes.
+
+    CLI Example::
+
+        salt '*' file.truncate /path/to/file 512
+    """
+    with open(_path(path), "rb+") as file:
+        file.truncate(int(length))
+
+
+# -- links, moving, copying, removing ------------------------------------------------------
+
+
+def link(src: str, path: str) -> bool:
+    """
+    Make a hard link.
+
+    CLI Example::
+
+        salt '*' file.link /path/to/file /path/to/link
+    """
+    src = _absolute(src, "File path must be absolute.")
+    try:
+        os.link(src, path)
+    except OSError as error:
+        raise CommandExecutionError(f"Could not create '{path}': {error}") from error
+    return True
+
+
+def is_hardlink(path: str) -> Any:
+    """
+    Whether a file has more than one name.
+
+    CLI Example::
+
+        salt '*' file.is_hardlink /path/to/link
+    """
+    found = lstat(path)
+    return found and found["st_nlink"] > 1
+
+
+def is_link(path: str, nostat: bool = False) -> bool:
+    """
+    Whether a path is a symbolic link; with C{nostat} found by listing its directory.
+
+    CLI Example::
+
+        salt '*' file.is_link /path/to/link
+    """
+    if nostat:
+        with os.scandir(os.path.dirname(path)) as entries:
+            return any(entry.path == path and entry.is_symlink() for entry in entries)
+    return os.path.islink(_path(path))
+
+
+def symlink(
+    src: str, path: str, force: bool = False, atomic: bool = False, follow_symlinks: bool = True
+) -> bool:
+    """
+    Make a symbolic link at C{path} that points to C{src}.
+
+    force
+        Over a link or file that is there.
+    atomic
+        The same in one step, so that there is always something.
+    follow_symlinks
+        Whether something is there is asked through links.
+
+    CLI Example::
+
+        salt '*' file.symlink /path/to/file /path/to/link
+    """
+    path = _path(path)
+    exists = os.path.exists if follow_symlinks else os.path.lexists
+    if not os.path.isabs(path):
+        raise SaltInvocationError(f"Link path must be absolute: {path}")
+    if os.path.islink(path):
+        try:
+            if os.path.normpath(os.readlink(path)) == os.path.normpath(src):
+                return True
+        except OSError:
+            pass
+        if not force and not atomic:
+            raise CommandExecutionError(f"Found existing symlink: {path}")
+    if exists(path) and not force and not atomic:
+        raise CommandExecutionError(f"Existing path is not a symlink: {path}")
+    try:
+        if atomic:
+            temporary = f"{os.path.dirname(path)}/.{os.urandom(8).hex()}"
+            os.symlink(src, temporary)
+            try:
+                os.replace(temporary, path)
+            except OSError:
+                os.remove(temporary)
+                raise
+            return True
+        if force and (os.path.islink(path) or exists(path)):
+            os.unlink(path)
+        os.symlink(src, path)
+    except OSError as error:
+        raise CommandExecutionError(f"Could not create '{path}'") from error
+    return True
+
+
+def readlink(path: str, canonicalize: bool = False) -> str:
+    """
+    What a symbolic link points to; with C{canonicalize} the whole way to its end.
+
+    CLI Example::
+
+        salt '*' file.readlink /path/to/link
+    """
+    path = os.path.expandvars(_path(path))
+    if not os.path.isabs(path):
+        raise SaltInvocationError(f"Path to link must be absolute: {path}")
+    if not os.path.islink(path):
+        raise SaltInvocationError(f"A valid link was not specified: {path}")
+    if canonicalize:
+        return os.path.realpath(path)
+    try:
+        return os.readlink(path)
+    except OSError as error:
+        raise CommandExecutionError(str(error)) from error
+
+
+def rename(src: str, dst: str) -> bool:
+    """
+    Rename a file or directory.
+
+    CLI Example::
+
+        salt '*' file.rename /path/to/src /path/to/dst
+    """
+    src = _absolute(src, "File path must be absolute.")
+    dst = _path(dst)
+    try:
+        os.rename(src, dst)
+    except OSError as error:
+        raise CommandExecutionError(f"Could not rename '{src}' to '{dst}'") from error
+    return True
+
+
+def copy(src: str, dst: str, recurse: bool = False, remove_existing: bool = False) -> bool:
+    """
+    Copy a file, or a directory with C{recurse}; owner and mode come along.
+
+    remove_existing
+        Remove a directory that is there first; else its other files stay.
+
+    CLI Example::
+
+        salt '*' file.copy /path/to/src /path/to/dst
+        salt '*' file.copy /path/to/src_dir /path/to/dst_dir recurse=True
+    """
+    src = _absolute(src, "File path must be absolute.")
+    dst = _path(dst)
+    if not os.path.exists(src):
+        raise CommandExecutionError(f"No such file or directory '{src}'")
+    old = stats(src)
+    try:
+        if os.path.isdir(dst) or os.path.isdir(src):
+            if not recurse:
+                raise SaltInvocationError(
+                    "Cannot copy overwriting a directory without recurse flag set to true!"
+                )
+            if remove_existing:
+                if os.path.exists(dst):
+                    shutil.rmtree(dst)
+                shutil.copytree(src, dst)
+            else:
+                _copy_tree(src, dst)
+        else:
+            shutil.copyfile(src, dst)
+    except OSError as error:
+        raise CommandExecutionError(f"Could not copy '{src}' to '{dst}'") from error
+    check_perms(dst, None, old["user"], old["group"], old["mode"])
+    return True
+
+
+def _copy_tree(source: str, target: str) -> None:
+    for folder, _, names in os.walk(source):
+        below = os.path.relpath(folder, source)
+        place = target if below == "." else os.path.join(target, below)
+        os.makedirs(place, exist_ok=True)
+        for name in names:
+            shutil.copyfile(os.path.join(folder, name), os.path.join(place, name))
+
+
+def move(src: str, dst: str, disallow_copy_and_unlink: bool = False) -> Any:
+    """
+    Move a file or directory, also to another file system unless that is disallowed.
+
+    CLI Example::
+
+        salt '*' file.move /path/to/src /path/to/dst
+    """
+    if disallow_copy_and_unlink:
+        return rename(src, dst)
+    src = _absolute(src, "Source path must be absolute.")
+    dst = _absolute(dst, "Destination path must be absolute.")
+    try:
+        shutil.move(src, dst)
+    except OSError as error:
+        raise CommandExecutionError(f"Unable to move '{src}' to '{dst}': {error}") from error
+    return {"result": True, "comment": f"'{src}' moved to '{dst}'"}
+
+
+def rmdir(path: str, recurse: bool = False, verbose: bool = False, older_than: Any = None) -> Any:
+    """
+    Remove an empty directory; with C{recurse} the empty directories below it too.
+
+    verbose
+        Answer with what was removed and what failed.
+    older_than
+        Only what has not changed for that many days.
+
+    CLI Example::
+
+        salt '*' file.rmdir /tmp/foo/
+    """
+    path = _absolute(path, "File path must be absolute.")
+    if not os.path.isdir(path):
+        raise SaltInvocationError("A valid directory was not specified.")
+    limit = 0.0
+    if older_than:
+        try:
+            limit = time.time() - int(older_than) * 86400
+        except (TypeError, ValueError):
+            log.error("Unable to set 'older_than'. Defaulting to 0 days.")
+    deleted: list[str] = []
+    errors: list[list[str]] = []
+
+    def remove_one(folder: str) -> bool:
+        if limit and os.path.getmtime(folder) >= limit:
+            return False
+        try:
+            os.rmdir(folder)
+        except OSError as error:
+            errors.append([folder, str(error)])
+            log.error("Could not remove '%s': %s", folder, error.strerror)
+            return False
+        deleted.append(folder)
+        return True
+
+    result = False
+    if recurse:
+        for folder, names, _ in os.walk(path, topdown=False):
+            for name in names:
+                remove_one(os.path.join(folder, name))
+        result = not errors
+    if not limit or os.path.getmtime(path) < limit:
+        removed = remove_one(path)
+        result = removed and (result or not recurse)
+    if verbose:
+        return {"deleted": deleted, "errors": errors, "result": result}
+    return result
+
+
+def remove(path: str, **kwargs: Any) -> bool:
+    """
+    Remove a file, a link, or a directory with all in it; false if there is nothing.
+
+    CLI Example::
+
+        salt '*' file.remove /tmp/foo
+    """
+    path = _path(path)
+    if not os.path.isabs(path):
+        raise SaltInvocationError(f"File path must be absolute: {path}")
+    try:
+        if os.path.islink(path) or (os.path.exists(path) and not os.path.isdir(path)):
+            os.remove(path)
+            return True
+        if os.path.isdir(path):
+            shutil.rmtree(path)
+            return True
+    except OSError as error:
+        raise CommandExecutionError(f"Could not remove '{path}': {error}") from error
+    return False
+
+
+# -- looking ---------------------------------------------------------------------------------
+
+
+def directory_exists(path: str) -> bool:
+    """
+    Whether a path is a directory.
+
+    CLI Example::
+
+        salt '*' file.directory_exists /etc
+    """
+    return os.path.isdir(_path(path))
+
+
+def file_exists(path: str) -> bool:
+    """
+    Whether a path is a file.
+
+    CLI Example::
+
+        salt '*' file.file_exists /etc/passwd
+    """
+    return os.path.isfile(_path(path))
+
+
+def path_exists_glob(path: str) -> bool:
+    """
+    Whether anything fits a glob.
+
+    CLI Example::
+
+        salt '*' file.path_exists_glob /etc/pam*/pass*
+    """
+    return bool(glob.glob(_path(path)))
+
+
+def lstat(path: str) -> dict[str, Any]:
+    """
+    The status of a path itself, as the system gives it; empty if there is nothing.
+
+    CLI Example::
+
+        salt '*' file.lstat /path/to/file
+    """
+    path = _absolute(path, "Path to file must be absolute.")
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return {}
+    return {
+        f"st_{name}": getattr(found, f"st_{name}")
+        for name in ("atime", "ctime", "gid", "mode", "mtime", "nlink", "size", "uid")
+    }
+
+
+_KINDS = {
+    stat.S_IFDIR: "dir",
+    stat.S_IFCHR: "char",
+    stat.S_IFBLK: "block",
+    stat.S_IFREG: "file",
+    stat.S_IFLNK: "link",
+    stat.S_IFIFO: "pipe",
+    stat.S_IFSOCK: "socket",
+}
+
+
+def stats(path: str, hash_type: str | None = None, follow_symlinks: bool = True) -> dict[str, Any]:
+    """
+    What a file is: owner, mode, times, size, kind, and its hash if C{hash_type} is given.
+
+    CLI Example::
+
+        salt '*' file.stats /etc/passwd
+    """
+    path = _path(path)
+    found = None
+    if follow_symlinks:
+        try:
+            found = os.stat(path)
+        except OSError:
+            pass
+    if found is None:
+        try:
+            found = os.lstat(path)
+        except OSError as error:
+            raise CommandExecutionError(f"Path not found: {path}") from error
+    result = {
+        "inode": found.st_ino,
+        "uid": found.st_uid,
+        "gid": found.st_gid,
+        "group": gid_to_group(found.st_gid),
+        "user": uid_to_user(found.st_uid),
+        "atime": found.st_atime,
+        "mtime": found.st_mtime,
+        "ctime": found.st_ctime,
+        "size": found.st_size,
+        "mode": _files.mode_text(found.st_mode),
+    }
+    if hash_type:
+        result["sum"] = get_hash(path, hash_type)
+    result["type"] = _KINDS.get(stat.S_IFMT(found.st_mode), "file")
+    result["target"] = os.path.realpath(path) if follow_symlinks else os.path.abspath(path)
+    return result
+
+
+def access(path: str, mode: Any) -> bool:
+    """
+    Whether this process may use a path: C{f} it is there, C{r} read, C{w} write, C{x} run.
+
+    CLI Example::
+
+        salt '*' file.access /path/to/file w
+    """
+    path = _absolute(path, "Path to link must be absolute.")
+    modes = {"f": os.F_OK, "r": os.R_OK, "w": os.W_OK, "x": os.X_OK}
+    if mode in modes:
+        return os.access(path, modes[mode])
+    if mode in modes.values():
+        return os.access(path, mode)
+    raise SaltInvocationError("Invalid mode specified.")
+
+
+def read(path: str, binary: bool = False) -> Any:
+    """
+    The content of a file; as bytes with C{binary}.
+
+    CLI Example::
+
+        salt '*' file.read /path/to/file
+    """
+    with open(path, "rb") as file:
+        data = file.read()
+    return data if binary is True else data.decode("utf-8")
+
+
+def readdir(path: str) -> list[str]:
+    """
+    The names in a directory, with C{.} and C{..}.
+
+    CLI Example::
+
+        salt '*' file.readdir /path/to/dir/
+    """
+    path = _absolute(path, "Dir path must be absolute.")
+    if not os.path.isdir(path):
+        raise SaltInvocationError("A valid directory was not specified.")
+    return [".", "..", *os.listdir(path)]
+
+
+def statvfs(path: str) -> dict[str, Any]:
+    """
+    The file system that a path is on, as C{statvfs(3)} gives it.
+
+    CLI Example::
+
+        salt '*' file.statvfs /path/to/file
+    """
+    path = _absolute(path, "File path must be absolute.")
+    try:
+        found = os.statvfs(path)
+    except OSError as error:
+        raise CommandExecutionError(f"Could not statvfs '{path}'") from error
+    names = "bavail bfree blocks bsize favail ffree files flag frsize namemax"
+    return {f"f_{name}": getattr(found, f"f_{name}") for name in names.split()}
+
+
+def diskusage(path: str) -> int:
+    """
+    The size in bytes of a file, or of all files below a directory, each counted once.
+
+    CLI Example::
+
+        salt '*' file.diskusage /path/to/check
+    """
+    if os.path.isfile(path):
+        return os.stat(path).st_size
+    total = 0
+    seen: set[int] = set()
+    for folder, _, names in os.walk(path):
+        for name in names:
+            try:
+                found = os.stat(os.path.join(folder, name))
+            except OSError:
+                continue
+            if found.st_ino not in seen:
+                seen.add(found.st_ino)
+                total += found.st_size
+    return total
+
+
+def open_files(by_pid: bool = False) -> dict[Any, list[Any]]:
+    """
+    The files that processes have open, with their process ids; or the other way round.
+
+    CLI Example::
+
+        salt '*' file.open_files
+        salt '*' file.open_files by_pid=True
+    """
+    files: dict[str, set[int]] = {}
+    pids: dict[int, set[str]] = {}
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        pid = int(entry)
+        names = pids.setdefault(pid, set())
+        try:
+            links = [f"/proc/{entry}/fd/{name}" for name in os.listdir(f"/proc/{entry}/fd")]
+        except OSError:
+            continue
+        for link_path in [f"/proc/{entry}/exe", *links]:
+            try:
+                name = os.path.realpath(link_path)
+                os.stat(name)
+            except OSError:
+                continue
+            names.add(name)
+            files.setdefault(name, set()).add(pid)
+    if by_pid:
+        return {pid: sorted(found) for pid, found in pids.items()}
+    return {name: sorted(found) for name, found in files.items()}
+
+
+def pardir() -> str:
+    """
+    The name of the parent directory.
+
+    CLI Example::
+
+        salt '*' file.pardir
+    """
+    return os.path.pardir
+
+
+def normpath(path: str) -> str:
+    """
+    A path without double slashes, C{.} and C{..}.
+
+    CLI Example::
+
+        salt '*' file.normpath 'a/b/c/..'
+    """
+    return os.path.normpath(path)
+
+
+def basename(path: str) -> str:
+    """
+    The last part of a path.
+
+    CLI Example::
+
+        salt '*' file.basename 'test/test.config'
+    """
+    return os.path.basename(path)
+
+
+def dirname(path: str) -> str:
+    """
+    A path without its last part.
+
+    CLI Example::
+
+        salt '*' file.dirname 'test/path/filename.config'
+    """
+    return os.path.dirname(path)
+
+
+def join(*args: str) -> str:
+    """
+    Parts of a path put together.
+
+    CLI Example::
+
+        salt '*' file.join '/' 'usr' 'local' 'bin'
+    """
+    return os.path.join(*args)
+
+
+# -- SELinux -----------------------------------------------------------------------------------
+
+
+def restorecon(path: str, recursive: bool = False) -> bool:
+    """
+    Reset the SELinux context of a path; answers whether that went.
+
+    CLI Example::
+
+        salt '*' file.restorecon /home/user/.ssh/authorized_keys
+    """
+    words = ["restorecon", "-FR" if recursive else "-F", path]
+    return not __salt__["cmd.retcode"](words, python_shell=False)
+
+
+def get_selinux_context(path: str) -> str:
+    """
+    The SELinux context of a path, or a text that there is none.
+
+    CLI Example::
+
+        salt '*' file.get_selinux_context /etc/hosts
+    """
+    try:
+        return os.getxattr(path, "security.selinux").rstrip(b"\0").decode()
+    except OSError:
+        return f"No selinux context information is available for {path}"
+
+
+def set_selinux_context(
+    path: str,
+    user: str | None = None,
+    role: str | None = None,
+    type: str | None = None,
+    range: str | None = None,
+    persist: bool = False,
+) -> Any:
+    """
+    Set parts of the SELinux context of a path; with C{persist} in the policy too.
+
+    CLI Example::
+
+        salt '*' file.set_selinux_context path <user> <role> <type> <range>
+    """
+    if not any((user, role, type, range)):
+        return False
+    if persist:
+        result = __salt__["selinux.fcontext_add_policy"](
+            path, sel_type=type, sel_user=user, sel_level=range
+        )
+        if result.get("retcode", None) != 0:
+            raise CommandExecutionError(f"Problem setting fcontext: {result}")
+    words = ["chcon"]
+    for option, value in (("-u", user), ("-r", role), ("-t", type), ("-l", range)):
+        if value:
+            words += [option, value]
+    if __salt__["cmd.retcode"]([*words, path], python_shell=False):
+        return False
+    return get_selinux_context(path)
+
+
+# -- managed files: what states stand on -----------------------------------------------------
+
+
+def _exists_by_url(parts: urllib.parse.ParseResult) -> bool:
+    return any(
+        place and os.path.exists(place)
+        for place in (parts.netloc, parts.path, os.path.join(parts.netloc, parts.path))
+    )
+
+
+def _reachable(url: str) -> bool:
+    """Whether a server has a file, without fetching it; certificates are checked."""
+    import urllib.error
+    import urllib.request
+
+    request = urllib.request.Request(url, method="HEAD")
+    try:
+        with urllib.request.urlopen(request, timeout=60):
+            return True
+    except (urllib.error.URLError, OSError, ValueError):
+        return False
+
+
+def source_list(source: Any, source_hash: Any, saltenv: str) -> Any:
+    """
+    Of several sources the first that is there, with its hash.
+
+    CLI Example::
+
+        salt '*' file.source_list salt://http/httpd.conf '{hash_type: 'md5', 'hsum': <md5sum>}' base
+    """
+    key = f"{source}_|-{source_hash}_|-{saltenv}"
+    if key in __context__:
+        return __context__[key]
+    found = _choose_source(source, source_hash, saltenv)
+    __context__[key] = found
+    return found
+
+
+def _choose_source(source: Any, source_hash: Any, saltenv: str) -> tuple[Any, Any]:
+    if not isinstance(source, list):
+        return source, source_hash
+    known: dict[str, set[str]] = {}
+
+    def on_master(path: str, env: str) -> bool:
+        if env not in known:
+            known[env] = {
+                *__salt__["cp.list_master"](env),
+                *__salt__["cp.list_master_dirs"](env),
+            }
+        return path in known[env]
+
+    for one in source:
+        its_hash = source_hash
+        if isinstance(one, dict):
+            if len(one) != 1:
+                continue
+            one, its_hash = next(iter(one.items()))
+            its_hash = its_hash or source_hash
+        if not isinstance(one, str):
+            continue
+        parts = urllib.parse.urlparse(one)
+        path, env = _files.parse_url(one)
+        if (
+            (parts.scheme in ("salt", "") and on_master(path, env or saltenv))
+            or (parts.scheme == "file" and _exists_by_url(parts))
+            or (parts.scheme in ("http", "https", "ftp") and _reachable(one))
+            or (one.startswith(os.sep) and os.path.exists(one))
+        ):
+            return one, its_hash
+    raise CommandExecutionError("none of the specified sources were found")
+
+
+def _clean_tmp(path: Any) -> None:
+    """Remove a file that was made here for a template's output."""
+    prefix = os.path.join(tempfile.gettempdir(), _files.TEMPFILE_PREFIX)
+    if not path or not path.startswith(prefix) or not os.path.exists(path):
+        return
+    roots = [root for group in (__opts__.get("file_roots") or {}).values() for root in group]
+    if not any(path.startswith(root) for root in roots):
+        os.remove(path)
+
+
+def _context(defaults: Any, context: Any) -> dict[str, Any]:
+    merged = defaults if defaults else {}
+    if context:
+        merged.update(context)
+    return dict(merged)
+
+
+def apply_template_on_contents(
+    contents: Any, template: str, context: Any, defaults: Any, saltenv: str
+) -> Any:
+    """
+    A text rendered with an engine and the usual variables.
+
+    CLI Example::
+
+        salt '*' file.apply_template_on_contents contents='This is a {{ template }} string.' \\
+            template=jinja "context={}" "defaults={'template': 'cool'}" saltenv=base
+    """
+    if not _templates.known(template):
+        return {
+            "result": False,
+            "comment": f"Specified template format {template} is not supported",
+        }
+    variables = {
+        "salt": __salt__,
+        "pillar": __pillar__,
+        "grains": __grains__,
+        "opts": __opts__,
+        "saltenv": saltenv,
+        **_context(defaults, context),
+    }
+    return _templates.render_text(_text(contents), template, variables)
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8") if isinstance(value, bytes) else str(value)
+
+
+def get_managed(
+    name: str,
+    template: str | None,
+    source: Any,
+    source_hash: Any,
+    source_hash_name: str | None,
+    user: Any,
+    group: Any,
+    mode: Any,
+    attrs: Any,
+    saltenv: str,
+    context: Any,
+    defaults: Any,
+    skip_verify: bool = False,
+    verify_ssl: bool = True,
+    use_etag: bool = False,
+    source_hash_sig: Any = None,
+    signed_by_any: Any = None,
+    signed_by_all: Any = None,
+    keyring: Any = None,
+    gnupghome: Any = None,
+    ignore_ordering: bool = False,
+    ignore_whitespace: bool = False,
+    ignore_comment_characters: Any = None,
+    sig_backend: str = "gpg",
+    **kwargs: Any,
+) -> tuple[str, dict[str, Any], str]:
+    """
+    Fetch (and render) the file that a state wants: its local path, its hash, or an error text.
+
+    CLI Example::
+
+        salt '*' file.get_managed /etc/httpd/conf.d/httpd.conf jinja salt://http/httpd.conf \\
+            '{hash_type: 'md5', 'hsum': <md5sum>}' None root root '755' base None None
+    """
+    path = ""
+    summed: dict[str, Any] = {}
+    scheme = ""
+    if source:
+        parts = urllib.parse.urlparse(source)
+        scheme = parts.scheme if parts.scheme in _files.VALID_PROTOS else ""
+        if scheme in _files.LOCAL_PROTOS:
+            local = source
+            if scheme == "file":
+                local = os.path.join(parts.netloc, parts.path).rstrip(os.sep)
+            path = local
+            if not os.path.exists(path):
+                return "", {}, f"Local file source {path} does not exist"
+        if scheme == "salt":
+            summed = __salt__["cp.hash_file"](source, saltenv)
+            if not summed:
+                return "", {}, f"Source file {source} not found in saltenv '{saltenv}'"
+        elif not source_hash and scheme in _files.LOCAL_PROTOS:
+            summed = {"hsum": get_hash(path), "hash_type": "sha256"}
+        elif not skip_verify:
+            if source_hash:
+                try:
+                    summed = get_source_sum(
+                        name,
+                        source,
+                        source_hash,
+                        source_hash_name,
+                        saltenv,
+                        verify_ssl=verify_ssl,
+                        source_hash_sig=source_hash_sig,
+                        signed_by_any=signed_by_any,
+                        signed_by_all=signed_by_all,
+                        keyring=keyring,
+                        gnupghome=gnupghome,
+                        sig_backend=sig_backend,
+                    )
+                except CommandExecutionError as error:
+                    return "", {}, f"Unable to manage file: {error.strerror}"
+            elif not use_etag:
+                return (
+                    "",
+                    {},
+                    "Unable to verify upstream hash of source file "
+                    f"{_files.hidden_credentials(source)}, please set source_hash or set "
+                    "skip_verify to True",
+                )
+    if not source or not (template or scheme in _files.REMOTE_PROTOS):
+        return path, summed, ""
+
+    again = False
+    cached = __salt__["cp.is_cached"](source, saltenv)
+    if cached and (source_hash or skip_verify or use_etag):
+        kind = summed.get("hash_type", "sha256")
+        have = get_hash(cached, form=kind)
+        if skip_verify:
+            path = cached
+            summed = {"hsum": have, "hash_type": kind}
+        elif use_etag or have != summed.get("hsum", __opts__["hash_type"]):
+            again = True
+        else:
+            path = cached
+    shown = _files.hidden_credentials(source)
+    if not path or again:
+        try:
+            path = __salt__["cp.cache_file"](
+                source,
+                saltenv,
+                source_hash=summed.get("hsum"),
+                verify_ssl=verify_ssl,
+                use_etag=use_etag,
+            )
+        except Exception as error:
+            return "", {}, f"Failed to cache {shown}: {error}"
+    if not path or not os.path.exists(path):
+        return path, {}, f"Source file '{shown}' not found"
+    if path == name:
+        raise SaltInvocationError("Source file cannot be the same as destination")
+    if not template:
+        return path, summed, ""
+    if not _templates.known(template):
+        return path, {}, f"Specified template format {template} is not supported"
+    variables = {
+        "name": name,
+        "source": source,
+        "user": user,
+        "group": group,
+        "mode": mode,
+        "attrs": attrs,
+        "saltenv": saltenv,
+        "salt": __salt__,
+        "pillar": __pillar__,
+        "grains": __grains__,
+        "opts": __opts__,
+        **kwargs,
+        **_context(defaults, context),
+    }
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        if not _files.is_text(path, 2048):
+            # A picture among the templates of file.recurse is copied as it is.
+            return path, summed, ""
+        raise
+    rendered = _templates.render_text(text, template, variables).encode()
+    path = _files.mkstemp()
+    with open(path, "wb") as file:
+        file.write(rendered)
+    return path, {"hash_type": "sha256", "hsum": get_hash(path)}, ""
+
+
+def _selinux_parts(name: str) -> list[str]:
+    parts = get_selinux_context(name).split(":")
+    if len(parts) != 4:
+        raise ValueError("no SELinux context")
+    return parts
+
+
+_SELINUX_NAMES = ("User", "Role", "Type", "Range")
+
+
+def check_perms(
+    name: str,
+    ret: Any,
+    user: Any,
+    group: Any,
+    mode: Any,
+    attrs: Any = None,
+    follow_symlinks: bool = False,
+    seuser: str | None = None,
+    serole: str | None = None,
+    setype: str | None = None,
+    serange: str | None = None,
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """
+    Set owner, mode, attributes and SELinux context of a path if they are not right.
+
+    @return: the state's return with what changed, and the old permissions.
+
+    CLI Example::
+
+        salt '*' file.check_perms /etc/sudoers '{}' root root 400 ai
+    """
+    name = _path(name)
+    mode = _files.normalize_mode(mode)
+    if not ret:
+        ret = {"name": name, "changes": {}, "comment": [], "result": True}
+        earlier: Any = ""
+    else:
+        earlier = ret["comment"]
+        ret["comment"] = []
+    old = stats(name, follow_symlinks=follow_symlinks)
+    perms = {
+        "luser": old["uid"] if isinstance(user, int) else old["user"],
+        "lgroup": old["gid"] if isinstance(group, int) else old["group"],
+        "lmode": old["mode"],
+    }
+    test = __opts__["test"]
+    is_link = os.path.islink(name)
+    itself = is_link and not follow_symlinks
+    if user and user not in (old["user"], old["uid"]):
+        perms["cuser"] = user
+    if group and group not in (old["group"], old["gid"]):
+        perms["cgroup"] = group
+    if ("cuser" in perms or "cgroup" in perms) and not test:
+        try:
+            problem = (lchown if itself else chown)(
+                name,
+                old["user"] if user is None else user,
+                old["group"] if group is None else group,
+            )
+            if problem:
+                ret["result"] = False
+                ret["comment"].append(problem)
+            elif not is_link:
+                # A change of owner takes set-uid bits away; they come back here.
+                set_mode(name, old["mode"])
+        except OSError:
+            ret["result"] = False
+    if mode is not None and test is not True and not itself and mode != old["mode"]:
+        perms["cmode"] = mode
+        set_mode(name, mode)
+
+    new = stats(name, follow_symlinks=follow_symlinks)
+    for word, wanted, have, changed in (
+        ("user", user, (new["user"], new["uid"]), "cuser"),
+        ("group", group, (new["group"], new["gid"]), "cgroup"),
+        ("mode", None if itself else mode, (new["mode"],), "cmode"),
+    ):
+        if not wanted:
+            continue
+        if wanted in have:
+            if changed in perms:
+                ret["changes"][word] = wanted
+        elif test is True:
+            ret["changes"][word] = wanted
+        else:
+            ret["result"] = False
+            ret["comment"].append(f"Failed to change {word} to {wanted}")
+
+    if attrs is not None and not os.path.isdir(name) and not itself:
+        _check_attrs(name, ret, attrs)
+    if seuser or serole or setype or serange:
+        _check_selinux(name, ret, [seuser, serole, setype, serange])
+    if isinstance(earlier, str):
+        ret["comment"] = "; ".join([*([earlier] if earlier else []), *ret["comment"]])
+    if test is True and ret["changes"]:
+        ret["result"] = None
+    return ret, perms
+
+
+def _check_attrs(name: str, ret: dict[str, Any], attrs: Any) -> None:
+    difference = _cmp_attrs(name, attrs)
+    if not difference or not any(difference):
+        return
+    changes = {"old": "".join(lsattr(name).get(name, ())), "new": attrs}
+    if __opts__["test"] is not True:
+        if difference.added:
+            chattr(name, operator="add", attributes=difference.added)
+        if difference.removed:
+            chattr(name, operator="remove", attributes=difference.removed)
+        if any(_cmp_attrs(name, attrs) or ()):
+            ret["result"] = False
+            ret["comment"].append(f"Failed to change attributes to {attrs}")
+            changes["new"] = "".join(lsattr(name).get(name, ()))
+    if changes["old"] != changes["new"]:
+        ret["changes"]["attrs"] = changes
+
+
+def _check_selinux(name: str, ret: dict[str, Any], wanted: list[str | None]) -> None:
+    try:
+        have = _selinux_parts(name)
+    except ValueError:
+        log.error("Unable to get current selinux attributes")
+        ret["result"] = False
+        ret["comment"].append("Failed to get selinux attributes")
+        return
+    asked = [new if new and new != old else None for new, old in zip(wanted, have, strict=True)]
+    if not any(asked):
+        return
+    rows = list(zip(_SELINUX_NAMES, asked, have, strict=True))
+    changes = {
+        "Old": " ".join(f"{word}: {old}" for word, new, old in rows if new),
+        "New": " ".join(f"{word}: {new}" for word, new, old in rows if new),
+    }
+    if __opts__["test"]:
+        ret["comment"] = [f"File {name} selinux context to be updated"]
+        ret["result"] = None
+        ret["changes"]["selinux"] = changes
+        return
+    # The policy needs a type beside whatever else is set.
+    result = set_selinux_context(
+        name, user=asked[0], role=asked[1], type=asked[2] or have[2], range=asked[3], persist=True
+    )
+    parts = result.split(":") if isinstance(result, str) else []
+    if len(parts) != 4:
+        log.error("Unable to set current selinux attributes")
+        ret["result"] = False
+        ret["comment"].append("Failed to set selinux attributes")
+        return
+    ret["comment"].append(f"The file {name} is set to be changed")
+    for word, new, now in zip(("seuser", "serole", "setype", "serange"), asked, parts, strict=True):
+        if new and new != now:
+            ret["comment"].append(f"Unable to update {word} context")
+            ret["result"] = False
+    ret["changes"]["selinux"] = changes
+
+
+def check_managed(
+    name: str,
+    source: Any,
+    source_hash: Any,
+    source_hash_name: str | None,
+    user: Any,
+    group: Any,
+    mode: Any,
+    attrs: Any,
+    template: str | None,
+    context: Any,
+    defaults: Any,
+    saltenv: str,
+    contents: Any = None,
+    skip_verify: bool = False,
+    seuser: str | None = None,
+    serole: str | None = None,
+    setype: str | None = None,
+    serange: str | None = None,
+    follow_symlinks: bool = False,
+    **kwargs: Any,
+) -> tuple[bool | None, str]:
+    """
+    Whether a file is as a state wants it: true, or nothing and what would change.
+
+    CLI Example::
+
+        salt '*' file.check_managed /etc/httpd/conf.d/httpd.conf salt://http/httpd.conf \\
+            '{hash_type: 'md5', 'hsum': <md5sum>}' root, root, '755' jinja True None None base
+    """
+    source, source_hash = source_list(source, source_hash, saltenv)
+    path = ""
+    summed = None
+    if contents is None:
+        path, summed, problem = get_managed(
+            name,
+            template,
+            source,
+            source_hash,
+            source_hash_name,
+            user,
+            group,
+            mode,
+            attrs,
+            saltenv,
+            context,
+            defaults,
+            skip_verify,
+            **kwargs,
+        )
+        if problem:
+            _clean_tmp(path)
+            return False, problem
+    changes = check_file_meta(
+        name,
+        path,
+        source,
+        summed,
+        user,
+        group,
+        mode,
+        attrs,
+        saltenv,
+        contents,
+        seuser=seuser,
+        serole=serole,
+        setype=setype,
+        serange=serange,
+        follow_symlinks=follow_symlinks,
+    )
+    # Salt does not look at owner and mode below the directory for temporary files.
+    if name.startswith(tempfile.gettempdir()):
+        for key in ("user", "group", "mode"):
+            changes.pop(key, None)
+    _clean_tmp(path)
+    if not changes:
+        return True, f"The file {name} is in the correct state"
+    listed = "".join(f"{key}: {value}\n" for key, value in changes.items())
+    return None, "The following values are set to be changed:\n" + listed
+
+
+def check_managed_changes(
+    name: str,
+    source: Any,
+    source_hash: Any,
+    source_hash_name: str | None,
+    user: Any,
+    group: Any,
+    mode: Any,
+    attrs: Any,
+    template: str | None,
+    context: Any,
+    defaults: Any,
+    saltenv: str,
+    contents: Any = None,
+    skip_verify: bool = False,
+    keep_mode: bool = False,
+    seuser: str | None = None,
+    serole: str | None = None,
+    setype: str | None = None,
+    serange: str | None = None,
+    verify_ssl: bool = True,
+    follow_symlinks: bool = False,
+    ignore_ordering: bool = False,
+    ignore_whitespace: bool = False,
+    ignore_comment_characters: Any = None,
+    new_file_diff: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """
+    What would change if a state made a file as it wants it; or false and an error text.
+
+    CLI Example::
+
+        salt '*' file.check_managed_changes /etc/httpd/conf.d/httpd.conf salt://http/httpd.conf \\
+            '{hash_type: 'md5', 'hsum': <md5sum>}' root, root, '755' jinja True None None base
+    """
+    source, source_hash = source_list(source, source_hash, saltenv)
+    path = ""
+    summed = None
+    if contents is None:
+        path, summed, problem = get_managed(
+            name,
+            template,
+            source,
+            source_hash,
+            source_hash_name,
+            user,
+            group,
+            mode,
+            attrs,
+            saltenv,
+            context,
+            defaults,
+            skip_verify,
+            verify_ssl=verify_ssl,
+            ignore_ordering=ignore_ordering,
+            ignore_whitespace=ignore_whitespace,
+            ignore_comment_characters=ignore_comment_characters,
+            **kwargs,
+        )
+        if summed and "hsum" in summed:
+            summed["hsum"] = summed["hsum"].lower()
+        if problem:
+            _clean_tmp(path)
+            return False, problem
+        if path and source and keep_mode:
+            mode = _kept_mode(source, saltenv, mode)
+    changes = check_file_meta(
+        name,
+        path,
+        source,
+        summed,
+        user,
+        group,
+        mode,
+        attrs,
+        saltenv,
+        contents,
+        seuser=seuser,
+        serole=serole,
+        setype=setype,
+        serange=serange,
+        follow_symlinks=follow_symlinks,
+        ignore_ordering=ignore_ordering,
+        ignore_whitespace=ignore_whitespace,
+        ignore_comment_characters=ignore_comment_characters,
+        new_file_diff=new_file_diff,
+    )
+    _clean_tmp(path)
+    return changes
+
+
+def _kept_mode(source: str, saltenv: str, mode: Any) -> Any:
+    """The mode of a source, for C{mode: keep}."""
+    if urllib.parse.urlparse(source).scheme in ("salt", "file", ""):
+        try:
+            return __salt__["cp.stat_file"](source, saltenv=saltenv, octal=True)
+        except Exception as error:
+            log.warning("Unable to stat %s: %s", source, type(error).__name__)
+    return mode
+
+
+def _write_temporary(contents: Any, encoding: str | None = None, errors: str = "strict") -> str:
+    path = _files.mkstemp()
+    with open(path, "wb") as file:
+        if isinstance(contents, bytes):
+            file.write(contents)
+        else:
+            file.write(str(contents).encode(encoding or "utf-8", errors if encoding else "strict"))
+    return path
+
+
+def _obfuscated() -> bool:
+    return bool(__salt__["config.option"]("obfuscate_templates"))
+
+
+def check_file_meta(
+    name: str,
+    sfn: str,
+    source: Any,
+    source_sum: Any,
+    user: Any,
+    group: Any,
+    mode: Any,
+    attrs: Any,
+    saltenv: str,
+    contents: Any = None,
+    seuser: str | None = None,
+    serole: str | None = None,
+    setype: str | None = None,
+    serange: str | None = None,
+    verify_ssl: bool = True,
+    follow_symlinks: bool = False,
+    ignore_ordering: bool = False,
+    ignore_whitespace: bool = False,
+    ignore_comment_characters: Any = None,
+    new_file_diff: bool = False,
+) -> Any:
+    """
+    What differs between a file and what it should be: content, owner, mode.
+
+    With one of the C{ignore_} arguments a pair: whether the content differs in earnest, and
+    the differences.
+
+    CLI Example::
+
+        salt '*' file.check_file_meta /etc/httpd/conf.d/httpd.conf None salt://http/httpd.conf \\
+            '{hash_type: 'md5', 'hsum': <md5sum>}' root root '755' None base
+    """
+    changes: dict[str, Any] = {}
+    serious = False
+    ignoring = {
+        "ignore_ordering": ignore_ordering,
+        "ignore_whitespace": ignore_whitespace,
+        "ignore_comment_characters": ignore_comment_characters,
+    }
+    lenient = any(ignoring.values())
+    summed = source_sum or {}
+    try:
+        have = stats(name, summed.get("hash_type"), follow_symlinks)
+    except CommandExecutionError:
+        have = {}
+    if not have and not new_file_diff:
+        changes["newfile"] = name
+        return (True, changes) if lenient else changes
+    if "hsum" in summed and summed["hsum"] != have.get("sum"):
+        if not sfn and source:
+            sfn = __salt__["cp.cache_file"](
+                source, saltenv, source_hash=summed["hsum"], verify_ssl=verify_ssl
+            )
+        if sfn:
+            try:
+                if lenient:
+                    serious, changes["diff"] = get_diff(
+                        name, sfn, template=True, show_filenames=False, **ignoring
+                    )
+                elif have:
+                    changes["diff"] = get_diff(name, sfn, template=True, show_filenames=False)
+                else:
+                    changes["diff"] = _diff_to_nothing(sfn)
+            except CommandExecutionError as error:
+                changes["diff"] = error.strerror
+        else:
+            changes["sum"] = "Checksum differs"
+    if contents is not None:
+        temporary = _write_temporary(contents)
+        difference: Any
+        try:
+            if lenient:
+                serious, difference = get_diff(name, temporary, show_filenames=False, **ignoring)
+            elif have:
+                difference = get_diff(name, temporary, show_filenames=False)
+            else:
+                difference = _diff_to_nothing(temporary)
+        except CommandExecutionError as error:
+            log.error("Failed to diff files")
+            difference = error.strerror
+        _clean_tmp(temporary)
+        if difference:
+            changes["diff"] = "<Obfuscated Template>" if _obfuscated() else difference
+    if not have:
+        return changes
+    if user is not None and user not in (have["user"], have["uid"]):
+        changes["user"] = user
+    if group is not None and group not in (have["group"], have["gid"]):
+        changes["group"] = group
+    mode = _files.normalize_mode(mode)
+    if mode is not None and mode != have["mode"]:
+        changes["mode"] = mode
+    if attrs:
+        different = _cmp_attrs(name, attrs)
+        if different is not None and any(different):
+            changes["attrs"] = attrs
+    if seuser or serole or setype or serange:
+        try:
+            parts = _selinux_parts(name)
+        except ValueError:
+            log.error("Unable to get current selinux attributes")
+            changes["selinux"] = "Unable to get current selinux attributes"
+        else:
+            for word, new, old in zip(
+                ("user", "role", "type", "range"),
+                (seuser, serole, setype, serange),
+                parts,
+                strict=True,
+            ):
+                if new and new != old:
+                    changes["selinux"] = {word: new}
+    return (serious, changes) if lenient else changes
+
+
+def _diff_to_nothing(path: str) -> Any:
+    empty = _files.mkstemp()
+    try:
+        return get_diff(empty, path, show_filenames=False)
+    finally:
+        _files.safe_remove(empty)
+
+
+def get_diff(
+    file1: str,
+    file2: str,
+    saltenv: str = "base",
+    show_filenames: bool = True,
+    show_changes: bool = True,
+    template: bool = False,
+    source_hash_file1: str | None = None,
+    source_hash_file2: str | None = None,
+    ignore_ordering: bool = False,
+    ignore_whitespace: bool = False,
+    ignore_comment_characters: Any = None,
+) -> Any:
+    """
+    A unified diff of two files, of this machine or from the file server.
+
+    With one of the C{ignore_} arguments a pair: whether they differ in earnest, and the diff.
+
+    CLI Example::
+
+        salt '*' file.get_diff /home/fred/.vimrc salt://users/fred/.vimrc
+        salt '*' file.get_diff /tmp/foo.txt /tmp/bar.txt
+    """
+    paths: list[str] = []
+    errors: list[str] = []
+    for name, source_hash in ((file1, source_hash_file1), (file2, source_hash_file2)):
+        try:
+            # A plain path needs no cache, and states compare many.
+            if os.path.isabs(name) and os.path.isfile(name):
+                cached: Any = name
+            else:
+                cached = __salt__["cp.cache_file"](name, saltenv, source_hash=source_hash)
+        except MinionError as error:
+            errors.append(str(error))
+            continue
+        if cached is False or cached == "":
+            errors.append(f"File {name} not found")
+        else:
+            paths.append(cached)
+    if errors:
+        raise CommandExecutionError("Failed to cache one or more files", info=errors)
+    contents: list[list[bytes]] = []
+    for path in paths:
+        try:
+            with open(path, "rb") as file:
+                contents.append(file.readlines())
+        except OSError as error:
+            raise CommandExecutionError(f"Failed to read {path}: {error.strerror}") from error
+    lenient = bool(ignore_ordering or ignore_whitespace or ignore_comment_characters)
+    if contents[0] == contents[1]:
+        return (False, "") if lenient else ""
+    if template and _obfuscated():
+        return "<Obfuscated Template>"
+    if not show_changes:
+        return "<show_changes=False>"
+    binary = _binary_difference(*paths)
+    if binary:
+        return binary
+    names = paths if show_filenames else []
+    if lenient:
+        return _edit.conditional_diff(
+            contents[0],
+            contents[1],
+            *names,
+            ignore_ordering=ignore_ordering,
+            ignore_whitespace=ignore_whitespace,
+            ignore_comment_characters=ignore_comment_characters,
+        )
+    return _edit.diff(contents[0], contents[1], *names)
+
+
+def _binary_difference(old: str, new: str) -> str:
+    """In place of a diff, where one of the files is no text."""
+    was, becomes = not _files.is_text(old), not _files.is_text(new)
+    if was and becomes:
+        return "Replace binary file"
+    if was:
+        return "Replace binary file with text file"
+    if becomes:
+        return "Replace text file with binary file"
+    return ""
+
+
+def _failed(ret: dict[str, Any], comment: str) -> dict[str, Any]:
+    ret["result"] = False
+    ret["comment"] = comment
+    return ret
+
+
+def manage_file(
+    name: str,
+    sfn: str,
+    ret: Any,
+    source: Any,
+    source_sum: Any,
+    user: Any,
+    group: Any,
+    mode: Any,
+    attrs: Any,
+    saltenv: str,
+    backup: Any,
+    makedirs: bool = False,
+    template: str | None = None,
+    show_changes: bool = True,
+    contents: Any = None,
+    dir_mode: Any = None,
+    follow_symlinks: bool = True,
+    skip_verify: bool = False,
+    keep_mode: bool = False,
+    encoding: str | None = None,
+    encoding_errors: str = "strict",
+    seuser: str | None = None,
+    serole: str | None = None,
+    setype: str | None = None,
+    serange: str | None = None,
+    verify_ssl: bool = True,
+    use_etag: bool = False,
+    signature: Any = None,
+    source_hash_sig: Any = None,
+    signed_by_any: Any = None,
+    signed_by_all: Any = None,
+    keyring: Any = None,
+    gnupghome: Any = None,
+    ignore_ordering: bool = False,
+    ignore_whitespace: bool = False,
+    ignore_comment_characters: Any = None,
+    new_file_diff: bool = False,
+    sig_backend: str = "gpg",
+    **kwargs: Any,
+) -> dict[str, Any]:
+    """
+    Make a file what C{file.get_managed} found, with owner and mode; answers as a state.
+
+    CLI Example::
+
+        salt '*' file.manage_file /etc/httpd/conf.d/httpd.conf '' '{}' salt://http/httpd.conf \\
+            '{hash_type: 'md5', 'hsum': <md5sum>}' root root '755' '' base ''
+    """
+    name = _path(name)
+    state: dict[str, Any] = ret or {"name": name, "changes": {}, "comment": "", "result": True}
+    summed = dict(source_sum or {})
+    if "hsum" in summed:
+        summed["hsum"] = summed["hsum"].lower()
+    if source:
+        if not sfn:
+            sfn = __salt__["cp.cache_file"](source, saltenv, verify_ssl=verify_ssl)
+            if not sfn:
+                return _failed(state, f"Source file '{source}' not found")
+            kind = summed.get("hash_type", __opts__["hash_type"])
+            summed = {"hash_type": kind, "hsum": get_hash(sfn, form=kind)}
+        if keep_mode:
+            mode = _kept_mode(source, saltenv, mode)
+    verify = bool(
+        source
+        and urllib.parse.urlparse(source).scheme != "salt"
+        and not skip_verify
+        and not use_etag
+    )
+
+    def refused(subject: Any, advice: str = "") -> bool:
+        """Whether what was fetched is not what was announced or signed; says so in the return."""
+        if verify:
+            got = get_hash(sfn, summed["hash_type"])
+            if got != summed["hsum"]:
+                _failed(
+                    state,
+                    f"Specified {summed['hash_type']} checksum for {subject} "
+                    f"({summed['hsum']}) does not match actual checksum ({got}){advice}",
+                )
+                return True
+        if signature:
+            try:
+                _check_sig(
+                    sfn,
+                    signature=signature if signature is not True else None,
+                    signed_by_any=signed_by_any,
+                    signed_by_all=signed_by_all,
+                    keyring=keyring,
+                    gnupghome=gnupghome,
+                    sig_backend=sig_backend,
+                    saltenv=saltenv,
+                    verify_ssl=verify_ssl,
+                )
+            except CommandExecutionError as error:
+                _failed(state, f"Failed checking new file's signature: {error}")
+                return True
+        return False
+
+    def commit(new: str, target: str) -> bool:
+        try:
+            _files.copyfile(
+                new, target, __salt__["config.backup_mode"](backup), __opts__["cachedir"]
+            )
+        except OSError as error:
+            _clean_tmp(new)
+            _failed(state, f"Failed to commit change: {error}")
+            return False
+        return True
+
+    ignoring = {
+        "ignore_ordering": ignore_ordering,
+        "ignore_whitespace": ignore_whitespace,
+        "ignore_comment_characters": ignore_comment_characters,
+    }
+    lenient = any(ignoring.values())
+    selinux: dict[str, Any] = {
+        "seuser": seuser,
+        "serole": serole,
+        "setype": setype,
+        "serange": serange,
+    }
+    serious = False
+
+    if os.path.isfile(name) or os.path.islink(name):
+        a_link = os.path.islink(name)
+        real = os.path.realpath(name) if a_link and follow_symlinks else name
+        replace_link = a_link and not follow_symlinks
+        have = None
+        if source and not replace_link:
+            have = get_hash(real, summed.get("hash_type", __opts__["hash_type"]))
+        if source and (have is None or summed.get("hsum", __opts__["hash_type"]) != have):
+            advice = (
+                ". If the 'source_hash' value refers to a remote file with multiple possible "
+                "matches, then it may be necessary to set 'source_hash_name'."
+            )
+            if refused(source, advice):
+                return state
+            if _obfuscated():
+                state["changes"]["diff"] = "<Obfuscated Template>"
+            elif not show_changes:
+                state["changes"]["diff"] = "<show_changes=False>"
+            else:
+                try:
+                    difference = get_diff(real, sfn, show_filenames=False, **ignoring)
+                    if lenient:
+                        serious, difference = difference
+                    if difference:
+                        state["changes"]["diff"] = difference
+                except CommandExecutionError as error:
+                    state["changes"]["diff"] = error.strerror
+            if not commit(sfn, real):
+                return state
+        if contents is not None:
+            temporary = _write_temporary(contents, encoding, encoding_errors)
+            try:
+                difference = get_diff(
+                    real,
+                    temporary,
+                    show_filenames=False,
+                    show_changes=show_changes,
+                    template=True,
+                    **ignoring,
+                )
+                if lenient and isinstance(difference, tuple):
+                    serious, difference = difference
+            except CommandExecutionError as error:
+                state.setdefault("warnings", []).append(
+                    f"Failed to detect changes to file: {error.strerror}"
+                )
+                difference = ""
+            if difference:
+                state["changes"]["diff"] = difference
+                if not commit(temporary, real):
+                    return state
+            _clean_tmp(temporary)
+        if os.path.islink(name) and not follow_symlinks:
+            if not sfn:
+                sfn = __salt__["cp.cache_file"](source, saltenv, verify_ssl=verify_ssl)
+            if not sfn:
+                return _failed(state, f"Source file '{source}' not found")
+            if refused(name):
+                return state
+            if not commit(sfn, name):
+                return state
+            state["changes"]["diff"] = "Replace symbolic link with regular file"
+        state, _ = check_perms(name, state, user, group, mode, attrs, follow_symlinks, **selinux)
+        if state["changes"]:
+            state["comment"] = f"File {name} updated"
+            if lenient and not serious:
+                state["skip_req"] = True
+        elif state["result"]:
+            state["comment"] = f"File {name} is in the correct state"
+        _clean_tmp(sfn)
+        return state
+
+    # There is no such file yet.
+    folder = os.path.dirname(name)
+    if source:
+        if refused(name):
+            return state
+        state["changes"]["diff"] = _diff_to_nothing(sfn) if new_file_diff else "New file"
+    if not os.path.isdir(folder):
+        if not makedirs:
+            _clean_tmp(sfn)
+            state["changes"].pop("diff", None)
+            return _failed(state, "Parent directory not present")
+        makedirs_(name, user=user, group=group, mode=_directory_mode(dir_mode, mode))
+    if not source and not __opts__["test"]:
+        if not _touch_private(name, bool(mode)):
+            what = "Empty file" if contents is None else "File"
+            return _failed(state, f"{what} {name} not created")
+        if contents is None:
+            state["changes"]["new"] = f"file {name} created"
+            state["comment"] = "Empty file"
+        else:
+            state["changes"]["diff"] = "New file"
+    if contents is not None:
+        temporary = _write_temporary(contents, encoding, encoding_errors)
+        if new_file_diff and state["changes"].get("diff") == "New file":
+            state["changes"]["diff"] = _diff_to_nothing(temporary)
+        done = commit(temporary, name)
+        _clean_tmp(temporary)
+        if not done:
+            return state
+    elif sfn and not commit(sfn, name):
+        return state
+    if mode is None:
+        mode = f"{0o666 & ~_umask():o}"
+    state, _ = check_perms(name, state, user, group, mode, attrs, **selinux)
+    if not state["comment"]:
+        state["comment"] = f"File {name} updated"
+    if __opts__["test"]:
+        state["comment"] = f"File {name} not updated"
+    elif not state["changes"] and state["result"]:
+        state["comment"] = f"File {name} is in the correct state"
+    _clean_tmp(sfn)
+    if lenient and state["changes"] and not serious:
+        state["skip_req"] = True
+    return state
+
+
+def _umask() -> int:
+    """The umask of this process."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def _directory_mode(dir_mode: Any, mode: Any) -> Any:
+    """For directories made on the way to a file: the file's mode, with x where there is any r."""
+    if dir_mode is not None or mode is None:
+        return dir_mode
+    return "".join(digit if digit == "0" else str(int(digit) | 1) for digit in str(mode)[-3:])
+
+
+def _touch_private(name: str, private: bool) -> bool:
+    """Make an empty file; readable by nobody else until its mode is set, if one is asked for."""
+    old = os.umask(0o077) if private else None
+    try:
+        return touch(name)
+    finally:
+        if old is not None:
+            os.umask(old)
+
+
+# -- directories and special files -----------------------------------------------------------
+
+
+def mkdir(dir_path: str, user: Any = None, group: Any = None, mode: Any = None) -> bool:
+    """
+    Make a directory, and those above it, if it is not there.
+
+    CLI Example::
+
+        salt '*' file.mkdir /opt/jetty/context
+    """
+    directory = os.path.normpath(_path(dir_path))
+    if not os.path.isdir(directory):
+        # A caller gives a mode such as 755: the same digits again.
+        makedirs_perms(directory, user, group, mode)
+    return True
+
+
+def makedirs_(path: str, user: Any = None, group: Any = None, mode: Any = None) -> Any:
+    """
+    Make the directories above a path; a path that ends in a slash is a directory itself.
+
+    CLI Example::
+
+        salt '*' file.makedirs /opt/code/
+    """
+    mode = _files.normalize_mode(mode) if mode else mode
+    folder = os.path.normpath(os.path.dirname(_path(path)))
+    if os.path.isdir(folder):
+        return f"Directory '{folder}' already exists"
+    if os.path.exists(folder):
+        return f"The path '{folder}' already exists and is not a directory"
+    missing = []
+    while not os.path.isdir(folder):
+        missing.append(folder)
+        above = os.path.dirname(folder)
+        if above == folder:
+            raise SaltInvocationError(
+                f"Recursive creation for path '{above}' would result in an infinite loop. "
+                "Please use an absolute path."
+            )
+        folder = above
+    for each in reversed(missing):
+        mkdir(each, user=user, group=group, mode=mode)
+    return None
+
+
+def makedirs_perms(name: str, user: Any = None, group: Any = None, mode: Any = "0755") -> None:
+    """
+    Make a directory and those above it, all with this owner and mode.
+
+    CLI Example::
+
+        salt '*' file.makedirs_perms /opt/code
+    """
+    name = _path(name)
+    head, tail = os.path.split(name)
+    if not tail:
+        head, tail = os.path.split(head)
+    if head and tail and not os.path.exists(head):
+        try:
+            makedirs_perms(head, user, group, mode)
+        except FileExistsError:
+            pass
+        if tail == os.curdir:
+            return
+    os.mkdir(name)
+    check_perms(name, None, user, group, int(f"{mode}") if mode else None)
+
+
+def get_devmm(name: str) -> tuple[int, int]:
+    """
+    The major and minor number of a device; zeros for anything else.
+
+    CLI Example::
+
+        salt '*' file.get_devmm /dev/chr
+    """
+    name = _path(name)
+    if is_chrdev(name) or is_blkdev(name):
+        device = os.stat(name).st_rdev
+        return os.major(device), os.minor(device)
+    return 0, 0
+
+
+def _mode_of(name: str) -> int:
+    try:
+        return os.stat(_path(name)).st_mode
+    except FileNotFoundError:
+        return 0
+
+
+def is_chrdev(name: str) -> bool:
+    """
+    Whether a path is a character device.
+
+    CLI Example::
+
+        salt '*' file.is_chrdev /dev/chr
+    """
+    return stat.S_ISCHR(_mode_of(name))
+
+
+def is_blkdev(name: str) -> bool:
+    """
+    Whether a path is a block device.
+
+    CLI Example::
+
+        salt '*' file.is_blkdev /dev/blk
+    """
+    return stat.S_ISBLK(_mode_of(name))
+
+
+def is_fifo(name: str) -> bool:
+    """
+    Whether a path is a named pipe.
+
+    CLI Example::
+
+        salt '*' file.is_fifo /dev/fifo
+    """
+    return stat.S_ISFIFO(_mode_of(name))
+
+
+def _make_node(
+    name: str, kind: int, device: int, user: Any, group: Any, mode: Any, what: str
+) -> dict[str, Any]:
+    name = _path(name)
+    ret: dict[str, Any] = {"name": name, "changes": {}, "comment": "", "result": False}
+    created = {"new": f"{what} {name} created."}
+    if __opts__["test"]:
+        ret["changes"], ret["result"] = created, None
+    else:
+        try:
+            os.mknod(name, int(str(mode).lstrip("0Oo"), 8) | kind, device)
+        except FileExistsError:
+            ret["comment"] = f"File {name} exists and cannot be overwritten"
+        else:
+            ret["changes"], ret["result"] = created, True
+    if os.path.lexists(name):
+        check_perms(name, None, user, group, int(f"{mode}") if mode else None)
+    return ret
+
+
+def mknod_chrdev(
+    name: str,
+    major: Any,
+    minor: Any,
+    user: Any = None,
+    group: Any = None,
+    mode: Any = "0660",
+) -> dict[str, Any]:
+    """
+    Make a character device.
+
+    CLI Example::
+
+        salt '*' file.mknod_chrdev /dev/chr 180 31
+    """
+    device = os.makedev(int(major), int(minor))
+    return _make_node(name, stat.S_IFCHR, device, user, group, mode, "Character device")
+
+
+def mknod_blkdev(
+    name: str,
+    major: Any,
+    minor: Any,
+    user: Any = None,
+    group: Any = None,
+    mode: Any = "0660",
+) -> dict[str, Any]:
+    """
+    Make a block device.
+
+    CLI Example::
+
+        salt '*' file.mknod_blkdev /dev/blk 8 999
+    """
+    device = os.makedev(int(major), int(minor))
+    return _make_node(name, stat.S_IFBLK, device, user, group, mode, "Block device")
+
+
+def mknod_fifo(
+    name: str, user: Any = None, group: Any = None, mode: Any = "0660"
+) -> dict[str, Any]:
+    """
+    Make a named pipe.
+
+    CLI Example::
+
+        salt '*' file.mknod_fifo /dev/fifo
+    """
+    return _make_node(name, stat.S_IFIFO, 0, user, group, mode, "Fifo pipe")
+
+
+def mknod(
+    name: str,
+    ntype: str,
+    major: Any = 0,
+    minor: Any = 0,
+    user: Any = None,
+    group: Any = None,
+    mode: Any = "0600",
+) -> dict[str, Any]:
+    """
+    Make a device or pipe: C{c} character, C{b} block, C{p} pipe.
+
+    CLI Example::
+
+        salt '*' file.mknod /dev/chr c 180 31
+        salt '*' file.nknod /dev/fifo p
+    """
+    makedirs_(name, user, group)
+    if ntype == "c":
+        return mknod_chrdev(name, major, minor, user, group, mode)
+    if ntype == "b":
+        return mknod_blkdev(name, major, minor, user, group, mode)
+    if ntype == "p":
+        return mknod_fifo(name, user, group, mode)
+    raise SaltInvocationError(
+        f"Node type unavailable: '{ntype}'. Available node types are character ('c'), block "
+        "('b'), and pipe ('p')."
+    )
+
+
+# -- backups -----------------------------------------------------------------------------------
+
+
+def _backup_root() -> str:
+    return os.path.join(__salt__["config.get"]("cachedir"), "file_backup")
+
+
+def _limit(limit: Any) -> int | None:
+    if limit is None:
+        return None
+    try:
+        return int(limit)
+    except (TypeError, ValueError):
+        log.error("file.list_backups: 'limit' value must be numeric")
+        return None
+
+
+def _backups(folder: str, name: str, limit: int | None) -> dict[int, dict[str, Any]]:
+    """The backups of one file in a directory of backups, the newest first, numbered."""
+    found = []
+    for entry in os.listdir(folder):
+        place = os.path.join(folder, entry)
+        if not entry.startswith(f"{name}_") or not os.path.isfile(place):
+            continue
+        try:
+            when = datetime.datetime.strptime(entry[len(name) + 1 :], "%a_%b_%d_%H:%M:%S_%f_%Y")
+        except ValueError:
+            continue
+        found.append((when, place))
+    found.sort(reverse=True)
+    return {
+        number: {
+            "Backup Time": when.strftime("%a %b %d %Y %H:%M:%S.%f"),
+            "Size": os.stat(place).st_size,
+            "Location": place,
+        }
+        for number, (when, place) in enumerate(found[:limit])
+    }
+
+
+def list_backups(path: str, limit: Any = None) -> dict[int, dict[str, Any]]:
+    """
+    The backups of a file that C{backup: minion} made, the newest first.
+
+    CLI Example::
+
+        salt '*' file.list_backups /foo/bar/baz.txt
+    """
+    folder, name = os.path.split(_path(path))
+    place = os.path.join(_backup_root(), folder[1:])
+    return _backups(place, name, _limit(limit)) if os.path.isdir(place) else {}
+
+
+def list_backup(path: str, limit: Any = None) -> dict[int, dict[str, Any]]:
+    """
+    Another name of C{file.list_backups}.
+
+    CLI Example::
+
+        salt '*' file.list_backup /foo/bar/baz.txt
+    """
+    return list_backups(path, limit)
+
+
+def list_backups_dir(path: str, limit: Any = None) -> dict[str, dict[int, dict[str, Any]]]:
+    """
+    The backups of all files of a directory.
+
+    CLI Example::
+
+        salt '*' file.list_backups_dir /foo/bar/baz/
+    """
+    folder = os.path.dirname(_path(path))
+    place = os.path.join(_backup_root(), folder[1:])
+    if not os.path.isdir(place):
+        return {}
+    # As Salt does, a file's name is taken to end at its first underscore.
+    names = {entry.split("_")[0] for entry in os.listdir(place)}
+    return {name: _backups(place, name, _limit(limit)) for name in sorted(names)}
+
+
+def _one_backup(path: str, backup_id: Any) -> tuple[dict[str, Any] | None, str]:
+    """A backup by its number, or why there is none."""
+    try:
+        number = int(backup_id)
+    except (TypeError, ValueError):
+        return None, f"Invalid backup_id '{backup_id}'"
+    if len(str(backup_id)) != len(str(number)):
+        return None, f"Invalid backup_id '{backup_id}'"
+    found = list_backups(path).get(number)
+    return found, f"backup_id '{backup_id}' does not exist for {path}"
+
+
+def restore_backup(path: str, backup_id: Any) -> dict[str, Any]:
+    """
+    Put the content of a backup back; what is there now becomes a backup too.
+
+    CLI Example::
+
+        salt '*' file.restore_backup /foo/bar/baz.txt 0
+    """
+    path = _path(path)
+    found, problem = _one_backup(path, backup_id)
+    if found is None:
+        return {"result": False, "comment": problem}
+    place = found["Location"]
+    if os.path.exists(path):
+        _files.backup(path, _backup_root())
+    try:
+        _files.copyfile(place, path)
+    except OSError as error:
+        return {
+            "result": False,
+            "comment": f"Unable to restore {place} to {path}: {error}",
+        }
+    return {"result": True, "comment": f"Successfully restored {place} to {path}"}
+
+
+def delete_backup(path: str, backup_id: Any) -> dict[str, Any]:
+    """
+    Remove a backup.
+
+    CLI Example::
+
+        salt '*' file.delete_backup /var/cache/salt/minion/file_backup/home/foo/bar/baz.txt 0
+    """
+    path = _path(path)
+    found, problem = _one_backup(path, backup_id)
+    if found is None:
+        return {"result": False, "comment": problem}
+    try:
+        os.remove(found["Location"])
+    except OSError as error:
+        return {
+            "result": False,
+            "comment": f"Unable to remove {found['Location']}: {error}",
+        }
+    return {"result": True, "comment": f"Successfully removed {found['Location']}"}
+
+
+def remove_backup(path: str, backup_id: Any) -> dict[str, Any]:
+    """
+    Another name of C{file.delete_backup}.
+
+    CLI Example::
+
+        salt '*' file.remove_backup /foo/bar/baz.txt 0
+    """
+    return delete_backup(path, backup_id)

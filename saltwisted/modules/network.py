@@ -1,0 +1,851 @@
+"""
+Interfaces, addresses, routes, connections, names, and tools that try the network out.
+
+Links and addresses come from the kernel by netlink (C{worker.netinfo}); C{ping}, C{netstat},
+C{traceroute} and the like are run as Salt runs them, their output in Salt's shapes.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import logging
+import os
+import re
+import socket
+from typing import Any
+
+from saltwisted.modules._system import needs, sanitize_host
+from saltwisted.worker import netinfo, systools
+from saltwisted.worker.exceptions import CommandExecutionError
+
+log = logging.getLogger(__name__)
+
+__salt__: dict[str, Any]
+__grains__: dict[str, Any]
+
+
+def wol(mac: str, bcast: str = "255.255.255.255", destport: int = 9) -> bool:
+    """
+    Send a Wake On LAN packet.
+
+    CLI Example::
+
+        salt '*' network.wol 08-00-27-13-69-77
+        salt '*' network.wol 080027136977 255.255.255.255 7
+    """
+    digits = mac.replace(mac[2], "") if len(mac) == 17 else mac
+    if len(digits) != 12:
+        raise ValueError("Invalid MAC address")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_BROADCAST, 1)
+        sock.sendto(b"\xff" * 6 + bytes.fromhex(digits) * 16, (bcast, int(destport)))
+    return True
+
+
+def ping(host: str, timeout: Any = False, return_boolean: bool = False) -> Any:
+    """
+    Ping four times; gives the output, or with C{return_boolean} whether there was an answer.
+
+    @param timeout: seconds to wait for each answer.
+
+    CLI Example::
+
+        salt '*' network.ping archlinux.org
+        salt '*' network.ping archlinux.org timeout=3 return_boolean=True
+    """
+    wait = f"-W {timeout} " if timeout else ""
+    command = f"ping {wait}-c 4 {sanitize_host(host)}"
+    if return_boolean:
+        return __salt__["cmd.run_all"](command)["retcode"] == 0
+    return __salt__["cmd.run"](command)
+
+
+def netstat() -> list[dict[str, Any]]:
+    """
+    Open ports and connections with their programs, from C{netstat} or C{ss}.
+
+    CLI Example::
+
+        salt '*' network.netstat
+    """
+    if systools.which("netstat"):
+        return _netstat(__salt__["cmd.run"]("netstat -tulpnea"))
+    return _ss(__salt__["cmd.run"]("ss -tulpnea"))
+
+
+_ENDS = ("proto", "recv-q", "send-q", "local-address", "remote-address")
+
+
+def _netstat(output: str) -> list[dict[str, Any]]:
+    rows = []
+    for line in output.splitlines():
+        words = line.split()
+        if line.startswith("tcp"):
+            fields: tuple[str, ...] = (*_ENDS, "state", "user", "inode", "program")
+        elif line.startswith("udp"):
+            fields = (*_ENDS, "user", "inode", "program")
+        else:
+            continue
+        rows.append(dict(zip(fields, words, strict=False)))
+    return rows
+
+
+def _ss(output: str) -> list[dict[str, Any]]:
+    rows = []
+    for line in output.splitlines():
+        if not line.startswith(("tcp", "udp")):
+            continue
+        words = line.split()
+        user: Any = 0
+        inode: Any = 0
+        program = ""
+        # Like Salt, the last word of the line is not looked at.
+        for word in words[6:-1]:
+            name, _colon, value = word.partition(":")
+            value = value.partition(":")[0]
+            if name == "users":
+                program = value.split(",")[0].split('"')[1]
+            elif name == "uid":
+                user = value
+            elif name == "ino":
+                inode = value
+        row: dict[str, Any] = dict(zip(_ENDS, (words[0], *words[2:6]), strict=False))
+        if line.startswith("tcp"):
+            row["state"] = "ESTABLISHED" if words[1] == "ESTAB" else words[1]
+        row.update(user=user, inode=inode, program=program)
+        rows.append(row)
+    return rows
+
+
+def active_tcp() -> dict[int, dict[str, Any]]:
+    """
+    All established TCP connections, numbered from 0.
+
+    CLI Example::
+
+        salt '*' network.active_tcp
+    """
+    return dict(enumerate(netinfo.tcp_connections()))
+
+
+@needs("traceroute")
+def traceroute(host: str) -> list[dict[str, Any]]:
+    """
+    The way to a host, one entry per hop.
+
+    CLI Example::
+
+        salt '*' network.traceroute archlinux.org
+    """
+    output = __salt__["cmd.run"](f"traceroute {sanitize_host(host)}", timeout=120)
+    if "Timed out after" in output:
+        return []
+    version = _traceroute_version(__salt__["cmd.run"]("traceroute --version"))
+    modern = version[0] >= 2 and (
+        (isinstance(version[1], int) and version[1] > 0)
+        or (isinstance(version[2], int) and version[2] >= 14)
+    )
+    hops = []
+    for line in output.splitlines():
+        if " " not in line or line.startswith("traceroute"):
+            continue
+        hop = _hop(line) if modern else _old_hop(line)
+        if not hop:
+            log.warning("Cannot parse traceroute output line: %s", line)
+        hops.append(hop)
+    return hops
+
+
+def _traceroute_version(text: str) -> list[Any]:
+    match = re.search(r"[Vv]ersion (\d+)\.([\w+]+)\.*(\w*)", text)
+    if not match:
+        return [0, 0, 0]
+    return [int(part) if part.isdigit() else part for part in match.groups()]
+
+
+def _hop(line: str) -> dict[str, Any]:
+    parts = line.split("  ")
+    if len(parts) >= 2 and parts[1] == "* * *":
+        return {"count": int(parts[0]), "hostname": "*"}
+    if len(parts) < 5:
+        return {}
+    name, address = parts[1].split()[:2]
+    times = {f"ms{n}": float(parts[n + 1].split()[0]) for n in (1, 2, 3)}
+    return {"count": int(parts[0]), "hostname": name, "ip": address.strip("()"), **times}
+
+
+def _old_hop(line: str) -> dict[str, Any]:
+    words = line.split()
+    if len(words) < 9:
+        return {}
+    return {
+        "count": words[0],
+        "hostname": words[1],
+        "ip": words[2],
+        "ms1": words[4],
+        "ms2": words[6],
+        "ms3": words[8],
+        "ping1": words[3],
+        "ping2": words[5],
+        "ping3": words[7],
+    }
+
+
+@needs("dig")
+def dig(host: str) -> str:
+    """
+    What C{dig} says of a name.
+
+    CLI Example::
+
+        salt '*' network.dig archlinux.org
+    """
+    return str(__salt__["cmd.run"](f"dig {sanitize_host(host)}"))
+
+
+@needs("arp")
+def arp() -> dict[str, str]:
+    """
+    Hardware address to IP address, from C{arp}.
+
+    CLI Example::
+
+        salt '*' network.arp
+    """
+    found = {}
+    for line in __salt__["cmd.run"]("arp -an").splitlines():
+        words = line.split()
+        if len(words) >= 4:
+            found[words[3]] = words[1].strip("(").strip(")")
+    return found
+
+
+def interfaces() -> dict[str, dict[str, Any]]:
+    """
+    All interfaces with their state, hardware address and addresses.
+
+    CLI Example::
+
+        salt '*' network.interfaces
+    """
+    return netinfo.interfaces()
+
+
+def _one(iface: str) -> tuple[dict[str, Any] | None, str]:
+    """The interface, or C{None} and why not."""
+    found = netinfo.interfaces()
+    if iface in found:
+        return found[iface], ""
+    names = '", "'.join(found)
+    text = f'Interface "{iface}" not in available interfaces: "{names}"'
+    log.error(text)
+    return None, text
+
+
+def hw_addr(iface: str) -> str:
+    """
+    The hardware address of an interface.
+
+    CLI Example::
+
+        salt '*' network.hw_addr eth0
+    """
+    data, error = _one(iface)
+    return error if data is None else str(data.get("hwaddr", ""))
+
+
+hwaddr = hw_addr
+
+
+def interface(iface: str) -> Any:
+    """
+    The IPv4 addresses of an interface with their masks.
+
+    CLI Example::
+
+        salt '*' network.interface eth0
+    """
+    data, error = _one(iface)
+    return error if data is None else data.get("inet", "")
+
+
+def interface_ip(iface: str) -> str:
+    """
+    The first IPv4 address of an interface.
+
+    CLI Example::
+
+        salt '*' network.interface_ip eth0
+    """
+    data, error = _one(iface)
+    if data is None:
+        return error
+    own = data.get("inet") or [{}]
+    return str(own[0].get("address", ""))
+
+
+def subnets(interfaces: Any = None) -> list[str]:
+    """
+    The IPv4 networks of this machine, or of one interface or a list of them.
+
+    CLI Example::
+
+        salt '*' network.subnets
+        salt '*' network.subnets interfaces=eth1
+    """
+    ifaces: dict[str, Any] = netinfo.interfaces()
+    if interfaces is not None:
+        wanted = interfaces if isinstance(interfaces, list) else [interfaces]
+        ifaces = {name: data for name, data in ifaces.items() if name in wanted}
+    return netinfo.subnets(ifaces)
+
+
+def subnets6() -> list[str]:
+    """
+    The IPv6 networks of this machine.
+
+    CLI Example::
+
+        salt '*' network.subnets6
+    """
+    return netinfo.subnets(netinfo.interfaces(), "inet6")
+
+
+def in_subnet(cidr: Any) -> bool:
+    """
+    Whether this machine has an address in a network.
+
+    CLI Example::
+
+        salt '*' network.in_subnet 10.0.0.0/16
+    """
+    return netinfo.in_subnet(cidr)
+
+
+def ip_in_subnet(ip_addr: Any, cidr: Any) -> bool:
+    """
+    Whether an address is in a network.
+
+    CLI Example::
+
+        salt '*' network.ip_in_subnet 172.17.0.4 172.16.0.0/12
+    """
+    return netinfo.in_subnet(cidr, ip_addr)
+
+
+def convert_cidr(cidr: str) -> dict[str, str]:
+    """
+    Network, mask and broadcast address of C{address/bits}.
+
+    CLI Example::
+
+        salt '*' network.convert_cidr 172.31.0.0/16
+    """
+    network = ipaddress.ip_network(cidr, strict=False)
+    return {
+        "network": str(network.network_address),
+        "netmask": str(network.netmask),
+        "broadcast": str(network.broadcast_address),
+    }
+
+
+def calc_net(ip_addr: str, netmask: str | None = None) -> str:
+    """
+    The network of an address.
+
+    CLI Example::
+
+        salt '*' network.calc_net 172.17.0.5 255.255.255.240
+        salt '*' network.calc_net 2a02:f6e:a000:80:84d8:8332:7866:4e07/64
+    """
+    text = ip_addr if netmask is None else f"{ip_addr}/{netmask}"
+    return str(ipaddress.ip_network(text, strict=False))
+
+
+def ip_addrs(
+    interface: Any = None, include_loopback: bool = False, cidr: Any = None, type: Any = None
+) -> list[str]:
+    """
+    The IPv4 addresses of this machine, of some interfaces, in a network, or of a type.
+
+    @param type: C{public} or C{private}.
+
+    CLI Example::
+
+        salt '*' network.ip_addrs
+        salt '*' network.ip_addrs cidr=10.0.0.0/8
+    """
+    found = netinfo.addresses(
+        netinfo.pick(netinfo.interfaces(), interface), "inet", include_loopback
+    )
+    if cidr:
+        return [item for item in found if netinfo.in_subnet(cidr, item)]
+    if type == "public":
+        return [item for item in found if not is_private(item)]
+    if type == "private":
+        return [item for item in found if is_private(item)]
+    return found
+
+
+ipaddrs = ip_addrs
+
+
+def ip_addrs6(interface: Any = None, include_loopback: bool = False, cidr: Any = None) -> list[str]:
+    """
+    The IPv6 addresses of this machine, of some interfaces, or in a network.
+
+    CLI Example::
+
+        salt '*' network.ip_addrs6
+    """
+    found = netinfo.addresses(
+        netinfo.pick(netinfo.interfaces(), interface), "inet6", include_loopback
+    )
+    return [item for item in found if netinfo.in_subnet(cidr, item)] if cidr else found
+
+
+ipaddrs6 = ip_addrs6
+
+
+def ip_networks(
+    interface: Any = None, include_loopback: bool = False, verbose: bool = False
+) -> Any:
+    """
+    The IPv4 networks of this machine; with C{verbose} a map with their figures.
+
+    CLI Example::
+
+        salt '*' network.list_networks
+    """
+    ifaces = netinfo.pick(netinfo.interfaces(), interface)
+    return netinfo.networks(ifaces, "inet", include_loopback, verbose)
+
+
+def ip_networks6(
+    interface: Any = None, include_loopback: bool = False, verbose: bool = False
+) -> Any:
+    """
+    The IPv6 networks of this machine; with C{verbose} a map with their figures.
+
+    CLI Example::
+
+        salt '*' network.list_networks6
+    """
+    ifaces = netinfo.pick(netinfo.interfaces(), interface)
+    return netinfo.networks(ifaces, "inet6", include_loopback, verbose)
+
+
+def _neighbours(mark: str) -> dict[str, str]:
+    found = {}
+    for line in __salt__["cmd.run"]("ip neigh show").splitlines():
+        words = line.split()
+        if len(words) >= 5 and mark in words[0]:
+            found[words[4]] = words[0]
+    return found
+
+
+def ip_neighs() -> dict[str, str]:
+    """
+    Hardware address to IPv4 address of the neighbours.
+
+    CLI Example::
+
+        salt '*' network.ip_neighs
+    """
+    return _neighbours(".")
+
+
+def ip_neighs6() -> dict[str, str]:
+    """
+    Hardware address to IPv6 address of the neighbours.
+
+    CLI Example::
+
+        salt '*' network.ip_neighs6
+    """
+    return _neighbours(":")
+
+
+ipneighs = ip_neighs
+ipneighs6 = ip_neighs6
+
+
+def get_hostname() -> str:
+    """
+    The host name.
+
+    CLI Example::
+
+        salt '*' network.get_hostname
+    """
+    return socket.gethostname()
+
+
+def get_fqdn() -> str:
+    """
+    The full host name.
+
+    CLI Example::
+
+        salt '*' network.get_fqdn
+    """
+    return socket.getfqdn()
+
+
+def mod_hostname(hostname: str | None) -> bool:
+    """
+    Change the host name: now, in C{/etc/hosts}, and for the next start.
+
+    CLI Example::
+
+        salt '*' network.mod_hostname master.saltstack.com
+    """
+    if hostname is None:
+        return False
+    program = systools.which("hostnamectl") or systools.which("hostname") or "hostname"
+    if program.endswith("hostnamectl"):
+        old = get_hostname()
+        status = __salt__["cmd.run_all"](f"{program} status")
+        if status["retcode"] == 0:
+            for line in status["stdout"].splitlines():
+                label, _colon, value = line.partition(":")
+                if "Static hostname" in label:
+                    old = value.partition(":")[0].strip()
+        done = __salt__["cmd.run_all"](f"{program} set-hostname {hostname}")
+        if done["retcode"] != 0:
+            log.debug("%s was unable to set hostname. Error: %s", program, done["stderr"])
+            return False
+    else:
+        old = socket.getfqdn()
+        __salt__["cmd.run"](f"{program} {hostname}")
+    _rename_in_hosts(old, hostname)
+    family = __grains__["os_family"]
+    if family == "RedHat":
+        _rename_in_sysconfig(hostname)
+    elif family in ("Debian", "NILinuxRT"):
+        with open("/etc/hostname", "w", encoding="utf-8") as file:
+            file.write(hostname + "\n")
+    return True
+
+
+def _rename_in_hosts(old: str, new: str, path: str = "/etc/hosts") -> None:
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        lines = file.readlines()
+    out = []
+    for line in lines:
+        words = line.split()
+        if old in words:
+            words[words.index(old)] = new
+        out.append("\t".join(words) + "\n")
+    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.writelines(out)
+
+
+def _rename_in_sysconfig(new: str, path: str = "/etc/sysconfig/network") -> None:
+    with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        lines = file.readlines()
+    for number, line in enumerate(lines):
+        if line.startswith("HOSTNAME"):
+            value = line.partition("=")[2].rstrip()
+            quote = value[0] if len(value) > 1 and value[0] == value[-1] in "'\"" else ""
+            lines[number] = f"HOSTNAME={quote}{new}{quote}\n"
+    with open(path, "w", encoding="utf-8", errors="surrogateescape") as file:
+        file.writelines(lines)
+
+
+def connect(host: str, port: Any = None, **kwargs: Any) -> dict[str, Any]:
+    """
+    Try to connect to a port of a host; C{result} says whether that worked.
+
+    @keyword proto: C{tcp} (default) or C{udp} (sends a datagram and waits for an answer).
+    @keyword timeout: seconds, 5 by default.
+    @keyword family: C{ipv4} or C{ipv6}.
+
+    CLI Example::
+
+        salt '*' network.connect archlinux.org 80 timeout=3
+    """
+    for name, value in (("host", host), ("port", port)):
+        if not value:
+            return {"result": False, "comment": f"Required argument, {name}, is missing."}
+    proto = kwargs.get("proto", "tcp")
+    number = socket.IPPROTO_UDP if proto == "udp" else socket.IPPROTO_TCP
+    proto = "udp" if proto == "udp" else "tcp"
+    wanted = {"ipv4": socket.AF_INET, "ipv6": socket.AF_INET6}.get(kwargs.get("family") or "", 0)
+    try:
+        answers = socket.getaddrinfo(sanitize_host(host), port, wanted, 0, number)
+    except (socket.gaierror, UnicodeError):
+        text = f"Unable to resolve host {host} on {proto} port {port}"
+        return {"result": False, "comment": text}
+    family, kind, number, _name, address = answers[0]
+    where = f"{host} ({address[0]}) on {proto} port {port}"
+    try:
+        with socket.socket(family, kind, number) as sock:
+            sock.settimeout(kwargs.get("timeout", 5))
+            if proto == "udp":
+                sock.sendto(os.urandom(16).hex().encode(), address)
+                sock.recvfrom(255)
+            else:
+                sock.connect(address)
+                sock.shutdown(socket.SHUT_RDWR)
+    except (OSError, ValueError):
+        return {"result": False, "comment": f"Unable to connect to {where}"}
+    return {"result": True, "comment": f"Successfully connected to {where}"}
+
+
+def is_private(ip_addr: str) -> bool:
+    """
+    Whether an address is of a private network.
+
+    CLI Example::
+
+        salt '*' network.is_private 10.0.0.3
+    """
+    return ipaddress.ip_address(ip_addr).is_private
+
+
+def is_loopback(ip_addr: str) -> bool:
+    """
+    Whether an address is a loopback address.
+
+    CLI Example::
+
+        salt '*' network.is_loopback 127.0.0.1
+    """
+    return ipaddress.ip_address(ip_addr).is_loopback
+
+
+def reverse_ip(ip_addr: str) -> str:
+    """
+    The name under which an address is looked up in reverse.
+
+    CLI Example::
+
+        salt '*' network.reverse_ip 127.0.0.1
+    """
+    return ipaddress.ip_address(ip_addr).reverse_pointer
+
+
+def get_bufsize(iface: str) -> dict[str, Any]:
+    """
+    The ring buffer sizes of an interface, from C{ethtool}; empty without it.
+
+    CLI Example::
+
+        salt '*' network.get_bufsize eth0
+    """
+    if not os.path.exists("/sbin/ethtool"):
+        return {}
+    output = __salt__["cmd.run"](f"/sbin/ethtool -g {iface}")
+    found: dict[str, Any] = {"result": False}
+    suffix = "max-"
+    for line in output.splitlines():
+        match = re.match(r"^(.+):\s+(\d+)$", line)
+        if match:
+            found[match.group(1).lower().replace(" ", "-") + suffix] = int(match.group(2))
+            found["result"] = True
+        elif line.endswith("maximums:"):
+            suffix = "-max"
+        elif line.endswith("settings:"):
+            suffix = ""
+    if not found["result"]:
+        words = output.split()
+        # A shell puts its own name before the error.
+        shell = bool(words) and words[0].endswith("sh:")
+        found["comment"] = " ".join(words[1:]) if shell else output
+    return found
+
+
+def mod_bufsize(iface: str, *args: Any, **kwargs: Any) -> Any:
+    """
+    Set ring buffer sizes: C{rx= tx= rx-mini= rx-jumbo=}; false without C{ethtool}.
+
+    CLI Example::
+
+        salt '*' network.mod_bufsize eth0 rx=2048 tx=2048
+    """
+    if not os.path.exists("/sbin/ethtool"):
+        return False
+    found: dict[str, Any] = {
+        "result": False,
+        "comment": "Requires rx=<val> tx==<val> rx-mini=<val> and/or rx-jumbo=<val>",
+    }
+    if not kwargs:
+        return found
+    if args:
+        found["comment"] = "Unknown arguments: " + " ".join(str(item) for item in args)
+        return found
+    words = [
+        f"{name} {kwargs[name]}"
+        for name in ("rx", "tx", "rx-mini", "rx-jumbo")
+        if kwargs.get(name) is not None
+    ]
+    if not words:
+        return found
+    settings = " ".join(words)
+    output = __salt__["cmd.run"](f"/sbin/ethtool -G {iface} {settings}")
+    return {"result": not output, "comment": output or settings}
+
+
+def _check_family(family: Any) -> None:
+    if family not in ("inet", "inet6", None):
+        raise CommandExecutionError(f"Invalid address family {family}")
+
+
+def routes(family: str | None = None) -> list[dict[str, str]]:
+    """
+    The routes of this machine.
+
+    @param family: C{inet} or C{inet6}; both by default.
+
+    CLI Example::
+
+        salt '*' network.routes
+    """
+    _check_family(family)
+    if systools.which("netstat"):
+        found = _netstat_routes("inet") + _netstat_routes("inet6")
+    else:
+        found = _ip_routes()
+    return [route for route in found if not family or route["addr_family"] == family]
+
+
+def _route(family: str, destination: str, gateway: str, mask: str, flags: str, iface: str) -> Any:
+    return {
+        "addr_family": family,
+        "destination": destination,
+        "gateway": gateway,
+        "netmask": mask,
+        "flags": flags,
+        "interface": iface,
+    }
+
+
+def _netstat_routes(family: str) -> list[dict[str, str]]:
+    command = f"netstat -A {family} -rn | tail -n+3"
+    found = []
+    for line in __salt__["cmd.run"](command, python_shell=True).splitlines():
+        words = line.split()
+        if family == "inet":
+            found.append(_route(family, words[0], words[1], words[2], words[3], words[7]))
+        elif len(words) in (6, 7):
+            found.append(_route(family, words[0], words[1], "", words[2], words[-1]))
+    return found
+
+
+_ROUTE_KINDS = (
+    "unicast",
+    "broadcast",
+    "throw",
+    "unreachable",
+    "prohibit",
+    "blackhole",
+    "nat",
+    "anycast",
+    "multicast",
+)
+
+
+def _ip_routes() -> list[dict[str, str]]:
+    def device(words: list[str], at: int) -> str:
+        return words[at + 1] if len(words) > at + 1 and words[at] == "dev" else ""
+
+    found = []
+    for line in __salt__["cmd.run"]("ip -4 route show table main", python_shell=True).splitlines():
+        words = line.split()
+        if words[0] == "unreachable":
+            continue
+        if words[0] == "default":
+            iface = device(words, 3)
+            found.append(_route("inet", "0.0.0.0", words[2], "0.0.0.0", "UG", iface))
+        else:
+            net = convert_cidr(words[0])
+            iface = device(words, 1)
+            found.append(_route("inet", net["network"], "0.0.0.0", net["netmask"], "U", iface))
+    for line in __salt__["cmd.run"]("ip -6 route show table all", python_shell=True).splitlines():
+        words = line.split()
+        if words[0] in _ROUTE_KINDS:
+            continue
+        if words[0] == "default":
+            found.append(_route("inet6", "::/0", words[2], "", "UG", device(words, 3)))
+        elif words[0] == "local":
+            found.append(_route("inet6", f"{words[1]}/128", "::", "", "U", device(words, 2)))
+        else:
+            convert_cidr(words[0])
+            found.append(_route("inet6", words[0], "::", "", "U", device(words, 1)))
+    return found
+
+
+def default_route(family: str | None = None) -> list[dict[str, str]]:
+    """
+    The default routes.
+
+    @param family: C{inet} or C{inet6}; both by default.
+
+    CLI Example::
+
+        salt '*' network.default_route
+    """
+    _check_family(family)
+    names = {"inet": ("0.0.0.0", "default"), "inet6": ("::/0", "default")}
+    wanted = names[family] if family else (*names["inet"], *names["inet6"])
+    return [route for route in routes(family) if route["destination"] in wanted]
+
+
+def get_route(ip: str) -> dict[str, str | None]:
+    """
+    By which gateway, interface and source address an address is reached.
+
+    CLI Example::
+
+        salt '*' network.get_route 10.10.10.10
+    """
+    output = __salt__["cmd.run"](f"ip route get {ip}", python_shell=True)
+    match = re.search(
+        r"(via\s+(?P<gateway>[\w.:]+))?\s+dev\s+(?P<interface>[\w.:\-]+)\s+.*src\s+(?P<source>[\w.:]+)",
+        output.splitlines()[0] if output else "",
+    )
+    if match is None:
+        raise CommandExecutionError(f"Cannot find a route to {ip}: {output}")
+    return {"destination": ip, **match.groupdict()}
+
+
+def ifacestartswith(cidr: Any) -> list[str]:
+    """
+    The interfaces that have an IPv4 address that begins with this text.
+
+    CLI Example::
+
+        salt '*' network.ifacestartswith 10.0
+    """
+    start = str(cidr)
+    return [
+        item.get("label", name)
+        for name, data in netinfo.interfaces().items()
+        for item in data.get("inet", ())
+        if item["address"].startswith(start)
+    ]
+
+
+def iphexval(ip: str) -> str:
+    """
+    An IPv4 address as eight hexadecimal digits.
+
+    CLI Example::
+
+        salt '*' network.iphexval 10.0.0.1
+    """
+    return "".join(f"{int(part):02X}" for part in ip.split("."))
+
+
+def fqdns() -> dict[str, list[str]]:
+    """
+    The names that reverse look-ups give for the addresses of this machine.
+
+    CLI Example::
+
+        salt '*' network.fqdns
+    """
+    from saltwisted.worker import grains
+
+    return {"fqdns": grains.fqdns(netinfo.interfaces())}

@@ -1,0 +1,831 @@
+"""
+Python packages by C{pip}, of the system or of a virtual environment.
+
+C{bin_env} in these functions is a virtual environment, a C{pip} or a C{python}; without it the
+Python that runs this is meant.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import shutil
+import sys
+import tempfile
+import urllib.parse
+from collections.abc import Iterable
+from typing import Any
+
+from saltwisted.modules import _files, _packages
+from saltwisted.worker import systools
+from saltwisted.worker.exceptions import CommandExecutionError, CommandNotFoundError
+
+logger = logging.getLogger(__name__)
+
+__salt__: dict[str, Any]
+__opts__: dict[str, Any]
+__context__: dict[str, Any]
+
+__func_alias__ = {"list_": "list"}
+
+_PROTOS = ("http", "https", "ftp", "file")
+_CHAIN = re.compile(r"(?:-r\s|--requirement[=\s])(.*)\n?", re.MULTILINE)
+_COMMENT = re.compile(r"(?:^|\s+)#.*$", re.MULTILINE)
+
+
+def __virtual__() -> str:
+    return "pip"
+
+
+def _key(bin_env: str | None) -> str:
+    return "pip.version" if bin_env is None else f"pip.version.{bin_env}"
+
+
+def _pip(bin_env: str | None) -> list[str]:
+    """
+    The start of a command line.
+
+    @raises CommandNotFoundError: there is no pip in C{bin_env}.
+    """
+    if not bin_env:
+        return [os.path.normpath(sys.executable), "-m", "pip"]
+    if os.path.isdir(bin_env):
+        for name in ("python", "bin/python", "Scripts/python"):
+            path = os.path.join(bin_env, name)
+            if systools.is_executable(path):
+                return [os.path.normpath(path), "-m", "pip"]
+        path = _numbered_python(os.path.join(bin_env, "bin"))
+        if path:
+            return [os.path.normpath(path), "-m", "pip"]
+        raise CommandNotFoundError(f"Could not find a pip binary in virtualenv {bin_env}")
+    if not os.access(bin_env, os.X_OK):
+        raise CommandNotFoundError(f"Access denied to {bin_env}, could not find a pip binary")
+    if not os.path.isfile(bin_env):
+        raise CommandExecutionError(f"Could not find a pip binary within {bin_env}")
+    python = "python" in os.path.basename(bin_env)
+    return [os.path.normpath(bin_env), *(("-m", "pip") if python else ())]
+
+
+def _numbered_python(folder: str) -> str:
+    """C{python3}, else C{python3.11} and its like, in this folder; or the empty string."""
+    if not os.path.isdir(folder):
+        return ""
+    names = [name for name in os.listdir(folder) if re.match(r"^python(\d+(\.\d+)?)?$", name)]
+    for name in sorted(names, key=lambda item: (item != "python3", item)):
+        path = os.path.join(folder, name)
+        if systools.is_executable(path):
+            return path
+    return ""
+
+
+def _compare(one: Any, operator: str, other: str) -> bool:
+    return _packages.compare(one, operator, other, _packages.loose_compare)
+
+
+def _split(value: Any) -> list[str]:
+    return [part.strip() for part in value.split(",")] if isinstance(value, str) else list(value)
+
+
+def _check_url(url: str) -> None:
+    if urllib.parse.urlparse(url).scheme not in _PROTOS:
+        raise CommandExecutionError(f"'{url}' is not a valid URL")
+
+
+def _proxy(proxy: Any) -> list[str]:
+    if proxy:
+        return ["--proxy", proxy]
+    host, port = __opts__.get("proxy_host"), __opts__.get("proxy_port")
+    if proxy is False or not host or not port:
+        return []
+    user, password = __opts__.get("proxy_username"), __opts__.get("proxy_password")
+    account = f"{user}:{password}@" if user and password else ""
+    return ["--proxy", f"http://{account}{host}:{port}"]
+
+
+def _timeout(timeout: Any) -> list[Any]:
+    if not timeout:
+        return []
+    try:
+        if isinstance(timeout, float):
+            raise ValueError("Timeout cannot be a float")
+        int(timeout)
+    except ValueError as error:
+        raise ValueError(f"'{timeout}' is not a valid timeout, must be an integer") from error
+    return ["--timeout", timeout]
+
+
+def _extra(extra_args: Any) -> list[Any]:
+    words: list[Any] = []
+    for arg in extra_args or ():
+        if isinstance(arg, dict):
+            key, value = next(iter(arg.items()))
+            if isinstance(value, (dict, list)):
+                raise TypeError(f"Too many levels in: {key}")
+            words += [key, value]
+        else:
+            words.append(arg)
+    return words
+
+
+def _env(bin_env: str | None, env_vars: Any, given: Any = None) -> dict[str, Any]:
+    """The environment as a keyword argument for a command, if there is anything to say."""
+    found: dict[str, Any] = dict(given or {})
+    if bin_env and os.path.isdir(bin_env):
+        found["VIRTUAL_ENV"] = bin_env
+    if env_vars:
+        if not isinstance(env_vars, dict):
+            raise CommandExecutionError(f"env_vars {env_vars} is not a dictionary")
+        found.update({str(key): str(value) for key, value in env_vars.items()})
+    return {"env": found} if found else {}
+
+
+# --- files of requirements
+
+
+def _cached(requirement: str, saltenv: str) -> Any:
+    path, env = _files.parse_url(requirement)
+    saltenv = env or saltenv
+    if path not in __salt__["cp.list_master"](saltenv):
+        return False
+    cached = __salt__["cp.is_cached"](requirement, saltenv)
+    if not cached:
+        return __salt__["cp.cache_file"](requirement, saltenv)
+    same = __salt__["cp.hash_file"](requirement, saltenv) == __salt__["cp.hash_file"](
+        cached, saltenv
+    )
+    return cached if same else __salt__["cp.cache_file"](requirement, saltenv)
+
+
+def _chain(path: str, folder: str) -> list[str]:
+    """A file of requirements and those that it refers to, relative to C{folder} if they are."""
+    text = _COMMENT.sub("", systools.read_text(os.path.join(folder, path)))
+    found = [path]
+    for name in _CHAIN.findall(text):
+        found += _chain(os.path.join(os.path.dirname(path), name), folder)
+    return found
+
+
+class _Requirements:
+    """
+    The C{--requirement} options, and copies of the files that another user may read.
+
+    @ivar error: a result that tells which file is missing, or C{None}.
+    """
+
+    def __init__(self, wanted: Any, cwd: str | None, saltenv: str, user: str | None) -> None:
+        self.words: list[str] = []
+        self.error: dict[str, Any] | None = None
+        self._folder = ""
+        if wanted is None:
+            return
+        if isinstance(wanted, str):
+            wanted = _split(wanted)
+        elif not isinstance(wanted, list):
+            raise TypeError("requirements must be a string or list")
+        for requirement in wanted:
+            path = requirement
+            if requirement.startswith("salt://"):
+                path = _cached(requirement, saltenv)
+                if not path:
+                    comment = f"pip requirements file '{requirement}' not found"
+                    self.error = {"result": False, "comment": comment}
+                    return
+            if user:
+                path = self._hand_over(path, cwd, user)
+            self.words += ["--requirement", path]
+
+    def _hand_over(self, path: str, cwd: str | None, user: str) -> str:
+        if not self._folder:
+            self._folder = tempfile.mkdtemp()
+            __salt__["file.chown"](self._folder, user, None)
+        folder = cwd
+        if folder is None:
+            folder, path = os.path.split(os.path.abspath(path))
+        for name in _chain(path, folder):
+            target = os.path.join(self._folder, os.path.basename(name))
+            if not os.path.exists(target):
+                __salt__["file.copy"](os.path.join(folder, name), target)
+            __salt__["file.chown"](target, user, None)
+        return os.path.join(self._folder, path)
+
+    def clean_up(self) -> None:
+        """Remove the copies."""
+        if self._folder:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+
+# --- functions
+
+
+def normalize(name: str) -> str:
+    """
+    A package name in the spelling of PEP 503.
+
+    CLI Example::
+
+        salt '*' pip.normalize Zope.Interface
+    """
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def install(
+    pkgs: Any = None,
+    requirements: Any = None,
+    bin_env: str | None = None,
+    use_wheel: bool = False,
+    no_use_wheel: bool = False,
+    log: str | None = None,
+    proxy: Any = None,
+    timeout: Any = None,
+    editable: Any = None,
+    find_links: Any = None,
+    index_url: str | None = None,
+    extra_index_url: str | None = None,
+    no_index: bool = False,
+    mirrors: Any = None,
+    build: str | None = None,
+    target: str | None = None,
+    download: str | None = None,
+    download_cache: str | None = None,
+    source: str | None = None,
+    upgrade: bool = False,
+    force_reinstall: bool = False,
+    ignore_installed: bool = False,
+    exists_action: str | None = None,
+    no_deps: bool = False,
+    no_install: bool = False,
+    no_download: bool = False,
+    global_options: Any = None,
+    install_options: Any = None,
+    user: str | None = None,
+    cwd: str | None = None,
+    pre_releases: bool = False,
+    cert: str | None = None,
+    allow_all_external: bool = False,
+    allow_external: Any = None,
+    allow_unverified: Any = None,
+    process_dependency_links: bool = False,
+    saltenv: str = "base",
+    env_vars: Any = None,
+    use_vt: bool = False,
+    trusted_host: str | None = None,
+    no_cache_dir: bool = False,
+    extra_args: Any = None,
+    cache_dir: str | None = None,
+    no_binary: Any = None,
+    disable_version_check: bool = False,
+    **kwargs: Any,
+) -> dict[str, Any]:
+    """
+    Install packages; gives what C{cmd.run_all} gives.
+
+    @param pkgs: a list, or text with commas; a C{;} stands for a comma in a version.
+    @param requirements: files of requirements, here or on the master.
+    @param user: as whom.
+    @param extra_args: further words, or maps of an option to its value.
+
+    CLI Example::
+
+        salt '*' pip.install <package name>,<package2 name>
+        salt '*' pip.install requirements=/path/to/requirements.txt
+        salt '*' pip.install <package name> bin_env=/path/to/virtualenv
+    """
+    command: list[Any] = [*_pip(bin_env), "install"]
+    wanted = _Requirements(requirements, cwd, saltenv, user)
+    if wanted.error:
+        return wanted.error
+    command += wanted.words
+    now = version(bin_env, cwd, user=user)
+    command += _wheel_options(now, use_wheel, no_use_wheel, no_binary)
+    command += _log_option(log)
+    command += _proxy(proxy)
+    command += _timeout(timeout)
+    command += _index_options(find_links, index_url, extra_index_url, no_index, mirrors, now)
+    if disable_version_check:
+        command.append("--disable-pip-version-check")
+    if target is None and bin_env is None:
+        target = os.environ.get("VENV_PIP_TARGET")
+    cache = download_cache or cache_dir
+    cache_option = "--cache-dir" if _compare(now, ">=", "6.0") else "--download-cache"
+    for option, value in (
+        ("--build", build),
+        ("--target", target),
+        ("--download", download),
+        (cache_option, cache),
+        ("--source", source),
+    ):
+        if value:
+            command += [option, value]
+    for option, flag in (
+        ("--upgrade", upgrade),
+        ("--force-reinstall", force_reinstall),
+        ("--ignore-installed", ignore_installed),
+    ):
+        if flag:
+            command.append(option)
+    if exists_action:
+        if exists_action.lower() not in ("s", "i", "w", "b"):
+            raise CommandExecutionError(
+                "The exists_action pip option only supports the values s, i, w, and b."
+                f" '{exists_action}' is not valid."
+            )
+        command += ["--exists-action", exists_action]
+    for option, flag in (
+        ("--no-deps", no_deps),
+        ("--no-install", no_install),
+        ("--no-download", no_download),
+        ("--no-cache-dir", no_cache_dir),
+        ("--pre", pre_releases and _compare(now, ">=", "1.4")),
+    ):
+        if flag:
+            command.append(option)
+    if cert:
+        command += ["--cert", cert]
+    for option, values in (
+        ("--global-option", global_options),
+        ("--install-option", install_options),
+    ):
+        for value in _split(values or ()):
+            command += [option, value]
+    if pkgs:
+        names = pkgs if isinstance(pkgs, list) else _split(str(pkgs))
+        command += [str(name).replace(";", ",") for name in names]
+    elif not requirements and not editable:
+        return {"retcode": 0, "stdout": "No packages to install."}
+    command += _editable_options(editable)
+    if allow_all_external:
+        command.append("--allow-all-external")
+    for option, values in (
+        ("--allow-external", allow_external),
+        ("--allow-unverified", allow_unverified),
+    ):
+        for value in _split(values or ()):
+            command += [option, value]
+    if process_dependency_links:
+        command.append("--process-dependency-links")
+    if trusted_host:
+        command += ["--trusted-host", trusted_host]
+    command += _extra(extra_args)
+    params: dict[str, Any] = {"saltenv": saltenv, "use_vt": use_vt, "runas": user, **kwargs}
+    params.update(_env(bin_env, env_vars, params.get("env")))
+    if cwd:
+        params["cwd"] = cwd
+    try:
+        return dict(__salt__["cmd.run_all"](command, python_shell=False, **params))
+    finally:
+        __context__.pop(_key(bin_env), None)
+        wanted.clean_up()
+
+
+def _wheel_options(now: Any, use: bool, no_use: bool, no_binary: Any) -> list[str]:
+    words: list[str] = []
+    for flag, option in ((use, "--use-wheel"), (no_use, "--no-use-wheel")):
+        if flag and (_compare(now, "<", "1.4") or _compare(now, ">", "9.0.3")):
+            logger.error(
+                "The %s option is only supported in pip between 1.4 and 9.0.3. The version of pip"
+                " detected is %s. This option will be ignored.",
+                option,
+                now,
+            )
+        elif flag:
+            words.append(option)
+    if no_binary:
+        if _compare(now, "<", "7.0.0"):
+            logger.error(
+                "The --no-binary option is only supported in pip 7.0.0 and newer. The version of"
+                " pip detected is %s. This option will be ignored.",
+                now,
+            )
+        else:
+            names = ",".join(no_binary) if isinstance(no_binary, list) else no_binary
+            words += ["--no-binary", names]
+    return words
+
+
+def _log_option(log: str | None) -> list[str]:
+    if not log:
+        return []
+    if os.path.isdir(log):
+        raise OSError(f"'{log}' is a directory. Use --log path_to_file")
+    if not os.path.exists(log):
+        parent = os.path.dirname(log)
+        if not os.path.exists(parent):
+            raise OSError(
+                f"Trying to create '{log}' but parent directory '{parent}' does not exist."
+            )
+        if not os.access(parent, os.W_OK):
+            raise OSError(
+                f"Trying to create '{log}' but parent directory '{parent}' is not writeable."
+            )
+    elif not os.access(log, os.W_OK):
+        raise OSError(f"'{log}' is not writeable")
+    return ["--log", log]
+
+
+def _index_options(
+    find_links: Any, index: Any, extra: Any, no_index: bool, mirrors: Any, now: Any
+) -> list[str]:
+    words: list[str] = []
+    for link in _split(find_links or ()):
+        if urllib.parse.urlparse(link).scheme not in _PROTOS and not os.path.exists(link):
+            raise CommandExecutionError(f"'{link}' is not a valid URL or path")
+        words += ["--find-links", link]
+    if no_index and (index or extra):
+        raise CommandExecutionError(
+            "'no_index' and ('index_url' or 'extra_index_url') are mutually exclusive."
+        )
+    for option, url in (("--index-url", index), ("--extra-index-url", extra)):
+        if url:
+            _check_url(url)
+            words += [option, url]
+    if no_index:
+        words.append("--no-index")
+    if mirrors:
+        if _compare(now, ">=", "7.0.0"):
+            raise CommandExecutionError(
+                "pip >= 7.0.0 does not support mirror argument: use index_url and/or"
+                " extra_index_url instead"
+            )
+        words.append("--use-mirrors")
+        for mirror in _split(mirrors):
+            if not mirror.startswith("http://"):
+                raise CommandExecutionError(f"'{mirror}' is not a valid URL")
+            words += ["--mirrors", mirror]
+    return words
+
+
+def _editable_options(editable: Any) -> list[str]:
+    words: list[str] = []
+    for entry in _split(editable or ()):
+        local = entry == "." or entry.startswith(("file://", "/"))
+        egg = re.search(r"(?:#|#.*?&)egg=([^&]*)", entry)
+        if not local and (not egg or not egg.group(1)):
+            raise CommandExecutionError("You must specify an egg for this editable")
+        words += ["--editable", entry]
+    return words
+
+
+def uninstall(
+    pkgs: Any = None,
+    requirements: Any = None,
+    bin_env: str | None = None,
+    log: str | None = None,
+    proxy: Any = None,
+    timeout: Any = None,
+    user: str | None = None,
+    cwd: str | None = None,
+    saltenv: str = "base",
+    use_vt: bool = False,
+    extra_args: Any = None,
+) -> dict[str, Any]:
+    """
+    Remove packages; gives what C{cmd.run_all} gives.
+
+    CLI Example::
+
+        salt '*' pip.uninstall <package name>,<package2 name>
+    """
+    command: list[Any] = [*_pip(bin_env), "uninstall", "-y"]
+    wanted = _Requirements(requirements, cwd, saltenv, user)
+    if wanted.error:
+        return wanted.error
+    command += wanted.words
+    if log:
+        command += ["--log", log]
+    command += _proxy(proxy)
+    command += _timeout(timeout)
+    names = _split(pkgs or ())
+    if names and requirements:
+        # What the files name is removed by them.
+        for path in _split(requirements):
+            for line in systools.read_text(path).splitlines():
+                name = line.partition("==")[0]
+                if "==" in line and name in names:
+                    names.remove(name)
+    command += names
+    command += _extra(extra_args)
+    try:
+        return dict(
+            __salt__["cmd.run_all"](
+                command,
+                python_shell=False,
+                runas=user,
+                cwd=cwd,
+                saltenv=saltenv,
+                use_vt=use_vt,
+                **_env(bin_env, None),
+            )
+        )
+    finally:
+        __context__.pop(_key(bin_env), None)
+        wanted.clean_up()
+
+
+def _run(
+    command: Iterable[str], bin_env: str | None, env_vars: Any, kwargs: dict[str, Any]
+) -> dict[str, Any]:
+    """
+    @raises CommandExecutionError: pip fails.
+    """
+    given = {**kwargs, **_env(bin_env, env_vars, kwargs.get("env"))}
+    done: dict[str, Any] = __salt__["cmd.run_all"](list(command), **given)
+    if done["retcode"]:
+        raise CommandExecutionError(done["stderr"], info=done)
+    return done
+
+
+def _run_json(*args: Any) -> Any:
+    done = _run(*args)
+    try:
+        return json.loads(done["stdout"], strict=False)
+    except ValueError as error:
+        raise CommandExecutionError("Invalid JSON", info=done) from error
+
+
+def freeze(
+    bin_env: str | None = None,
+    user: str | None = None,
+    cwd: str | None = None,
+    use_vt: bool = False,
+    env_vars: Any = None,
+    **kwargs: Any,
+) -> list[str]:
+    """
+    Installed packages as lines of a file of requirements.
+
+    CLI Example::
+
+        salt '*' pip.freeze bin_env=/home/code/path/to/virtualenv
+    """
+    command = [*_pip(bin_env), "freeze"]
+    now = version(bin_env, cwd)
+    if _compare(now, "<", "8.0.3"):
+        logger.warning(
+            "The version of pip installed is %s, which is older than 8.0.3. The packages pip,"
+            " wheel, setuptools, and distribute will not be included in the output of pip.freeze",
+            now,
+        )
+    else:
+        command.append("--all")
+    command.append("--disable-pip-version-check")
+    params = {"runas": user, "cwd": cwd, "use_vt": use_vt, "python_shell": False, **kwargs}
+    return list(_run(command, bin_env, env_vars, params)["stdout"].splitlines())
+
+
+def list_freeze_parse(
+    prefix: str | None = None,
+    bin_env: str | None = None,
+    user: str | None = None,
+    cwd: str | None = None,
+    env_vars: Any = None,
+    **kwargs: Any,
+) -> dict[str, Any]:
+    """
+    Installed packages with their versions, from C{pip freeze}.
+
+    CLI Example::
+
+        salt '*' pip.list_freeze_parse salt
+    """
+    found: dict[str, Any] = {}
+    if prefix is None or "pip".startswith(prefix):
+        found["pip"] = version(bin_env, cwd)
+    lines = freeze(bin_env=bin_env, user=user, cwd=cwd, env_vars=env_vars, **kwargs)
+    for line in lines:
+        if line.startswith(("-f", "#", "-e hg+not trust")):
+            continue
+        if line.startswith("-e"):
+            line = line.split("-e ")[1]
+            number, egg, name = line.partition("#egg=")
+            if egg:
+                _take(found, prefix, name, number)
+                continue
+        for mark in ("===", "=="):
+            parts = line.split(mark)
+            if len(parts) >= 2:
+                _take(found, prefix, parts[0], parts[1])
+                break
+        else:
+            logger.error("Can't parse line '%s'", line)
+    return found
+
+
+def _take(found: dict[str, Any], prefix: str | None, name: str, number: str) -> None:
+    if not prefix or name.lower().startswith(prefix.lower()):
+        found[name] = number
+
+
+def list_(
+    prefix: str | None = None,
+    bin_env: str | None = None,
+    user: str | None = None,
+    cwd: str | None = None,
+    env_vars: Any = None,
+    **kwargs: Any,
+) -> dict[str, Any]:
+    """
+    Installed packages with their versions; names in the spelling of PEP 503.
+
+    @param prefix: only those whose name begins with it.
+
+    CLI Example::
+
+        salt '*' pip.list salt
+    """
+    if _compare(version(bin_env, cwd, user=user), "<", "9.0"):
+        return list_freeze_parse(
+            prefix=prefix, bin_env=bin_env, user=user, cwd=cwd, env_vars=env_vars, **kwargs
+        )
+    command = [*_pip(bin_env), "list", "--format=json", "--disable-pip-version-check"]
+    params = {"cwd": cwd, "runas": user, "python_shell": False, **kwargs}
+    wanted = normalize(prefix) if prefix else ""
+    found = {}
+    for item in _run_json(command, bin_env, env_vars, params):
+        name = normalize(item["name"])
+        if name.startswith(wanted):
+            found[name] = item["version"]
+    return found
+
+
+def version(
+    bin_env: str | None = None, cwd: str | None = None, user: str | None = None
+) -> str | None:
+    """
+    The version of pip.
+
+    @raises CommandNotFoundError: there is none.
+
+    CLI Example::
+
+        salt '*' pip.version
+    """
+    key = _key(bin_env)
+    if key not in __context__:
+        done = __salt__["cmd.run_all"](
+            [*_pip(bin_env), "--version"], cwd=cwd, runas=user, python_shell=False
+        )
+        if done["retcode"]:
+            raise CommandNotFoundError("Could not find a `pip` binary")
+        match = re.match(r"^pip (\S+)", done["stdout"])
+        __context__[key] = match.group(1) if match else None
+    found: str | None = __context__[key]
+    return found
+
+
+def list_upgrades(
+    bin_env: str | None = None, user: str | None = None, cwd: str | None = None
+) -> dict[str, str]:
+    """
+    Packages that can be upgraded: to which version, and as what kind of file.
+
+    CLI Example::
+
+        salt '*' pip.list_upgrades
+    """
+    command = [*_pip(bin_env), "list", "--outdated", "--disable-pip-version-check"]
+    now = version(bin_env, cwd, user=user)
+    params = {"cwd": cwd, "runas": user}
+    if _compare(now, ">=", "9.0"):
+        rows = _run_json([*command, "--format=json"], bin_env, None, params)
+        return {row["name"]: f"{row['latest_version']} [{row['latest_filetype']}]" for row in rows}
+    old = r"(\S*)\s+\(.*Latest:\s+(.*)\)"
+    pattern = old if _compare(now, "<", "8.0.0") else r"(\S*)\s+\(.*\)\s+-\s+Latest:\s+(.*)"
+    return dict(re.findall(pattern, _run(command, bin_env, None, params)["stdout"]))
+
+
+def is_installed(
+    pkgname: str,
+    bin_env: str | None = None,
+    user: str | None = None,
+    cwd: str | None = None,
+) -> bool:
+    """
+    Whether a package is installed.
+
+    CLI Example::
+
+        salt '*' pip.is_installed salt
+    """
+    found = list_(prefix=pkgname, bin_env=bin_env, user=user, cwd=cwd)
+    return pkgname.lower() in {name.lower() for name in found}
+
+
+def upgrade_available(
+    pkg: str, bin_env: str | None = None, user: str | None = None, cwd: str | None = None
+) -> bool:
+    """
+    Whether a package can be upgraded.
+
+    CLI Example::
+
+        salt '*' pip.upgrade_available <package name>
+    """
+    return pkg in list_upgrades(bin_env=bin_env, user=user, cwd=cwd)
+
+
+def upgrade(
+    bin_env: str | None = None,
+    user: str | None = None,
+    cwd: str | None = None,
+    use_vt: bool = False,
+) -> dict[str, Any]:
+    """
+    Upgrade all packages that can be upgraded; C{changes}, C{result} and C{comment}.
+
+    CLI Example::
+
+        salt '*' pip.upgrade
+    """
+    found: dict[str, Any] = {"changes": {}, "result": True, "comment": ""}
+    command = [*_pip(bin_env), "install", "-U", "--disable-pip-version-check"]
+    old = list_(bin_env=bin_env, user=user, cwd=cwd)
+    params = {"cwd": cwd, "runas": user, "use_vt": use_vt, **_env(bin_env, None)}
+    for name in list_upgrades(bin_env=bin_env, user=user, cwd=cwd):
+        done = __salt__["cmd.run_all"]([*command, name], **params)
+        found["result"] = found["result"] and done["retcode"] == 0
+        found["comment"] += done.get("stderr", "")
+    __context__.pop(_key(bin_env), None)
+    found["changes"] = systools.compare_dicts(old, list_(bin_env=bin_env, user=user, cwd=cwd))
+    return found
+
+
+def list_all_versions(
+    pkg: str,
+    bin_env: str | None = None,
+    include_alpha: bool = False,
+    include_beta: bool = False,
+    include_rc: bool = False,
+    user: str | None = None,
+    cwd: str | None = None,
+    index_url: str | None = None,
+    extra_index_url: str | None = None,
+) -> list[str] | None:
+    """
+    All versions that the index has, oldest first; C{None} if there are none.
+
+    CLI Example::
+
+        salt '*' pip.list_all_versions <package name>
+    """
+    command = [*_pip(bin_env), "--disable-pip-version-check"]
+    now = version(bin_env=bin_env, cwd=cwd, user=user)
+    if _compare(now, ">=", "21.2"):
+        pattern = r"\s*Available versions: (.*)"
+        command += ["index", "versions", pkg]
+    else:
+        # An impossible version makes pip name all that there are.
+        pattern = r"\s*Could not find a version.* \(from versions: (.*)\)"
+        if _compare(now, ">=", "20.3"):
+            command.append("--use-deprecated=legacy-resolver")
+        command += ["install", f"{pkg}==versions"]
+    for option, url in (("--index-url", index_url), ("--extra-index-url", extra_index_url)):
+        if url:
+            _check_url(url)
+            command += [option, url]
+    done = __salt__["cmd.run_all"](
+        command,
+        cwd=cwd,
+        runas=user,
+        output_loglevel="quiet",
+        redirect_stderr=True,
+        **_env(bin_env, None),
+    )
+    unwanted = [
+        mark
+        for mark, wanted in (("a", include_alpha), ("b", include_beta), ("rc", include_rc))
+        if not wanted
+    ]
+    match = re.search(pattern, done["stdout"])
+    if match is None:
+        return None
+    versions = [
+        item
+        for item in match.group(1).split(", ")
+        if item and not any(mark in item for mark in unwanted)
+    ]
+    return sorted(versions, key=_sort_key) or None
+
+
+def _sort_key(text: str) -> Any:
+    """The order of PEP 440, without a library for it: epoch, numbers, then what follows them."""
+    match = re.match(
+        r"v?(?:(\d+)!)?(\d+(?:\.\d+)*)[-_.]?(?:(a|b|c|rc)[-_.]?(\d*))?(?:[-_.]?post[-_.]?(\d*)|-(\d+))?"
+        r"(?:[-_.]?dev[-_.]?(\d*))?",
+        text.lower(),
+    )
+    if match is None:
+        return ((-1, [], (0, 0), 0, 0), text)
+    epoch, numbers, kind, count, post, dash, dev = match.groups()
+    release = [int(part) for part in numbers.split(".")]
+    while release and release[-1] == 0:
+        release.pop()
+    ranks = {"a": 1, "b": 2, "c": 3, "rc": 3}
+    after = -1 if post is None and dash is None else int(post or dash or 0)
+    only_dev = kind is None and after < 0 and dev is not None
+    stage = (0 if only_dev else ranks.get(kind or "", 4), int(count or 0))
+    return (
+        (int(epoch or 0), release, stage, after, float("inf") if dev is None else int(dev or 0)),
+        text,
+    )

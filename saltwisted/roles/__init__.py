@@ -1,0 +1,3 @@
+"""
+Construction only: which services make a master, a minion, a cluster node.
+"""

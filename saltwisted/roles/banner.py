@@ -1,0 +1,40 @@
+"""
+The first lines of a daemon's log: version, configuration, and what is odd about it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from twisted.logger import Logger
+
+from saltwisted import __version__
+
+log = Logger()
+
+
+class Banner:
+    """Says who starts and from which files; shown at every log level but C{quiet}."""
+
+    def __init__(self, config: Any, sources: Sequence[str], warnings: Sequence[str]) -> None:
+        self._config = config
+        self._sources = list(sources)
+        self._warnings = list(warnings)
+
+    def startService(self) -> None:
+        """Say it."""
+        log.info(
+            "saltwisted {version} {role} {id} with {config_dir} ({sources})",
+            version=__version__,
+            role=self._config.role,
+            id=self._config.id,
+            config_dir=self._config.config_dir,
+            sources=", ".join(self._sources) or "no files, all defaults",
+            always=True,
+        )
+        for warning in self._warnings:
+            log.warn("{warning}", warning=warning)
+
+    def stopService(self) -> None:
+        """Nothing to stop."""

@@ -1,0 +1,131 @@
+"""
+A service whose parts start one after another and stop in reverse.
+
+Twisted's L{MultiService} starts its children without waiting for them and
+stops them all at once. A daemon needs the opposite: keys before sockets, and
+sockets closed before stores are flushed. Nothing here knows what the parts do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from inspect import isawaitable
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred, TimeoutError
+from twisted.internet.interfaces import IReactorTime
+from twisted.logger import ILogObserver, Logger
+
+from saltwisted.transports.loose import let_go
+
+
+async def _settle(value: Any) -> None:
+    """Wait for whatever a part's start or stop gave back: a Deferred, a coroutine, or nothing."""
+    if isawaitable(value):
+        await value
+
+
+class OrderedService(Service):
+    """
+    Starts C{parts} in order, each when the one before is up, and stops them in reverse.
+
+    A part that fails to start stops those already started, and then C{failed} is
+    called with the failure (the daemon says why, and ends). Each part gets at most
+    C{deadline} seconds to stop; one that takes longer is named in the log and left.
+    C{stopService} may be called at any time, also twice and during the start.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        clock: IReactorTime,
+        parts: Sequence[Any],
+        failed: Callable[[BaseException], None],
+        started: Callable[[], None] | None = None,
+        deadline: float = 5.0,
+        observer: Any = None,
+    ) -> None:
+        """
+        @param clock: the reactor.
+        @param failed: called when a part did not start, after the others have stopped.
+        @param started: called when all are up: the daemon can serve now.
+        @param deadline: seconds that one part may take to stop.
+        @param observer: a log observer that twistd is to use instead of its own.
+        """
+        self._observer = observer
+        self._clock = clock
+        self._parts = list(parts)
+        self._failed = failed
+        self._started = started
+        self._deadline = deadline
+        self._up: list[Any] = []
+        self._starting: Deferred[None] | None = None
+        self._stopping: Deferred[None] | None = None
+
+    def setServiceParent(self, parent: Any) -> None:
+        """Also hand our log observer to the application, which twistd asks for one."""
+        Service.setServiceParent(self, parent)
+        if self._observer is not None and hasattr(parent, "setComponent"):
+            parent.setComponent(ILogObserver, self._observer)
+
+    def privilegedStartService(self) -> None:
+        """Before the reactor runs and privileges drop: parts that bind or fork early."""
+        for part in self._parts:
+            early = getattr(part, "privilegedStartService", None)
+            if early is not None:
+                early()
+
+    def startService(self) -> Deferred[None]:
+        """Start the parts; the Deferred fires when all are up or the start was given up."""
+        Service.startService(self)
+        self._starting = Deferred.fromCoroutine(self._start())
+        return self._starting
+
+    async def _start(self) -> None:
+        for part in self._parts:
+            if not self.running:
+                return
+            try:
+                self._up.append(part)
+                await _settle(part.startService())
+            except Exception as error:
+                self.log.failure("{part} did not start", part=_name(part))
+                await self._stop_parts()
+                self._failed(error)
+                return
+        if self.running and self._started is not None:
+            self._started()
+
+    def stopService(self) -> Deferred[None]:
+        """Stop the parts in reverse; fires when all have stopped or run out of time."""
+        if self._stopping is None:
+            Service.stopService(self)
+            self._stopping = Deferred.fromCoroutine(self._stop_parts())
+        d: Deferred[None] = Deferred()
+
+        def stopped(_: Any) -> None:
+            d.callback(None)
+
+        let_go(self._stopping.addBoth(stopped), self.log, "the end of the stop was lost")
+        return d
+
+    async def _stop_parts(self) -> None:
+        while self._up:
+            part = self._up.pop()
+            try:
+                waiting = Deferred.fromCoroutine(_settle(part.stopService()))
+                await waiting.addTimeout(self._deadline, self._clock)
+            except TimeoutError:
+                self.log.error(
+                    "{part} did not stop within {seconds} s",
+                    part=_name(part),
+                    seconds=self._deadline,
+                )
+            except Exception:
+                self.log.failure("{part} failed to stop", part=_name(part))
+
+
+def _name(part: Any) -> str:
+    return str(getattr(part, "name", None) or type(part).__name__)

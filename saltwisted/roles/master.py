@@ -1,0 +1,353 @@
+"""
+C{--role master}: which parts make a master, and in which order they start.
+
+Stores before sockets: nobody is answered before the keys are read and the job
+cache is open. Nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from typing import Any
+
+from twisted.logger import Logger
+from zmq import ZMQError
+
+from saltwisted import __version__
+from saltwisted.config.options import MasterConfig
+from saltwisted.domain.jid import JidMaker
+from saltwisted.errors import ConfigError
+from saltwisted.master.autosign import Autosign
+from saltwisted.master.context import Context
+from saltwisted.master.control import Control
+from saltwisted.master.dispatch import Dispatcher
+from saltwisted.master.fileserver import FileServer
+from saltwisted.master.maintenance import Maintenance
+from saltwisted.master.pillars import Pillars
+from saltwisted.master.presence import Presence
+from saltwisted.master.publisher import Publisher
+from saltwisted.master.requests import Requests
+from saltwisted.master.rotation import Rotation
+from saltwisted.master.sessions import Sessions
+from saltwisted.master.signins import SignIns
+from saltwisted.master.table import clear_commands, sealed_commands
+from saltwisted.master.userkeys import UserKeys
+from saltwisted.roles.banner import Banner
+from saltwisted.roles.base import OrderedService
+from saltwisted.roles.logs import observer
+from saltwisted.roles.memory import Collector, Trimmer, settle
+from saltwisted.roles.notify import notify
+from saltwisted.roles.privileges import become, modest
+from saltwisted.stores.cache import MinionCache
+from saltwisted.stores.files import make_dir, sweep_temporary
+from saltwisted.stores.jobs import JobStore
+from saltwisted.stores.keys import KeyStore, master_keys
+from saltwisted.stores.roots import Roots
+from saltwisted.stores.sessions import SessionStore
+from saltwisted.transports.bus import EventBus
+from saltwisted.transports.ipc import ControlServer
+from saltwisted.transports.kernel import connected_addresses
+from saltwisted.transports.latency import LatencyMeter
+from saltwisted.transports.threads import Threads
+from saltwisted.transports.workers import PoolLimits, WarmPool
+from saltwisted.transports.zeromq import Keepalive, PubServer, RouterServer, ZeroMQ
+from saltwisted.wire.crypticle import SessionKey
+from saltwisted.wire.handshake import MasterIdentity
+from saltwisted.wire.publication import topic_of
+from saltwisted.wire.rsa import PrivateKey
+from saltwisted.worker.configio import load_from_disk
+from saltwisted.worker.warm import exec_warm_parent
+
+log = Logger()
+SOCKET = "saltwisted.sock"
+PILLAR_ENTRY = "saltwisted.worker.pillarwork:serve"
+
+
+def build(reactor: Any, config_dir: str | None, log_level: str | None) -> OrderedService:
+    """
+    A master, ready to be started by twistd.
+
+    @raises ConfigError: when the configuration cannot work.
+    @raises StoreError: when the keys cannot be read or made.
+    """
+    loaded = load_from_disk("master", config_dir)
+    config = loaded.master
+    modest()
+    become(config.user)
+    settle()
+    logs = observer(config, log_level, os.environ)
+    master = Master(reactor, config)
+    return OrderedService(
+        reactor,
+        [Banner(config, loaded.sources, loaded.warnings), *master.parts],
+        failed=lambda error: reactor.callWhenRunning(reactor.stop),
+        started=master.started,
+        observer=logs,
+    )
+
+
+def identity_of(config: MasterConfig) -> MasterIdentity:
+    """
+    The master's key pair, made when there is none, and its signing key if it has one.
+
+    @raises StoreError: when a file is missing, unreadable or refused.
+    """
+    passphrase = config.key_pass or None
+
+    def generate() -> tuple[bytes, bytes]:
+        key = PrivateKey.generate(max(int(config.keysize), 2048))
+        return key.pem(passphrase).encode(), (key.public.pem + "\n").encode()
+
+    def public_of(private: bytes) -> bytes:
+        return (PrivateKey.from_pem(private, passphrase).public.pem + "\n").encode()
+
+    pair = master_keys(config.pki_dir, generate, public_of)
+    key = PrivateKey.from_pem(pair.private, passphrase)
+    sign_key = None
+    if config.master_sign_pubkey:
+        sign_pair = master_keys(
+            config.pki_dir, generate, public_of, name=config.master_sign_key_name
+        )
+        sign_key = PrivateKey.from_pem(sign_pair.private, config.signing_key_pass or passphrase)
+    return MasterIdentity(key, pair.public, sign_key)
+
+
+class KeyWrites:
+    """The keys are read before anything starts; at the end what was written is made durable."""
+
+    def __init__(self, keys: KeyStore) -> None:
+        self._keys = keys
+
+    def startService(self) -> None:
+        """Nothing to start."""
+
+    def stopService(self) -> None:
+        """Make the last changes durable."""
+        self._keys.flush()
+
+
+class ZeroMqPorts:
+    """The two ports that minions know: requests and publications."""
+
+    def __init__(self, reactor: Any, config: MasterConfig, requests: Requests) -> None:
+        self._zeromq = ZeroMQ(reactor)
+        self._requests = requests
+        keepalive = Keepalive(
+            enabled=bool(config.tcp_keepalive),
+            idle=int(config.tcp_keepalive_idle),
+            count=int(config.tcp_keepalive_cnt),
+            interval=int(config.tcp_keepalive_intvl),
+        )
+        self.requests = RouterServer(
+            self._zeromq,
+            config.interface,
+            int(config.ret_port),
+            backlog=int(config.zmq_backlog),
+            ipv6=bool(config.ipv6),
+        )
+        self.publications = PubServer(
+            self._zeromq,
+            config.interface,
+            int(config.publish_port),
+            backlog=int(config.zmq_backlog),
+            keepalive=keepalive,
+            hwm=int(config.pub_hwm),
+            heartbeat=int(config.extra.get("zmq_heartbeat_ivl", 10_000)),
+            heartbeat_timeout=int(config.extra.get("zmq_heartbeat_timeout", 30_000)),
+            filtering=bool(config.zmq_filtering),
+            ipv6=bool(config.ipv6),
+        )
+        self._interface = config.interface
+
+    def startService(self) -> None:
+        """
+        Bind both.
+
+        @raises ConfigError: naming the port that is taken.
+        """
+        for server, start in (
+            (self.publications, self.publications.listen),
+            (self.requests, lambda: self.requests.listen(self._requests.handle)),
+        ):
+            try:
+                start()
+            except ZMQError as error:
+                raise ConfigError(
+                    f"cannot listen on {self._interface}:{server.port}: {error.strerror}; "
+                    "is another master running?"
+                ) from error
+
+    def stopService(self) -> None:
+        """Answer nobody any more, and close."""
+        self._requests.closed = True
+        self.requests.stop()
+        self.publications.stop()
+        self._zeromq.shutdown()
+
+
+class Master:
+    """Builds the parts of one master around one context; C{parts} start in order."""
+
+    def __init__(self, reactor: Any, config: MasterConfig) -> None:
+        self.reactor = reactor
+        self.config = config
+        self.began = time.monotonic()
+        now = time.time
+        entropy = os.urandom
+        counters: Counter[str] = Counter()
+        for path in (config.pki_dir, config.cachedir):
+            make_dir(path)
+            sweep_temporary(path)
+        identity = identity_of(config)
+        self.files_threads = Threads(reactor, 4, "files")
+        self.crypto_threads = Threads(reactor, 2, "crypto")
+        keys = KeyStore(config.pki_dir, background=self.files_threads.start)
+        keys.open()
+        bus = EventBus(now)
+        self.cache = cache = MinionCache(config.cachedir, self.files_threads.start, clock=reactor)
+        self.jobs = jobs = JobStore(
+            reactor,
+            os.path.join(config.cachedir, "saltwisted", "jobs.sqlite"),
+            now,
+            float(config.keep_jobs_seconds),
+        )
+        self.store = store = SessionStore(
+            config.cachedir,
+            entropy,
+            now,
+            self.files_threads.start,
+            float(config.publish_session),
+            keys.accepted_at,
+        )
+        sessions = Sessions(keys, store, now)
+        publisher = Publisher(config, identity.key, entropy, SessionKey.generate(entropy))
+        presence = Presence(
+            sessions,
+            cache,
+            lambda: connected_addresses(int(config.publish_port)),
+            now,
+            float(config.loop_interval or 60),
+            lambda minion_id: topic_of(minion_id) in self.zeromq.publications.topics,
+        )
+        users = [config.user, *(u for u in config.publisher_acl if isinstance(u, str))]
+        self.roots = Roots(config.file_roots, self.files_threads.run, config)
+        self.ctx = Context(
+            config=config,
+            node=config.id,
+            clock=reactor,
+            now=now,
+            entropy=entropy,
+            identity=identity.key,
+            bus=bus,
+            keys=keys,
+            jobs=jobs,
+            cache=cache,
+            sessions=sessions,
+            publisher=publisher,
+            presence=presence,
+            users=UserKeys(config.cachedir, users, entropy),
+            autosign=Autosign(config, keys),
+            files=FileServer(self.roots, config),
+            pool=self.crypto_threads.run,
+            counters=counters,
+            started=now(),
+        )
+        self.warm = WarmPool(
+            reactor,
+            # Forked from here it would hold a second copy of Twisted: 34 MiB instead of 9, and 18
+            # when it has made its first pillar, before which it imports nothing for that
+            exec_warm_parent,
+            exec_warm_parent,
+            pools={PILLAR_ENTRY: PoolLimits(keep=0)},
+        )
+        self.ctx.dispatcher = Dispatcher(self.ctx, JidMaker())
+        self.ctx.pillars = Pillars(self.ctx, self.warm)
+        self.ctx.signins = SignIns(self.ctx, identity, self.crypto_threads)
+        self.ctx.rotation = Rotation(
+            reactor,
+            publisher,
+            self.ctx.signins.idle,
+            self.ctx.dispatcher.announce_next_key,
+            self.rotated,
+        )
+        self.meter = LatencyMeter(reactor)
+        self.requests = Requests(self.ctx, sealed_commands(), clear_commands())
+        self.zeromq = ZeroMqPorts(reactor, config, self.requests)
+        publisher.add_server(self.zeromq.publications)
+        self.control = ControlServer(
+            reactor,
+            Control(self.ctx, self.status).handle,
+            os.path.join(config.sock_dir, SOCKET),
+            counters=counters,
+        )
+        self.parts: list[Any] = [
+            self.warm,
+            KeyWrites(keys),
+            self.files_threads,
+            self.crypto_threads,
+            jobs,
+            cache,
+            store,
+            self.roots,
+            self.ctx.pillars,
+            self.ctx.signins,
+            self.control,
+            self.zeromq,
+            self.meter,
+            Maintenance(self.ctx, [cache.retry, store.retry]),
+            Trimmer(reactor, self.files_threads.start),
+            Collector(reactor),
+        ]
+        if config.transport not in ("zeromq", "zmq"):
+            raise ConfigError(
+                f"transport: {config.transport!r} is not available in this version: use zeromq"
+            )
+
+    def rotated(self) -> None:
+        """After a switch to a new publish key: tell the bus, and perhaps wake everybody."""
+        self.ctx.bus.fire("key", {"rotate_aes_key": True})
+        if self.config.ping_on_rotate:
+            self.ctx.dispatcher.ping_all()
+
+    def started(self) -> None:
+        """All parts are up: the master can serve."""
+        log.info(
+            "serving on ports {publish} and {ret}, ready after {seconds:.2f} s",
+            publish=self.config.publish_port,
+            ret=self.config.ret_port,
+            seconds=time.monotonic() - self.began,
+        )
+        notify("READY=1")
+
+    def status(self) -> dict[str, Any]:
+        """What C{status} on the control socket answers."""
+        ctx = self.ctx
+        keys = ctx.keys.list_keys()
+        return {
+            "role": "master",
+            "id": ctx.node,
+            "version": __version__,
+            "pid": os.getpid(),
+            "uptime": ctx.now() - ctx.started,
+            "publish_port": self.config.publish_port,
+            "ret_port": self.config.ret_port,
+            "config_dir": self.config.config_dir,
+            "keys": {state: len(ids) for state, ids in keys.items()},
+            "sessions": len(ctx.sessions.live()),
+            "published": ctx.publisher.published,
+            "rotations": ctx.rotation.count,
+            "counters": dict(ctx.counters),
+            "latency": self.meter.figures(),
+            "jobs_queued": ctx.jobs.queued,
+            "problems": {
+                name: store.problem
+                for name, store in (
+                    ("jobs", self.jobs),
+                    ("cache", self.cache),
+                    ("sessions", self.store),
+                )
+                if store.problem
+            },
+        }

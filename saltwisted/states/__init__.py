@@ -1,0 +1,3 @@
+"""
+State modules: what a machine shall be like. Same conventions as stock's.
+"""

@@ -1,0 +1,3076 @@
+"""
+Files and directories: that they are there, what is in them, whose they are.
+
+The states of stock's C{file}, on the functions of the execution module. Decisions that need no
+machine are in C{_file_rules}, formats of data in C{_file_data}, the plan of C{file.recurse}
+in C{_file_recurse}. The Windows arguments are taken and mean nothing here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import difflib
+import itertools
+import logging
+import os
+import re
+import shlex
+import shutil
+import stat
+import urllib.parse
+from collections.abc import Iterator
+from typing import Any
+
+from saltwisted.domain.render.textfilters import human_to_bytes
+from saltwisted.domain.render.tree import merge_recurse
+from saltwisted.modules import _data, _files, _templates
+from saltwisted.states import _file_data, _file_recurse, _file_rules
+from saltwisted.wire import msgpack
+from saltwisted.worker import systools
+from saltwisted.worker.exceptions import CommandExecutionError
+
+log = logging.getLogger(__name__)
+
+__func_alias__ = {"copy_": "copy"}
+
+__salt__: Any
+__opts__: Any
+__grains__: Any
+__pillar__: Any
+__context__: Any
+__states__: Any
+
+# What a run of states puts in place for each call; these serve outside of one.
+__low__: Any = {}
+__lowstate__: Any = ()
+__env__: str = "base"
+__instance_id__: str = ""
+
+_MISSING = object()
+
+
+def _new(name: str, result: bool | None = True) -> dict[str, Any]:
+    return {"name": name, "changes": {}, "result": result, "comment": ""}
+
+
+def _error(ret: dict[str, Any], text: str) -> dict[str, Any]:
+    ret["result"] = False
+    ret["comment"] = text
+    return ret
+
+
+def _owner(user: Any, kwargs: dict[str, Any]) -> Any:
+    """The user, also when it was called C{owner}."""
+    if user or "owner" not in kwargs:
+        return user
+    log.warning('Use of argument owner found, "owner" is invalid, please use "user"')
+    return kwargs["owner"]
+
+
+def _warn_about_hash(source: Any, source_hash: Any) -> None:
+    if source is not None and source_hash and not _file_rules.is_remote(source):
+        log.warning("source_hash is only used with 'http', 'https' or 'ftp'")
+
+
+def _unknown_owner(user: Any, group: Any) -> str:
+    """What is wrong with a user and group; nothing is under C{test}, they may come yet."""
+    text = ""
+    if user and __salt__["file.user_to_uid"](user) == "":
+        text += f"User {user} is not available "
+    if group and __salt__["file.group_to_gid"](group) == "":
+        text += f"Group {group} is not available"
+    if text and __opts__["test"]:
+        log.warning(text)
+        return ""
+    return text
+
+
+def _default_group(user: Any) -> Any:
+    """The primary group of a user."""
+    if "user.info" not in __salt__:
+        return user
+    return __salt__["file.gid_to_group"](__salt__["user.info"](user).get("gid", 0))
+
+
+def _preflight(user: Any, group: Any, *paths: tuple[str, str]) -> str:
+    """What forbids a link: unknown owner, relative path."""
+    errors = []
+    if __salt__["file.user_to_uid"](user) == "":
+        errors.append(f"User {user} does not exist")
+    if __salt__["file.group_to_gid"](group) == "":
+        errors.append(f"Group {group} does not exist")
+    for word, path in paths:
+        if not os.path.isabs(path):
+            errors.append(f"Specified {word} {path} is not an absolute path")
+    return ". ".join(errors) + ("." if len(errors) > 1 else "")
+
+
+def _unusable(name: str) -> str:
+    """Why a file cannot be edited, if so."""
+    if not os.path.isabs(name):
+        return f"Specified file {name} is not an absolute path"
+    if not os.path.exists(name):
+        return f"{name}: file not found"
+    return ""
+
+
+def _make_parents(path: str, user: Any = None, group: Any = None, mode: Any = None) -> None:
+    __salt__["file.makedirs"](path=path, user=user, group=group, mode=mode)
+
+
+def _text_lines(path: str, keep_ends: bool = True) -> list[str]:
+    with open(path, "rb") as file:
+        return file.read().decode("utf-8").splitlines(keep_ends)
+
+
+def _shown_diff(
+    name: str, old: list[str], new: list[str], show: bool = True, glue: str = ""
+) -> str:
+    if not _files.is_text(name):
+        return "Replace binary file"
+    if not show:
+        return "<show_changes=False>"
+    return glue.join(difflib.unified_diff(old, new))
+
+
+# -- accumulators -------------------------------------------------------------------
+
+
+def _accumulator_file() -> str:
+    folder = os.path.join(__opts__["cachedir"], "accumulator")
+    _files.make_private(folder)
+    return os.path.join(folder, __instance_id__)
+
+
+def _accumulated() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Texts by file and accumulator, and the states that each is for, of this run."""
+    data: dict[str, Any] = {}
+    # Outside a run of states there is no instance, and nothing was accumulated.
+    if __instance_id__:
+        with contextlib.suppress(OSError), open(_accumulator_file(), "rb") as file:
+            data = msgpack.unpack(file.read()) or {}
+    return data.get("accumulators", {}), data.get("accumulators_deps", {})
+
+
+def accumulated(name: str, filename: str, text: Any, **kwargs: Any) -> dict[str, Any]:
+    """
+    Gather texts for a file that a later C{file.managed} or C{file.blockreplace} writes.
+
+    filename
+        The file. The state that writes it is named in C{require_in} or C{watch_in}.
+    text
+        What to add, a text or a list.
+    """
+    ret = _new(name)
+    if not name:
+        return _error(ret, "Must provide name to file.accumulated")
+    if text is None:
+        return _error(ret, "No text supplied for accumulator")
+    wanted_by = __low__.get("require_in", []) + __low__.get("watch_in", [])
+    if not any("file" in one for one in wanted_by):
+        return _error(
+            ret, f"Orphaned accumulator {name} in {__low__['__sls__']}:{__low__['__id__']}"
+        )
+    texts, users = _accumulated()
+    known = users.setdefault(filename, {}).setdefault(name, [])
+    for one in wanted_by:
+        known.extend(one.values() if isinstance(one, dict) else one)
+    gathered = texts.setdefault(filename, {}).setdefault(name, [])
+    for chunk in [text] if isinstance(text, (str, dict)) else text:
+        if chunk not in gathered:
+            gathered.append(chunk)
+            ret["comment"] = f"Accumulator {name} for file {filename} was charged by text"
+    packed = msgpack.pack({"accumulators": texts, "accumulators_deps": users})
+    _files.write_atomically(_accumulator_file(), packed, 0o600)
+    return ret
+
+
+# -- there or not -------------------------------------------------------------------
+
+
+def exists(name: str, **kwargs: Any) -> dict[str, Any]:
+    """
+    A path is there; nothing is done about it if not.
+    """
+    name = os.path.expanduser(name)
+    ret = _new(name)
+    if not name:
+        return _error(ret, "Must provide name to file.exists")
+    if not os.path.exists(name):
+        return _error(ret, f"Specified path {name} does not exist")
+    ret["comment"] = f"Path {name} exists"
+    return ret
+
+
+def missing(name: str, **kwargs: Any) -> dict[str, Any]:
+    """
+    A path is not there; nothing is done about it if it is.
+    """
+    name = os.path.expanduser(name)
+    ret = _new(name)
+    if not name:
+        return _error(ret, "Must provide name to file.missing")
+    if os.path.exists(name):
+        return _error(ret, f"Specified path {name} exists")
+    ret["comment"] = f"Path {name} is missing"
+    return ret
+
+
+def absent(name: str, **kwargs: Any) -> dict[str, Any]:
+    """
+    Nothing is at a path: a file, a link, or a directory with all in it is removed.
+    """
+    name = os.path.expanduser(name)
+    ret = _new(name)
+    if not name:
+        return _error(ret, "Must provide name to file.absent")
+    if not os.path.isabs(name):
+        return _error(ret, f"Specified file {name} is not an absolute path")
+    if name == "/":
+        return _error(ret, 'Refusing to make "/" absent')
+    if os.path.isfile(name) or os.path.islink(name):
+        kind = "file"
+    elif os.path.isdir(name):
+        kind = "directory"
+    else:
+        ret["comment"] = f"File {name} is not present"
+        return ret
+    if __opts__["test"]:
+        ret["result"] = None
+        ret["comment"] = f"{kind.capitalize()} {name} is set for removal"
+    else:
+        try:
+            __salt__["file.remove"](name, force=True)
+        except CommandExecutionError as error:
+            return _error(ret, str(error))
+        ret["comment"] = f"Removed {kind} {name}"
+    ret["changes"]["removed"] = name
+    return ret
+
+
+def tidied(
+    name: str,
+    age: int = 0,
+    matches: Any = None,
+    rmdirs: bool = False,
+    size: Any = 0,
+    exclude: Any = None,
+    full_path_match: bool = False,
+    followlinks: bool = False,
+    time_comparison: str = "atime",
+    age_size_logical_operator: str = "OR",
+    age_size_only: str | None = None,
+    rmlinks: bool = True,
+    **kwargs: Any,
+) -> dict[str, Any]:
+    """
+    A directory is rid of what is old or large enough.
+
+    age, size
+        In days, and in bytes (or C{1M}); one suffices, both must hold with
+        C{age_size_logical_operator: AND}, one alone counts with C{age_size_only}.
+    matches, exclude
+        Lists of expressions on names, or on whole paths with C{full_path_match}.
+    time_comparison
+        C{atime}, C{mtime} or C{ctime}.
+    """
+    name = os.path.expanduser(name)
+    ret = _new(name)
+    operator = age_size_logical_operator.upper()
+    if operator not in ("AND", "OR"):
+        operator = "OR"
+        log.warning("Logical operator must be 'AND' or 'OR'. Defaulting to 'OR'...")
+    only = age_size_only.lower() if age_size_only else None
+    if only not in (None, "age", "size"):
+        only = None
+        log.warning(
+            "age_size_only parameter must be 'age' or 'size' if set. Defaulting to 'None'..."
+        )
+    if not os.path.isabs(name):
+        return _error(ret, f"Specified file {name} is not an absolute path")
+    if not os.path.isdir(name):
+        return _error(ret, f"{name} does not exist or is not a directory.")
+    clock = time_comparison.lower() if isinstance(time_comparison, str) else ""
+    if clock not in ("atime", "ctime", "mtime"):
+        clock = "atime"
+    if isinstance(size, str):
+        size = human_to_bytes(size, handle_metric=True)
+    fitting = [re.compile(one) for one in ([".*"] if matches is None else matches)]
+    excluded = [re.compile(one) for one in exclude or []]
+    today = datetime.date.today()  # noqa: DTZ011 (days of the machine's calendar)
+
+    def doomed(path: str, shown: str) -> bool:
+        is_link = os.path.islink(path)
+        status = os.lstat(path) if is_link else os.stat(path)
+        is_folder = not is_link and stat.S_ISDIR(status.st_mode)
+        if (is_folder and not rmdirs) or (is_link and not rmlinks):
+            return False
+        day = datetime.date.fromtimestamp(getattr(status, f"st_{clock}"))  # noqa: DTZ012
+        old = abs(today - day).days >= age
+        large = (0 if is_link or is_folder else status.st_size) >= size
+        if only:
+            hit = old if only == "age" else large
+        else:
+            hit = (old and large) if operator == "AND" else (old or large)
+        if not hit or not any(one.match(shown) for one in fitting):
+            return False
+        return not any(one.match(shown) for one in excluded)
+
+    found = []
+    for root, folders, names in os.walk(name, topdown=False, followlinks=followlinks):
+        for one in names + folders:
+            path = os.path.join(root, one)
+            try:
+                if doomed(path, path if full_path_match else one):
+                    found.append(path)
+            except FileNotFoundError:
+                continue
+            except PermissionError:
+                log.warning("Unable to read %s due to permissions error.", path)
+    if not found:
+        ret["comment"] = f"Nothing to remove from directory {name}"
+        return ret
+    if __opts__["test"]:
+        ret["result"] = None
+        ret["comment"] = f"{name} is set for tidy"
+        ret["changes"] = {"removed": found}
+        return ret
+    ret["changes"]["removed"] = []
+    try:
+        for path in found:
+            __salt__["file.remove"](path)
+            ret["changes"]["removed"].append(path)
+    except CommandExecutionError as error:
+        return _error(ret, str(error))
+    ret["comment"] = f"Removed {len(found)} files or directories from directory {name}"
+    return ret
+
+
+def pruned(
+    name: str, recurse: bool = False, ignore_errors: bool = False, older_than: Any = None
+) -> dict[str, Any]:
+    """
+    A directory is not there, if it was empty; with C{recurse} empty ones below it go too.
+
+    ignore_errors
+        It is good enough that some were removed; includes C{recurse}.
+    older_than
+        Only directories unchanged for that many days.
+    """
+    name = os.path.expanduser(name)
+    ret = _new(name)
+    recurse = recurse or ignore_errors
+    if not os.path.isdir(name):
+        ret["comment"] = f"Directory {name} is not present"
+        return ret
+    if __opts__["test"]:
+        ret["result"] = None
+        ret["changes"]["deleted"] = name
+        ret["comment"] = f"Directory {name} is set for removal"
+        return ret
+    did = __salt__["file.rmdir"](name, recurse=recurse, verbose=True, older_than=older_than)
+    result = did.pop("result")
+    if not result and not (ignore_errors and did["deleted"]):
+        ret.update(result=result, changes=did, comment=f"Failed to remove directory {name}")
+    elif not recurse:
+        ret["comment"] = f"Removed directory {name}"
+        ret["changes"]["deleted"] = name
+    elif did["deleted"]:
+        ret["comment"] = f"Recursively removed empty directories under {name}"
+        ret["changes"]["deleted"] = sorted(did["deleted"])
+    return ret
+
+
+def retention_schedule(
+    name: str, retain: dict[str, Any], strptime_format: str | None = None, timezone: Any = None
+) -> dict[str, Any]:
+    """
+    Of the dated files in a directory those stay that a schedule keeps, such as backups.
+
+    retain
+        How many of C{most_recent}, C{first_of_hour}, C{first_of_day}, C{first_of_week},
+        C{first_of_month}, C{first_of_year}; a number or C{all}.
+    strptime_format
+        How names tell the time; otherwise it is the time of change.
+    """
+    name = os.path.expanduser(name)
+    ret = _new(name)
+    if not name:
+        return _error(ret, "Must provide name to file.retention_schedule")
+    if not os.path.isdir(name):
+        return _error(ret, "Name provided to file.retention must be a directory")
+    dated: dict[str, tuple[datetime.datetime, float]] = {}
+    ignored = []
+    for one in __salt__["file.readdir"](name):
+        if strptime_format:
+            try:
+                when = datetime.datetime.strptime(one, strptime_format)  # noqa: DTZ007
+                utc = when if when.tzinfo else when.replace(tzinfo=datetime.UTC)
+                dated[one] = when, utc.timestamp()
+            except ValueError:
+                ignored.append(one)
+            continue
+        status = {} if one in (".", "..") else __salt__["file.lstat"](os.path.join(name, one))
+        if status:
+            seconds = status["st_mtime"]
+            dated[one] = datetime.datetime.fromtimestamp(seconds, timezone), seconds
+        else:
+            ignored.append(one)
+    keep = _file_rules.retained(dated, retain)
+    doomed = sorted(set(dated) - keep, reverse=True)
+    if doomed:
+        ret["changes"] = {
+            "retained": sorted(keep, reverse=True),
+            "deleted": doomed,
+            "ignored": sorted(ignored, reverse=True),
+        }
+    if __opts__["test"]:
+        ret["comment"] = f"{len(doomed)} backups would have been removed from {name}.\n"
+        if doomed:
+            ret["result"] = None
+    else:
+        for one in doomed:
+            __salt__["file.remove"](os.path.join(name, one))
+        ret["comment"] = f"{len(doomed)} backups were removed from {name}.\n"
+    return ret
+
+
+# -- links ---------------------------------------------------------------------------
+
+
+def _same_inode(first: str, second: str) -> bool:
+    inodes = [__salt__["file.stats"](p, None, follow_symlinks=False) for p in (first, second)]
+    return all("inode" in one for one in inodes) and inodes[0]["inode"] == inodes[1]["inode"]
+
+
+def _hardlink_forecast(name: str, target: str, force: bool) -> dict[str, Any]:
+    """What C{hardlink} would do, for C{test}."""
+    if not os.path.exists(target):
+        return {"result": False, "comment": f"Target {target} for hard link does not exist"}
+    for word, path in (("from", target), ("to", name)):
+        if os.path.isdir(path):
+            return {"result": False, "comment": f"Unable to hard link {word} directory {path}"}
+    if not os.path.exists(name):
+        return {
+            "result": None,
+            "comment": f"Hard link {name} to {target} is set for creation",
+            "changes": {"new": name},
+        }
+    if __salt__["file.is_hardlink"](name):
+        if _same_inode(name, target):
+            text = f"The hard link {name} is presently targetting {target}"
+            return {"result": True, "comment": text}
+        return {
+            "result": None,
+            "comment": f"Link {name} target is set to be changed to {target}",
+            "changes": {"change": name},
+        }
+    if force:
+        text = (
+            f"The file or directory {name} is set for removal to make way for a new hard link "
+            f"targeting {target}"
+        )
+        return {"result": None, "comment": text}
+    text = (
+        f"File or directory exists where the hard link {name} should be. Did you mean to use force?"
+    )
+    return {"result": False, "comment": text}
+
+
+def hardlink(
+    name: str,
+    target: str,
+    force: bool = False,
+    makedirs: bool = False,
+    user: Any = None,
+    group: Any = None,
+    dir_mode: Any = None,
+    **kwargs: Any,
+) -> dict[str, Any]:
+    """
+    A path is another name of a file.
+
+    force
+        A file in the way is replaced.
+    makedirs, user, group, dir_mode
+        Make the directories above it, and whose they are.
+    """
+    name = os.path.expanduser(name)
+    dir_mode = _files.normalize_mode(dir_mode)
+    user = _owner(user, kwargs)
+    ret = _new(name)
+    if not name:
+        return _error(ret, "Must provide name to file.hardlink")
+    if user is None:
+        user = __opts__["user"]
+    if group is None:
+        group = _default_group(user)
+    problem = _preflight(user, group, ("file", name), ("target", target))
+    if problem:
+        return _error(ret, problem)
+    if __opts__["test"]:
+        ret.update(_hardlink_forecast(name, target, force))
+        return ret
+    for word, path in (("to", name), ("from", target)):
+        if os.path.isdir(path):
+            return _error(ret, f"Unable to hard link {word} directory {path}")
+    if not os.path.exists(target):
+        return _error(ret, f"Target {target} for hard link does not exist")
+    folder = os.path.dirname(name)
+    if not os.path.isdir(folder):
+        if not makedirs:
+            return _error(ret, f"Directory {folder} for hard link is not present")
+        _make_parents(name, user, group, dir_mode)
+    if os.path.isfile(name) and not __salt__["file.is_hardlink"](name):
+        if not force:
+            return _error(ret, f"File exists where the hard link {name} should be")
+        os.remove(name)
+        ret["changes"]["forced"] = "File for hard link was forcibly replaced"
+    failed, done = "Unable to create new hard link", "Created new hard link"
+    if __salt__["file.is_hardlink"](name):
+        if _same_inode(name, target):
+            ret["comment"] = f"Target of hard link {name} is already pointing to {target}"
+            return ret
+        os.remove(name)
+        failed, done = "Unable to set target of hard link", "Set target of hard link"
+    elif os.path.exists(name):
+        return ret
+    try:
+        __salt__["file.link"](target, name)
+    except CommandExecutionError as error:
+        return _error(ret, f"{failed} {name} -> {target}: {error}")
+    ret["comment"] = f"{done} {name} -> {target}"
+    ret["changes"]["new"] = name
+    return ret
+
+
+def _link_owner(path: str) -> tuple[Any, Any]:
+    return (
+        __salt__["file.get_user"](path, follow_symlinks=False),
+        __salt__["file.get_group"](path, follow_symlinks=False),
+    )
+
+
+def _own_link(path: str, user: Any, group: Any) -> bool:
+    with contextlib.suppress(OSError):
+        __salt__["file.lchown"](path, user, group)
+    return _link_owner(path) == (user, group)
+
+
+def _symlink_forecast(
+    name: str, target: str, force: bool, user: Any, group: Any, there: bool
+) -> dict[str, Any]:
+    """What C{symlink} would do, for C{test}."""
+    if __salt__["file.is_link"](name):
+        if __salt__["file.readlink"](name) != target:
+            return {
+                "result": None,
+                "comment": f"Link {name} target is set to be changed to {target}",
+                "changes": {"change": name},
+            }
+        text = f"The symlink {name} is present"
+        have = _link_owner(name)
+        if have == (user, group):
+            return {"result": True, "comment": text, "changes": {}}
+        text += (
+            f", but the ownership of the symlink would be changed from {have[0]}:{have[1]} to "
+            f"{user}:{group}"
+        )
+        changes = {"ownership": f"{have[0]}:{have[1]}"}
+        return {"result": None, "comment": text, "changes": changes}
+    if not there:
+        return {
+            "result": None,
+            "comment": f"Symlink {name} to {target} is set for creation",
+            "changes": {"new": name},
+        }
+    if force:
+        text = (
+            f"The file or directory {name} is set for removal to make way for a new symlink "
+            f"targeting {target}"
+        )
+        return {"result": None, "comment": text, "changes": {}}
+    text = (
+        f"File or directory exists where the symlink {name} should be. Did you mean to use force?"
+    )
+    return {"result": False, "comment": text, "changes": {}}
+
+
+def symlink(
+    name: str,
+    target: str,
+    force: bool = False,
+    backupname: str | None = None,
+    makedirs: bool = False,
+    user: Any = None,
+    group: Any = None,
+    mode: Any = None,
+    win_owner: Any = None,
+    win_perms: Any = None,
+    win_deny_perms: Any = None,
+    win_inheritance: Any = None,
+    atomic: bool = False,
+    disallow_copy_and_unlink: bool = False,
+    inherit_user_and_group: bool = False,
+    follow_symlinks: bool = True,
+    **kwargs: Any,
+) -> dict[str, Any]:
+    """
+    A path is a symbolic link to another.
+
+    force
+        What is in the way is removed.
+    backupname
+        What is in the way is renamed to this.
+    makedirs, mode
+        Make the directories above it, with this mode.
+    atomic
+        Put the link in place in one step.
+    inherit_user_and_group
+        An existing link keeps its owner where none is given.
+    follow_symlinks
+        Whether a link in the way counts by what it points to.
+    """
+    name = os.path.expanduser(name)
+    ret = _new(name)
+    if not name:
+        return _error(ret, "Must provide name to file.symlink")
+    there = os.path.exists if follow_symlinks else os.path.lexists
+    mode = _files.normalize_mode(mode)
+    user = _owner(user, kwargs)
+    if (
+        inherit_user_and_group
+        and (user is None or group is None)
+        and __salt__["file.is_link"](name)
+    ):
+        have = _link_owner(name)
+        user = have[0] if user is None else user
+        group = have[1] if group is None else group
+    if user is None:
+        user = __opts__["user"]
+    if group is None:
+        group = _default_group(user)
+    problem = _preflight(user, group, ("file", name))
+    if problem:
+        return _error(ret, problem)
+
+    folder = os.path.dirname(name)
+    lacking = not os.path.isdir(folder)
+    if __opts__["test"]:
+        ret.update(_symlink_forecast(name, target, force, user, group, there(name)))
+        if lacking and makedirs:
+            ret["comment"] += f"\n{folder} will be created"
+        elif lacking:
+            ret["comment"] += f"\nDirectory {folder} for symlink is not present"
+        return ret
+    if lacking:
+        if not makedirs:
+            return _error(ret, f"Directory {folder} for symlink is not present")
+        _make_parents(name, user, group, mode)
+    if __salt__["file.is_link"](name):
+        points_to = __salt__["file.readlink"](name)
+        if os.path.normpath(points_to) == os.path.normpath(target):
+            if _link_owner(name) == (user, group):
+                ret["comment"] = f"Symlink {name} is present and owned by {user}:{group}"
+            elif _own_link(name, user, group):
+                ret["comment"] = f"Set ownership of symlink {name} to {user}:{group}"
+                ret["changes"]["ownership"] = f"{user}:{group}"
+            else:
+                _error(ret, f"Failed to set ownership of symlink {name} to {user}:{group}")
+            return ret
+        __salt__["file.remove"](name)
+    elif there(name):
+        problem = _out_of_the_way(name, target, force, atomic, backupname, disallow_copy_and_unlink)
+        if problem:
+            return _error(ret, problem)
+    try:
+        __salt__["file.symlink"](
+            target, name, force=force, atomic=atomic, follow_symlinks=follow_symlinks
+        )
+    except (CommandExecutionError, OSError) as error:
+        return _error(ret, f"Unable to create new symlink {name} -> {target}: {error}")
+    ret["comment"] = f"Created new symlink {name} -> {target}"
+    ret["changes"]["new"] = name
+    if _link_owner(name) != (user, group) and not _own_link(name, user, group):
+        ret["result"] = False
+        ret["comment"] += f", but was unable to set ownership to {user}:{group}"
+    return ret
+
+
+def _out_of_the_way(
+    name: str, target: str, force: bool, atomic: bool, backupname: str | None, no_copy: bool
+) -> str:
+    """Rename what stands where a link is to be, if that is wanted; else say why it stays."""
+    if backupname is None:
+        if force or atomic:
+            return ""
+        kind = "File system entry"
+        if os.path.isfile(name):
+            kind = "File"
+        elif os.path.isdir(name):
+            kind = "Directory"
+        return f"{kind} exists where the symlink {name} should be"
+    if not os.path.isabs(backupname):
+        if backupname != os.path.basename(backupname):
+            return f"Backupname must be an absolute path or a file name: {backupname}"
+        backupname = os.path.join(os.path.dirname(os.path.normpath(name)), backupname)
+    if os.path.lexists(backupname):
+        if not force:
+            return (
+                f"Symlink & backup dest exists and Force not set. {name} -> {target} - backup: "
+                f"{backupname}"
+            )
+        __salt__["file.remove"](backupname)
+    try:
+        __salt__["file.move"](name, backupname, disallow_copy_and_unlink=no_copy)
+    except Exception as error:
+        return f"Unable to rename {name} to backup {backupname} -> : {error}"
+    return ""
+
+
+# -- whole files ---------------------------------------------------------------------
+
+
+def _check_with(command: str, path: str) -> dict[str, Any] | None:
+    """Run C{check_cmd} on a file: C{None} if it agrees, else fields of the return."""
+    options = {"shell": __grains__["shell"]} if "shell" in __grains__ else {}
+    verdict = mod_run_check_cmd(command, path, **options)
+    return verdict if isinstance(verdict, dict) else None
+
+
+def mod_run_check_cmd(cmd: str, filename: str, **check_cmd_opts: Any) -> Any:
+    """
+    Run a command with a file's name after it: true, or what to put into the return.
+    """
+    did = __salt__["cmd.run_all"](f"{cmd} {filename}", **check_cmd_opts)
+    if did["retcode"] == 0:
+        return True
+    parts = ["check_cmd execution failed", did.get("stdout"), did.get("stderr")]
+    return {
+        "comment": "\n".join(part for part in parts if part),
+        "skip_watch": True,
+        "result": False,
+    }
+
+
+def _looked_up(keys: Any, kind: str, delimiter: str) -> tuple[Any, str]:
+    """Contents out of pillar or grains, or an error text."""
+    options: dict[str, Any] = {"delimiter": delimiter}
+    if kind == "Pillar":
+        # A masked value is meant to be written out here.
+        options["unmask"] = True
+    found = []
+    for key in keys if isinstance(keys, list) else [keys]:
+        value = __salt__[f"{kind.lower()}s.get" if kind == "Grain" else "pillar.get"](
+            key, _MISSING, **options
+        )
+        if value is _MISSING:
+            return None, f"{kind} {key} does not exist"
+        found.append(value)
+    return (os.linesep.join(found) if isinstance(keys, list) else found[0]), ""
+
+
+def _joined(contents: Any, newline: bool, encoding: str | None) -> str | None:
+    """
+    Contents as lines, or C{None} if there are none.
+
+    @raises UnicodeDecodeError: bytes that are no text.
+    """
+    parts = _file_rules.texts(contents, encoding)
+    if not parts:
+        return None
+    whole = "".join(
+        line.rstrip("\n").rstrip("\r") + os.linesep for part in parts for line in part.splitlines()
+    )
+    return whole if newline else whole.rstrip("\n").rstrip("\r")
+
+
+def managed(
+    name: str,
+    source: Any = None,
+    source_hash: Any = "",
+    source_hash_name: str | None = None,
+    keep_source: bool = True,
+    user: Any = None,
+    group: Any = None,
+    mode: Any = None,
+    attrs: Any = None,
+    template: str | None = None,
+    makedirs: bool = False,
+    dir_mode: Any = None,
+    context: Any = None,
+    replace: bool = True,
+    defaults: Any = None,
+    backup: Any = "",
+    show_changes: bool = True,
+    create: bool = True,
+    contents: Any = None,
+    tmp_dir: str | None = None,
+    tmp_ext: str = "",
+    contents_pillar: Any = None,
+    contents_grains: Any = None,
+    contents_newline: bool = True,
+    contents_delimiter: str = ":",
+    encoding: str | None = None,
+    encoding_errors: str = "strict",
+    allow_empty: bool = True,
+    follow_symlinks: bool = True,
+    check_cmd: Any = None,
+    skip_verify: bool = False,
+    selinux: Any = None,
+    win_owner: Any = None,
+    win_perms: Any = None,
+    win_deny_perms: Any = None,
+    win_inheritance: bool = True,
+    win_perms_reset: bool = False,
+    verify_ssl: bool = True,
+    use_etag: bool = False,
+    signature: Any = None,
+    source_hash_sig: Any = None,
+    signed_by_any: Any = None,
+    signed_by_all: Any = None,
+    keyring: Any = None,
+    gnupghome: Any = None,
+    ignore_ordering: bool = False,
+    ignore_whitespace: bool = False,
+    ignore_comment_characters: Any = None,
+    new_file_diff: bool = False,
+    sig_backend: str = "gpg",
+    **kwargs: Any,
+) -> dict[str, Any]:
+    """
+    A file has a content, an owner and a mode.
+
+    source, source_hash, source_hash_name
+        Where the content is: C{salt://}, an address, a path, or a list of which the first
+        that is there counts; and the hash (or a file of hashes, and the name in it) that
+        what comes from the web must have, unless C{skip_verify} or C{use_etag}.
+    contents, contents_pillar, contents_grains
+        The content itself, or the key under which pillar or grains have it.
+    contents_newline, allow_empty, encoding, encoding_errors
+        Whether it ends in a new line, whether it may be empty, and its character set.
+    template, context, defaults
+        The engine that renders it, and its variables.
+    user, group, mode, attrs, selinux
+        C{mode: keep} is the source's. C{selinux} is a map of C{seuser} and so on.
+    replace, create, makedirs, dir_mode
+        Whether an existing file is changed, a missing one made, and the directories above.
+    backup
+        C{minion}: keep the old content.
+    check_cmd, tmp_dir, tmp_ext
+        A command that must agree to the new file, given as its last word.
+    signature, source_hash_sig, signed_by_any, signed_by_all, keyring, gnupghome, sig_backend
+        Signatures on the file, or on its file of hashes.
+    ignore_ordering, ignore_whitespace, ignore_comment_characters
+        Changes of these kinds alone do not trigger other states.
+    new_file_diff, show_changes
+        What is shown of the changes.
+    """
+    kwargs.pop("env", None)
+    name = os.path.expanduser(name)
+    ret = _new(name)
+    if not name:
+        return _error(ret, "Destination file name is required")
+    selinux = selinux or {}
+    context_parts = {key: selinux.get(key) for key in ("seuser", "serole", "setype", "serange")}
+    keep_mode = isinstance(mode, str) and mode.lower() == "keep"
+    mode = None if keep_mode else _files.normalize_mode(mode)
+    given = sum(one is not None for one in (contents, contents_pillar, contents_grains))
+    either = "'contents', 'contents_pillar', or 'contents_grains'"
+    if source and given:
+        return _error(ret, f"'source' cannot be used in combination with {either}")
+    if keep_mode and given:
+        return _error(ret, f"Mode preservation cannot be used in combination with {either}")
+    if given > 1:
+        return _error(
+            ret, "Only one of 'contents', 'contents_pillar', and 'contents_grains' is permitted"
+        )
+    _warn_about_hash(source, source_hash)
+    if not source and not given and replace:
+        # Nothing to replace it with: do not even read it.
+        replace = False
+        log.warning(
+            "State for file: %s - Neither 'source' nor 'contents' nor 'contents_pillar' nor "
+            "'contents_grains' was defined, yet 'replace' was set to 'True'. As there is no "
+            "source to replace the file with, 'replace' has been set to 'False' to avoid "
+            "reading the file unnecessarily.",
+            name,
+        )
+    if "file_mode" in kwargs:
+        ret["warnings"] = [
+            "The 'file_mode' argument will be ignored.  Please use 'mode' instead to set file "
+            "permissions."
+        ]
+    wanted, problem = contents, ""
+    if contents_pillar is not None:
+        wanted, problem = _looked_up(contents_pillar, "Pillar", contents_delimiter)
+    elif contents_grains is not None:
+        wanted, problem = _looked_up(contents_grains, "Grain", contents_delimiter)
+    if problem:
+        return _error(ret, problem)
+    if wanted is not None:
+        if not allow_empty and not wanted:
+            origin = "'contents'"
+            if contents_pillar:
+                origin = f"contents_pillar {contents_pillar}"
+            elif contents_grains:
+                origin = f"contents_grains {contents_grains}"
+            return _error(
+                ret,
+                f"{origin} value would result in empty contents. Set allow_empty to True to "
+                "allow the managed file to be empty.",
+            )
+        try:
+            contents = _joined(wanted, contents_newline, encoding)
+        except UnicodeDecodeError:
+            if template:
+                return _error(
+                    ret,
+                    "Contents specified by contents/contents_pillar/contents_grains appears to "
+                    "be binary data, and as will not be able to be treated as a Jinja template.",
+                )
+            contents = wanted
+        if contents is None:
+            return _error(
+                ret,
+                "Contents specified by contents/contents_pillar/contents_grains is not a string "
+                "or list of strings, and is not binary data. SLS is likely malformed.",
+            )
+        if template:
+            contents = __salt__["file.apply_template_on_contents"](
+                contents,
+                template=template,
+                context=context,
+                defaults=defaults,
+                saltenv=__env__,
+            )
+            if not isinstance(contents, str):
+                ret["result"] = contents.get("result", False)
+                ret["comment"] = contents.get(
+                    "comment", "Error while applying template on contents"
+                )
+                return ret
+    user = _owner(user, kwargs)
+    if not create and not os.path.isfile(name):
+        ret["comment"] = f"File {name} is not present and is not set for creation"
+        return ret
+    problem = _unknown_owner(user, group)
+    if problem:
+        return _error(ret, problem)
+    if not os.path.isabs(name):
+        return _error(ret, f"Specified file {name} is not an absolute path")
+    if os.path.isdir(name):
+        return _error(ret, f"Specified target {name} is a directory")
+    if context is None:
+        context = {}
+    elif not isinstance(context, dict):
+        return _error(ret, "Context must be formed as a dict")
+    if defaults and not isinstance(defaults, dict):
+        return _error(ret, "Defaults must be formed as a dict")
+
+    signed: dict[str, Any] = {
+        "source_hash_sig": source_hash_sig,
+        "signed_by_any": signed_by_any,
+        "signed_by_all": signed_by_all,
+        "keyring": keyring,
+        "gnupghome": gnupghome,
+        "sig_backend": sig_backend,
+    }
+    disregard: dict[str, Any] = {
+        "ignore_ordering": ignore_ordering,
+        "ignore_whitespace": ignore_whitespace,
+        "ignore_comment_characters": ignore_comment_characters,
+    }
+    if contents is None and not template and source and not skip_verify and replace:
+        source, source_hash, right = _has_hash(
+            name, source, source_hash, source_hash_name, verify_ssl, signed
+        )
+        replace = not right
+    if not replace and os.path.exists(name):
+        return _only_permissions(
+            name, ret, user, group, mode, attrs, follow_symlinks, context_parts
+        )
+    texts, _ = _accumulated()
+    if name in texts:
+        context = {**context, "accumulator": texts[name]}
+
+    try:
+        if __opts__["test"]:
+            found = __salt__["file.check_managed_changes"](
+                name,
+                source,
+                source_hash,
+                source_hash_name,
+                user,
+                group,
+                mode,
+                attrs,
+                template,
+                context,
+                defaults,
+                __env__,
+                contents,
+                skip_verify,
+                keep_mode,
+                verify_ssl=verify_ssl,
+                follow_symlinks=follow_symlinks,
+                new_file_diff=new_file_diff,
+                **context_parts,
+                **signed,
+                **disregard,
+                **kwargs,
+            )
+            return _forecast(name, ret, found, show_changes, any(disregard.values()))
+        source, source_hash = __salt__["file.source_list"](source, source_hash, __env__)
+    except CommandExecutionError as error:
+        return _error(ret, f"Unable to manage file: {error}")
+    try:
+        fetched, summed, problem = __salt__["file.get_managed"](
+            name,
+            template,
+            source,
+            source_hash,
+            source_hash_name,
+            user,
+            group,
+            mode,
+            attrs,
+            __env__,
+            context,
+            defaults,
+            skip_verify,
+            verify_ssl=verify_ssl,
+            use_etag=use_etag,
+            **signed,
+            **kwargs,
+        )
+    except Exception as error:
+        log.debug("file.managed of %s", name, exc_info=True)
+        ret["changes"] = {}
+        return _error(ret, f"Unable to manage file: {error}")
+
+    def write(path: str, fetched: str, ret: dict[str, Any]) -> dict[str, Any]:
+        answer: dict[str, Any] = __salt__["file.manage_file"](
+            path,
+            fetched,
+            ret,
+            source,
+            summed,
+            user,
+            group,
+            mode,
+            attrs,
+            __env__,
+            backup,
+            makedirs,
+            template,
+            show_changes,
+            contents,
+            dir_mode,
+            follow_symlinks,
+            skip_verify,
+            keep_mode,
+            encoding=encoding,
+            encoding_errors=encoding_errors,
+            use_etag=use_etag,
+            signature=signature,
+            new_file_diff=new_file_diff,
+            **{key: value for key, value in signed.items() if key != "source_hash_sig"},
+            **context_parts,
+            **disregard,
+            **kwargs,
+        )
+        return answer
+
+    trial = ""
+
+    def forget(fetched: Any) -> None:
+        if trial:
+            _files.safe_remove(trial)
+        if keep_source:
+            return
+        if not fetched and source and urllib.parse.urlparse(source).scheme == "salt":
+            fetched = __salt__["cp.is_cached"](source, __env__)
+        if fetched:
+            _files.safe_remove(fetched)
+
+    if check_cmd:
+        trial = _files.mkstemp(suffix=tmp_ext, dir=tmp_dir)
+        if __salt__["file.file_exists"](name):
+            try:
+                __salt__["file.copy"](name, trial)
+            except Exception as error:
+                _files.safe_remove(trial)
+                return _error(ret, f"Unable to copy file {name} to {trial}: {error}")
+        try:
+            tried = write(trial, fetched, ret)
+        except Exception as error:
+            log.debug("file.managed of %s", name, exc_info=True)
+            ret["changes"] = {}
+            forget(fetched)
+            return _error(ret, f"Unable to check_cmd file: {error}")
+        ret = _new(name)
+        if tried["changes"]:
+            if any(disregard.values()):
+                ret["skip_req"] = True
+            verdict = _check_with(check_cmd, trial)
+            if verdict:
+                ret.update(verdict)
+                _files.safe_remove(trial)
+                return ret
+            fetched = trial
+    if problem and contents is None:
+        if trial:
+            _files.safe_remove(trial)
+        return _error(ret, f"Unable to manage file: {problem}")
+    try:
+        return write(name, fetched, ret)
+    except Exception as error:
+        log.debug("file.managed of %s", name, exc_info=True)
+        ret["changes"] = {}
+        return _error(ret, f"Unable to manage file: {error}")
+    finally:
+        forget(fetched)
+
+
+def _has_hash(
+    name: str,
+    source: Any,
+    source_hash: Any,
+    source_hash_name: str | None,
+    verify_ssl: bool,
+    signed: dict[str, Any],
+) -> tuple[Any, Any, bool]:
+    """The source to take, and whether a file already has the hash that was announced for it."""
+    if not os.path.exists(name):
+        return source, source_hash, False
+    try:
+        source, source_hash = __salt__["file.source_list"](source, source_hash, __env__)
+        if not source or not source_hash or os.path.isabs(source):
+            return source, source_hash, False
+        if urllib.parse.urlparse(source).scheme in ("salt", "file"):
+            return source, source_hash, False
+        summed = __salt__["file.get_source_sum"](
+            name,
+            source,
+            source_hash,
+            source_hash_name,
+            __env__,
+            verify_ssl=verify_ssl,
+            **signed,
+        )
+        have = __salt__["file.get_hash"](name, summed["hash_type"])
+    except (CommandExecutionError, OSError) as error:
+        log.error("Failed checking existing file's hash against specified source_hash: %s", error)
+        return source, source_hash, False
+    return source, source_hash, summed["hsum"] == have
+
+
+def _only_permissions(
+    name: str,
+    ret: dict[str, Any],
+    user: Any,
+    group: Any,
+    mode: Any,
+    attrs: Any,
+    follow_symlinks: bool,
+    context_parts: dict[str, Any],
+) -> dict[str, Any]:
+    """The end of C{managed} for a file whose content is not to be looked at."""
+    ret, perms = __salt__["file.check_perms"](
+        name, ret, user, group, mode, attrs, follow_symlinks, **context_parts
+    )
+    if __opts__["test"]:
+        have = perms.get("lmode") if isinstance(perms, dict) else None
+        if mode and have is not None and mode != have:
+            ret["comment"] = (
+                f"File {name} will be updated with permissions {mode} from its current state of "
+                f"{have}"
+            )
+        else:
+            ret["comment"] = f"File {name} not updated"
+    elif not ret["changes"] and ret["result"]:
+        ret["comment"] = f"File {name} exists with proper permissions. No changes made."
+    return ret
+
+
+def _forecast(
+    name: str, ret: dict[str, Any], found: Any, show_changes: bool, disregarding: bool
+) -> dict[str, Any]:
+    """What C{managed} says under C{test}."""
+    matters = False
+    if disregarding:
+        matters, found = found
+    if isinstance(found, tuple):
+        ret["result"], ret["comment"] = found
+        return ret
+    ret["changes"] = found
+    if found:
+        ret["result"] = None
+        ret["comment"] = (
+            f"The file {name} is set to be changed\nNote: No changes made, actual changes may\n"
+            "be different due to other states."
+        )
+        if "diff" in found and not show_changes:
+            found["diff"] = "<show_changes=False>"
+        if disregarding and not matters:
+            ret["skip_req"] = True
+    else:
+        ret["comment"] = f"The file {name} is in the correct state"
+    return ret
+
+
+# -- directories ---------------------------------------------------------------------
+
+
+def _walk(top: str, max_depth: int | None = None) -> list[tuple[str, list[str], list[str]]]:
+    """Directories with what is in them, not deeper than C{max_depth}."""
+    found = []
+    above = top.rstrip(os.sep).count(os.sep)
+    for root, folders, names in os.walk(top):
+        if max_depth is not None and root.rstrip(os.sep).count(os.sep) - above >= max_depth:
+            folders.clear()
+            continue
+        found.append((root, list(folders), list(names)))
+    return found
+
+
+def _wrong_meta(
+    path: str, user: Any, group: Any, mode: Any, follow: bool, folder: bool
+) -> dict[str, Any]:
+    """What is not as wanted about the owner and mode of a path."""
+    changes: dict[str, Any] = {}
+    try:
+        have = __salt__["file.stats"](path, None, follow)
+    except CommandExecutionError:
+        if not folder:
+            raise
+        have = {}
+    if folder and not have:
+        return {"directory": "new"}
+    if user is not None and user not in (have.get("user"), have.get("uid")):
+        changes["user"] = user
+    if group is not None and group not in (have.get("group"), have.get("gid")):
+        changes["group"] = group
+    mode = _files.normalize_mode(mode)
+    # A link has no mode of its own.
+    has_mode = follow or have.get("type") != "link"
+    if has_mode and mode is not None and mode != _files.normalize_mode(have.get("mode")):
+        changes["mode"] = mode
+    return changes
+
+
+def _directory_changes(
+    name: str,
+    user: Any,
+    group: Any,
+    words: list[str],
+    dir_mode: Any,
+    file_mode: Any,
+    clean: bool,
+    require: Any,
+    exclude_pat: Any,
+    max_depth: int | None,
+    follow: bool,
+    children_only: bool,
+) -> tuple[bool | None, str, dict[str, Any]]:
+    """What C{directory} has to change: the result and comment of a test, and the changes."""
+    changes: dict[str, Any] = {}
+    walked = _walk(name, max_depth) if words or clean else []
+    if words:
+        try:
+            chosen = _file_rules.recurse_words(words)
+        except (TypeError, ValueError) as error:
+            return False, str(error), changes
+        user = user if "user" in chosen else None
+        group = group if "group" in chosen else None
+        if "mode" not in chosen:
+            dir_mode = file_mode = None
+        for root, folders, names in walked:
+            for one in () if "ignore_files" in chosen else names:
+                path = os.path.join(root, one)
+                if wrong := _wrong_meta(path, user, group, file_mode, follow, False):
+                    changes[path] = wrong
+            for one in () if "ignore_dirs" in chosen else folders:
+                path = os.path.join(root, one)
+                if wrong := _wrong_meta(path, user, group, dir_mode, follow, True):
+                    changes[path] = wrong
+    if not children_only and (wrong := _wrong_meta(name, user, group, dir_mode, follow, True)):
+        changes[name] = wrong
+    if clean:
+        keep = _required(name, require)
+        for root, folders, names in walked:
+            for one in names + folders:
+                path = os.path.join(root, one)
+                # A path counts as kept if the name of a kept one contains it.
+                if any(path in kept for kept in keep):
+                    continue
+                if _file_rules.wanted(os.path.relpath(path, name), None, exclude_pat):
+                    changes[path] = {"removed": "Removed due to clean"}
+    if not os.path.isdir(name):
+        changes[name] = {"directory": "new"}
+    if not changes:
+        return True, f"The directory {name} is in the correct state", changes
+    lines = [f"{path}: {key} - {val}\n" for path in changes for key, val in changes[path].items()]
+    return None, "".join(["The following files will be changed:\n", *lines]), changes
+
+
+def _required(name: str, require: Any) -> set[str]:
+    """What C{clean} must leave below a directory, since required file states made it."""
+    keep: set[str] = set()
+    if not isinstance(require, list):
+        return keep
+    wanted = [one["file"] for one in require if "file" in one]
+    for file, low in itertools.product(wanted, __lowstate__):
+        if file not in (low["name"], low["__id__"]):
+            continue
+        path = low["name"]
+        if not os.path.isdir(path):
+            keep.add(path)
+            continue
+        relative = os.path.relpath(os.path.abspath(path), os.path.abspath(name))
+        if relative.startswith(os.pardir):
+            continue
+        if low["fun"] == "recurse":
+            try:
+                sources = _file_recurse.existing(
+                    __salt__, __context__, low.get("source", []), __env__
+                )
+            except CommandExecutionError:
+                continue
+            options = {key: val for key, val in low.items() if key not in ("source", "sources")}
+            options.pop("name")
+            keep |= _file_recurse.plan(__salt__, __env__, path, sources, **options).keep
+        else:
+            for root, folders, names in os.walk(path):
+                keep.update((path, *(os.path.join(root, one) for one in names + folders)))
+    return keep
+
+
+def _clean(root: str, keep: set[str], exclude_pat: Any) -> list[str]:
+    """Remove (or, under C{test}, name) what is below a directory and not kept."""
+    kept = {root}
+    for path in keep:
+        if os.path.isabs(path):
+            path = os.path.abspath(path)
+            while path not in kept:
+                kept.add(path)
+                path = os.path.dirname(path)
+    removed = []
+    for folder, folders, names in os.walk(root):
+        for one in folders + names:
+            path = os.path.join(folder, one)
+            if path in kept:
+                continue
+            if not _file_rules.wanted(os.path.relpath(path, root), None, exclude_pat):
+                continue
+            removed.append(path)
+            if __opts__["test"]:
+                continue
+            try:
+                os.remove(path)
+            except OSError:
+                __salt__["file.remove"](path)
+    return removed
+
+
+def _replace_by_directory(
+    name: str, ret: dict[str, Any], force: bool, backupname: str | None
+) -> bool:
+    """Clear the way for a directory; true if that ends the state."""
+    test = __opts__["test"]
+    if backupname is not None:
+        if os.path.lexists(backupname):
+            if not force:
+                _error(ret, f"File exists where the backup target {backupname} should go")
+                return True
+            if test:
+                ret["changes"]["forced"] = (
+                    f"Existing file at backup path {backupname} would be removed"
+                )
+            else:
+                __salt__["file.remove"](backupname)
+        if not test:
+            os.rename(name, backupname)
+            return False
+        ret["changes"]["backup"] = f"{name} would be renamed to {backupname}"
+        ret["changes"][name] = {"directory": "new"}
+        ret["comment"] = f"{name} would be backed up and replaced with a new directory"
+        ret["result"] = None
+        return True
+    is_file = os.path.isfile(name)
+    if not force:
+        kind = "file" if is_file else "symlink"
+        _error(ret, f"Specified location {name} exists and is a {kind}")
+        return True
+    kind = "File" if is_file else "Symlink"
+    if test:
+        ret["changes"]["forced"] = f"{kind} would be forcibly replaced"
+    else:
+        # A link to a file goes, not what it points to.
+        __salt__["file.remove"](name)
+        ret["changes"]["forced"] = f"{kind} was forcibly replaced"
+    return False
+
+
+def directory(
+    name: str,
+    user: Any = None,
+    group: Any = None,
+    recurse: Any = None,
+    max_depth: int | None = None,
+    dir_mode: Any = None,
+    file_mode: Any = None,
+    makedirs: bool = False,
+    clean: bool = False,
+    require: Any = None,
+    exclude_pat: Any = None,
+    follow_symlinks: bool = False,
+    force: bool = False,
+    backupname: str | None = None,
+    allow_symlink: bool = True,
+    children_only: bool = False,
+    win_owner: Any = None,
+    win_perms: Any = None,
+    win_deny_perms: Any = None,
+    win_inheritance: bool = True,
+    win_perms_reset: bool = False,
+    **kwargs: Any,
+) -> dict[str, Any]:
+    """
+    A directory is there, with owner and mode.
+
+    recurse
+        A list of what also holds for all in it: C{user}, C{group}, C{mode}; C{ignore_files},
+        C{ignore_dirs}; C{silent} for short changes. C{max_depth} limits how deep.
+    dir_mode, file_mode
+        Modes of directories, and of files with C{recurse}.
+    makedirs
+        Make the directories above it.
+    clean, exclude_pat, require
+        Remove what no required file state made and the patterns do not exclude.
+    force, backupname, allow_symlink
+        What becomes of a file or link in the way.
+    children_only
+        What is in it, not the directory itself.
+    """
+    name = os.path.expanduser(name)
+    ret = _new(name)
+    if not name:
+        return _error(ret, "Must provide name to file.directory")
+    if name != "/":
+        name = name.removesuffix("/")
+    if max_depth is not None and clean:
+        return _error(ret, "Cannot specify both max_depth and clean")
+    user = _owner(user, kwargs)
+    if not dir_mode and "mode" in kwargs:
+        dir_mode = kwargs["mode"]
+    dir_mode, file_mode = (_files.normalize_mode(one) for one in (dir_mode, file_mode or dir_mode))
+    problem = _unknown_owner(user, group)
+    if problem:
+        return _error(ret, problem)
+    if not os.path.isabs(name):
+        return _error(ret, f"Specified file {name} is not an absolute path")
+    is_link = os.path.islink(name)
+    in_the_way = os.path.isfile(name) or (is_link and (force or not allow_symlink))
+    if in_the_way and _replace_by_directory(name, ret, force, backupname):
+        return ret
+
+    result, comment, changes = _directory_changes(
+        name,
+        user,
+        group,
+        recurse or [],
+        dir_mode,
+        file_mode,
+        clean,
+        require,
+        exclude_pat,
+        max_depth,
+        follow_symlinks,
+        children_only,
+    )
+    ret["changes"].update(changes)
+    if __opts__["test"] or not ret["changes"]:
+        ret["result"] = result
+        ret["comment"] = comment
+        return ret
+    if not os.path.isdir(name):
+        if not os.path.isdir(os.path.dirname(name)):
+            if not makedirs:
+                return _error(ret, f"No directory to create {name} in")
+            _make_parents(name, user, group, dir_mode)
+        __salt__["file.mkdir"](name, user=user, group=group, mode=dir_mode)
+        if not os.path.isdir(name):
+            return _error(ret, f"Failed to create directory {name}")
+        ret["changes"][name] = {"directory": "new"}
+        return ret
+
+    if not children_only:
+        ret, _ = __salt__["file.check_perms"](
+            name, ret, user, group, dir_mode, None, follow_symlinks
+        )
+    walked = _walk(name, max_depth) if recurse or clean else []
+    chosen: set[str] = set()
+    if recurse:
+        try:
+            chosen = _file_rules.recurse_words(recurse)
+        except (TypeError, ValueError) as error:
+            _error(ret, str(error))
+    errors: list[str] = []
+    if chosen:
+        errors = _enforce_below(
+            walked, ret, chosen, user, group, dir_mode, file_mode, follow_symlinks
+        )
+    if clean:
+        removed = _clean(name, _required(name, require), exclude_pat)
+        if removed:
+            ret["changes"]["removed"] = removed
+            ret["comment"] = f"Files cleaned from directory {name}"
+    if not ret["comment"]:
+        if children_only:
+            ret["comment"] = f"Directory {name}/* updated"
+        elif ret["changes"]:
+            ret["comment"] = f"Directory {name} updated"
+    if errors:
+        ret["result"] = False
+        ret["comment"] += "\n\nThe following errors were encountered:\n"
+        ret["comment"] += "".join(f"\n- {error}" for error in errors)
+    return ret
+
+
+def _enforce_below(
+    walked: list[tuple[str, list[str], list[str]]],
+    ret: dict[str, Any],
+    chosen: set[str],
+    user: Any,
+    group: Any,
+    dir_mode: Any,
+    file_mode: Any,
+    follow: bool,
+) -> list[str]:
+    """Set owners and modes of all in a directory; returns what went wrong."""
+    if "user" not in chosen:
+        user = None
+    elif not user and not isinstance(user, int):
+        _error(
+            ret, "user not specified, but configured as a target for recursive ownership management"
+        )
+    elif isinstance(__salt__["file.user_to_uid"](user), str):
+        _error(ret, f"Failed to enforce ownership for user {user} (user does not exist)")
+    if "group" not in chosen:
+        group = None
+    elif not group and not isinstance(group, int):
+        _error(
+            ret,
+            "group not specified, but configured as a target for recursive ownership management",
+        )
+    elif isinstance(__salt__["file.group_to_gid"](group), str):
+        _error(ret, f"Failed to enforce group ownership for group {group}")
+    if "mode" not in chosen:
+        dir_mode = file_mode = None
+    if "silent" in chosen:
+        ret["changes"] = {"recursion": "Changes silenced"}
+    errors = []
+    for root, folders, names in walked:
+        jobs = [(one, file_mode) for one in names if "ignore_files" not in chosen]
+        jobs += [(one, dir_mode) for one in folders if "ignore_dirs" not in chosen]
+        for one, mode in jobs:
+            try:
+                __salt__["file.check_perms"](
+                    os.path.join(root, one), ret, user, group, mode, None, follow
+                )
+            except CommandExecutionError as error:
+                if not error.strerror.startswith("Path not found"):
+                    errors.append(error.strerror)
+    return errors
+
+
+def recurse(
+    name: str,
+    source: Any,
+    keep_source: bool = True,
+    clean: bool = False,
+    require: Any = None,
+    user: Any = None,
+    group: Any = None,
+    dir_mode: Any = None,
+    file_mode: Any = None,
+    sym_mode: Any = None,
+    template: str | None = None,
+    context: Any = None,
+    replace: bool = True,
+    defaults: Any = None,
+    include_empty: bool = False,
+    backup: Any = "",
+    include_pat: Any = None,
+    exclude_pat: Any = None,
+    maxdepth: int | None = None,
+    keep_symlinks: bool = False,
+    force_symlinks: bool = False,
+    win_owner: Any = None,
+    win_perms: Any = None,
+    win_deny_perms: Any = None,
+    win_inheritance: bool = True,
+    merge: bool = False,
+    **kwargs: Any,
+) -> dict[str, Any]:
+    """
+    A directory is as one of the file server, file by file.
+
+    source, merge
+        C{salt://} directories: the first that is there, or all with C{merge}.
+    clean, require
+        Remove what is not served and no required file state made.
+    include_pat, exclude_pat, maxdepth, include_empty
+        What is taken: globs or C{E@} expressions on relative paths, how deep, and whether
+        empty directories count.
+    keep_symlinks, force_symlinks, sym_mode
+        Served links become links, also where something is in the way.
+    user, group, dir_mode, file_mode, template, context, defaults, replace, backup
+        As in C{file.managed}, for each file.
+    """
+    kwargs.pop("env", None)
+    name = os.path.expanduser(name)
+    user = _owner(user, kwargs)
+    ret = _new(name)
+    if "mode" in kwargs:
+        return _error(
+            ret,
+            "'mode' is not allowed in 'file.recurse'. Please use 'file_mode' and 'dir_mode'.",
+        )
+    dir_mode = _files.normalize_mode(dir_mode)
+    keep_mode = isinstance(file_mode, str) and file_mode.lower() == "keep"
+    file_mode = None if keep_mode else _files.normalize_mode(file_mode)
+    problem = _unknown_owner(user, group)
+    if problem:
+        return _error(ret, problem)
+    if not os.path.isabs(name):
+        return _error(ret, f"Specified file {name} is not an absolute path")
+    try:
+        sources = _file_recurse.existing(__salt__, __context__, source, __env__)
+    except CommandExecutionError as error:
+        return _error(ret, f"Recurse failed: {error}")
+    if not os.path.isdir(name):
+        if os.path.exists(name):
+            return _error(ret, f"The path {name} exists and is not a directory")
+        if not __opts__["test"]:
+            __salt__["file.makedirs_perms"](name=name, user=user, group=group, mode=dir_mode)
+    comments: dict[str, list[str]] = {}
+
+    def merge_ret(path: str, part: dict[str, Any]) -> None:
+        if part["result"] is False or ret["result"] is True:
+            ret["result"] = part["result"]
+        if part["result"] is not True and part["comment"]:
+            comments.setdefault(path, []).append(part["comment"])
+        if part["changes"]:
+            ret["changes"][path] = part["changes"]
+
+    def cleared(path: str, forecast: str, done: str) -> bool:
+        """Remove what is of the other kind; false if a test ends here."""
+        if __opts__["test"]:
+            merge_ret(path, {"changes": {}, "result": None, "comment": forecast})
+            return False
+        __salt__["file.remove"](path)
+        merge_ret(path, {"changes": {"diff": done}, "result": True, "comment": ""})
+        return True
+
+    plan = _file_recurse.plan(
+        __salt__,
+        __env__,
+        name,
+        sources,
+        keep_symlinks=keep_symlinks,
+        include_pat=include_pat,
+        exclude_pat=exclude_pat,
+        maxdepth=maxdepth,
+        include_empty=include_empty,
+        merge=merge,
+    )
+    for path in sorted(plan.folders):
+        if os.path.basename(path) == "..":
+            continue
+        wrong = clean and os.path.exists(path) and not os.path.isdir(path)
+        if wrong and not cleared(
+            path, f"Replacing {path} with a directory", "Replaced file with a directory"
+        ):
+            continue
+        part = directory(path, user=user, group=group, recurse=[], dir_mode=dir_mode, makedirs=True)
+        merge_ret(path, part)
+    passed = {key: value for key, value in kwargs.items() if key != "makedirs"}
+    for path, address in plan.files.items():
+        wrong = clean and replace and os.path.isdir(path)
+        if wrong and not cleared(
+            path, f"Replacing directory {path} with a file", "Replaced directory with a new file"
+        ):
+            continue
+        part = managed(
+            path,
+            source=address,
+            keep_source=keep_source,
+            user=user,
+            group=group,
+            mode="keep" if keep_mode else file_mode,
+            template=template,
+            makedirs=True,
+            replace=replace,
+            context=context,
+            defaults=defaults,
+            backup=backup,
+            **passed,
+        )
+        merge_ret(path, part)
+    waiting = set(plan.links)
+    while waiting:
+        # A link to another link comes after it; in a ring of links any may be first.
+        ready = [path for path in waiting if plan.links[path][1] not in waiting - {path}]
+        for path in sorted(ready or waiting):
+            part = symlink(
+                path,
+                plan.links[path][0],
+                makedirs=True,
+                force=force_symlinks,
+                user=user,
+                group=group,
+                mode=sym_mode,
+            )
+            merge_ret(path, part)
+            waiting.discard(path)
+    if clean:
+        removed = _clean(name, plan.keep | _required(name, require), exclude_pat)
+        if removed and __opts__["test"]:
+            ret["result"] = ret["result"] and None
+            comments.setdefault("removed", []).extend(removed)
+        elif removed:
+            ret["changes"]["removed"] = removed
+    ret["comment"] = "\n".join(
+        f"\n#### {path} ####\n" + "\n".join(lines) for path, lines in comments.items()
+    ).strip()
+    if not ret["comment"]:
+        ret["comment"] = f"Recursively updated {name}"
+    if not ret["changes"] and ret["result"]:
+        ret["comment"] = f"The directory {name} is in the correct state"
+    return ret
+
+
+# -- lines and blocks of text ----------------------------------------------------------
+
+
+def _edited(ret: dict[str, Any], changes: Any, forecast: str) -> dict[str, Any]:
+    """A return after an edit: the diff, or that there was nothing to do."""
+    if not changes:
+        ret.update(result=True, comment="No changes needed to be made")
+        return ret
+    ret["changes"]["diff"] = changes
+    if __opts__["test"]:
+        ret.update(result=None, comment=forecast)
+    else:
+        ret.update(result=True, comment="Changes were made")
+    return ret
+
+
+def line(
+    name: str,
+    content: Any = None,
+    match: Any = None,
+    mode: str | None = None,
+    location: str | None = None,
+    before: Any = None,
+    after: Any = None,
+    show_changes: bool = True,
+    backup: Any = False,
+    quiet: bool = False,
+    indent: bool = True,
+    create: bool = False,
+    user: Any = None,
+    group: Any = None,
+    file_mode: Any = None,
+) -> dict[str, Any]:
+    """
+    A line is in a file, or is not.
+
+    mode
+        C{ensure}, C{replace}, C{delete} or C{insert}.
+    content, match
+        The line, and what finds the one to change (by default the same).
+    location, before, after
+        C{start} or C{end}, or expressions for the lines beside it.
+    create, user, group, file_mode
+        Make the file, and whose it is.
+    """
+    name = os.path.expanduser(name)
+    ret = _new(name)
+    if not name:
+        return _error(ret, "Must provide name to file.line")
+    managed(name, create=create, user=user, group=group, mode=file_mode, replace=False)
+    problem = _unusable(name)
+    if problem:
+        return _error(ret, problem)
+    if mode:
+        mode = mode.lower()
+    if mode is None:
+        return _error(ret, "Mode was not defined. How to process the file?")
+    if content is None and mode != "delete":
+        return _error(ret, "Content can only be empty if mode is ['delete']")
+    changes = __salt__["file.line"](
+        name,
+        content,
+        match=match,
+        mode=mode,
+        location=location,
+        before=before,
+        after=after,
+        show_changes=show_changes,
+        backup=backup,
+        quiet=quiet,
+        indent=indent,
+    )
+    return _edited(ret, changes, "Changes would be made")
+
+
+def replace(
+    name: str,
+    pattern: str,
+    repl: Any,
+    count: int = 0,
+    flags: Any = 8,
+    bufsize: Any = 1,
+    append_if_not_found: bool = False,
+    prepend_if_not_found: bool = False,
+    not_found_content: Any = None,
+    backup: Any = ".bak",
+    show_changes: bool = True,
+    ignore_if_missing: bool = False,
+    backslash_literal: bool = False,
+    encoding: str | None = None,
+) -> dict[str, Any]:
+    """
+    What an expression finds in a file is replaced.
+
+    append_if_not_found, prepend_if_not_found, not_found_content
+        What to add where it finds nothing.
+    ignore_if_missing
+        No file is no failure.
+    """
+    name = os.path.expanduser(name)
+    ret = _new(name)
+    if not name:
+        return _error(ret, "Must provide name to file.replace")
+    problem = _unusable(name)
+    if problem:
+        if ignore_if_missing and "file not found" in problem:
+            ret["comment"] = "No changes needed to be made"
+            return ret
+        return _error(ret, problem)
+    changes = __salt__["file.replace"](
+        name,
+        pattern,
+        repl,
+        count=count,
+        flags=flags,
+        bufsize=bufsize,
+        append_if_not_found=append_if_not_found,
+        prepend_if_not_found=prepend_if_not_found,
+        not_found_content=not_found_content,
+        backup=backup,
+        dry_run=__opts__["test"],
+        show_changes=show_changes,
+        ignore_if_missing=ignore_if_missing,
+        backslash_literal=backslash_literal,
+        encoding=encoding,
+    )
+    return _edited(ret, changes, "Changes would have been made")
+
+
+def keyvalue(
+    name: str,
+    key: Any = None,
+    value: Any = None,
+    key_values: Any = None,
+    separator: str = "=",
+    append_if_not_found: bool = False,
+    prepend_if_not_found: bool = False,
+    search_only: bool = False,
+    show_changes: bool = True,
+    ignore_if_missing: bool = False,
+    count: int = 1,
+    uncomment: str | None = None,
+    key_ignore_case: bool = False,
+    value_ignore_case: bool = False,
+    create_if_missing: bool = False,
+    prune: bool = False,
+) -> dict[str, Any]:
+    """
+    Keys have their values on the lines of a file.
+
+    key, value, key_values
+        One pair, or a map of them.
+    uncomment
+        Characters before a key that are taken away.
+    count
+        How many lines of a key are kept; further ones go.
+    prune
+        Lines of other keys go.
+    """
+    name = os.path.expanduser(name)
+    ret = _new(name, None)
+    if not name:
+        return _error(ret, "Must provide name to file.keyvalue")
+    if key is not None and value is not None:
+        if type(key_values) is dict:
+            return _error(ret, "file.keyvalue can not combine key_values with key and value")
+        key_values = {str(key): value}
+    elif not key_values or not isinstance(key_values, dict):
+        why = "is not a dictionary" if key_values else "is empty"
+        return _error(ret, f"file.keyvalue key and value not supplied and key_values {why}")
+    try:
+        with open(name, encoding="utf-8") as file:
+            lines = file.readlines()
+    except OSError as error:
+        if not (create_if_missing and isinstance(error, FileNotFoundError)):
+            ret["comment"] = f"unable to open {name}"
+            ret["result"] = bool(ignore_if_missing)
+            return ret
+        append_if_not_found = True
+        lines = []
+    did = _file_rules.set_keys(
+        lines,
+        key_values,
+        separator,
+        count=count,
+        uncomment=uncomment,
+        key_ignore_case=key_ignore_case,
+        value_ignore_case=value_ignore_case,
+        append=append_if_not_found,
+        prepend=prepend_if_not_found,
+        prune=prune,
+    )
+    if not did.changes and not did.deleted:
+        ret["result"] = True
+        return ret
+    if show_changes:
+        ret["changes"]["diff"] = "".join(did.diff)
+    if __opts__["test"]:
+        ret["comment"] = (
+            f"File {name} is set to be changed "
+            f"({did.changes} lines modified, {did.deleted} deleted)"
+        )
+        if show_changes:
+            ret["comment"] += "\nPredicted diff:\n\r\t\t" + "\r\t\t".join(did.diff)
+        return ret
+    ret["comment"] = f"Changed {did.changes}, deleted {did.deleted} lines"
+    try:
+        with open(name, "w", encoding="utf-8") as file:
+            file.writelines(did.content)
+    except OSError:
+        return _error(ret, f"{name} not writable")
+    ret["result"] = True
+    return ret
+
+
+def _rendered(
+    sources: list[tuple[Any, Any]], template: str, defaults: Any, context: Any
+) -> tuple[dict[str, Any] | None, list[str]]:
+    """A failed return, or the texts that sources render to."""
+    found: list[str] = []
+    for source, _ in sources:
+        path = __salt__["cp.cache_file"](source, __env__)
+        if not path or not os.path.exists(path) or not _templates.known(template):
+            return _error(_new(source), f"Failed to load template file {source}"), []
+        variables = {
+            "salt": __salt__,
+            "pillar": __pillar__,
+            "grains": __grains__,
+            "opts": __opts__,
+            "saltenv": __env__,
+            **(defaults or {}),
+            **(context or {}),
+        }
+        with open(path, "rb") as file:
+            text = _templates.render_text(file.read().decode("utf-8"), template, variables, path)
+        if not text:
+            why = f"Failed to read rendered template file {path} ({source})"
+            return _error(_new(source), why), []
+        found.append(text)
+    return None, found
+
+
+def blockreplace(
+    name: str,
+    marker_start: str = "#-- start managed zone --",
+    marker_end: str = "#-- end managed zone --",
+    source: Any = None,
+    source_hash: Any = None,
+    template: str = "jinja",
+    sources: Any = None,
+    source_hashes: Any = None,
+    defaults: Any = None,
+    context: Any = None,
+    content: str = "",
+    append_if_not_found: bool = False,
+    prepend_if_not_found: bool = False,
+    backup: Any = ".bak",
+    show_changes: bool = True,
+    append_newline: bool | None = None,
+    insert_before_match: str | None = None,
+    insert_after_match: str | None = None,
+) -> dict[str, Any]:
+    """
+    A content stands between two marker lines of a file.
+
+    content, source, sources, template, context, defaults
+        The content, accumulated texts, and what sources render to, in this order.
+    append_if_not_found, prepend_if_not_found, insert_before_match, insert_after_match
+        Where the block goes in a file without markers.
+    """
+    name = os.path.expanduser(name)
+    ret = _new(name, False)
+    if not name:
+        return _error(ret, "Must provide name to file.blockreplace")
+    _warn_about_hash(source, source_hash)
+    problem, pairs = _file_rules.pair_sources(source, source_hash, sources, source_hashes)
+    problem = problem or _unusable(name)
+    if problem:
+        return _error(ret, problem)
+    texts, users = _accumulated()
+    gathered = texts.get(name, {})
+    meant = [
+        one
+        for one, states in users.get(name, {}).items()
+        if one in gathered and __low__.get("__id__") in states
+    ]
+    for one in meant or gathered:
+        for chunk in gathered[one]:
+            content = chunk if content == "" else f"{content}\n{chunk}"
+    if pairs:
+        failed, parts = _rendered(pairs, template, defaults, context)
+        if failed:
+            return failed
+        content += "".join(parts)
+    try:
+        changes = __salt__["file.blockreplace"](
+            name,
+            marker_start,
+            marker_end,
+            content=content,
+            append_if_not_found=append_if_not_found,
+            prepend_if_not_found=prepend_if_not_found,
+            insert_before_match=insert_before_match,
+            insert_after_match=insert_after_match,
+            backup=backup,
+            dry_run=__opts__["test"],
+            show_changes=show_changes,
+            append_newline=append_newline,
+        )
+    except Exception as error:
+        log.exception("Encountered error managing block")
+        ret["comment"] = f"Encountered error managing block: {error}. See the log for details."
+        return ret
+    return _edited(ret, changes, "Changes would be made")
+
+
+def _set_comment(
+    ret: dict[str, Any], regex: str, char: str, on: bool, backup: Any, after: str, words: str
+) -> dict[str, Any]:
+    """Comment lines or undo it, and look whether that worked."""
+    name = ret["name"]
+    if __opts__["test"]:
+        ret["changes"][name] = "updated"
+        ret["comment"] = f"File {name} is set to be updated"
+        ret["result"] = None
+        return ret
+    old = _text_lines(name)
+    __salt__["file.comment_line"](name, regex, char, on, backup)
+    new = _text_lines(name)
+    ret["result"] = __salt__["file.search"](name, after, multiline=True)
+    if old != new:
+        ret["changes"]["diff"] = _shown_diff(name, old, new)
+    if ret["result"]:
+        ret["comment"] = f"{words.capitalize()} lines successfully"
+    else:
+        ret["comment"] = f"Expected {words} lines not found"
+    return ret
+
+
+def comment(
+    name: str, regex: str, char: str = "#", backup: Any = ".bak", ignore_missing: bool = False
+) -> dict[str, Any]:
+    """
+    Lines that an expression fits are comments.
+    """
+    name = os.path.expanduser(name)
+    ret = _new(name, False)
+    if not name:
+        return _error(ret, "Must provide name to file.comment")
+    problem = _unusable(name)
+    if problem:
+        return _error(ret, problem)
+    bare = re.sub(r"^(\(\?[iLmsux]\))?\^?(.*?)\$?$", r"\2", regex)
+    commented = char + bare
+    if not __salt__["file.search"](name, rf"^(?!\s*{char})\s*{bare}", multiline=True):
+        if __salt__["file.search"](name, commented, multiline=True):
+            ret["comment"] = "Pattern already commented"
+        elif ignore_missing:
+            ret["comment"] = "Pattern not found and ignore_missing set to True"
+        else:
+            return _error(ret, f"{bare}: Pattern not found")
+        ret["result"] = True
+        return ret
+    return _set_comment(ret, regex, char, True, backup, commented, "commented")
+
+
+def uncomment(name: str, regex: str, char: str = "#", backup: Any = ".bak") -> dict[str, Any]:
+    """
+    Lines that an expression fits are no comments.
+    """
+    name = os.path.expanduser(name)
+    ret = _new(name, False)
+    if not name:
+        return _error(ret, "Must provide name to file.uncomment")
+    problem = _unusable(name)
+    if problem:
+        return _error(ret, problem)
+    bare = regex.lstrip("^")
+    opened = f"^[ \t]*{bare}"
+    if not __salt__["file.search"](name, f"{char}[ \t]*{bare}", multiline=True):
+        if not __salt__["file.search"](name, opened, multiline=True):
+            return _error(ret, f"{regex}: Pattern not found")
+        ret["comment"] = "Pattern already uncommented"
+        ret["result"] = True
+        return ret
+    return _set_comment(ret, regex, char, False, backup, opened, "uncommented")
+
+
+def _ready_to_add(
+    ret: dict[str, Any],
+    makedirs: bool,
+    text: Any,
+    pairs: list[tuple[Any, Any]],
+    template: str,
+    defaults: Any,
+    context: Any,
+) -> tuple[dict[str, Any] | None, list[str]]:
+    """The start of C{append} and C{prepend}: a final return, or the texts to add."""
+    name = ret["name"]
+    if makedirs is True:
+        folder = os.path.dirname(name)
+        if __opts__["test"]:
+            ret["comment"] = f"Directory {folder} is set to be updated"
+            ret["result"] = None
+        elif not __salt__["file.directory_exists"](folder):
+            _make_parents(name)
+    problem = _unusable(name)
+    if problem:
+        touched = touch(name, makedirs=makedirs)
+        if __opts__["test"]:
+            return touched, []
+        if _unusable(name):
+            return _error(ret, problem), []
+    if pairs:
+        failed, text = _rendered(pairs, template, defaults, context)
+        if failed:
+            return failed, []
+    return None, _file_rules.texts(text)
+
+
+def append(
+    name: str,
+    text: Any = None,
+    makedirs: bool = False,
+    source: Any = None,
+    source_hash: Any = None,
+    template: str = "jinja",
+    sources: Any = None,
+    source_hashes: Any = None,
+    defaults: Any = None,
+    context: Any = None,
+    ignore_whitespace: bool = True,
+    show_changes: bool = True,
+) -> dict[str, Any]:
+    """
+    Texts are in a file; those that are not are put at its end.
+
+    text, source, sources, template, context, defaults
+        The texts, or what renders to them.
+    ignore_whitespace
+        A text is there also if its words are set apart differently.
+    """
+    ret = _new(name, False)
+    if not name:
+        return _error(ret, "Must provide name to file.append")
+    _warn_about_hash(source, source_hash)
+    name = os.path.expanduser(name)
+    problem, pairs = _file_rules.pair_sources(source, source_hash, sources, source_hashes)
+    if problem:
+        return _error(ret, problem)
+    shown, ret["name"] = ret["name"], name
+    final, chunks = _ready_to_add(ret, makedirs, text, pairs, template, defaults, context)
+    ret["name"] = shown
+    if final is not None:
+        return final
+    old = _text_lines(name, keep_ends=False)
+    added: list[str] = []
+    for chunk in chunks:
+        regex = _file_rules.loose_regex(chunk) if ignore_whitespace else chunk
+        if not __salt__["file.search"](name, regex, multiline=True):
+            added += chunk.splitlines()
+    if __opts__["test"]:
+        new = old + added
+        ret["result"] = None if added else True
+        ret["comment"] = f"File {name} is {'set to be updated' if added else 'in correct state'}"
+    else:
+        if added:
+            __salt__["file.append"](name, args=added)
+            ret["comment"] = f"Appended {len(added)} lines"
+        else:
+            ret["comment"] = f"File {name} is in correct state"
+        new = _text_lines(name, keep_ends=False)
+        ret["result"] = True
+    if old != new:
+        ret["changes"]["diff"] = _shown_diff(name, old, new, show_changes, "\n")
+    return ret
+
+
+def prepend(
+    name: str,
+    text: Any = None,
+    makedirs: bool = False,
+    source: Any = None,
+    source_hash: Any = None,
+    template: str = "jinja",
+    sources: Any = None,
+    source_hashes: Any = None,
+    defaults: Any = None,
+    context: Any = None,
+    header: Any = None,
+    show_changes: bool = True,
+) -> dict[str, Any]:
+    """
+    Texts are in a file; those that are not are put at its beginning.
+
+    header
+        They must be the first lines, wherever else they are.
+    """
+    name = os.path.expanduser(name)
+    ret = _new(name, False)
+    if not name:
+        return _error(ret, "Must provide name to file.prepend")
+    _warn_about_hash(source, source_hash)
+    problem, pairs = _file_rules.pair_sources(source, source_hash, sources, source_hashes)
+    if problem:
+        return _error(ret, problem)
+    final, chunks = _ready_to_add(ret, makedirs, text, pairs, template, defaults, context)
+    if final is not None:
+        return final
+    old = _text_lines(name)
+    added: list[str] = []
+    for chunk in chunks:
+        if not header and __salt__["file.search"](
+            name, _file_rules.loose_regex(chunk), multiline=True
+        ):
+            continue
+        added += chunk.splitlines()
+    if __opts__["test"]:
+        new = [f"{one}\n" for one in added] + old
+        ret["result"] = None if added else True
+        ret["comment"] = f"File {name} is {'set to be updated' if added else 'in correct state'}"
+    else:
+        head = [bare for one in old[: len(added)] for bare in one.splitlines()]
+        if header and head == added:
+            added = []
+        elif added:
+            __salt__["file.prepend"](name, *added)
+        new = _text_lines(name)
+        ret["result"] = True
+        ret["comment"] = (
+            f"Prepended {len(added)} lines" if added else f"File {name} is in correct state"
+        )
+    if old != new:
+        ret["changes"]["diff"] = _shown_diff(name, old, new, show_changes)
+    return ret
+
+
+@contextlib.contextmanager
+def _for_real() -> Iterator[None]:
+    """Without C{test}, for a file that only serves a state's own ends."""
+    spaces = [__opts__, __salt__["file.manage_file"].__globals__["__opts__"]]
+    before = [one.get("test") for one in spaces]
+    try:
+        for one in spaces:
+            one["test"] = False
+        yield
+    finally:
+        for one, value in zip(spaces, before, strict=True):
+            one["test"] = value
+
+
+def patch(
+    name: str,
+    source: Any = None,
+    source_hash: Any = None,
+    source_hash_name: str | None = None,
+    skip_verify: bool = False,
+    template: str | None = None,
+    context: Any = None,
+    defaults: Any = None,
+    options: str = "",
+    reject_file: str | None = None,
+    strip: Any = None,
+    saltenv: str | None = None,
+    **kwargs: Any,
+) -> dict[str, Any]:
+    """
+    A patch is applied to a file, or to the files of a directory.
+
+    options, strip
+        More options for the program C{patch}, and how many directories of names to strip.
+    reject_file
+        Where to leave what does not fit.
+    source, source_hash, source_hash_name, skip_verify, template, context, defaults
+        The patch, as in C{file.managed}.
+    """
+    ret = _new(name, False)
+    if not systools.which("patch"):
+        return _error(ret, "patch executable not found on minion")
+    if not name:
+        return _error(ret, "A file/directory to be patched is required")
+    name = os.path.expanduser(name)
+    if not os.path.isabs(name):
+        return _error(ret, f"{name} is not an absolute path")
+    if not os.path.exists(name):
+        return _error(ret, f"{name} does not exist")
+    for old in ("hash", "dry_run_first"):
+        if old in kwargs:
+            ret.setdefault("warnings", []).append(
+                f"The '{old}' argument is no longer used and has been ignored."
+            )
+    if reject_file is not None:
+        folder = os.path.dirname(reject_file)
+        if not os.path.isabs(folder):
+            return _error(ret, f"'{reject_file}' is not an absolute path")
+        if not os.path.isdir(folder):
+            return _error(
+                ret,
+                f"Parent directory for reject_file '{reject_file}' either does not exist, or is "
+                "not a directory",
+            )
+    problem, words, strip = _file_rules.patch_words(options, strip)
+    if problem:
+        return _error(ret, problem)
+    try:
+        source = __salt__["file.source_list"](source, source_hash, __env__)[0]
+    except CommandExecutionError as error:
+        return _error(ret, error.strerror)
+
+    made: list[str] = []
+
+    def temporary() -> str:
+        made.append(_files.mkstemp())
+        return made[-1]
+
+    def run(diff: str, more: list[str], dry_run: bool = False) -> dict[str, Any]:
+        line = " ".join(shlex.quote(word) for word in [*words, *more])
+        did: dict[str, Any] = __salt__["file.patch"](name, diff, options=line, dry_run=dry_run)
+        return did
+
+    try:
+        diff = temporary()
+        try:
+            with _for_real():
+                fetched = managed(
+                    diff,
+                    source=source,
+                    source_hash=source_hash,
+                    source_hash_name=source_hash_name,
+                    skip_verify=skip_verify,
+                    template=template,
+                    context=context,
+                    defaults=defaults,
+                )
+        except Exception as error:
+            shown = _files.hidden_credentials(source)
+            log.exception("file.patch of %s", name)
+            return _error(ret, f"Failed to cache patch file {shown}: {error}")
+        if not __opts__["test"] and not fetched["result"]:
+            return fetched
+        rejects = temporary() if reject_file is None else reject_file
+        stripped = [f"-p{strip}"] if strip is not None and os.path.isdir(name) else []
+        tried = run(diff, ["-N", "-r", rejects, "-o", temporary(), *stripped])
+        if tried["retcode"] != 0:
+            if not os.path.exists(rejects) or os.path.getsize(rejects) == 0:
+                return _error(ret, tried["stderr"])
+            # What was rejected goes in backwards if it is in already.
+            backwards = run(rejects, ["-R", "-f"], dry_run=True)
+            if tried["retcode"] == 2 and tried["stderr"]:
+                return _error(ret, tried["stderr"])
+            if backwards["retcode"] == 0:
+                ret.update(result=True, comment="Patch was already applied")
+                return ret
+            ret["comment"] = (
+                "Patch would not apply cleanly, no changes made. Results of dry-run are below."
+            )
+            if reject_file is None:
+                ret["comment"] += (
+                    " Run state again using the reject_file option to save rejects to a "
+                    "persistent file."
+                )
+            ret["comment"] += "\n\n" + _file_rules.nested(tried, 14)
+            return ret
+        if __opts__["test"]:
+            ret.update(result=None, comment="The patch would be applied", changes=tried)
+            return ret
+        ret["changes"] = run(diff, stripped)
+        if ret["changes"]["retcode"] == 0:
+            ret.update(result=True, comment="Patch successfully applied")
+        else:
+            ret["comment"] = "Failed to apply patch"
+        return ret
+    finally:
+        for path in made:
+            _files.safe_remove(path)
+
+
+# -- times, copies, moves ---------------------------------------------------------------
+
+
+def touch(
+    name: str, atime: Any = None, mtime: Any = None, makedirs: bool = False
+) -> dict[str, Any]:
+    """
+    A file is there, with these times (in seconds), or that of now.
+    """
+    name = os.path.expanduser(name)
+    ret: dict[str, Any] = {"name": name, "changes": {}}
+    if not name:
+        return _error(ret, "Must provide name to file.touch")
+    if not os.path.isabs(name):
+        return _error(ret, f"Specified file {name} is not an absolute path")
+    there = os.path.exists(name)
+    if __opts__["test"]:
+        # Stock says of a file with the right times, too, that it is new.
+        ret.update(result=None, changes={"new": name})
+        if not there:
+            ret["comment"] = f"File {name} is set to be created"
+            return ret
+        have = __salt__["file.stats"](name, follow_symlinks=False)
+        if any(
+            want is not None and str(want) != str(have[key])
+            for key, want in (("atime", atime), ("mtime", mtime))
+        ):
+            ret["comment"] = f"Times set to be updated on file {name}"
+            ret["changes"] = {"touched": name}
+        else:
+            ret.update(result=True, comment=f"File {name} exists and has the correct times")
+        return ret
+    if makedirs:
+        _make_parents(name)
+    if not os.path.isdir(os.path.dirname(name)):
+        return _error(ret, f"Directory not present to touch file {name}")
+    ret["result"] = __salt__["file.touch"](name, atime, mtime)
+    if ret["result"] and not there:
+        ret["comment"] = f"Created empty file {name}"
+        ret["changes"]["new"] = name
+    elif ret["result"]:
+        kind = "directory" if os.path.isdir(name) else "file"
+        ret["comment"] = f"Updated times on {kind} {name}"
+        ret["changes"]["touched"] = name
+    return ret
+
+
+def copy_(
+    name: str,
+    source: str,
+    force: bool = False,
+    makedirs: bool = False,
+    preserve: bool = False,
+    user: Any = None,
+    group: Any = None,
+    mode: Any = None,
+    dir_mode: Any = None,
+    subdir: bool = False,
+    **kwargs: Any,
+) -> dict[str, Any]:
+    """
+    A file or directory of this machine has a copy.
+
+    force
+        What is in the way is replaced.
+    preserve
+        Owner and mode are the source's.
+    subdir
+        If the name is a directory, the copy goes into it.
+    """
+    name = os.path.expanduser(name)
+    source = os.path.expanduser(source)
+    ret = _new(name)
+    ret["comment"] = f'Copied "{source}" to "{name}"'
+    if not name:
+        return _error(ret, "Must provide name to file.copy")
+    if not os.path.isabs(name):
+        return _error(ret, f"Specified file {name} is not an absolute path")
+    if not os.path.exists(source):
+        return _error(ret, f'Source file "{source}" is not present')
+    if preserve:
+        user = __salt__["file.get_user"](source)
+        group = __salt__["file.get_group"](source)
+        mode = __salt__["file.get_mode"](source)
+    else:
+        user = _owner(user, kwargs)
+        if user is None:
+            user = __opts__["user"]
+        if group is None:
+            group = _default_group(user)
+        problem = _unknown_owner(user, group)
+        if problem:
+            return _error(ret, problem)
+        if mode is None:
+            mode = __salt__["file.get_mode"](source)
+    if subdir and os.path.isdir(name):
+        name = os.path.join(name, os.path.basename(source))
+    there = os.path.lexists(name)
+    if there and not force:
+        ret["comment"] = f'The target file "{name}" exists and will not be overwritten'
+        return ret
+    if __opts__["test"]:
+        ret["comment"] = f'File "{source}" is set to be copied to "{name}"'
+        ret["result"] = None
+        return ret
+    if there:
+        both = os.path.isfile(name) and os.path.isfile(source)
+        if both and _files.digest(name) == _files.digest(source):
+            ret["comment"] += " - files are identical but force flag is set"
+        try:
+            __salt__["file.remove"](name, force=True)
+        except OSError:
+            return _error(ret, f'Failed to delete "{name}" in preparation for forced move')
+    folder = os.path.dirname(name)
+    if not os.path.isdir(folder):
+        if not makedirs:
+            return _error(ret, f"The target directory {folder} is not present")
+        if dir_mode is None and mode is not None:
+            # Whoever may read the copy must be able to enter.
+            digits = str(mode)[-3:]
+            dir_mode = "".join(one if one == "0" else str(int(one) | 1) for one in digits)
+        _make_parents(name, user, group, dir_mode)
+    try:
+        if os.path.isdir(source):
+            shutil.copytree(source, name, symlinks=True)
+            for root, folders, names in os.walk(name):
+                for one in folders + names:
+                    __salt__["file.lchown"](os.path.join(root, one), user, group)
+        else:
+            shutil.copy(source, name)
+        ret["changes"] = {name: source}
+        if not preserve:
+            checked, _ = __salt__["file.check_perms"](name, ret, user, group, mode)
+            if not checked["result"]:
+                ret["result"] = checked["result"]
+                ret["comment"] = checked["comment"]
+    except OSError:
+        return _error(ret, f'Failed to copy "{source}" to "{name}"')
+    return ret
+
+
+def rename(
+    name: str, source: str, force: bool = False, makedirs: bool = False, **kwargs: Any
+) -> dict[str, Any]:
+    """
+    A file or directory has moved to a new place.
+    """
+    name = os.path.expandvars(os.path.expanduser(name))
+    source = os.path.expandvars(os.path.expanduser(source))
+    ret = _new(name)
+    if not name:
+        return _error(ret, "Must provide name to file.rename")
+    if not os.path.isabs(name):
+        return _error(ret, f"Specified file {name} is not an absolute path")
+    if not os.path.lexists(source):
+        ret["comment"] = f'Source file "{source}" has already been moved out of place'
+        return ret
+    there = os.path.lexists(name)
+    if there and not force:
+        ret["comment"] = f'The target file "{name}" exists and will not be overwritten'
+        return ret
+    if __opts__["test"]:
+        ret["comment"] = f'File "{source}" is set to be moved to "{name}"'
+        ret["result"] = None
+        return ret
+    if there:
+        try:
+            __salt__["file.remove"](name)
+        except OSError:
+            return _error(ret, f'Failed to delete "{name}" in preparation for forced move')
+    folder = os.path.dirname(name)
+    if not os.path.isdir(folder):
+        if not makedirs:
+            return _error(ret, f"The target directory {folder} is not present")
+        _make_parents(name)
+    try:
+        if os.path.islink(source):
+            os.symlink(os.readlink(source), name)
+            os.unlink(source)
+        else:
+            shutil.move(source, name)
+    except OSError:
+        return _error(ret, f'Failed to move "{source}" to "{name}"')
+    ret["comment"] = f'Moved "{source}" to "{name}"'
+    ret["changes"] = {name: source}
+    return ret
+
+
+# -- data ------------------------------------------------------------------------------
+
+
+def serialize(
+    name: str,
+    dataset: Any = None,
+    dataset_pillar: Any = None,
+    user: Any = None,
+    group: Any = None,
+    mode: Any = None,
+    backup: Any = "",
+    makedirs: bool = False,
+    show_changes: bool = True,
+    create: bool = True,
+    merge_if_exists: bool = False,
+    encoding: str | None = None,
+    encoding_errors: str = "strict",
+    serializer: str | None = None,
+    serializer_opts: Any = None,
+    deserializer_opts: Any = None,
+    check_cmd: Any = None,
+    tmp_dir: str | None = None,
+    tmp_ext: str = "",
+    **kwargs: Any,
+) -> dict[str, Any]:
+    """
+    A file holds data in a format.
+
+    dataset, dataset_pillar
+        The data, or the pillar key that has it.
+    serializer (or formatter), serializer_opts, deserializer_opts
+        C{yaml} (by default), C{json}, C{configparser}, C{msgpack} or what serializer modules
+        offer, with options for it.
+    merge_if_exists
+        The data is put over what the file holds.
+    """
+    kwargs.pop("env", None)
+    name = os.path.expanduser(name)
+    ret = _new(name)
+    if not name:
+        return _error(ret, "Must provide name to file.serialize")
+    if not create and not os.path.isfile(name):
+        ret["comment"] = f"File {name} is not present and is not set for creation"
+        return ret
+    formatter = kwargs.pop("formatter", None)
+    if serializer and formatter:
+        return _error(ret, "Only one of serializer and formatter are allowed")
+    kind = str(serializer or formatter or "yaml").lower()
+    if dataset and dataset_pillar:
+        return _error(ret, "Only one of 'dataset' and 'dataset_pillar' is permitted")
+    if dataset_pillar:
+        dataset = __salt__["pillar.get"](dataset_pillar)
+    if dataset is None:
+        return _error(ret, "Neither 'dataset' nor 'dataset_pillar' was defined")
+    others = globals().get("__serializers__") or {}
+    write = _file_data.writer(kind, others)
+    if write is None:
+        return _error(
+            ret,
+            f"The {kind} serializer could not be found. It either does not exist or its "
+            "prerequisites are not installed.",
+        )
+    options: dict[str, Any] = {}
+    if kind == "yaml":
+        options = {"default_flow_style": False}
+        if encoding:
+            options["allow_unicode"] = True
+    elif kind == "json":
+        options = {"indent": 2, "separators": (",", ": "), "sort_keys": True}
+        if encoding:
+            options["ensure_ascii"] = False
+    options.update(_data.repack_dictlist(serializer_opts) if serializer_opts else {})
+
+    old = new = None
+    if merge_if_exists and os.path.isfile(name):
+        read = _file_data.reader(kind, others)
+        if read is None:
+            return _error(ret, f"merge_if_exists is not supported for the {kind} serializer")
+        with open(name, "rb") as file:
+            data = file.read()
+        try:
+            old = read(
+                data, **(_data.repack_dictlist(deserializer_opts) if deserializer_opts else {})
+            )
+        except (TypeError, _file_data.DataError) as error:
+            return _error(ret, f"Failed to deserialize existing data: {error}")
+        if old is not None:
+            new = merge_recurse(old, dataset)
+            if old == new:
+                ret["comment"] = f"The file {name} is in the correct state"
+                return ret
+            dataset = new
+    elif deserializer_opts and not merge_if_exists:
+        ret["warnings"] = [
+            "The 'deserializer_opts' option is ignored unless merge_if_exists is set to True."
+        ]
+    contents = write(dataset, **options)
+    if isinstance(contents, str):
+        contents += "\n"
+    mode = _files.normalize_mode(mode)
+    if __opts__["test"]:
+        ret["changes"] = __salt__["file.check_managed_changes"](
+            name=name,
+            source=None,
+            source_hash={},
+            source_hash_name=None,
+            user=user,
+            group=group,
+            mode=mode,
+            attrs=None,
+            template=None,
+            context=None,
+            defaults=None,
+            saltenv=__env__,
+            contents=contents,
+            skip_verify=False,
+            **kwargs,
+        )
+        if ret["changes"]:
+            ret["result"] = None
+            ret["comment"] = f"Dataset will be serialized and stored into {name}"
+            if not show_changes:
+                ret["changes"]["diff"] = "<show_changes=False>"
+        else:
+            ret["comment"] = f"The file {name} is in the correct state"
+    else:
+
+        def put(path: str, ret: dict[str, Any]) -> dict[str, Any]:
+            did: dict[str, Any] = __salt__["file.manage_file"](
+                name=path,
+                sfn="",
+                ret=ret,
+                source=None,
+                source_sum={},
+                user=user,
+                group=group,
+                mode=mode,
+                attrs=None,
+                saltenv=__env__,
+                backup=backup,
+                makedirs=makedirs,
+                template=None,
+                show_changes=show_changes,
+                encoding=encoding,
+                encoding_errors=encoding_errors,
+                contents=contents,
+            )
+            return did
+
+        if check_cmd:
+            trial = _files.mkstemp(suffix=tmp_ext, dir=tmp_dir)
+            try:
+                if __salt__["file.file_exists"](name):
+                    try:
+                        __salt__["file.copy"](name, trial)
+                    except Exception as error:
+                        return _error(ret, f"Unable to copy file {name} to {trial}: {error}")
+                verdict = _check_with(check_cmd, trial) if put(trial, ret)["changes"] else None
+                if verdict:
+                    ret.update(verdict)
+                    return ret
+            except Exception as error:
+                return _error(ret, f"Unable to check_cmd file: {error}")
+            finally:
+                _files.safe_remove(trial)
+        ret = put(name, ret)
+    if isinstance(old, dict) and isinstance(new, dict):
+        ret["changes"]["diff"] = _file_rules.data_diff(old, new)
+    return ret
+
+
+def decode(
+    name: str,
+    encoded_data: str | None = None,
+    contents_pillar: str | None = None,
+    encoding_type: str = "base64",
+    checksum: str = "md5",
+) -> dict[str, Any]:
+    """
+    A file holds what a Base64 text, given or in pillar, stands for.
+    """
+    ret = _new(name, False)
+    if not (encoded_data or contents_pillar):
+        raise CommandExecutionError(
+            "Specify either the 'encoded_data' or 'contents_pillar' argument."
+        )
+    if encoded_data and contents_pillar:
+        raise CommandExecutionError(
+            "Specify only one 'encoded_data' or 'contents_pillar' argument."
+        )
+    content: Any = encoded_data
+    if not content:
+        content = __salt__["pillar.get"](contents_pillar, False)
+        if content is False:
+            raise CommandExecutionError("Pillar data not found.")
+    if __salt__["file.file_exists"](name):
+        wanted = __salt__["hashutil.digest"](
+            __salt__["hashutil.base64_decodestring"](content), checksum
+        )
+        have = __salt__["hashutil.digest_file"](name, checksum)
+        if wanted == have:
+            ret.update(result=True, comment="File is in the correct state.")
+            return ret
+        ret["changes"] = {"old": have, "new": wanted}
+    if __opts__["test"] is True:
+        ret.update(result=None, comment="File is set to be updated.")
+        return ret
+    ret["result"] = __salt__["hashutil.base64_decodefile"](content, name)
+    ret["comment"] = "File was updated."
+    if not ret["changes"]:
+        made = __salt__["hashutil.digest_file"](name, checksum)
+        ret["changes"] = {"old": None, "new": made}
+    return ret
+
+
+# -- devices ---------------------------------------------------------------------------
+
+_NODES = {
+    "c": ("character device", "file.is_chrdev"),
+    "b": ("block device", "file.is_blkdev"),
+    "p": ("fifo pipe", "file.is_fifo"),
+}
+
+
+def mknod(
+    name: str,
+    ntype: str,
+    major: int = 0,
+    minor: int = 0,
+    user: Any = None,
+    group: Any = None,
+    mode: Any = "0600",
+) -> dict[str, Any]:
+    """
+    A device or a pipe is there.
+
+    ntype
+        C{c}haracter device, C{b}lock device or C{p}ipe.
+    """
+    name = os.path.expanduser(name)
+    ret = _new(name, False)
+    if not name:
+        return _error(ret, "Must provide name to file.mknod")
+    if ntype not in _NODES:
+        return _error(
+            ret,
+            f"Node type unavailable: '{ntype}'. Available node types are character ('c'), block "
+            "('b'), and pipe ('p')",
+        )
+    kind, is_one = _NODES[ntype]
+    if __salt__["file.file_exists"](name):
+        return _error(ret, f"File {name} exists and is not a {kind}. Refusing to continue")
+    kind = kind.capitalize()
+    if not __salt__[is_one](name):
+        if __opts__["test"]:
+            ret.update(result=None, comment=f"{kind} {name} is set to be created")
+            return ret
+        made: dict[str, Any] = __salt__["file.mknod"](name, ntype, major, minor, user, group, mode)
+        return made
+    if ntype != "p":
+        have = tuple(__salt__["file.get_devmm"](name))
+        if have != (major, minor):
+            return _error(
+                ret,
+                f"{kind} {name} exists and has a different major/minor {have[0]}/{have[1]}. "
+                "Refusing to continue",
+            )
+    checked: dict[str, Any] = __salt__["file.check_perms"](name, None, user, group, mode)[0]
+    if not checked["changes"]:
+        checked["comment"] = f"{kind} {name} is in the correct state"
+    return checked
+
+
+# -- the cache -------------------------------------------------------------------------
+
+
+def cached(
+    name: str,
+    source_hash: Any = "",
+    source_hash_name: str | None = None,
+    skip_verify: bool = False,
+    saltenv: str = "base",
+    use_etag: bool = False,
+    source_hash_sig: Any = None,
+    signed_by_any: Any = None,
+    signed_by_all: Any = None,
+    keyring: Any = None,
+    gnupghome: Any = None,
+    sig_backend: str = "gpg",
+) -> dict[str, Any]:
+    """
+    What an address names is in the minion's cache, for C{cp.is_cached} and other states.
+    """
+    ret = _new(name, False)
+    try:
+        parts = urllib.parse.urlparse(name)
+    except Exception:
+        return _error(ret, "Only URLs or local file paths are valid input")
+    shown = _files.hidden_credentials(name)
+    if (
+        parts.scheme in _files.REMOTE_PROTOS
+        and not skip_verify
+        and not source_hash
+        and not use_etag
+    ):
+        return _error(
+            ret,
+            f"Unable to verify upstream hash of source file {shown}, please set source_hash or "
+            "set skip_verify or use_etag to True",
+        )
+    summed: dict[str, Any] = {}
+    if source_hash:
+        try:
+            summed = __salt__["file.get_source_sum"](
+                source=name,
+                source_hash=source_hash,
+                source_hash_name=source_hash_name,
+                saltenv=saltenv,
+                source_hash_sig=source_hash_sig,
+                signed_by_any=signed_by_any,
+                signed_by_all=signed_by_all,
+                keyring=keyring,
+                gnupghome=gnupghome,
+                sig_backend=sig_backend,
+            )
+        except CommandExecutionError as error:
+            return _error(ret, error.strerror)
+        if not summed:
+            return _error(
+                ret,
+                f"Failed to get source hash from {source_hash}. This may be a bug. If this error "
+                "persists, please report it and set skip_verify to True to work around it.",
+            )
+    kind = summed.get("hash_type", __opts__["hash_type"])
+    wanted = summed.get("hsum") if not skip_verify else None
+    is_local = parts.scheme in _files.LOCAL_PROTOS
+    if __opts__["test"]:
+        ret["result"] = None
+        copy = __salt__["cp.is_cached"](name, saltenv=saltenv)
+        if not copy:
+            ret["comment"] = f"File will be cached: {name}"
+        elif not summed:
+            ret["comment"] = f"No hash found. File will be cached: {name}"
+        elif __salt__["file.get_hash"](copy, __opts__["hash_type"]) == summed["hsum"]:
+            ret["comment"] = f"File already cached: {name}"
+        else:
+            ret["comment"] = f"Hashes don't match.\nFile will be cached: {name}"
+        return ret
+    if is_local:
+        path = os.path.realpath(os.path.expanduser(parts.path))
+        if not os.path.exists(path):
+            return _error(ret, f"File {path} is not present on the minion")
+        ret["result"] = True
+        ret["comment"] = f"File {path} is present on the minion"
+        if wanted:
+            have = __salt__["file.get_hash"](path, kind)
+            if have == wanted:
+                ret["comment"] += f" and has hash {have}"
+            else:
+                ret["result"] = False
+                ret["comment"] += (
+                    f", but the hash ({have}) does not match the specified hash ({wanted})"
+                )
+        return ret
+
+    copy = __salt__["cp.is_cached"](name, saltenv=saltenv)
+    before = __salt__["file.get_hash"](copy, kind) if copy else None
+    if wanted and before == wanted:
+        ret["result"] = True
+        ret["comment"] = f"File is already cached to {copy} with hash {before}"
+    try:
+        copy = __salt__["cp.cache_file"](
+            name, saltenv=saltenv, source_hash=summed.get("hsum"), use_etag=use_etag
+        )
+    except Exception as error:
+        ret["comment"] = _files.hidden_credentials(str(error))
+        return ret
+    if not copy:
+        ret["comment"] = f"Failed to cache {shown}, check minion log for more information"
+        return ret
+    after = __salt__["file.get_hash"](copy, kind)
+    if before != after:
+        ret["changes"]["hash"] = {"old": before, "new": after}
+    if not wanted:
+        ret.update(result=True, comment=f"File is cached to {copy}")
+    elif after == wanted:
+        ret.update(result=True, comment=f"File is already cached to {copy} with hash {after}")
+    else:
+        ret["comment"] = (
+            f"File is cached to {copy}, but the hash ({after}) does not match the specified hash "
+            f"({wanted})"
+        )
+    return ret
+
+
+def not_cached(name: str, saltenv: str = "base") -> dict[str, Any]:
+    """
+    What an address names is not in the minion's cache.
+    """
+    ret = _new(name, False)
+    try:
+        parts = urllib.parse.urlparse(name)
+    except Exception:
+        return _error(ret, "Only URLs or local file paths are valid input")
+    if parts.scheme in _files.LOCAL_PROTOS:
+        path = os.path.realpath(os.path.expanduser(parts.path))
+        ret.update(result=True, comment=f"File {path} is a local path, no action taken")
+        return ret
+    copy = __salt__["cp.is_cached"](name, saltenv=saltenv)
+    if not copy:
+        ret.update(result=True, comment=f"{name} is not cached")
+        return ret
+    try:
+        os.remove(copy)
+    except OSError as error:
+        return _error(ret, f"Failed to delete {copy}: {error}")
+    ret.update(result=True, changes={"deleted": True}, comment=f"{copy} was deleted")
+    return ret
+
+
+# -- others ----------------------------------------------------------------------------
+
+
+def shortcut(name: str, target: str, **kwargs: Any) -> dict[str, Any]:
+    """
+    A Windows shortcut; fails elsewhere.
+    """
+    return _error(_new(name), "Shortcuts are only supported on Windows")
+
+
+def mod_beacon(name: str, **kwargs: Any) -> dict[str, Any]:
+    """
+    Watch what C{managed} or C{directory} made, if the state asks for a C{beacon}.
+    """
+    function = kwargs.pop("sfun", None)
+    ret = _new(name)
+    if function not in ("managed", "directory"):
+        return _error(ret, f"file.{function} does not work with the beacon state function")
+    if not kwargs.get("beacon"):
+        ret["comment"] = "Not adding beacon."
+        return ret
+    given = kwargs.get("beacon_data", {})
+    watched: dict[str, Any] = {"mask": given.get("mask", ["create", "delete", "modify"])}
+    if function == "directory":
+        watched["auto_add"] = given.get("auto_add", True)
+        watched["recurse"] = given.get("recurse", True)
+        watched["exclude"] = given.get("exclude", [])
+    made: dict[str, Any] = __states__["beacon.present"](
+        name=f"beacon_inotify_{name}",
+        files={name: watched},
+        interval=given.get("interval", 60),
+        coalesce=given.get("coalesce", False),
+        beacon_module="inotify",
+    )
+    return made

@@ -1,0 +1,3 @@
+"""
+Everything on disk; blocking work in one bounded thread pool.
+"""

@@ -1,0 +1,184 @@
+"""
+Files on disk: whole or not at all, with explicit modes, and inside their directory.
+
+Everything here blocks: call it in the pool, or inline for a tiny file without
+C{sync}. A full, read-only or broken disk is a L{StoreError} that names the path,
+and leaves the old file as it was. Which file means what is not known here.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+
+from saltwisted.errors import StoreError
+
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+
+
+def store_error(error: OSError, path: str) -> StoreError:
+    """The L{StoreError} that says what the system said."""
+    return StoreError(error.strerror or str(error), path)
+
+
+def safe_join(root: str, *parts: str) -> str:
+    """
+    Join one-component names below C{root}.
+
+    Links are not looked at: the answer is a name inside C{root}, nothing more.
+
+    @raises StoreError: for an empty name, C{.}, C{..}, a slash, a NUL, or more than 255 bytes.
+    """
+    for part in parts:
+        if (
+            part in ("", ".", "..")
+            or "/" in part
+            or "\0" in part
+            or len(part.encode("utf-8", "surrogateescape")) > 255
+        ):
+            raise StoreError("not a plain file name", repr(part[:200]))
+    return "/".join((root.rstrip("/") or "/", *parts)) if root != "/" else "/" + "/".join(parts)
+
+
+def make_dir(path: str, mode: int = 0o700) -> None:
+    """
+    Make a directory and its parents, those that are new with exactly C{mode}.
+
+    A directory that is there keeps its mode.
+    """
+    try:
+        missing: list[str] = []
+        probe = path
+        while probe and not os.path.isdir(probe):
+            missing.append(probe)
+            parent = os.path.dirname(probe)
+            if parent == probe:
+                break
+            probe = parent
+        for name in reversed(missing):
+            with suppress(FileExistsError):
+                os.mkdir(name, 0o700)
+                if mode != 0o700:
+                    os.chmod(name, mode)  # mkdir obeys the umask, chmod does not
+                elif stat.S_IMODE(os.stat(name).st_mode) != mode:
+                    os.chmod(name, mode)
+    except OSError as error:
+        raise store_error(error, path) from error
+    if not os.path.isdir(path):
+        raise StoreError("is there and is no directory", path)
+
+
+def sync_dir(path: str) -> None:
+    """Make the names in a directory durable."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise store_error(error, path) from error
+
+
+def write_atomic(
+    path: str, data: bytes | memoryview, mode: int = 0o600, *, sync: bool = True
+) -> None:
+    """
+    Put C{data} under C{path} so that every reader sees the old file or the new one.
+
+    The bytes go to a random name in the same directory, which is opened with
+    C{O_EXCL} (nobody can plant a link), and that is renamed. The mode is set
+    whatever the umask says.
+
+    @param sync: wait until file and name are on the disk. Without it a killed
+        process loses nothing, a power failure may.
+    @raises StoreError: nothing has changed then.
+    """
+    folder = os.path.dirname(path) or "."
+    temporary = f"{folder}/.tmp-{os.urandom(8).hex()}"
+    fd = -1
+    try:
+        fd = os.open(temporary, _CREATE, 0o600)
+        os.fchmod(fd, mode)
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(fd, rest) :]
+        if sync:
+            os.fsync(fd)
+        os.close(fd)
+        fd = -1
+        os.rename(temporary, path)
+    except OSError as error:
+        if fd >= 0:
+            with suppress(OSError):
+                os.close(fd)
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise store_error(error, path) from error
+    if sync:
+        sync_dir(folder)
+
+
+def read_file(path: str, limit: int = 1 << 30) -> bytes | None:
+    """
+    The content of a regular file, or C{None} if there is none of that name.
+
+    A pipe, a device or a directory is refused without blocking on it.
+
+    @param limit: the largest size, in bytes, that is taken into memory.
+    @raises StoreError: when it cannot be read, is too large, or is no regular file.
+    """
+    try:
+        fd = os.open(path, _READ)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        raise store_error(error, path) from error
+    try:
+        info = os.fstat(fd)
+        if not stat.S_ISREG(info.st_mode):
+            raise StoreError("is no regular file", path)
+        if info.st_size > limit:
+            raise StoreError(f"is larger than {limit} bytes", path)
+        pieces = []
+        size = 0
+        while piece := os.read(fd, max(info.st_size - size, 0) + 1):
+            size += len(piece)
+            if size > limit:
+                raise StoreError(f"is larger than {limit} bytes", path)
+            pieces.append(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+    except OSError as error:
+        raise store_error(error, path) from error
+    finally:
+        os.close(fd)
+
+
+def remove(path: str, *, sync: bool = False) -> bool:
+    """Remove a file; false if there was none."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise store_error(error, path) from error
+    if sync:
+        sync_dir(os.path.dirname(path) or ".")
+    return True
+
+
+def sweep_temporary(folder: str) -> int:
+    """Remove what writes that were killed half-way left in a directory; returns how many."""
+    count = 0
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return 0
+    for name in names:
+        if name.startswith(".tmp-") and len(name) == 21:
+            with suppress(OSError):
+                os.unlink(f"{folder}/{name}")
+                count += 1
+    return count

@@ -1,0 +1,565 @@
+"""
+The job cache: published jobs and what minions returned, in one SQLite file.
+
+One thread writes. Everything that arrives while it commits goes into its next
+transaction, so the price of reaching the disk is shared and nobody waits for a timer.
+A return counts as stored when its transaction is on the disk (WAL,
+C{synchronous=FULL}), and only then its Deferred fires. Readers have connections and
+threads of their own. What a job is, and whom it waits for, is in L{saltwisted.domain.jobs}.
+
+Rows are handed to SQLite many per statement: every statement gives up the GIL and has to
+get it back from a busy reactor, so their number, not their size, is what costs time.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from attrs import define
+from twisted.internet.defer import Deferred, fail
+from twisted.internet.threads import deferToThreadPool
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from twisted.python.threadpool import ThreadPool
+from zope.interface import implementer
+
+from saltwisted.errors import StoreError
+from saltwisted.interfaces import IJobStore
+from saltwisted.stores import files
+from saltwisted.stores.jobtable import (
+    ADD_JOBS,
+    ADD_RETURNS,
+    PUT_JOBS,
+    connect,
+    insert,
+    is_corrupt,
+    job_of,
+    last_number,
+    open_table,
+    pieces,
+    prune,
+)
+from saltwisted.wire.msgpack import pack_bin, unpack_bin
+
+T = TypeVar("T")
+
+_DROPPED = frozenset(("cmd", "id", "jid", "tok", "nonce", "sig", "ts"))
+_BATCH_ROWS = 512
+_BATCH_BYTES = 8 * 1024 * 1024
+_QUEUE_ROWS = 50_000
+_QUEUE_BYTES = 128 * 1024 * 1024
+_SLICE = 16
+_REMEMBERED = 10_000
+
+
+@define(slots=True, eq=False)
+class _Write:
+    """One thing to write, and who waits for it."""
+
+    done: Deferred[Any]
+    size: int
+    put_job: tuple[Any, ...] | None = None
+    add_job: tuple[Any, ...] | None = None
+    row: tuple[Any, ...] | None = None
+    prune: float | None = None
+    result: Any = None
+
+
+@define
+class Counts:
+    """What the store did since the start, for metrics."""
+
+    commits: int = 0
+    returns: int = 0
+    duplicates: int = 0
+    jobs: int = 0
+    refused: int = 0
+    pruned: int = 0
+    moved_aside: int = 0
+    largest_batch: int = 0
+
+
+@implementer(IJobStore)
+class JobStore:
+    """
+    Jobs and returns. Reactor thread only; Deferreds fire there, a few per turn.
+
+    @ivar problem: why the last write failed, or C{""}; for the status.
+    @param reactor: for C{callFromThread} and C{callLater}.
+    @param path: the database file; C{-wal} and C{-shm} lie beside it. All 0600.
+    @param now: seconds since 1970.
+    @param keep_seconds: age at which L{prune} forgets a job; 0 keeps for ever, as in Salt.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        reactor: Any,
+        path: str,
+        now: Callable[[], float] = time.time,
+        keep_seconds: float = 86400.0,
+    ) -> None:
+        self.path = path
+        self.keep_seconds = keep_seconds
+        self.counts = Counts()
+        self._reactor = reactor
+        self._now = now
+        self._condition = threading.Condition()
+        self._queue: deque[_Write] = deque()
+        self._queued_bytes = 0
+        self._thread: threading.Thread | None = None
+        self._stopping = False
+        self._db: sqlite3.Connection | None = None
+        self._number = 0
+        self._readers = ThreadPool(0, 2, "jobs-read")
+        self._local = threading.local()
+        self._epoch = 0
+        self._open_readers: list[sqlite3.Connection] = []
+        self._delivering: deque[list[_Write]] = deque()
+        self._known: dict[str, None] = {}
+        self.problem = ""
+        self._renewed = False
+
+    # -- life
+
+    def startService(self) -> None:
+        """
+        Open or make the database, and start the threads. Blocks for a moment.
+
+        @raises StoreError: when the disk refuses, or a newer saltwisted wrote the file.
+        """
+        if self._thread is not None:
+            return
+        files.make_dir(os.path.dirname(self.path))
+        self._db = self._open_or_renew()
+        self._stopping = False
+        self._readers.start()
+        self._thread = threading.Thread(target=self._write_loop, name="jobs-write", daemon=True)
+        self._thread.start()
+
+    def stopService(self) -> Deferred[None]:
+        """Commit what is queued, then close; fires when the threads have ended."""
+        done: Deferred[None] = Deferred()
+        thread, self._thread = self._thread, None
+        if thread is None:
+            done.callback(None)
+            return done
+
+        def ended() -> None:
+            self._drain()
+            done.callback(None)
+
+        def close() -> None:
+            self._readers.stop()
+            for connection in self._open_readers:
+                connection.close()
+            self._open_readers.clear()
+            # The writer is the last to close, and so the one to clear the log away
+            with self._condition:
+                self._stopping = True
+                self._condition.notify()
+            thread.join()
+            self._reactor.callFromThread(ended)
+
+        threading.Thread(target=close, name="jobs-stop", daemon=True).start()
+        return done
+
+    # -- writing
+
+    def save_job(self, jid: str, load: Mapping[str, Any], minions: Sequence[str]) -> Deferred[None]:
+        """Remember a published job and whom it expects; fires once that is on disk."""
+        try:
+            packed = pack_bin({k: v for k, v in load.items() if k != "jid"})
+            row = (jid, self._now(), _fun_text(load.get("fun")), packed, pack_bin(list(minions)))
+        except TypeError as error:
+            return fail(StoreError(str(error), self.path))
+        self._remember(jid)
+        return self._enqueue(_Write(Deferred(), len(packed) + len(row[4]), put_job=row))
+
+    def save_return(self, load: Mapping[str, Any], requested: bool = False) -> Deferred[bool]:
+        """
+        Store a return; fires once it is on disk: true if new, false if it was there.
+
+        A return of a job that was not published here makes a record of that job as well.
+
+        @param requested: the jid was allocated for this return (C{jid: req}).
+        @raises StoreError: through the Deferred, when the disk refuses or is far behind.
+        """
+        jid, minion_id = load["jid"], load["id"]
+        try:
+            packed = pack_bin({k: v for k, v in load.items() if k not in _DROPPED})
+            job = None
+            if requested or jid not in self._known:
+                self._remember(jid)
+                job = self._job_of_return(jid, minion_id, load)
+        except TypeError as error:
+            return fail(StoreError(str(error), self.path))
+        return self._enqueue(
+            _Write(Deferred(), len(packed), add_job=job, row=(jid, minion_id, packed))
+        )
+
+    def _job_of_return(self, jid: str, minion_id: str, load: Mapping[str, Any]) -> tuple[Any, ...]:
+        job = {
+            "fun": load.get("fun"),
+            "arg": load.get("fun_args") or [],
+            "tgt": minion_id,
+            "tgt_type": "glob",
+            "user": load.get("user") or "root",
+        }
+        if load.get("metadata") is not None:
+            job["metadata"] = load["metadata"]
+        minions = pack_bin([minion_id])
+        return (jid, self._now(), _fun_text(load.get("fun")), pack_bin(job), minions)
+
+    def _remember(self, jid: str) -> None:
+        self._known[jid] = None
+        if len(self._known) > _REMEMBERED:
+            del self._known[next(iter(self._known))]
+
+    def prune(self) -> Deferred[int]:
+        """
+        Forget jobs older than C{keep_seconds}, a few hundred rows per transaction.
+
+        Others' writes go in between; fires with the number of rows removed.
+        """
+        return Deferred.fromCoroutine(self._prune_all())
+
+    async def _prune_all(self) -> int:
+        if self.keep_seconds <= 0:
+            return 0
+        before = self._now() - self.keep_seconds
+        total = 0
+        while count := await self._enqueue(_Write(Deferred(), 0, prune=before)):
+            total += count
+            self.counts.pruned += count
+            # A late return of a forgotten job makes a record of it again
+            self._known.clear()
+        return total
+
+    def _enqueue(self, write: _Write) -> Deferred[Any]:
+        with self._condition:
+            if self._thread is None:
+                return fail(StoreError("the job cache is closed", self.path))
+            if len(self._queue) >= _QUEUE_ROWS or self._queued_bytes > _QUEUE_BYTES:
+                self.counts.refused += 1
+                return fail(StoreError("the disk is too far behind", self.path))
+            self._queue.append(write)
+            self._queued_bytes += write.size
+            if len(self._queue) == 1:
+                self._condition.notify()
+        return write.done
+
+    # -- the writer's thread
+
+    def _write_loop(self) -> None:
+        while True:
+            with self._condition:
+                while not self._queue and not self._stopping:
+                    self._condition.wait()
+                if not self._queue:
+                    break
+                batch: list[_Write] = []
+                size = 0
+                while self._queue and len(batch) < _BATCH_ROWS and size < _BATCH_BYTES:
+                    write = self._queue.popleft()
+                    batch.append(write)
+                    size += write.size
+                self._queued_bytes -= size
+                last = not self._queue
+            try:
+                if self._renewed:
+                    self._describe_jobs(batch)
+                    self._renewed = not last
+                self._commit(batch)
+            except StoreError as error:
+                for write in batch:
+                    write.result = Failure(error)
+            except Exception:
+                failure = Failure()
+                for write in batch:
+                    write.result = failure
+            self._reactor.callFromThread(self._deliver, batch)
+        self._close()
+
+    def _commit(self, batch: list[_Write]) -> None:
+        for attempt in (1, 2):
+            try:
+                if self._db is None:
+                    self._db = self._open_or_renew()
+                self._transact(self._db, batch)
+                if self.problem:
+                    self.problem = ""
+                    self.log.info("{path}: the disk takes writes again", path=self.path)
+                return
+            except sqlite3.Error as error:
+                self._rollback()
+                if is_corrupt(error) and attempt == 1:
+                    self._close()
+                    self._move_aside(str(error))
+                    self._renewed = True
+                    self._describe_jobs(batch)
+                    continue
+                known, self.problem = self.problem, str(error)
+                if not known:
+                    self.log.error(
+                        "{path}: the job cache cannot be written: {error}. Returns are not "
+                        "acknowledged until it can; minions keep and repeat them.",
+                        path=self.path,
+                        error=str(error),
+                    )
+                raise StoreError(str(error), self.path) from error
+
+    def _describe_jobs(self, batch: list[_Write]) -> None:
+        """The records of jobs were lost with the old file: make them from their returns."""
+        for write in batch:
+            if write.row is not None and write.add_job is None:
+                jid, minion_id, packed = write.row
+                write.add_job = self._job_of_return(jid, minion_id, unpack_bin(packed))
+
+    def _rollback(self) -> None:
+        if self._db is not None:
+            try:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
+            except sqlite3.Error:
+                self._close()
+
+    def _close(self) -> None:
+        db, self._db = self._db, None
+        if db is not None:
+            with suppress(sqlite3.Error):
+                db.close()
+
+    def _transact(self, db: sqlite3.Connection, batch: list[_Write]) -> None:
+        jobs = [write.put_job for write in batch if write.put_job is not None]
+        found = [write.add_job for write in batch if write.add_job is not None]
+        rows = [write for write in batch if write.row is not None]
+        prunes = [write for write in batch if write.prune is not None]
+        # A single statement is a transaction by itself: one turn without the GIL, fsync included
+        whole = not prunes and (pieces(len(jobs)) + pieces(len(found)) + pieces(len(rows)) == 1)
+        if not whole:
+            db.execute("BEGIN IMMEDIATE")
+        if found:
+            insert(db, ADD_JOBS, found)
+        if jobs:
+            insert(db, PUT_JOBS, jobs)
+        before = self._number
+        number = before
+        if rows:
+            inserted, last = insert(db, ADD_RETURNS, [write.row for write in rows])
+            new: set[Any] | None = None
+            if inserted != len(rows):
+                query = "SELECT jid, id, number FROM returns WHERE number > ?"
+                fresh = db.execute(query, (before,)).fetchall()
+                new = {(jid, minion_id) for jid, minion_id, _ in fresh}
+                number = max((n for _, _, n in fresh), default=before)
+            else:
+                number = last
+            for write in rows:
+                key = write.row[:2]  # type: ignore[index]
+                write.result = new is None or key in new
+                if new is not None:
+                    new.discard(key)
+        for write in prunes:
+            write.result = prune(db, write.prune or 0.0)
+        if not whole:
+            db.execute("COMMIT")
+        if prunes:
+            number = last_number(db)
+        self._number = number
+        counts = self.counts
+        counts.commits += 1
+        counts.jobs += len(jobs)
+        stored = sum(1 for write in rows if write.result)
+        counts.returns += stored
+        counts.duplicates += len(rows) - stored
+        counts.largest_batch = max(counts.largest_batch, len(batch))
+
+    # -- back in the reactor
+
+    def _deliver(self, batch: list[_Write]) -> None:
+        """Fire the Deferreds of a batch, a few per turn: what follows each may take 0.1 ms."""
+        self._delivering.append(batch[::-1])
+        if len(self._delivering) == 1:
+            self._deliver_some()
+
+    def _deliver_some(self) -> None:
+        for _ in range(_SLICE):
+            if not self._delivering:
+                return
+            batch = self._delivering[0]
+            write = batch.pop()
+            if not batch:
+                self._delivering.popleft()
+            if not write.done.called:
+                write.done.callback(write.result)
+        if self._delivering:
+            self._reactor.callLater(0, self._deliver_some)
+
+    def _drain(self) -> None:
+        while self._delivering:
+            for write in reversed(self._delivering.popleft()):
+                if not write.done.called:
+                    write.done.callback(write.result)
+
+    # -- opening
+
+    def _open_or_renew(self) -> sqlite3.Connection:
+        try:
+            return self._open()
+        except sqlite3.Error as error:
+            if not is_corrupt(error):
+                raise StoreError(str(error), self.path) from error
+            self._move_aside(str(error))
+            try:
+                return self._open()
+            except sqlite3.Error as again:
+                raise StoreError(str(again), self.path) from again
+
+    def _open(self) -> sqlite3.Connection:
+        db, self._number = open_table(self.path)
+        return db
+
+    def _move_aside(self, reason: str) -> None:
+        """Keep a broken database for whoever can mend it, and begin anew."""
+        self._epoch += 1
+        self.counts.moved_aside += 1
+        self._known = {}
+        stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(self._now()))
+        aside = f"{self.path}.corrupt-{stamp}-{os.urandom(3).hex()}"
+        for suffix in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                os.rename(self.path + suffix, aside + suffix)
+        self.log.critical(
+            "{path} is damaged ({reason}): it was moved to {aside} and a new job cache begun. "
+            "Jobs and returns before this moment are only in that file.",
+            path=self.path,
+            reason=reason,
+            aside=aside,
+        )
+
+    # -- reading
+
+    def _read(self, query: Callable[[sqlite3.Connection], T]) -> Deferred[T]:
+        if self._thread is None:
+            return fail(StoreError("the job cache is closed", self.path))
+        d: Deferred[T] = deferToThreadPool(self._reactor, self._readers, self._query, query)
+        return d
+
+    def _query(self, query: Callable[[sqlite3.Connection], T]) -> T:
+        """In a reader's thread."""
+        try:
+            connection = getattr(self._local, "connection", None)
+            if connection is None or self._local.epoch != self._epoch:
+                connection = connect(self.path, "ro")
+                connection.execute("PRAGMA cache_size=-1024")
+                self._local.connection = connection
+                self._local.epoch = self._epoch
+                self._open_readers.append(connection)
+            return query(connection)
+        except sqlite3.Error as error:
+            self._local.connection = None
+            raise StoreError(str(error), self.path) from error
+
+    def job(self, jid: str) -> Deferred[Mapping[str, Any] | None]:
+        """Load, C{jid}, C{minions} and C{started} (seconds since 1970) of one job, or C{None}."""
+
+        def query(db: sqlite3.Connection) -> Mapping[str, Any] | None:
+            row = db.execute(
+                "SELECT jid, started, load, minions FROM jobs WHERE jid = ?", (jid,)
+            ).fetchone()
+            return None if row is None else job_of(row)
+
+        return self._read(query)
+
+    def returns(self, jid: str) -> Deferred[Mapping[str, Mapping[str, Any]]]:
+        """Minion id to what it returned (C{return retcode success fun fun_args out? _stamp?})."""
+
+        def query(db: sqlite3.Connection) -> Mapping[str, Mapping[str, Any]]:
+            rows = db.execute("SELECT id, load FROM returns WHERE jid = ? ORDER BY id", (jid,))
+            return {minion_id: unpack_bin(load) for minion_id, load in rows.fetchall()}
+
+        return self._read(query)
+
+    def returned_ids(self, jid: str) -> Deferred[Sequence[str]]:
+        """Who has returned, without what."""
+
+        def query(db: sqlite3.Connection) -> Sequence[str]:
+            rows = db.execute("SELECT id FROM returns WHERE jid = ? ORDER BY id", (jid,))
+            return [row[0] for row in rows.fetchall()]
+
+        return self._read(query)
+
+    def last_return(self, minion_id: str, fun: str = "") -> Deferred[Mapping[str, Any] | None]:
+        """The newest return of a minion, of one function or any; C{None} if there is none."""
+
+        def query(db: sqlite3.Connection) -> Mapping[str, Any] | None:
+            row = db.execute(
+                "SELECT returns.jid, returns.load FROM returns JOIN jobs USING (jid) "
+                "WHERE id = ? AND (? = '' OR fun = ?) ORDER BY started DESC LIMIT 1",
+                (minion_id, fun, fun),
+            ).fetchone()
+            return None if row is None else {"jid": row[0], "id": minion_id, **unpack_bin(row[1])}
+
+        return self._read(query)
+
+    def list_jobs(self, **criteria: Any) -> Deferred[Sequence[Mapping[str, Any]]]:
+        """
+        Jobs, newest last, without their minions.
+
+        @param criteria: C{limit} (the newest so many), C{fun} (exact), C{not_fun},
+            C{since} and C{until} (seconds since 1970), C{minions} (true: with them).
+        """
+        known = {"limit", "fun", "not_fun", "since", "until", "minions"}
+        if unknown := criteria.keys() - known:
+            raise TypeError(f"list_jobs does not know {', '.join(sorted(unknown))}")
+        where, values = ["1"], []
+        for name, condition in (
+            ("fun", "fun = ?"),
+            ("not_fun", "fun != ?"),
+            ("since", "started >= ?"),
+            ("until", "started <= ?"),
+        ):
+            if criteria.get(name) is not None:
+                where.append(condition)
+                values.append(criteria[name])
+        limit = criteria.get("limit")
+        values.append(-1 if limit is None else int(limit))
+        minions = "minions" if criteria.get("minions") else "NULL"
+        sql = (
+            f"SELECT jid, started, load, {minions} FROM jobs WHERE {' AND '.join(where)} "  # noqa: S608 - fixed words
+            "ORDER BY started DESC, jid DESC LIMIT ?"
+        )
+
+        def query(db: sqlite3.Connection) -> Sequence[Mapping[str, Any]]:
+            return [job_of(row) for row in reversed(db.execute(sql, values).fetchall())]
+
+        return self._read(query)
+
+    @property
+    def queued(self) -> int:
+        """Writes that wait for the disk now."""
+        return len(self._queue)
+
+    def totals(self) -> Deferred[Mapping[str, int]]:
+        """How many jobs and returns are kept."""
+
+        def query(db: sqlite3.Connection) -> Mapping[str, int]:
+            jobs, returns = db.execute(
+                "SELECT (SELECT count(*) FROM jobs), (SELECT count(*) FROM returns)"
+            ).fetchone()
+            return {"jobs": jobs, "returns": returns}
+
+        return self._read(query)
+
+
+def _fun_text(fun: Any) -> str:
+    return fun if isinstance(fun, str) else ",".join(map(str, fun)) if fun else ""

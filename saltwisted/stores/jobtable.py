@@ -1,0 +1,170 @@
+"""
+The tables of the job cache, and the statements that fill and empty them.
+
+Everything here blocks and is called in the store's own threads
+(L{saltwisted.stores.jobs}), which also hold the transactions.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from saltwisted.errors import StoreError
+from saltwisted.stores.files import store_error
+from saltwisted.wire.msgpack import unpack_bin
+
+MIGRATIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE jobs (
+        jid TEXT PRIMARY KEY, started REAL NOT NULL, fun TEXT NOT NULL,
+        load BLOB NOT NULL, minions BLOB NOT NULL
+    ) WITHOUT ROWID;
+    CREATE INDEX jobs_started ON jobs (started);
+    CREATE TABLE returns (
+        number INTEGER PRIMARY KEY, jid TEXT NOT NULL, id TEXT NOT NULL, load BLOB NOT NULL,
+        UNIQUE (jid, id)
+    );
+    """,
+)
+"""
+What makes the schema of each version from the one before; C{PRAGMA user_version} counts them.
+
+C{load} is a msgpack map, and readers ignore keys they do not know: a job's or
+return's new fact needs a column only if it is searched for.
+"""
+
+_CHUNKS = (256, 64, 16, 4, 1)
+
+
+def _statements(head: str, columns: int) -> dict[int, str]:
+    row = "(" + ",".join("?" * columns) + ")"
+    return {rows: head + ",".join([row] * rows) for rows in _CHUNKS}
+
+
+ADD_RETURNS = _statements("INSERT OR IGNORE INTO returns (jid, id, load) VALUES ", 3)
+ADD_JOBS = _statements("INSERT OR IGNORE INTO jobs VALUES ", 5)
+PUT_JOBS = _statements("INSERT OR REPLACE INTO jobs VALUES ", 5)
+
+_PRUNE_ROWS = 500
+
+
+def connect(path: str, mode: str) -> sqlite3.Connection:
+    """A connection, C{rw} or C{ro}, for one thread at a time."""
+    # file: URIs need the characters of their own syntax escaped
+    quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    return sqlite3.connect(
+        f"file:{quoted}?mode={mode}",
+        uri=True,
+        timeout=10.0,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=64,
+    )
+
+
+def open_table(path: str) -> tuple[sqlite3.Connection, int]:
+    """
+    Open the file for writing, made or brought up to date as needed; 0600.
+
+    @return: the connection, and the number of the last return in it.
+    @raises StoreError: a newer saltwisted wrote it, or it cannot be opened at all.
+    @raises sqlite3.Error: it is damaged, or the disk refuses.
+    """
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        os.fchmod(fd, 0o600)
+        os.close(fd)
+    except OSError as error:
+        raise store_error(error, path) from error
+    db = connect(path, "rw")
+    try:
+        db.execute("PRAGMA journal_mode=WAL").fetchall()
+        db.execute("PRAGMA synchronous=FULL")
+        db.execute("PRAGMA journal_size_limit=67108864")
+        db.execute("PRAGMA cache_size=-4096")
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        if version > len(MIGRATIONS):
+            raise StoreError(
+                f"was written by a newer saltwisted (schema {version}, this one knows "
+                f"{len(MIGRATIONS)}): use that version, or move the file away",
+                path,
+            )
+        for number in range(version, len(MIGRATIONS)):
+            db.executescript(
+                f"BEGIN IMMEDIATE; {MIGRATIONS[number]} PRAGMA user_version={number + 1}; COMMIT;"
+            )
+        db.execute("SELECT jid FROM jobs ORDER BY started DESC LIMIT 1").fetchall()
+        return db, last_number(db)
+    except BaseException:
+        db.close()
+        raise
+
+
+def last_number(db: sqlite3.Connection) -> int:
+    """The number of the newest return, or 0."""
+    number: int = db.execute("SELECT coalesce(max(number), 0) FROM returns").fetchone()[0]
+    return number
+
+
+def job_of(row: tuple[Any, ...]) -> Mapping[str, Any]:
+    jid, started, load, minions = row
+    job = unpack_bin(load)
+    job["jid"] = jid
+    job["started"] = started
+    if minions is not None:
+        job["minions"] = unpack_bin(minions)
+    return job  # type: ignore[no-any-return]
+
+
+def pieces(rows: int) -> int:
+    """How many statements it takes to insert so many rows."""
+    count = 0
+    for size in _CHUNKS:
+        count += rows // size
+        rows %= size
+    return count
+
+
+def insert(
+    db: sqlite3.Connection, statements: Mapping[int, str], rows: Sequence[Any]
+) -> tuple[int, int]:
+    """Insert rows; returns how many were new, and the last row number."""
+    count = last = start = 0
+    for size in _CHUNKS:
+        while len(rows) - start >= size:
+            values = [value for row in rows[start : start + size] for value in row]
+            cursor = db.execute(statements[size], values)
+            count += cursor.rowcount
+            last = cursor.lastrowid or last
+            start += size
+    return count, last
+
+
+def prune(db: sqlite3.Connection, before: float) -> int:
+    """Remove one slice of old rows; returns how many."""
+    rows = db.execute(
+        "SELECT jid FROM jobs WHERE started < ? ORDER BY started LIMIT 50", (before,)
+    ).fetchall()
+    removed = 0
+    for (jid,) in rows:
+        left = _PRUNE_ROWS - removed
+        if left <= 0:
+            break
+        count = db.execute(
+            "DELETE FROM returns WHERE number IN "
+            "(SELECT number FROM returns WHERE jid = ? LIMIT ?)",
+            (jid, left),
+        ).rowcount
+        removed += count
+        if count < left:
+            db.execute("DELETE FROM jobs WHERE jid = ?", (jid,))
+            removed += 1
+    return removed
+
+
+def is_corrupt(error: sqlite3.Error) -> bool:
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)

@@ -1,0 +1,107 @@
+"""
+What a minion's network half keeps on disk: the master's key, and which jobs it has seen.
+
+Both are tiny. L{MasterKeyFile} is Salt's C{minion_master.pub}. L{SeenFile} has no
+counterpart in Salt; it is an append-only text of one line per job, rewritten when
+it has grown to twice what is remembered. Calls take some tens of microseconds and
+are made in the reactor thread, except where said.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+
+from saltwisted.errors import StoreError, WireError
+from saltwisted.stores.files import make_dir, read_file, store_error, write_atomic
+from saltwisted.wire.rsa import PublicKey
+
+
+class MasterKeyFile:
+    """
+    The remembered key of the master: C{pki_dir/minion_master.pub}.
+
+    The file is looked at anew each time it is asked for, so that an administrator who
+    removes it is heard without a restart.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def known(self) -> PublicKey | None:
+        """
+        The key, or C{None} when none is remembered.
+
+        @raises StoreError: the file is there, but is no usable key. Trusting a new key
+            instead would be a mistake.
+        """
+        data = read_file(self.path, 65536)
+        if data is None or not data.strip():
+            return None
+        try:
+            return PublicKey.from_pem(data)
+        except WireError as error:
+            raise StoreError(f"is no usable public key ({error.reason})", self.path) from error
+
+    def remember(self, key: PublicKey) -> None:
+        """
+        Keep this key from now on. Waits for the disk: call it in a thread.
+
+        @raises StoreError: it could not be written.
+        """
+        make_dir(os.path.dirname(self.path))
+        write_atomic(self.path, key.pem.encode("ascii"), 0o644)
+
+
+class SeenFile:
+    """
+    Lines that survive a restart: what L{saltwisted.minion.subscriber.Seen} wants kept.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._fd = -1
+
+    def load(self) -> list[str]:
+        """
+        All lines, oldest first. A last line that was cut by a crash is left out.
+
+        @raises StoreError: the file cannot be read.
+        """
+        data = read_file(self.path, 64 * 1024 * 1024)
+        if not data:
+            return []
+        text = data.decode("utf-8", "replace")
+        return text[: text.rfind("\n") + 1].splitlines()
+
+    def append(self, line: str) -> None:
+        """
+        Add a line; when this returns, a kill of the process does not lose it.
+
+        @raises StoreError: full or broken disk.
+        """
+        try:
+            if self._fd < 0:
+                make_dir(os.path.dirname(self.path))
+                flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+                self._fd = os.open(self.path, flags, 0o600)
+            os.write(self._fd, f"{line}\n".encode())
+        except OSError as error:
+            raise store_error(error, self.path) from error
+
+    def replace(self, lines: list[str]) -> None:
+        """
+        Start over with these lines.
+
+        @raises StoreError: nothing has changed then.
+        """
+        make_dir(os.path.dirname(self.path))
+        self.close()
+        write_atomic(self.path, "".join(f"{line}\n" for line in lines).encode(), sync=False)
+
+    def close(self) -> None:
+        """Let go of the file. Idempotent; the next L{append} opens it again."""
+        if self._fd >= 0:
+            with suppress(OSError):
+                os.close(self._fd)
+            self._fd = -1

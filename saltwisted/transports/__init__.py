@@ -1,0 +1,3 @@
+"""
+Bytes in, bytes out: ZeroMQ, TCP, unix sockets, worker processes.
+"""

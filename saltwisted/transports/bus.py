@@ -1,0 +1,184 @@
+"""
+The event bus inside one process, with a short memory.
+
+Subscribers name a prefix of tags. The last events are kept with a number, so
+that somebody who comes late, or lost the connection, can ask what happened
+since. Nothing is packed here: an event that nobody listens to costs a few
+microseconds. Which tags a minion may fire is decided in L{saltwisted.domain.events}.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from attrs import frozen
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from saltwisted.domain.events import weight
+from saltwisted.interfaces import IEventBus
+
+Receiver = Callable[[str, Mapping[str, Any]], None]
+
+
+@frozen
+class Fired:
+    """
+    One event as the ring keeps it.
+
+    @ivar number: counts from 1 without gaps, per bus.
+    @ivar data: with C{_stamp}; shared by all receivers: never change it.
+    @ivar origin: the node where it arose; C{""} is this one.
+    """
+
+    number: int
+    tag: str
+    data: Mapping[str, Any]
+    origin: str
+
+
+class _Subscription:
+    __slots__ = ("alive", "order", "prefix", "receiver", "whole")
+
+    def __init__(self, order: int, prefix: str, receiver: Callable[..., None], whole: bool) -> None:
+        self.order = order
+        self.prefix = prefix
+        self.receiver = receiver
+        self.whole = whole
+        self.alive = True
+
+
+def _order(subscription: _Subscription) -> int:
+    return subscription.order
+
+
+@implementer(IEventBus)
+class EventBus:
+    """
+    Gives events to subscribers by prefix of their tag, in order. Reactor thread only.
+
+    An event that is fired from inside a receiver is given out after the current
+    one, so every subscriber sees the same order.
+
+    @param now: seconds since 1970.
+    @param keep: how many events the ring holds.
+    @param keep_bytes: how many bytes they may weigh together (estimated); the oldest go first.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self, now: Callable[[], float], keep: int = 1000, keep_bytes: int = 8 * 1024 * 1024
+    ) -> None:
+        self._now = now
+        self._by_prefix: dict[str, list[_Subscription]] = {}
+        self._lengths: tuple[int, ...] = ()
+        self._order = 0
+        self._ring: deque[tuple[Fired, int]] = deque()
+        self._keep = keep
+        self._keep_bytes = keep_bytes
+        self._kept_bytes = 0
+        self._queue: deque[Fired] = deque()
+        self._busy = False
+        self.last = 0
+
+    def fire(self, tag: str, data: Mapping[str, Any], origin: str = "") -> None:
+        """Stamp the event (ISO, UTC, with offset) unless it has a stamp, and give it out."""
+        if "_stamp" not in data:
+            stamp = datetime.fromtimestamp(self._now(), UTC)
+            data = {**data, "_stamp": stamp.isoformat(timespec="microseconds")}
+        self.last += 1
+        event = Fired(self.last, tag, data, origin)
+        self._remember(event)
+        self._queue.append(event)
+        if self._busy:
+            return
+        self._busy = True
+        try:
+            while self._queue:
+                self._give(self._queue.popleft())
+        finally:
+            self._busy = False
+
+    def _give(self, event: Fired) -> None:
+        tag = event.tag
+        found: list[_Subscription] = []
+        for length in self._lengths:
+            if length <= len(tag):
+                matching = self._by_prefix.get(tag[:length])
+                if matching:
+                    found += matching
+        if len(found) > 1:
+            found.sort(key=_order)
+        for subscription in found:
+            if not subscription.alive:
+                continue
+            try:
+                if subscription.whole:
+                    subscription.receiver(event)
+                else:
+                    subscription.receiver(tag, event.data)
+            except Exception:
+                self.log.failure("a receiver of {tag} failed", tag=tag[:200])
+
+    def subscribe(self, prefix: str, receiver: Receiver) -> Callable[[], None]:
+        """Call C{receiver(tag, data)} for tags with this prefix; returns the un-subscribe call."""
+        return self._subscribe(prefix, receiver, False)
+
+    def subscribe_events(
+        self, prefix: str, receiver: Callable[[Fired], None]
+    ) -> Callable[[], None]:
+        """As L{subscribe}, with the whole event: its number and origin too."""
+        return self._subscribe(prefix, receiver, True)
+
+    def _subscribe(
+        self, prefix: str, receiver: Callable[..., None], whole: bool
+    ) -> Callable[[], None]:
+        self._order += 1
+        subscription = _Subscription(self._order, prefix, receiver, whole)
+        self._by_prefix.setdefault(prefix, []).append(subscription)
+        self._measure()
+
+        def stop() -> None:
+            if subscription.alive:
+                subscription.alive = False
+                same = self._by_prefix[prefix]
+                same.remove(subscription)
+                if not same:
+                    del self._by_prefix[prefix]
+                    self._measure()
+
+        return stop
+
+    def _measure(self) -> None:
+        self._lengths = tuple(sorted({len(prefix) for prefix in self._by_prefix}))
+
+    def listening(self, tag: str) -> bool:
+        """Whether anybody would get an event of this tag."""
+        return any(tag[:length] in self._by_prefix for length in self._lengths)
+
+    def since(self, number: int, prefix: str = "") -> tuple[list[Fired], bool]:
+        """
+        Events after C{number} that are still kept, oldest first.
+
+        @return: the events, and whether that is all (false: some were forgotten already).
+        """
+        oldest = self._ring[0][0].number if self._ring else self.last + 1
+        events = [
+            event
+            for event, _ in self._ring
+            if event.number > number and event.tag.startswith(prefix)
+        ]
+        return events, number + 1 >= oldest
+
+    def _remember(self, event: Fired) -> None:
+        if not self._keep:
+            return
+        size = weight(event.data) + len(event.tag)
+        self._ring.append((event, size))
+        self._kept_bytes += size
+        while self._ring and (len(self._ring) > self._keep or self._kept_bytes > self._keep_bytes):
+            self._kept_bytes -= self._ring.popleft()[1]

@@ -1,0 +1,3 @@
+"""
+Blocking code that runs in worker processes and in the command line.
+"""

@@ -1,0 +1,93 @@
+"""
+C{__opts__}, of which there is one shape for the whole house: Salt's.
+
+C{config.as_opts()} gives the values; this adds what a process has besides them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+
+class Opts(dict[str, Any]):
+    """
+    The one Salt-shaped C{__opts__}: a dictionary whose C{grains} and C{pillar} are
+    made at first use, since most jobs need neither.
+    """
+
+    _late: dict[str, Callable[[], Any]]
+
+    def __init__(self, values: Mapping[str, Any], late: dict[str, Callable[[], Any]]) -> None:
+        super().__init__(values)
+        self._late = late
+        for key in late:
+            super().pop(key, None)
+
+    def _settle(self) -> None:
+        for key in list(self._late):
+            self.__missing__(key)
+
+    def __missing__(self, key: str) -> Any:
+        make = self._late.pop(key, None)
+        if make is None:
+            raise KeyError(key)
+        value = make()
+        dict.__setitem__(self, key, value)
+        return value
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        self._late.pop(key, None)
+        super().__setitem__(key, value)
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(key) or key in self._late
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """As C{dict.get}."""
+        try:
+            return self[key]
+        except KeyError:
+            return default
+
+    # dict(opts) and {**opts} take CPython's short cut past keys() unless __iter__ is ours.
+    def __iter__(self) -> Iterator[str]:
+        self._settle()
+        return super().__iter__()
+
+    def __len__(self) -> int:
+        return super().__len__() + len(self._late)
+
+    def keys(self) -> Any:
+        """As C{dict.keys}."""
+        self._settle()
+        return super().keys()
+
+    def values(self) -> Any:
+        """As C{dict.values}."""
+        self._settle()
+        return super().values()
+
+    def items(self) -> Any:
+        """As C{dict.items}."""
+        self._settle()
+        return super().items()
+
+    def pop(self, key: str, *default: Any) -> Any:
+        """As C{dict.pop}."""
+        if key in self._late:
+            self.__missing__(key)
+        return super().pop(key, *default)
+
+    def copy(self) -> dict[str, Any]:
+        """A shallow copy as a plain dictionary."""
+        self._settle()
+        return dict(super().items())
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> dict[str, Any]:
+        from copy import deepcopy
+
+        return {key: deepcopy(value, memo) for key, value in self.items()}
+
+    def __reduce__(self) -> Any:
+        return (dict, (self.copy(),))

@@ -1,0 +1,10 @@
+"""
+The tests of saltwisted.
+
+Property tests draw the same examples each time and have no deadline: a busy machine is no failure.
+"""
+
+from hypothesis import settings
+
+settings.register_profile("saltwisted", deadline=None, derandomize=True)
+settings.load_profile("saltwisted")

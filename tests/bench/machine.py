@@ -1,0 +1,49 @@
+"""
+What the kernel says about process trees and this machine.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from contextlib import suppress
+
+
+def children(pid: int) -> list[int]:
+    """A process and all below it."""
+    found = [pid]
+    for parent in found:
+        with suppress(FileNotFoundError, ProcessLookupError):
+            for task in os.listdir(f"/proc/{parent}/task"):
+                with open(f"/proc/{parent}/task/{task}/children") as handle:
+                    found += [int(word) for word in handle.read().split()]
+    return found
+
+
+def pss_mib(pid: int) -> float:
+    """Proportional set size of a process tree: what the machine gives up for it."""
+    total = 0
+    for one in children(pid):
+        with (
+            suppress(FileNotFoundError, ProcessLookupError),
+            open(f"/proc/{one}/smaps_rollup") as handle,
+        ):
+            total += sum(int(line.split()[1]) for line in handle if line.startswith("Pss:"))
+    return total / 1024
+
+
+def describe() -> str:
+    """This machine in one line, with how busy it is."""
+    model = memory = ""
+    with open("/proc/cpuinfo") as handle:
+        for line in handle:
+            if line.startswith("model name"):
+                model = line.partition(":")[2].strip()
+                break
+    with open("/proc/meminfo") as handle:
+        memory = f"{int(handle.readline().split()[1]) / 1024 / 1024:.0f} GiB"
+    load = ", ".join(f"{value:.1f}" for value in os.getloadavg())
+    return (
+        f"{os.cpu_count()} CPUs ({model}), {memory}, Linux {platform.release()}, "
+        f"Python {platform.python_version()}, load {load}"
+    )

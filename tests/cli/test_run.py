@@ -1,0 +1,161 @@
+"""
+C{salt-run}: what is asked of the master, and what is printed of its answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from tests.cli.support import CommandTestCase
+
+TAG = "salt/run/20261121071013794335"
+
+
+def runner(value: Any, *progress: tuple[str, Any], **more: Any) -> Any:
+    """A C{runner} operation with this value and these progress events."""
+
+    def answer(_args: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        for suffix, data in progress:
+            yield {"tag": f"{TAG}/{suffix}", "data": data}
+        return {"return": value, "success": True, "jid": TAG[9:], "tag": TAG, **more}
+
+    return answer
+
+
+class RunTests(CommandTestCase):
+    """Values, progress and statuses."""
+
+    def test_value(self) -> None:
+        """A value is printed nested; words become values and keywords."""
+        daemon = self.daemon(runner=runner({"args": ["a"], "kwargs": {"b": 1}}))
+
+        result = self.command("salt-run", "test.arg", "a", "b=1")
+
+        self.assertEqual(result.out, "args:\n    - a\nkwargs:\n    ----------\n    b:\n        1\n")
+        self.assertEqual(
+            daemon.asked, [("runner", {"fun": "test.arg", "arg": ["a"], "kwarg": {"b": 1}})]
+        )
+        self.assertEqual(result.status, 0)
+
+    def test_progress(self) -> None:
+        """Progress events come before the value; the framing events are not shown."""
+        self.daemon(
+            runner=runner(True, ("new", {}), ("progress", {"message": "10% done"}), ("ret", {}))
+        )
+
+        result = self.command("salt-run", "test.stream")
+
+        self.assertEqual(
+            result.out,
+            "event:\n    ----------\n    message:\n        10% done\nsuffix:\n    progress\nTrue\n",
+        )
+
+    def test_outputter(self) -> None:
+        """A value with data and outputter is printed by that outputter, unless --out says so."""
+        value = {"data": {"a": 1}, "outputter": "txt"}
+        self.daemon(runner=runner(value))
+
+        self.assertEqual(self.command("salt-run", "x.y").out, "a: 1\n")
+        self.assertEqual(json.loads(self.command("salt-run", "x.y", "--out=json").out), {"a": 1})
+
+    def test_return_code(self) -> None:
+        """The status is the runner's return code, wherever orchestration puts it."""
+        self.daemon(runner=runner({"data": {"x_master": {}}, "outputter": "raw", "retcode": 3}))
+
+        self.assertEqual(self.command("salt-run", "state.orchestrate", "x").status, 3)
+
+    def test_exception(self) -> None:
+        """A runner that raised ends with status 1, its text printed."""
+        text = "Exception occurred in runner x.y: boom"
+        self.daemon(runner=runner(text, success=False))
+
+        result = self.command("salt-run", "x.y")
+
+        self.assertEqual((result.status, result.out), (1, text + "\n"))
+
+    def test_unknown_function(self) -> None:
+        """An unknown function shows the documentation of those whose names begin so."""
+
+        def answer(args: dict[str, Any]) -> Iterator[Any]:
+            if args["fun"] == "doc.runner":
+                return runner({"jobs.active": "Active.", "test.arg": "Arguments."})(args)
+            return runner(f"'{args['fun']}' is not available.", success=False)(args)
+
+        self.daemon(runner=answer)
+
+        self.assertEqual(self.command("salt-run", "jobs").out, "jobs.active:\n    Active.\n")
+        self.assertEqual(self.command("salt-run", "nope.x").out, "'nope.x' is not available.\n")
+        self.assertEqual(self.command("salt-run", "nope.x").status, 0)
+
+    def test_documentation(self) -> None:
+        """-d prints one function, or all of a module."""
+        self.daemon(runner=runner({"jobs.a": "A", "jobs.b": "B", "jobsx.c": "C"}))
+
+        self.assertEqual(self.command("salt-run", "-d", "jobs").out, "jobs.a:\nA\njobs.b:\nB\n")
+        self.assertEqual(self.command("salt-run", "-d", "jobs.b").out, "jobs.b:\nB\n")
+
+    def test_asynchronous(self) -> None:
+        """--async prints nothing on stdout; the tag to look for is on stderr."""
+        daemon = self.daemon(runner=lambda args: {"jid": TAG[9:], "tag": TAG})
+
+        result = self.command("salt-run", "--async", "x.y")
+
+        self.assertEqual((result.status, result.out), (0, ""))
+        self.assertTrue(result.err.endswith(f"This execution is running under tag {TAG}\n"))
+        self.assertIs(daemon.asked[0][1]["async"], True)
+
+    def test_quiet(self) -> None:
+        """--quiet prints neither progress nor value."""
+        self.daemon(runner=runner(1, ("progress", {"message": "x"})))
+
+        self.assertEqual(self.command("salt-run", "--quiet", "x.y").out, "")
+
+    def test_no_master(self) -> None:
+        """Without a master the way to start one is told; status 2."""
+        result = self.command("salt-run", "jobs.active")
+
+        self.assertEqual((result.status, result.out), (2, ""))
+        self.assertIn("saltwisted --role master --config", result.err)
+
+
+class EventTests(CommandTestCase):
+    """C{state.event}."""
+
+    def events(self, _args: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """Some events, and no end by itself."""
+        yield {"tag": "", "data": {}, "ready": True}
+        for number in range(3):
+            yield {"tag": f"salt/job/{number}/new", "data": {"b": number, "a": "ü"}}
+            yield {"tag": "salt/auth", "data": {}}
+
+    def test_one_line_each(self) -> None:
+        """Without pretty an event is a line: the tag, a tab and JSON; count ends it."""
+        self.daemon(events=self.events)
+
+        result = self.command("salt-run", "state.event", "salt/job/*", "count=2")
+
+        self.assertEqual(
+            result.out,
+            'salt/job/0/new\t{"b": 0, "a": "ü"}\nsalt/job/1/new\t{"b": 1, "a": "ü"}\n',
+        )
+        self.assertEqual(result.status, 0)
+
+    def test_pretty(self) -> None:
+        """pretty=True indents and sorts; a regular expression may be given."""
+        self.daemon(events=self.events)
+
+        result = self.command(
+            "salt-run", "state.event", "salt/job/[12].+", "pretty=True", "count=1"
+        )
+
+        self.assertEqual(result.out, 'salt/job/1/new\t{\n    "a": "ü",\n    "b": 1\n}\n')
+
+    def test_quiet(self) -> None:
+        """quiet=True waits and prints nothing."""
+        self.daemon(events=self.events)
+
+        result = self.command("salt-run", "state.event", "salt/auth", "quiet=True", "count=1")
+
+        self.assertEqual((result.status, result.out), (0, ""))

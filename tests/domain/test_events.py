@@ -1,0 +1,132 @@
+"""
+Which tags a minion may fire, and how large events are cut.
+"""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.domain.events import TRIMMED, key_event, minion_may_fire, trimmed, weight
+
+JID = "20260701120000250000"
+
+
+class TagTests(SynchronousTestCase):
+    """T-EVT-1, for the single form and for lists alike."""
+
+    def test_T_EVT_1_refused(self) -> None:
+        """T-EVT-1: tags by which a master, a job or another minion speaks are refused."""
+        for tag in (
+            f"salt/job/{JID}/publish",
+            f"salt/job/{JID}/new",
+            f"salt/job/{JID}/return",
+            f"salt/job/{JID}/ret/web2",
+            f"salt/job/{JID}/prog/web2/1",
+            f"salt/job/{JID}/start/web2",
+            f"salt/job/{JID}/ret",
+            "salt/job/a/b/new",
+            "salt/auth",
+            "salt/key",
+            "salt/key/accept",
+            "salt/keys",
+            "salt/wheel/1/new",
+            "salt/wheel/1/anything",
+            "salt/run/1/ret",
+            "salt/cloud/vm/created",
+            "salt/cluster/x",
+            "salt/presence/present",
+            "salt/presence/change",
+            "cluster/peer/a",
+            "saltwisted/anything",
+            "salt/minion/web2/start",
+            "salt/beacon/web2/load/",
+            "",
+            "a\n\nb",
+            "x" * 5000,
+            None,
+            b"my/tag",
+            5,
+        ):
+            self.assertFalse(minion_may_fire("web1", tag), repr(tag))
+
+    def test_T_EVT_1_passed(self) -> None:
+        """T-EVT-1: a minion's own tags and whatever a site makes up pass."""
+        for tag in (
+            f"salt/job/{JID}/ret/web1",
+            f"salt/job/{JID}/prog/web1/1",
+            f"salt/job/{JID}/start/web1",
+            f"salt/job/{JID}/sub/web2/error/state.sls",
+            "salt/minion/web1/start",
+            "salt/beacon/web1/load/",
+            f"salt/state_result/{JID}/web1/x",
+            "minion_start",
+            "minion_ping",
+            "my/tag",
+            "my/salt/auth",
+            "salty/auth",
+            "salt/mysite/deploy",
+            "key",
+            "a b\tc",
+        ):
+            self.assertTrue(minion_may_fire("web1", tag), repr(tag))
+
+    def test_ids_are_compared_whole(self) -> None:
+        """A minion whose id begins like another's does not speak for it."""
+        self.assertFalse(minion_may_fire("web", "salt/minion/web1/start"))
+        self.assertFalse(minion_may_fire("web1", "salt/minion/web/start"))
+
+    def test_key_event(self) -> None:
+        """The data of a key event are those of Salt 3008, with the key only if there is one."""
+        self.assertEqual(
+            key_event("accepted", "web1", "PEM"),
+            {"result": True, "act": "accepted", "id": "web1", "pub": "PEM"},
+        )
+        self.assertNotIn("pub", key_event("delete", "web1"))
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**31), 2**31) | st.text(max_size=50),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
+    max_leaves=20,
+)
+
+
+class TrimTests(SynchronousTestCase):
+    """Events that are too large."""
+
+    def test_small_ones_stay(self) -> None:
+        """Data within the limit are the same object."""
+        data = {"id": "web1", "return": True}
+
+        self.assertIs(trimmed(data, 1000), data)
+
+    def test_largest_goes_first(self) -> None:
+        """The largest value is replaced, the others stay, and the original is not touched."""
+        data = {"id": "web1", "return": "x" * 5000, "fun": "cmd.run"}
+
+        cut = trimmed(data, 1000)
+
+        self.assertEqual(cut, {"id": "web1", "return": TRIMMED, "fun": "cmd.run"})
+        self.assertEqual(len(data["return"]), 5000)
+
+    def test_inside_maps(self) -> None:
+        """A map loses its large values, and keeps the small ones."""
+        cut = trimmed({"id": "web1", "return": {"big": "x" * 5000, "small": 1}}, 1000)
+
+        self.assertEqual(cut["return"], {"big": TRIMMED, "small": 1})
+
+    def test_nothing_left_to_cut(self) -> None:
+        """Keys and small values stay, even if they alone are more than the limit."""
+        self.assertEqual(trimmed({"k" * 50: 1}, 10), {"k" * 50: 1})
+
+    @given(st.dictionaries(st.text(max_size=8), VALUES, max_size=6), st.integers(200, 2000))
+    def test_smaller(self, data: dict[str, object], limit: int) -> None:
+        """Trimming keeps the keys and never makes an event heavier."""
+        cut = trimmed(data, limit)
+
+        self.assertEqual(list(cut), list(data))
+        self.assertLessEqual(weight(cut), max(weight(data), limit))

@@ -1,0 +1,289 @@
+"""
+The same tree and commands to stock C{salt-call --local} and to ours, compared field by field.
+
+A case is data (see C{cases/*.yaml}): C{files} of the base environment, C{envs} for others,
+C{pillar}, options in C{opts}, and the commands in C{run}, which follow one another on the
+same machine. What cannot be equal (times, process ids, directories, tracebacks) is
+normalised; whatever is left must be equal, the order of results included.
+
+Stock's side runs in one process that has imported Salt and forks for every command
+(C{stock_driver.py}, run by the interpreter of the peer).
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent.parent
+RECORDED = ROOT / "tests" / "vectors" / "states" / "recorded.json.gz"
+OURS = [sys.executable, "-m", "saltwisted.cli.main", "salt-call"]
+
+_TRACE = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)*(?:.*\n)*?(?=\S)")
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+_TIMES = frozenset(("start_time", "duration", "pid", "__jid__"))
+_FAILED = "One or more requisite failed: "
+
+
+def cases() -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Every case under its name, C{file/name}."""
+    for path in sorted((HERE / "cases").glob("*.yaml")):
+        for name, case in yaml.safe_load(path.read_text()).items():
+            yield f"{path.stem}/{name}", case
+
+
+def commands(case: Mapping[str, Any]) -> list[list[str]]:
+    """The commands of a case as words."""
+    run = case["run"]
+    return [shlex.split(one) for one in ([run] if isinstance(run, str) else run)]
+
+
+class Machine:
+    """
+    A directory with the trees of one case and the configuration of one side.
+
+    @param side: a name for what differs between the two sides.
+    """
+
+    def __init__(self, base: str, side: str, case: Mapping[str, Any]) -> None:
+        self.base = base
+        self.scratch = os.path.join(base, side)
+        self.conf = os.path.join(self.scratch, "conf")
+        os.makedirs(self.conf)
+        os.makedirs(os.path.join(self.scratch, "work"))
+        roots = {"base": [self._tree("srv/base", case.get("files", {}))]}
+        for env, files in case.get("envs", {}).items():
+            roots[env] = [self._tree(f"srv/{env}", files)]
+        pillar = self._tree("pillar", case.get("pillar", {}))
+        opts = {
+            "id": "m1",
+            "file_client": "local",
+            "root_dir": self.scratch,
+            "cachedir": os.path.join(self.scratch, "cache"),
+            "log_file": os.path.join(self.scratch, "log"),
+            "log_level": "quiet",
+            "log_level_logfile": "quiet",
+            "enable_gpu_grains": False,
+            "enable_fqdns_grains": False,
+            "file_roots": roots,
+            "pillar_roots": {"base": [pillar]},
+            "grains": {"role": "web", "extra": {"site": "north"}},
+            **case.get("opts", {}),
+        }
+        Path(self.conf, "minion").write_text(json.dumps(opts))
+
+    def _tree(self, name: str, files: Mapping[str, str]) -> str:
+        root = Path(self.scratch, name)
+        root.mkdir(parents=True)
+        for path, text in files.items():
+            target = root / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(text.replace("SCRATCH", self.scratch))
+        return str(root)
+
+    def words(self, command: Sequence[str]) -> list[str]:
+        """The arguments of C{salt-call} for a command."""
+        return [
+            "-c",
+            self.conf,
+            "--local",
+            "--out",
+            "json",
+            "--retcode-passthrough",
+            *(word.replace("SCRATCH", self.scratch) for word in command),
+        ]
+
+    def normal(self, status: int, out: str, err: str) -> dict[str, Any]:
+        """What one command answered, made comparable."""
+        text = out.replace(self.scratch, "SCRATCH")
+        try:
+            return {"status": status, "return": normal(json.loads(text)["local"])}
+        except (ValueError, KeyError, TypeError):
+            # An error on stderr, or the documentation: neither is meant to be equal.
+            return {"status": status}
+
+    def run_here(self, command: Sequence[str]) -> dict[str, Any]:
+        """The answer of a command that runs in this process, without C{salt-call}."""
+        from saltwisted.cli.args import parse_input
+        from saltwisted.worker.configio import load_from_disk
+        from saltwisted.worker.localcall import run_call
+
+        config = load_from_disk("minion", self.conf).config
+        words = [word.replace("SCRATCH", self.scratch) for word in command[1:]]
+        given = parse_input(words, ())
+        ret = run_call(config, command[0], given)
+        if ret.get("out") == "nested" and ret["retcode"] == 1:
+            return {"status": 1}
+        text = json.dumps({"local": ret["return"]}, default=repr)
+        return self.normal(ret["retcode"], text, "")
+
+
+def _varies(key: Any) -> bool:
+    return key in _TIMES or str(key).startswith("__pub_")
+
+
+def normal(value: Any) -> Any:
+    """A value without times and ids; maps as lists, since their order is part of the answer."""
+    if isinstance(value, dict):
+        pairs = [[key, normal(item)] for key, item in value.items() if not _varies(key)]
+        if not any("_|-" in str(key) for key in value):
+            pairs.sort(key=lambda pair: str(pair[0]))
+        return {"map": pairs}
+    if isinstance(value, list):
+        return [normal(item) for item in value]
+    if isinstance(value, str):
+        text = _ADDRESS.sub("", _TRACE.sub("TRACE ", value + "\n"))[:-1]
+        if text.startswith(_FAILED):
+            return _FAILED + ", ".join(sorted(text[len(_FAILED) :].split(", ")))
+        return text
+    return value
+
+
+def ours(machine: Machine, case: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What our C{salt-call} answers."""
+    found = []
+    for command in commands(case):
+        done = subprocess.run(
+            [*OURS, *machine.words(command)],
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+            check=False,
+            timeout=120,
+        )
+        found.append(machine.normal(done.returncode, done.stdout, done.stderr))
+    return found
+
+
+def stock(
+    python: str, machines: Mapping[str, Machine], chosen: Mapping[str, Mapping[str, Any]]
+) -> dict[str, list[dict[str, Any]]]:
+    """What stock's C{salt-call} answers, for many cases."""
+    work = [
+        {"name": name, "argv": ["salt-call", *machines[name].words(command)]}
+        for name, case in chosen.items()
+        for command in commands(case)
+    ]
+    done = subprocess.run(
+        [python, str(HERE / "stock_driver.py")],
+        input=json.dumps(work),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=1200,
+    )
+    answers: dict[str, list[dict[str, Any]]] = {name: [] for name in chosen}
+    for one in json.loads(done.stdout):
+        normalised = machines[one["name"]].normal(one["status"], one["out"], one["err"])
+        answers[one["name"]].append(normalised)
+    return answers
+
+
+def here(machine: Machine, case: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What our functions answer in this process."""
+    return [machine.run_here(command) for command in commands(case)]
+
+
+def recorded() -> dict[str, list[dict[str, Any]]]:
+    """Stock's answers as they were written down."""
+    with gzip.open(RECORDED, "rt", encoding="utf-8") as stream:
+        answers: dict[str, list[dict[str, Any]]] = json.load(stream)
+    return answers
+
+
+def record(python: str, names: Sequence[str]) -> None:
+    """Write stock's answers down, for the cases of these names or for all."""
+    answers = recorded() if RECORDED.exists() and names else {}
+    base = tempfile.mkdtemp(prefix="diff-", dir="/tmp")
+    try:
+        chosen = selected(names)
+        machines = {
+            name: Machine(base, f"s{number}", case)
+            for number, (name, case) in enumerate(chosen.items())
+        }
+        answers.update(stock(python, machines, chosen))
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+    RECORDED.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({name: answers[name] for name, _ in cases() if name in answers})
+    with open(RECORDED, "wb") as raw, gzip.GzipFile("", "wb", 9, raw, 0) as stream:
+        stream.write(text.encode())
+
+
+def selected(names: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+    """The cases whose names begin like one of these; all if there are none."""
+    return {name: case for name, case in cases() if not names or name.startswith(tuple(names))}
+
+
+def compare(python: str, names: Sequence[str] = ()) -> dict[str, tuple[Any, Any]]:
+    """Run cases (all by default) on both sides: name to (stock's, ours) where they differ."""
+    chosen = selected(names)
+    base = tempfile.mkdtemp(prefix="diff-", dir="/tmp")
+    try:
+        theirs = stock(
+            python,
+            {
+                name: Machine(base, f"s{number}", case)
+                for number, (name, case) in enumerate(chosen.items())
+            },
+            chosen,
+        )
+        differing = {}
+        for number, (name, case) in enumerate(chosen.items()):
+            mine = ours(Machine(base, f"o{number}", case), case)
+            if mine != theirs[name]:
+                differing[name] = (theirs[name], mine)
+        return differing
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+
+
+def explained(theirs: Any, mine: Any) -> str:
+    """Two answers as text, one above the other, with their differences marked."""
+    from difflib import unified_diff
+
+    one, other = (json.dumps(value, indent=1).splitlines() for value in (theirs, mine))
+    return "\n".join(unified_diff(one, other, "stock", "ours", n=6, lineterm=""))
+
+
+def compare_recorded(names: Sequence[str] = ()) -> dict[str, tuple[Any, Any]]:
+    """As L{compare}, against what was written down and in this process."""
+    answers = recorded()
+    base = tempfile.mkdtemp(prefix="diff-", dir="/tmp")
+    differing = {}
+    try:
+        for number, (name, case) in enumerate(selected(names).items()):
+            if name in answers:
+                mine = here(Machine(base, f"o{number}", case), case)
+                if mine != answers[name]:
+                    differing[name] = (answers[name], mine)
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+    return differing
+
+
+if __name__ == "__main__":
+    wanted = sys.argv[2:]
+    if sys.argv[1] == "--record":
+        record(wanted[0], wanted[1:])
+        sys.exit(0)
+    found = (
+        compare_recorded(wanted) if sys.argv[1] == "--recorded" else compare(sys.argv[1], wanted)
+    )
+    for name, (theirs, mine) in found.items():
+        sys.stdout.write(f"== {name}\n{explained(theirs, mine)}\n")
+    sys.stdout.write(f"{len(selected(wanted)) - len(found)} of {len(selected(wanted))} are equal\n")
+    sys.exit(1 if found else 0)

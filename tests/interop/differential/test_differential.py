@@ -1,0 +1,35 @@
+"""
+Stock Salt is the judge: every case of C{cases/} on both sides, compared field by field.
+"""
+
+from __future__ import annotations
+
+import os
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from tests.harness import needs_peers, peer_venv
+from tests.interop.differential.runner import cases, compare, explained
+
+
+@needs_peers
+class DifferentialTests(SynchronousTestCase):
+    """Trees and commands given to stock's C{salt-call --local} and to ours."""
+
+    timeout = 1800
+
+    def test_all_cases(self) -> None:
+        """Our results, errors, order and exit codes are those of stock 3008."""
+        python = os.path.join(peer_venv("3008"), "bin", "python")
+
+        found = compare(python)
+
+        texts = [f"== {name}\n{explained(*pair)}" for name, pair in found.items()]
+        self.assertEqual(texts, [], "\n" + "\n".join(texts))
+
+    def test_enough_cases(self) -> None:
+        """There are at least eighty cases, each with a name of its own."""
+        names = [name for name, _ in cases()]
+
+        self.assertGreaterEqual(len(names), 80)
+        self.assertEqual(len(names), len(set(names)))

@@ -1,0 +1,339 @@
+"""
+The file server's commands: judged by what stock masters answered, and at their edges.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+from types import SimpleNamespace
+from typing import Any
+
+from attrs import define
+from twisted.internet.defer import Deferred, maybeDeferred
+
+from saltwisted.master.fileserver import FileServer, parse_path
+from saltwisted.master.handlers import files as handlers
+from saltwisted.master.table import Chunk
+from saltwisted.stores.roots import Roots
+from saltwisted.wire.commands import parse_command
+from saltwisted.wire.msgpack import pack, unpack
+from tests.stores.support import FolderTestCase
+from tests.wire.recorded import VERSIONS, plain, recorded
+
+
+@define
+class Config:
+    """Salt's defaults, as far as files go."""
+
+    cachedir: str
+    pki_dir: str = ""
+    file_buffer_size: int = 1048576
+    file_recv: bool = False
+    file_recv_max_size: int = 100
+    fileserver_followsymlinks: bool = True
+    fileserver_ignoresymlinks: bool = False
+    file_ignore_regex: Any = ()
+    file_ignore_glob: Any = ()
+    hash_type: str = "sha256"
+
+
+class FilesTestCase(FolderTestCase):
+    """A file server over the folder C{srv}, and its commands by name."""
+
+    def serve(self, file_roots: dict[str, Any] | None = None, **options: Any) -> FileServer:
+        """A file server; also what the commands of this test talk to."""
+        config = Config(self.path("cache"), self.path("pki"), **options)
+        roots = Roots(file_roots or {"base": [self.path("srv")]}, maybeDeferred, config)
+        self.server = FileServer(roots, config)
+        return self.server
+
+    def ask(self, cmd: str, who: str = "web1", **fields: Any) -> Any:
+        """A command, as it would be answered on the wire."""
+        command = parse_command({"cmd": cmd, "id": who, **fields})
+        handler = getattr(handlers, {"_file_envs": "envs"}.get(cmd, cmd.lstrip("_")))
+        value = handler(SimpleNamespace(files=self.server), who, command)
+        if isinstance(value, Deferred):
+            value = self.successResultOf(value)
+        if isinstance(value, Chunk):
+            value = {**value.rest, "data": value.data}
+        return unpack(pack(value))
+
+
+class RecordedTests(FilesTestCase):
+    """The answers of stock masters to recorded requests."""
+
+    def test_recorded(self) -> None:
+        """For each recorded request of a file command our answer is that of the stock master."""
+        commands = {
+            "_file_envs",
+            "_file_list",
+            "_file_list_emptydirs",
+            "_dir_list",
+            "_symlink_list",
+            "_file_hash",
+            "_serve_file",
+        }
+        big = "".join(f"line {number:04} of the big sample file\n" for number in range(160))
+        self.write("srv/hello.txt", "hello from the file server\n")
+        self.write("srv/big.txt", big)
+        self.write("srv/sub/a.txt")
+        self.write("srv/top.sls")
+        self.write("srv/demo.sls")
+        os.symlink("hello.txt", self.path("srv/link.txt"))
+        self.serve(file_buffer_size=4096)
+        seen = set()
+        for version in VERSIONS:
+            for name in ("serve_file", "requests"):
+                for case in recorded(f"{name}_{version}")["cases"]:
+                    load = case.get("expect_request_load", {})
+                    if load.get("cmd") not in commands or "expect_reply" not in case:
+                        continue
+                    fields = {k: v for k, v in load.items() if k not in ("cmd", "id", "nonce")}
+                    answer = plain(self.ask(load["cmd"], **fields))
+                    expected = case["expect_reply"]
+                    if isinstance(expected, dict) and "gzip" in expected:
+                        # Another compressor's bytes may differ, what is in them may not
+                        for each in (answer, expected):
+                            packed = bytes.fromhex(each["data"]["$hex"])
+                            each["data"] = gzip.decompress(packed).decode()
+                    self.assertEqual(answer, expected, (version, case["name"]))
+                    seen.add(load["cmd"])
+        self.assertEqual(seen, commands)
+
+
+class FileTests(FilesTestCase):
+    """One file."""
+
+    def test_chunks(self) -> None:
+        """Chunks have C{file_buffer_size} bytes; the empty one at the end still names the file."""
+        content = os.urandom(250_000)
+        self.write("srv/dir/x", content)
+        self.serve(file_buffer_size=100_000)
+
+        received = b""
+        while True:
+            reply = self.ask("_serve_file", path="dir/x", saltenv="base", loc=len(received))
+            self.assertEqual(reply["dest"], "dir/x")
+            if not reply["data"]:
+                break
+            received += reply["data"]
+        self.assertEqual(received, content)
+
+    def test_empty_and_missing(self) -> None:
+        """An empty file has a C{dest}, a missing one has none."""
+        self.write("srv/empty")
+        self.serve()
+
+        self.assertEqual(
+            self.ask("_serve_file", path="empty", loc=0), {"data": "", "dest": "empty"}
+        )
+        self.assertEqual(self.ask("_serve_file", path="none", loc=0), {"data": "", "dest": ""})
+        self.assertEqual(self.ask("_serve_file", path="empty", loc=-5)["data"], "")
+
+    def test_gzip(self) -> None:
+        """A chunk is compressed when asked for, also by levels that do not exist; an end is not."""
+        self.write("srv/x", b"a" * 5000)
+        self.serve()
+
+        for level in (1, 9, 99, -1):
+            reply = self.ask("_serve_file", path="x", loc=0, gzip=level)
+            self.assertEqual(gzip.decompress(reply["data"]), b"a" * 5000)
+            self.assertEqual(reply["gzip"], level)
+        self.assertNotIn("gzip", self.ask("_serve_file", path="x", loc=5000, gzip=5))
+        self.assertNotIn("gzip", self.ask("_serve_file", path="x", loc=0, gzip=0))
+
+    def test_hash_and_stat(self) -> None:
+        """The hash with its type, and the ten numbers of stat."""
+        path = self.write("srv/x", b"1", mode=0o640)
+        self.serve(hash_type="sha512")
+        hashed = {"hash_type": "sha512", "hsum": hashlib.sha512(b"1").hexdigest()}
+
+        self.assertEqual(self.ask("_file_hash", path="x"), hashed)
+        self.assertEqual(self.ask("_file_hash_and_stat", path="x"), [hashed, list(os.stat(path))])
+        self.assertEqual(self.ask("_file_hash_and_stat", path="y"), ["", None])
+        self.assertEqual(self.ask("_file_hash", path="y"), "")
+
+    def test_find(self) -> None:
+        """Where a file is, as Salt describes it."""
+        path = self.write("srv/x")
+        self.serve()
+
+        self.assertEqual(
+            self.ask("_file_find", path="./x"),
+            {"path": path, "rel": "x", "stat": list(os.stat(path)), "back": "roots"},
+        )
+        self.assertEqual(self.ask("_file_find", path="y"), {"path": "", "rel": ""})
+
+    def test_paths(self) -> None:
+        """A path may name its environment, and C{|} in front takes it as it stands."""
+        for path, expected in (
+            ("a/b", ("a/b", "base", None)),
+            ("salt://a/b", ("a/b", "base", None)),
+            ("a?saltenv=dev", ("a", "dev", None)),
+            ("a?x&saltenv=dev&index=1", ("a", "dev", 1)),
+            ("a?index=one", ("a", "base", -1)),
+            ("a?env=dev", ("a", "base", None)),
+            ("|a?saltenv=dev", ("a?saltenv=dev", "base", None)),
+        ):
+            self.assertEqual(parse_path(path, "base"), expected, path)
+
+    def test_T_PATH_4(self) -> None:
+        """T-PATH-4: by no command does a crafted path or environment read outside the roots."""
+        self.write("srv/x", b"public")
+        self.write("secret", b"secret")
+        self.write("envs/prod/y", b"public")
+        self.serve({"base": [self.path("srv")], "__env__": [self.path("envs/__env__")]})
+        absolute = self.path("secret")
+        for path in (
+            "../secret",
+            "x/../../secret",
+            "|../secret",
+            "||../secret",
+            "|" + absolute,
+            "salt://../secret",
+            "salt://|../secret",
+            absolute,
+            "/" + absolute,
+            "file://" + absolute,
+            "../secret?saltenv=base",
+            "secret?saltenv=..",
+            "secret?saltenv=../",
+            "secret?saltenv=.",
+            "y?saltenv=../envs/prod",
+            "secret?saltenv=/",
+            "x\0/../../secret",
+            "..\\secret",
+            "%2e%2e/secret",
+            "",
+        ):
+            for cmd, missing in (
+                ("_file_hash", ""),
+                ("_file_hash_and_stat", ["", None]),
+                ("_file_find", {"path": "", "rel": ""}),
+                ("_serve_file", {"data": "", "dest": ""}),
+            ):
+                self.assertEqual(self.ask(cmd, path=path, loc=0), missing, (cmd, path))
+        for env in ("..", "../", "/", "a/../..", "\0", "", None):
+            self.assertEqual(self.ask("_file_list", saltenv=env, prefix=""), [], env)
+            self.assertEqual(self.ask("_serve_file", path="secret", saltenv=env, loc=0)["dest"], "")
+
+    def test_unreadable(self) -> None:
+        """A file that vanishes between two looks is not there; nothing escapes."""
+        self.write("srv/x", b"1")
+        server = self.serve()
+        found = server.find("x")
+        os.unlink(self.path("srv/x"))
+        server.find = lambda path, saltenv="base": found  # type: ignore[method-assign]
+
+        self.assertEqual(self.ask("_serve_file", path="x", loc=0), {"data": "", "dest": ""})
+        self.assertEqual(self.ask("_file_hash", path="x"), "")
+
+
+class ListTests(FilesTestCase):
+    """Lists."""
+
+    def test_prefix(self) -> None:
+        """A prefix is text at the beginning of the path, without slashes around it."""
+        for name in ("web/a", "web/b/c", "webs", "db/x"):
+            self.write("srv/" + name)
+        os.makedirs(self.path("srv/web/empty"))
+        self.serve()
+
+        self.assertEqual(self.ask("_file_list", prefix="/web/"), ["web/a", "web/b/c", "webs"])
+        self.assertEqual(self.ask("_dir_list", prefix="web"), ["web", "web/b", "web/empty"])
+        self.assertEqual(self.ask("_file_list_emptydirs"), ["web/empty"])
+        self.assertEqual(self.ask("_symlink_list", prefix="x"), {})
+        self.assertEqual(self.ask("_file_list", saltenv="none"), [])
+
+    def test_coroutines(self) -> None:
+        """The same lists for runners, as coroutines."""
+        self.write("srv/a/x")
+        server = self.serve()
+
+        found = [
+            self.successResultOf(Deferred.fromCoroutine(ask))
+            for ask in (
+                server.file_list("base"),
+                server.dir_list("base"),
+                server.file_list_emptydirs("base"),
+                server.symlink_list("base"),
+            )
+        ]
+
+        self.assertEqual(found, [["a/x"], ["a"], [], {}])
+
+
+class ReceiveTests(FilesTestCase):
+    """_file_recv."""
+
+    def push(self, path: Any, data: bytes = b"data", loc: int = 0) -> Any:
+        """Push a chunk as web1."""
+        return self.ask("_file_recv", path=path, data=data, loc=loc)
+
+    def test_T_PATH_5_off(self) -> None:
+        """T-PATH-5: pushing is refused unless the site turned it on."""
+        self.serve()
+
+        self.assertFalse(self.push(["x"]))
+        self.assertFalse(os.path.exists(self.path("cache")))
+
+    def test_chunks(self) -> None:
+        """Chunks make the file, a first chunk begins it anew, and nobody else may read it."""
+        self.umask(0)
+        self.serve(file_recv=True)
+
+        self.assertTrue(self.push(["dir", "x"], b"older and longer"))
+        self.assertTrue(self.push(["dir", "x"], b"one "))
+        self.assertTrue(self.push(["dir", "x"], b"two", loc=4))
+
+        with open(self.path("cache/minions/web1/files/dir/x"), "rb") as file:
+            self.assertEqual(file.read(), b"one two")
+        modes = self.modes()
+        self.assertEqual(modes["cache/minions/web1/files/dir/x"], 0o600)
+        self.assertEqual(modes["cache/minions/web1/files"], 0o700)
+
+    def test_T_PATH_5_paths(self) -> None:
+        """T-PATH-5: nothing is written outside the minion's own directory."""
+        self.serve(file_recv=True)
+        self.push(["x"])
+        before = self.modes()
+
+        for path in (
+            ["..", "x"],
+            ["../../web2/files/x"],
+            ["a", "..", "..", "..", "x"],
+            ["/etc/x"],
+            ["", "..", "x"],
+            ["a\0b"],
+            ["x" * 300],
+            ["a"] * 100,
+            [],
+            [""],
+            ["."],
+            [5],
+            [["x"]],
+        ):
+            self.assertFalse(self.push(path), path)
+        self.assertEqual(self.modes(), before)
+
+    def test_T_PATH_5_links(self) -> None:
+        """T-PATH-5: no link on the way is followed, neither a directory's nor the file's."""
+        self.serve(file_recv=True)
+        self.push(["dir", "x"])
+        top = self.path("cache/minions/web1/files")
+        os.symlink(self.folder, os.path.join(top, "out"))
+        os.symlink(self.path("victim"), os.path.join(top, "file"))
+
+        self.assertFalse(self.push(["out", "x"]))
+        self.assertFalse(self.push(["file"]))
+        self.assertEqual(sorted(os.listdir(self.folder)), ["cache"])
+
+    def test_T_PATH_5_size(self) -> None:
+        """T-PATH-5: a file larger than C{file_recv_max_size} MB is refused, wherever it starts."""
+        self.serve(file_recv=True, file_recv_max_size=1)
+
+        self.assertTrue(self.push(["x"], b"x" * 10, loc=(1 << 20) - 10))
+        self.assertFalse(self.push(["x"], b"x" * 10, loc=(1 << 20) - 9))
+        self.assertFalse(self.push(["x"], b"x", loc=-1))

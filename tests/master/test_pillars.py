@@ -1,0 +1,328 @@
+"""
+Pillars on the master: what is kept, for how long, and what a minion is answered.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+from twisted.internet.defer import Deferred, fail, succeed
+from twisted.logger import globalLogPublisher
+from twisted.trial.unittest import SynchronousTestCase
+from zope.interface.verify import verifyObject
+
+from saltwisted.config.options import MasterConfig
+from saltwisted.errors import RemoteError
+from saltwisted.interfaces import IPillarSource
+from saltwisted.master import pillars as module
+from saltwisted.master.context import Context
+from saltwisted.master.handlers.pillar import pillar as handler
+from saltwisted.master.pillars import Pillars
+from saltwisted.master.table import Private
+from saltwisted.wire.commands import Pillar, parse_command
+from saltwisted.wire.msgpack import unpack
+from saltwisted.worker.pillarwork import PillarWorker
+
+TOP = "base:\n  '*': [a]\n"
+LONG_AGO = 1_600_000_000
+
+
+class InProcess:
+    """A pool whose worker is here; counts its calls."""
+
+    def __init__(self) -> None:
+        self.calls: list[dict[str, Any]] = []
+        self.facts: dict[str, Any] = {}
+        self.recycled: list[str] = []
+        self.broken: Exception | None = None
+        self._worker: PillarWorker | None = None
+
+    def set_fact(self, name: str, value: Any) -> None:
+        self.facts[name] = value
+
+    def recycle(self, entry: str) -> None:
+        self.recycled.append(entry)
+
+    def call(self, entry: str, payload: Any, timeout: float) -> Deferred[Any]:
+        self.calls.append(payload)
+        if self.broken is not None:
+            return fail(self.broken)
+        if self._worker is None:
+            self._worker = PillarWorker(self.facts["opts"])
+        if payload["do"] == "top":
+            return succeed(self._worker.top(payload))
+        return succeed(self._worker.pillar(payload))
+
+
+class Cache:
+    """A minion cache in memory."""
+
+    def __init__(self) -> None:
+        self.values: dict[tuple[str, str], Any] = {}
+
+    def put(self, bank: str, minion_id: str, value: Mapping[str, Any]) -> None:
+        self.values[bank, minion_id] = value
+
+
+class PillarCase(SynchronousTestCase):
+    """A master with pillar roots."""
+
+    def setUp(self) -> None:
+        self.where = tempfile.mkdtemp(prefix="pillars")
+        self.addCleanup(shutil.rmtree, self.where)
+        os.utime(self.where, (LONG_AGO, LONG_AGO))
+        self.pool = InProcess()
+        self.cache = Cache()
+        self.fired: list[tuple[str, Any]] = []
+        self.pillars = self.master()
+
+    def master(self, **options: Any) -> Pillars:
+        """The part under test, with these options."""
+        config = MasterConfig(
+            pillar_roots={"base": [self.where]},
+            config_dir=self.where,
+            cachedir=self.where,
+            extension_modules=self.where + "/ext",
+            **options,
+        )
+        self.ctx = cast(
+            Context,
+            SimpleNamespace(
+                config=config,
+                facts={},
+                counters=Counter(),
+                cache=self.cache,
+                bus=SimpleNamespace(fire=lambda tag, data: self.fired.append((tag, data))),
+            ),
+        )
+        pillars = Pillars(self.ctx, self.pool)
+        self.ctx.pillars = pillars
+        pillars.startService()
+        return pillars
+
+    def write(self, path: str, text: str, when: int = LONG_AGO) -> None:
+        """A pillar file."""
+        full = os.path.join(self.where, path)
+        with open(full, "w") as stream:
+            stream.write(text)
+        os.utime(full, (when, when))
+        os.utime(self.where, (LONG_AGO, LONG_AGO))
+
+    def ask(self, minion: str = "m1", grains: Any = None, **more: Any) -> Any:
+        """What C{packed} gives, as a value."""
+        asked = self.pillars.packed(minion, {"os": "Debian", **(grains or {})}, **more)
+        return unpack(self.successResultOf(Deferred.fromCoroutine(asked)))
+
+
+class KeptTests(PillarCase):
+    """A compiled pillar serves again exactly as long as nothing it depends on has changed."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.write("top.sls", TOP)
+        self.write("a.sls", "x: {{ grains.os }}")
+
+    def test_kept(self) -> None:
+        """The second request is answered without a worker."""
+        self.assertEqual([self.ask(), self.ask()], [{"x": "Debian"}] * 2)
+
+        self.assertEqual(len(self.pool.calls), 1)
+        self.assertEqual(self.ctx.counters, {"pillar:kept": 1, "pillar:compiled": 1})
+
+    def test_interface(self) -> None:
+        """It is an L{IPillarSource}, and its value is a map."""
+        verifyObject(IPillarSource, self.pillars)
+
+        asked = self.pillars.pillar("m1", {"os": "X"}, None, None, None)
+        self.assertEqual(self.successResultOf(Deferred.fromCoroutine(asked)), {"x": "X"})
+
+    def test_changed_file(self) -> None:
+        """A changed file is compiled anew, by time, size or inode."""
+        self.ask()
+        self.write("a.sls", "x: {{ 1 + 1 }}      ", LONG_AGO)
+        self.assertEqual(self.ask(), {"x": 2})
+        self.write("a.sls", "x: {{ 1 + 2 }}      ", LONG_AGO + 1)
+        self.assertEqual(self.ask(), {"x": 3})
+        self.write("b.sls", "x: {{ 2 + 2 }}      ", LONG_AGO + 1)
+        os.rename(self.where + "/b.sls", self.where + "/a.sls")
+        self.assertEqual(self.ask(), {"x": 4})
+
+        self.ask()
+        self.assertEqual(len(self.pool.calls), 4)
+
+    def test_new_file(self) -> None:
+        """A file that was missing before counts when it appears, and when it goes."""
+        self.write("top.sls", "base:\n  '*': [a, {ignore_missing: true}, b]\n", LONG_AGO + 5)
+        self.assertEqual(self.ask(), {"x": "Debian"})
+        self.write("b.sls", "y: 1")
+        self.assertEqual(self.ask(), {"x": "Debian", "y": 1})
+        os.unlink(self.where + "/b.sls")
+        self.assertEqual(self.ask(), {"x": "Debian"})
+
+    def test_grains(self) -> None:
+        """A grain that no template looked at may change; one that was looked at may not."""
+        self.ask(grains={"uptime": 1})
+        self.ask(grains={"uptime": 2})
+        self.assertEqual(len(self.pool.calls), 1)
+
+        self.assertEqual(self.ask(grains={"os": "Arch"}), {"x": "Arch"})
+        self.assertEqual(self.ask(grains={"os": True}), {"x": True})
+        self.assertEqual(self.ask(grains={"os": 1}), {"x": 1})
+        self.assertEqual(len(self.pool.calls), 4)
+
+    def test_all_grains(self) -> None:
+        """When a template prints all grains, every one of them counts."""
+        self.write("a.sls", "x: {{ grains | json }}")
+        self.ask(grains={"uptime": 1})
+        answer = self.ask(grains={"uptime": 2})
+
+        self.assertEqual(answer["x"]["uptime"], 2)
+
+    def test_apart(self) -> None:
+        """Minions, environments, overrides and extra data have pillars of their own."""
+        self.ask()
+        self.ask("m2")
+        self.ask(saltenv="base")
+        self.ask(pillarenv="base")
+        self.assertEqual(self.ask(override={"x": 5}), {"x": 5})
+        self.ask(extra={"y": 1})
+        self.assertEqual(len(self.pool.calls), 6)
+
+        self.assertEqual(self.ask(), {"x": "Debian"})
+        self.assertEqual(len(self.pool.calls), 6)
+
+    def test_volatile(self) -> None:
+        """What asked the machine is compiled each time."""
+        self.write("a.sls", "x: {{ 8 | random_str | length }}")
+        self.ask()
+        self.ask()
+
+        self.assertEqual(len(self.pool.calls), 2)
+
+    def test_fresh(self) -> None:
+        """C{clean_cache} compiles anew, and C{clear} forgets all and replaces the workers."""
+        self.ask()
+        self.ask(fresh=True)
+        self.pillars.clear()
+        self.ask()
+
+        self.assertEqual(len(self.pool.calls), 3)
+        self.assertEqual(self.pool.recycled, [module.ENTRY])
+
+    def test_bounded(self) -> None:
+        """Old pillars fall out when there are too many bytes of them."""
+        self.patch(module, "KEEP_BYTES", 16 * module.ENTRY_COST)
+        for number in range(100):
+            self.ask(f"m{number}")
+
+        self.assertLess(len(self.pillars._kept), 17)
+        self.ask("m99")
+        self.assertEqual(len(self.pool.calls), 100)
+
+    def test_shared(self) -> None:
+        """Minions that depend on the same files share one record of them."""
+        self.ask("m1")
+        self.ask("m2")
+
+        one, two = self.pillars._kept.values()
+        self.assertIs(one.files, two.files)
+
+    def test_top(self) -> None:
+        """C{top} names the SLS by environment."""
+        asked = self.pillars.top("m1", {})
+
+        self.assertEqual(
+            self.successResultOf(Deferred.fromCoroutine(asked)), {"base": {"*": ["a"]}}
+        )
+
+    def test_worker_failed(self) -> None:
+        """An error of the worker reaches the caller, and nothing is kept."""
+        self.pool.broken = RemoteError("WorkerDied", "gone")
+        self.failureResultOf(
+            Deferred.fromCoroutine(self.pillars.packed("m1", {"os": "X"})), RemoteError
+        )
+        self.pool.broken = None
+
+        self.assertEqual(self.ask(), {"x": "Debian"})
+
+
+class AnswerTests(PillarCase):
+    """C{_pillar}, as a minion sends it."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.write("top.sls", TOP)
+        self.write("a.sls", "i: {{ grains.id }}")
+
+    def handle(self, **fields: Any) -> Any:
+        """The handler's value for a request of m1."""
+        load = {"cmd": "_pillar", "id": "m1", "grains": {"os": "Debian"}, "ver": "2", **fields}
+        cmd = parse_command(load)
+        assert isinstance(cmd, Pillar)
+        return self.successResultOf(Deferred.fromCoroutine(handler(self.ctx, "m1", cmd)))
+
+    def test_private(self) -> None:
+        """T-PIL-1: the answer is for the private form, which is sealed for the asker's key."""
+        answer = self.handle()
+
+        self.assertIsInstance(answer, Private)
+        self.assertEqual(unpack(answer.packed), {"i": "m1"})
+        self.assertNotIn("m1", repr(answer))
+
+    def test_identity(self) -> None:
+        """T-ID-1: the id in the grains is the session's, whatever the minion says."""
+        self.assertEqual(unpack(self.handle(grains={"id": "other"}).packed), {"i": "m1"})
+
+    def test_remembered(self) -> None:
+        """Grains and pillar go into the minion data cache; an override does not."""
+        self.handle()
+        self.handle(pillar_override={"secret": 1})
+
+        self.assertEqual(self.cache.values["grains", "m1"], {"os": "Debian", "id": "m1"})
+        self.assertEqual(self.cache.values["pillar", "m1"], {"i": "m1"})
+
+    def test_not_remembered(self) -> None:
+        """Without C{minion_data_cache} nothing is."""
+        self.pillars = self.master(minion_data_cache=False)
+        self.handle()
+
+        self.assertEqual(self.cache.values, {})
+
+    def test_event(self) -> None:
+        """The refresh of the data cache is an event, unless switched off."""
+        self.handle()
+        self.pillars = self.master(minion_data_cache_events=False)
+        self.handle()
+
+        self.assertEqual(self.fired, [("minion/refresh/m1", {"Minion data cache refresh": "m1"})])
+
+    def test_old_version(self) -> None:
+        """C{pillar_version: 1} answers old minions with the bare value."""
+        self.pillars = self.master(pillar_version=1)
+
+        self.assertEqual(self.handle(ver="1"), {"i": "m1"})
+        self.assertIsInstance(self.handle(ver="2"), Private)
+
+    def test_t_log_1(self) -> None:
+        """T-LOG-1: the master's log names what is broken and where, and quotes nothing."""
+        events: list[Any] = []
+        globalLogPublisher.addObserver(events.append)
+        self.addCleanup(globalLogPublisher.removeObserver, events.append)
+        self.write("a.sls", "password: C4n4ry\nx: {{ nope }}\n")
+
+        answer = unpack(self.handle().packed)
+
+        text = "".join(e["log_format"].format(**e) for e in events if e.get("minion") == "m1")
+        self.assertIn("SLS 'a'", text)
+        self.assertIn("'nope' is undefined (line 2)", text)
+        self.assertNotIn("C4n4ry", text)
+        self.assertEqual(
+            answer["_errors"],
+            ["Rendering SLS 'a' failed. Please see master log for details."],
+        )

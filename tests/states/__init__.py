@@ -1,0 +1,3 @@
+"""
+The state modules against the recorded answers of stock Salt.
+"""

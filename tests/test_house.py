@@ -1,0 +1,213 @@
+"""
+The law of the floors: who may import whom, and what a floor may touch.
+
+A violation is named with file and line. The table is the one of the architecture:
+facts below, decisions above them, sockets above those; neighbours are strangers.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from configparser import ConfigParser
+from pathlib import Path
+from sys import stdlib_module_names
+
+from twisted.trial.unittest import SynchronousTestCase
+
+
+def words(text: str) -> set[str]:
+    """A set, written as one reads it."""
+    return set(text.split())
+
+
+ROOT = Path(__file__).resolve().parent.parent
+ZERO = {"", "errors", "interfaces"}
+PURE = ZERO | {"wire", "config", "domain"}
+BELOW = PURE | {"worker", "modules", "states", "transports", "stores"}
+TWISTED = {"twisted", "zope", "constantly", "incremental", "automat", "txzmq", "zmq", "OpenSSL"}
+LIBRARIES = {"attr", "attrs", "cryptography", "msgpack", "yaml", "jinja2", "markupsafe"}
+PEERS = TWISTED | LIBRARIES | {"service_identity", "pyasn1"}
+
+# package: (what of ours it may import, besides itself; what of others; whether it is pure)
+LAW: dict[str, tuple[set[str], set[str], bool]] = {
+    "": (set(), set(), True),
+    "errors": (set(), set(), True),
+    "interfaces": ({"errors"}, {"zope"}, True),
+    "wire": (ZERO, {"attr", "attrs", "cryptography", "msgpack"}, True),
+    "config": (ZERO | {"wire"}, LIBRARIES, True),
+    "domain": (ZERO | {"wire"}, LIBRARIES, True),
+    "worker": (PURE | {"modules", "states"}, LIBRARIES, False),
+    "modules": (PURE | {"worker"}, LIBRARIES, False),
+    "states": (PURE | {"worker", "modules"}, LIBRARIES, False),
+    "transports": (PURE, PEERS, False),
+    "stores": (PURE, PEERS, False),
+    "master": (BELOW, PEERS, False),
+    "minion": (BELOW, PEERS, False),
+    "roles": (BELOW | {"master", "minion"}, PEERS, False),
+    "tap": (ZERO | {"roles"}, TWISTED, False),
+    "cli": (PURE | {"worker", "modules", "states"}, LIBRARIES, False),
+}
+LAZY = {"worker", "modules", "states", "cli"}  # may import a stranger's library inside a function
+IMPURE_MODULES = words(
+    "asyncio fcntl ftplib getpass glob grp http logging mmap multiprocessing platform pty pwd"
+    " resource secrets select selectors shutil signal smtplib socket socketserver sqlite3"
+    " ssl subprocess syslog tempfile termios time urllib.request uuid"
+)
+IMPURE_CALLS = words("open input print now today utcnow")
+PURE_OS = words("path fspath PathLike sep altsep extsep pathsep curdir pardir")
+PURE_PATHS = words(
+    "join dirname basename normpath isabs split splitext commonpath commonprefix relpath"
+)
+
+
+def imports(tree: ast.AST) -> Iterator[tuple[int, str, bool]]:
+    """Line, dotted name and whether at the top of the module, for every import."""
+    top = {id(node) for node in ast.iter_child_nodes(tree)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name, id(node) in top) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = "." * node.level + (node.module or "")
+            for alias in node.names:
+                yield node.lineno, f"{base}.{alias.name}", id(node) in top
+
+
+def impurities(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Line and name of whatever asks a clock, a disk, a socket or dice."""
+    for line, name, _ in imports(tree):
+        parts = [*name.split("."), "", ""]
+        if (
+            any(name == bad or name.startswith(bad + ".") for bad in IMPURE_MODULES)
+            or name in ("pathlib", "pathlib.Path")
+            or (parts[0] == "random" and parts[1] != "Random")
+            or (parts[0] == "os" and parts[1] not in PURE_OS | {""})
+            or (parts[:2] == ["os", "path"] and parts[2] not in PURE_PATHS | {""})
+        ):
+            yield line, name
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            name = ast.unparse(node.func)
+            last = name.rpartition(".")[2]
+            naked = last in ("open", "input", "print")
+            if last in IMPURE_CALLS and (name == last if naked else "date" in name):
+                yield node.lineno, name + "()"
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name | ast.Attribute):
+            owner = ast.unparse(node.value)
+            if owner == "os" and node.attr not in PURE_OS:
+                yield node.lineno, f"os.{node.attr}"
+            elif owner == "os.path" and node.attr not in PURE_PATHS:
+                yield node.lineno, f"os.path.{node.attr}"
+
+
+def offences(where: str, package: str, source: str) -> list[str]:
+    """What is against the law in one file."""
+    ours, theirs, pure = LAW[package]
+    tree = ast.parse(source)
+    found = []
+    for line, name, at_top in imports(tree):
+        first, _, rest = name.partition(".")
+        if first == "saltwisted":
+            part = rest.partition(".")[0]
+            part = part if part in LAW else ""
+            if part != package and part not in ours:
+                found.append(f"{where}:{line}: {package} may not import saltwisted.{part}")
+        elif not first:
+            found.append(f"{where}:{line}: relative import {name}")
+        elif first not in stdlib_module_names and first not in theirs:
+            if at_top or first in TWISTED or package not in LAZY:
+                found.append(f"{where}:{line}: {package} may not import {name}")
+        if package not in ("tap", "cli") and name == "twisted.internet.reactor":
+            found.append(f"{where}:{line}: the reactor is an argument")
+    if pure:
+        found += [f"{where}:{line}: {package} is pure, not {n}" for line, n in impurities(tree)]
+    return found
+
+
+class HouseTests(SynchronousTestCase):
+    """The house as it stands."""
+
+    def test_floors(self) -> None:
+        """No file imports a neighbour, a higher floor, or what its floor may not touch."""
+        found: list[str] = []
+        for path in sorted((ROOT / "saltwisted").rglob("*.py")):
+            parts = path.relative_to(ROOT / "saltwisted").with_suffix("").parts
+            package = "" if parts[0] == "__init__" else parts[0]
+            self.assertIn(package, LAW, f"{path}: a package without a row in the law")
+            found += offences(str(path.relative_to(ROOT)), package, path.read_text())
+
+        self.assertEqual(found, [], "\n" + "\n".join(found))
+
+    def test_law_bites(self) -> None:
+        """Each kind of offence is found, with its line."""
+        cases = [
+            ("wire", "import attrs\nimport time", 2),
+            ("wire", "from os import urandom", 1),
+            ("domain", "import os.path\nos.path.join('a')\nos.path.exists('a')", 3),
+            ("domain", "import datetime\ndatetime.datetime.now()", 2),
+            ("config", "def f():\n    return open('x')", 2),
+            ("domain", "import random", 1),
+            ("config", "from saltwisted.domain import jid", 1),
+            ("master", "import os\nfrom saltwisted.minion.jobs import x", 2),
+            ("stores", "from saltwisted.transports import bus", 1),
+            ("transports", "from saltwisted import stores", 1),
+            ("worker", "def f():\n    from twisted.internet import defer", 2),
+            ("modules", "import zmq", 1),
+            ("cli", "import sys\nfrom twisted.python import usage", 2),
+            ("minion", "from twisted.internet import reactor", 1),
+            ("roles", "from . import base", 1),
+            ("worker", "import salt", 1),
+        ]
+        for package, source, line in cases:
+            found = offences("x.py", package, source)
+            self.assertEqual([text.split(":")[1] for text in found], [str(line)], source)
+        self.assertEqual(offences("x.py", "worker", "def f():\n    import salt"), [])
+
+    def test_packages(self) -> None:
+        """Every folder with code is a package and stands in setup.cfg, and nothing else does."""
+        settings = ConfigParser()
+        settings.read(ROOT / "setup.cfg")
+        named = settings["options"]["packages"].split()
+        folders = {
+            ".".join(path.parent.relative_to(ROOT).parts)
+            for path in (ROOT / "saltwisted").rglob("*.py")
+        }
+        bare = [f for f in folders if not (ROOT / f.replace(".", "/") / "__init__.py").exists()]
+
+        self.assertEqual(bare, [])
+        self.assertEqual(sorted(folders | {"twisted.plugins"}), sorted(named))
+
+    def test_no_forgotten_tests(self) -> None:
+        """Each test is where trial looks, under a name used once, and states its claim."""
+        found = []
+        for path in sorted((ROOT / "tests").rglob("*.py")):
+            if not (path.parent / "__init__.py").exists():
+                found.append(f"{path}: no __init__.py beside it")
+            for node in ast.walk(ast.parse(path.read_text())):
+                if not isinstance(node, ast.ClassDef):
+                    continue
+                tests = [
+                    item
+                    for item in node.body
+                    if isinstance(item, ast.FunctionDef | ast.AsyncFunctionDef)
+                    and item.name.startswith("test")
+                ]
+                names = [item.name for item in tests]
+                twice = {name for name in names if names.count(name) > 1}
+                found += [f"{path}:{node.lineno}: {name} stands twice" for name in twice]
+                for item in tests:
+                    if ast.get_docstring(item) is None:
+                        found.append(f"{path}:{item.lineno}: {item.name} states no claim")
+                cases = [ast.unparse(base) for base in node.bases]
+                if tests and not path.name.startswith("test_") and "TestCase" in "".join(cases):
+                    found.append(f"{path}:{node.lineno}: trial does not look into this file")
+
+        self.assertEqual(found, [], "\n" + "\n".join(found))
+
+    def test_c_builds(self) -> None:
+        """msgpack and PyYAML are the compiled ones."""
+        import msgpack
+        import yaml
+
+        self.assertTrue(yaml.__with_libyaml__)
+        self.assertEqual(msgpack.Packer.__module__, "msgpack._cmsgpack")

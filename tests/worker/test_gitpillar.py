@@ -1,0 +1,204 @@
+"""
+Pillar from git, with the real program and repositories in a directory.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import subprocess
+import tempfile
+from typing import Any
+from unittest import SkipTest
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.config.options import MasterConfig
+from saltwisted.wire.msgpack import unpack
+from saltwisted.worker.exceptions import FileserverConfigError
+from saltwisted.worker.gitpillar import GitPillar, remotes
+from saltwisted.worker.pillarwork import PillarWorker
+
+
+class GitCase(SynchronousTestCase):
+    """A repository with branches, and a master's cache."""
+
+    def setUp(self) -> None:
+        if shutil.which("git") is None:
+            raise SkipTest("there is no git program")
+        self.where = tempfile.mkdtemp(prefix="gitpillar")
+        self.addCleanup(shutil.rmtree, self.where)
+        self.repo = self.where + "/repo"
+        quiet = logging.NullHandler()
+        logging.getLogger("saltwisted.worker").addHandler(quiet)
+        self.addCleanup(logging.getLogger("saltwisted.worker").removeHandler, quiet)
+        os.mkdir(self.repo)
+        self.git("init", "-q", "-b", "master")
+        self.now = 1e9
+        self.commit({"top.sls": "base:\n  '*': [a]\n", "a.sls": "x: {{ saltenv }}"})
+
+    def git(self, *args: str) -> None:
+        """Run git in the repository."""
+        names = ("-c", "user.name=t", "-c", "user.email=t@example.com", "-c", "commit.gpgsign=no")
+        subprocess.run(["git", *names, *args], cwd=self.repo, check=True, capture_output=True)
+
+    def commit(self, files: dict[str, str], branch: str = "") -> None:
+        """Write files and commit them, on a new branch if named."""
+        if branch:
+            self.git("checkout", "-q", "-b", branch)
+        for path, text in files.items():
+            full = os.path.join(self.repo, path)
+            os.makedirs(os.path.dirname(full), exist_ok=True)
+            with open(full, "w") as stream:
+                stream.write(text)
+        self.git("add", "-A")
+        self.git("commit", "-q", "-m", "x")
+
+    def options(self, *config: Any, **opts: Any) -> dict[str, Any]:
+        """A master's options."""
+        return {
+            **MasterConfig().as_opts(),
+            "pillar_roots": {"base": [self.where + "/none"]},
+            "cachedir": self.where + "/cache",
+            "config_dir": self.where,
+            "extension_modules": self.where + "/ext",
+            "ext_pillar": [{"git": list(config)}],
+            "pillar_safe_render_error": False,
+            "git_pillar_update_interval": 0,
+            **opts,
+        }
+
+    def pillar(self, *config: Any, pillarenv: str | None = None, **opts: Any) -> Any:
+        """What a minion gets."""
+        worker = PillarWorker(self.options(*config, **opts))
+        answer = worker.pillar({"id": "m1", "grains": {"os": "X"}, "pillarenv": pillarenv})
+        self.assertIsNone(answer["files"])
+        return unpack(answer["packed"])
+
+    def source(self, **opts: Any) -> GitPillar:
+        """Repositories with a clock of the test's."""
+        return GitPillar(self.options(**opts), lambda: self.now)
+
+    def stores(self) -> list[str]:
+        """The repositories in the cache."""
+        names = os.listdir(self.where + "/cache/git_pillar")
+        return [name for name in names if len(name) == 32]
+
+
+class PillarTests(GitCase):
+    """Branches as environments."""
+
+    def test_branches(self) -> None:
+        """The base branch is C{base}, another one an environment of its name."""
+        self.commit({"top.sls": "dev:\n  '*': [a]\n", "a.sls": "x: {{ saltenv }}\nd: 1"}, "dev")
+
+        self.assertEqual(self.pillar(f"master {self.repo}"), {"x": "base"})
+        self.assertEqual(
+            self.pillar(f"master {self.repo}", f"dev file://{self.repo}"), {"x": "dev", "d": 1}
+        )
+        both = (f"master {self.repo}", f"dev {self.repo}")
+        self.assertEqual(self.pillar(*both, pillarenv="base"), {"x": "base"})
+        answer = self.pillar({f"dev {self.repo}": [{"env": "base"}]})
+        self.assertIn("No matching pillar environment", answer["_errors"][0])
+
+    def test_env_branch(self) -> None:
+        """C{__env__} is the branch of the pillar environment, C{fallback} where there is none."""
+        self.commit({"top.sls": "{{ saltenv }}:\n  '*': [a]\n"}, "dev")
+        entry = {f"__env__ {self.repo}": [{"fallback": "dev"}]}
+
+        self.assertEqual(self.pillar(entry), {"x": "base"})
+        self.assertEqual(self.pillar(entry, pillarenv="dev"), {"x": "dev"})
+        self.assertEqual(self.pillar(entry, pillarenv="qa"), {"x": "qa"})
+        self.assertEqual(self.pillar(f"__env__ {self.repo}", pillarenv="qa"), {})
+
+    def test_root(self) -> None:
+        """C{root} names a directory of the repository, none outside of it."""
+        self.commit({"sub/top.sls": "base:\n  '*': [b]\n", "sub/b.sls": "b: 1"})
+
+        self.assertEqual(self.pillar({f"master {self.repo}": [{"root": "sub"}]}), {"b": 1})
+        answer = self.pillar({f"master {self.repo}": [{"root": "../.."}]})
+        self.assertIn("leads out", answer["_errors"][0])
+
+    def test_mountpoint(self) -> None:
+        """A mounted repository is there for includes and has no top file of its own."""
+        self.commit({"top.sls": "base:\n  '*': [lib.a]\n"}, "lib")
+        self.git("checkout", "-q", "master")
+        self.commit({"a.sls": "include: [lib.x.a]\ny: 1"})
+        mounted = {f"lib {self.repo}": [{"mountpoint": "lib/x"}, {"env": "base"}]}
+
+        answer = self.pillar(f"master {self.repo}", mounted)
+        self.assertEqual(answer, {"x": "base", "y": 1})
+
+    def test_errors(self) -> None:
+        """Mistakes are entries in C{_errors}; an unknown environment is passed over."""
+        answer = self.pillar({f"master {self.repo}": [{"nope": 1}]})
+        self.assertIn("configuration parameter(s): nope", answer["_errors"][0])
+        self.assertEqual(self.pillar(f"nosuch {self.repo}"), {})
+        self.assertEqual(self.pillar(f"master {self.where}/nosuch"), {})
+
+
+class StoreTests(GitCase):
+    """What is fetched when, and kept where."""
+
+    def test_interval(self) -> None:
+        """A remote is fetched again when the interval has passed, not before."""
+        source = self.source(git_pillar_update_interval=60)
+        [(first, env, mounted)] = source.directories([f"master {self.repo}"], None, None)
+        self.commit({"new.sls": ""})
+        self.now += 59
+        [(same, _, _)] = source.directories([f"master {self.repo}"], None, None)
+        self.now += 2
+        [(later, _, _)] = source.directories([f"master {self.repo}"], None, None)
+
+        self.assertEqual((env, mounted, same), ("base", False, first))
+        self.assertNotIn("new.sls", os.listdir(first))
+        self.assertIn("new.sls", os.listdir(later))
+
+    def test_gone(self) -> None:
+        """A remote that cannot be reached serves what was fetched last."""
+        source = self.source()
+        before = source.directories([f"master {self.repo}"], None, None)
+        os.rename(self.repo, self.repo + ".away")
+
+        self.assertEqual(source.directories([f"master {self.repo}"], None, None), before)
+
+    def test_t_git_1(self) -> None:
+        """T-GIT-1: remotes that differ in anything but the branch have stores of their own."""
+        self.commit({"a.sls": "x: other"}, "dev")
+        twice = {f"master {self.repo}": [{"name": "two"}]}
+        self.pillar(f"master {self.repo}", twice, f"master file://{self.repo}", f"dev {self.repo}")
+
+        self.assertEqual(len(self.stores()), 3)
+
+    def test_exact(self) -> None:
+        """A layout has exactly the files of its commit, and no git data."""
+        [(place, _, _)] = self.source().directories([f"master {self.repo}"], None, None)
+
+        self.assertEqual(sorted(os.listdir(place)), ["a.sls", "top.sls"])
+
+    def test_swept(self) -> None:
+        """Only a few layouts of older commits stay."""
+        source = self.source()
+        for number in range(7):
+            self.commit({"a.sls": str(number)})
+            [(place, _, _)] = source.directories([f"master {self.repo}"], None, None)
+
+        self.assertLessEqual(len(os.listdir(os.path.dirname(place))), 4)
+
+    def test_transports(self) -> None:
+        """Transports that run programs, and URLs that are options, are refused."""
+        for url in ("ext::sh -c id", "--upload-pack=id", "fd::7", "-x"):
+            self.assertRaises(FileserverConfigError, remotes, [{f"master {url}": []}], {})
+        hidden = f"master file://{self.where}/x"
+        with open(os.path.join(self.where, "sub"), "w"):
+            pass
+        self.assertEqual(self.source().directories([hidden], None, None), [])
+
+    def test_credentials(self) -> None:
+        """Passwords stand in no representation and no log."""
+        [remote] = remotes(
+            [{"master https://u:C4n4ry@h/r": [{"user": "u"}, {"password": "C4n4ry"}]}], {}
+        )
+
+        self.assertNotIn("C4n4ry", repr(remote) + remote.shown)

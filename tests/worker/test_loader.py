@@ -1,0 +1,455 @@
+"""
+The module loader, by Salt's conventions, on modules written here.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import os
+import pickle
+import shutil
+import sys
+import tempfile
+import textwrap
+from typing import Any
+
+import msgpack
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.worker.loader import Loaders, make_grains
+from saltwisted.worker.modulefiles import claims
+from saltwisted.worker.opts import Opts
+
+
+class LoaderCase(SynchronousTestCase):
+    """A directory of modules, and loaders over it."""
+
+    def setUp(self) -> None:
+        """Make the directories, with a quiet log; leave no module of a test behind."""
+        logging.disable(logging.CRITICAL)
+        self.addCleanup(logging.disable, logging.NOTSET)
+        self.base = tempfile.mkdtemp(dir="/tmp")
+        self.addCleanup(shutil.rmtree, self.base)
+        self.opts: dict[str, Any] = {
+            "id": "m1",
+            "cachedir": self.base,
+            "extension_modules": os.path.join(self.base, "extmods"),
+        }
+
+        def forget() -> None:
+            for name in [name for name in sys.modules if name.startswith("saltwisted.loaded")]:
+                del sys.modules[name]
+
+        self.addCleanup(forget)
+
+    def module(self, name: str, text: str, kind: str = "modules") -> str:
+        """Put a synced module in place."""
+        path = os.path.join(self.base, "extmods", kind, name + ".py")
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as stream:
+            stream.write(textwrap.dedent(text))
+        return path
+
+    def loaders(self, **kwargs: Any) -> Loaders:
+        """Loaders without stock's modules."""
+        return Loaders({**self.opts, **kwargs.pop("opts", {})}, stock=False, **kwargs)
+
+
+class LoadingTests(LoaderCase):
+    """What is found, under which name, and when it runs."""
+
+    def test_only_what_is_asked_for(self) -> None:
+        """Calling one module's function executes no other module."""
+        self.module("boom", "raise RuntimeError('not asked for')")
+        self.module("one", "def ping():\n    return 'pong'")
+        functions = self.loaders().modules
+
+        self.assertEqual(functions["one.ping"](), "pong")
+        self.assertEqual(
+            [module.__name__ for module in functions.executed], ["saltwisted.loaded.ext.module.one"]
+        )
+        self.assertEqual(functions.missing_modules, {})
+
+    def test_own_test_ping(self) -> None:
+        """Our own test.ping is there."""
+        self.assertIs(self.loaders().modules["test.ping"](), True)
+
+    def test_virtual_name(self) -> None:
+        """A module that renames itself is found under its new name and not under its file's."""
+        self.module(
+            "aptlike",
+            """
+            __virtualname__ = "pkgs"
+            def __virtual__():
+                return __virtualname__
+            def version():
+                return 1
+            """,
+        )
+        functions = self.loaders().modules
+
+        self.assertEqual(functions["pkgs.version"](), 1)
+        self.assertNotIn("aptlike.version", functions)
+
+    def test_virtual_by_grains(self) -> None:
+        """Of several claimants of one name the one whose C{__virtual__} agrees is taken."""
+        for name, os_name in (("a_pkg", "Plan9"), ("b_pkg", "Debian")):
+            self.module(
+                name,
+                f"""
+                __virtualname__ = "pkgs"
+                def __virtual__():
+                    if __grains__["os"] == "{os_name}":
+                        return "pkgs"
+                    return False, "not {os_name}"
+                def who():
+                    return "{name}"
+                """,
+            )
+
+        self.assertEqual(self.loaders(grains={"os": "Debian"}).modules["pkgs.who"](), "b_pkg")
+        none = self.loaders(grains={"os": "Hurd"}).modules
+        self.assertNotIn("pkgs.who", none)
+        self.assertEqual(
+            none.missing_fun_string("pkgs.who"),
+            "'pkgs' __virtual__ returned False: not Plan9; not Debian",
+        )
+
+    def test_missing_texts(self) -> None:
+        """The texts for a missing function and for a refusal are those of stock."""
+        self.module("no", "def __virtual__():\n    return False\ndef f(): pass")
+        self.module("bad", "import does_not_exist_anywhere\ndef f(): pass")
+        self.module("fine", "def f(): pass")
+        functions = self.loaders().modules
+        for name in ("no.f", "bad.f", "fine.g", "gone.f"):
+            self.assertNotIn(name, functions)
+
+        self.assertEqual(functions.missing_fun_string("no.f"), "'no' __virtual__ returned False")
+        self.assertEqual(
+            functions.missing_fun_string("bad.f"),
+            "'bad' __virtual__ returned False: No module named 'does_not_exist_anywhere'",
+        )
+        self.assertEqual(functions.missing_fun_string("fine.g"), "'fine.g' is not available.")
+        self.assertEqual(functions.missing_fun_string("gone.f"), "'gone.f' is not available.")
+
+    def test_virtual_raises(self) -> None:
+        """A C{__virtual__} that raises makes its module missing, with the error as reason."""
+        self.module("odd", "def __virtual__():\n    raise ValueError('hm')\ndef f(): pass")
+        functions = self.loaders().modules
+
+        self.assertNotIn("odd.f", functions)
+        self.assertIn("Module will not be loaded: hm", functions.missing_fun_string("odd.f"))
+
+    def test_virtual_key_error(self) -> None:
+        """A KeyError in C{__virtual__}, from grains that are not there yet, does not count."""
+        self.module(
+            "shy", "def __virtual__():\n    return __grains__['no']\ndef f():\n    return 1"
+        )
+
+        self.assertEqual(self.loaders(grains={}).modules["shy.f"](), 1)
+
+    def test_aliases(self) -> None:
+        """C{__func_alias__}, C{__virtual_aliases__} and C{__load__} shape the names."""
+        self.module(
+            "thing",
+            """
+            __virtual_aliases__ = ("stuff",)
+            __func_alias__ = {"list_": "list"}
+            __load__ = ["list_"]
+            def list_():
+                return [1]
+            def hidden():
+                pass
+            """,
+        )
+        functions = self.loaders().modules
+
+        self.assertEqual(functions["stuff.list"](), [1])
+        self.assertEqual(functions["thing.list"](), [1])
+        self.assertNotIn("thing.hidden", functions)
+
+    def test_not_functions_of_the_module(self) -> None:
+        """Imported functions, classes and private names are no functions of the module."""
+        self.module(
+            "mine",
+            """
+            from os.path import join
+            from textwrap import dedent
+            class Thing: pass
+            def _private(): pass
+            def public(): pass
+            """,
+        )
+        names = [name for name in self.loaders().modules if name.startswith("mine.")]
+
+        self.assertEqual(names, ["mine.public"])
+
+    def test_init(self) -> None:
+        """C{__init__} gets the options before C{__virtual__}; its failure hides the module."""
+        self.module(
+            "ready",
+            """
+            SEEN = {}
+            def __init__(opts):
+                SEEN["id"] = opts["id"]
+            def __virtual__():
+                return "id" in SEEN
+            def seen():
+                return SEEN
+            """,
+        )
+        self.module("unready", "def __init__(opts):\n    1 / 0\ndef f(): pass")
+        functions = self.loaders().modules
+
+        self.assertEqual(functions["ready.seen"](), {"id": "m1"})
+        self.assertNotIn("unready.f", functions)
+        self.assertIn("__init__ failed", functions.missing_fun_string("unready.f"))
+
+    def test_synced_replaces_ours(self) -> None:
+        """A synced module replaces the whole of ours with the same file name."""
+        self.module("test", "def shout():\n    return 'A'")
+        functions = self.loaders().modules
+
+        self.assertEqual(functions["test.shout"](), "A")
+        self.assertNotIn("test.ping", functions)
+
+    def test_packages(self) -> None:
+        """A module may be a directory, with relative imports inside."""
+        self.module("bag/__init__", "from . import inner\ndef f():\n    return inner.VALUE")
+        self.module("bag/inner", "VALUE = 7")
+
+        self.assertEqual(self.loaders().modules["bag.f"](), 7)
+
+    def test_imports_synced_utils(self) -> None:
+        """A synced module may import a synced utility by its bare name."""
+        self.module("helper_of_test", "NUMBER = 5", kind="utils")
+        self.module(
+            "user_of_it", "import helper_of_test\ndef f():\n    return helper_of_test.NUMBER"
+        )
+        self.addCleanup(sys.modules.pop, "helper_of_test", None)
+        path = list(sys.path)
+
+        self.assertEqual(self.loaders().modules["user_of_it.f"](), 5)
+        self.assertEqual(sys.path, path)
+
+    def test_disable_and_whitelist(self) -> None:
+        """C{disable_modules} and C{whitelist_modules} hide modules."""
+        self.module("one", "def f(): pass")
+        self.module("two", "def f(): pass")
+
+        disabled = self.loaders(opts={"disable_modules": ["one"]}).modules
+        listed = self.loaders(opts={"whitelist_modules": ["two"]}).modules
+
+        self.assertNotIn("one.f", disabled)
+        self.assertIn("two.f", disabled)
+        self.assertNotIn("one.f", listed)
+        self.assertIn("two.f", listed)
+
+    def test_providers(self) -> None:
+        """C{providers} gives a name to another module, whatever that one's C{__virtual__} says."""
+        self.module("special", "def __virtual__():\n    return False\ndef start():\n    return 's'")
+
+        functions = self.loaders(opts={"providers": {"service": "special"}}).modules
+
+        self.assertEqual(functions["service.start"](), "s")
+
+    def test_changed_within_a_second(self) -> None:
+        """A module written again at once, with the same size, is not served from Python's cache."""
+        self.module("quick", "def f():\n    return 1")
+        self.assertEqual(self.loaders().modules["quick.f"](), 1)
+        self.module("quick", "def f():\n    return 2")
+
+        self.assertEqual(self.loaders().modules["quick.f"](), 2)
+
+    def test_clear(self) -> None:
+        """After C{clear} a module that was missing is found."""
+        functions = self.loaders().modules
+        self.assertNotIn("late.f", functions)
+        self.module("late", "def f():\n    return 1")
+        functions.clear()
+
+        self.assertEqual(functions["late.f"](), 1)
+
+    def test_claims(self) -> None:
+        """The names that a file claims are read without running it; computed names are any name."""
+        literal = self.module(
+            "lit", "__virtualname__ = 'x'  # so\ndef __virtual__():\n    return 'y'"
+        )
+        computed = self.module("comp", "NAME = 'z'\n__virtualname__ = NAME.lower()")
+
+        self.assertEqual(claims(literal), {"x", "y"})
+        self.assertIsNone(claims(computed))
+
+
+class SurroundingsTests(LoaderCase):
+    """What modules find around them."""
+
+    PROBE = """
+        def names():
+            return [__opts__["id"], __grains__, __pillar__, __context__, __proxy__]
+        def call():
+            return __salt__["probe.names"]()[0]
+        def master():
+            return __master__, __daemon__
+        def state(name):
+            return __states__["st.run"](name)
+        def util():
+            return __utils__["u.twice"](4)
+    """
+
+    def test_injected(self) -> None:
+        """Salt's names are there, and lead to the same functions and other kinds."""
+        self.module("probe", self.PROBE)
+        self.module(
+            "st", "def run(name):\n    return name + __salt__['probe.call']()", kind="states"
+        )
+        self.module("u", "def twice(x):\n    return 2 * x", kind="utils")
+        functions = self.loaders(
+            grains={"os": "X"}, pillar={"p": 1}, context={"c": 2}, master="M", daemon="D"
+        ).modules
+
+        self.assertEqual(functions["probe.names"](), ["m1", {"os": "X"}, {"p": 1}, {"c": 2}, {}])
+        self.assertEqual(functions["probe.call"](), "m1")
+        self.assertEqual(functions["probe.master"](), ("M", "D"))
+        self.assertEqual(functions["probe.state"]("n"), "nm1")
+        self.assertEqual(functions["probe.util"](), 8)
+
+    def test_made_when_needed(self) -> None:
+        """Grains and pillar are made once, when a module that mentions them is loaded."""
+        made: list[str] = []
+
+        def grains() -> dict[str, Any]:
+            made.append("grains")
+            return {"a": 1}
+
+        self.module("plain", "def f():\n    return 1")
+        self.module("wants", "def f():\n    return __grains__")
+        functions = self.loaders(grains=grains, pillar=lambda: made.append("pillar")).modules
+
+        functions["plain.f"]()
+        self.assertEqual(made, [])
+        self.assertEqual(functions["wants.f"](), {"a": 1})
+        self.assertEqual(functions.opts["grains"], {"a": 1})
+        self.assertEqual(made, ["grains"])
+
+    def test_attribute_style(self) -> None:
+        """C{__salt__.module.function} works, and an unknown name is an AttributeError."""
+        self.module("probe", self.PROBE)
+        functions = self.loaders().modules
+
+        self.assertEqual(functions.probe.call(), "m1")
+        self.assertRaises(AttributeError, lambda: functions.nothing)
+        self.assertRaises(AttributeError, lambda: functions.probe.nothing)
+
+    def test_mapping(self) -> None:
+        """C{in}, C{get} and iteration agree; a loader is true and copies to itself."""
+        self.module("probe", self.PROBE)
+        functions = self.loaders().modules
+
+        self.assertIsNone(functions.get("probe.gone"))
+        self.assertEqual(functions.get("probe.gone", 3), 3)
+        self.assertTrue(functions)
+        self.assertIn("probe.call", list(functions))
+        self.assertEqual(len(functions), len(list(functions)))
+        self.assertIs(copy.deepcopy(functions), functions)
+        self.assertRaises(KeyError, lambda: functions["nodot"])
+
+    def test_module_options(self) -> None:
+        """A module's own C{__opts__} are laid over the configuration's for this module alone."""
+        self.module("own", "__opts__ = {'own.port': 5}\ndef f():\n    return __opts__")
+        self.module("other", "def f():\n    return __opts__")
+        functions = self.loaders().modules
+
+        self.assertEqual(functions["own.f"]()["own.port"], 5)
+        self.assertEqual(functions["own.f"]()["id"], "m1")
+        self.assertNotIn("own.port", functions["other.f"]())
+
+    def test_two_worlds(self) -> None:
+        """Two loaders in one process do not see each other's pillar."""
+        self.module("probe", self.PROBE)
+        one = self.loaders(pillar={"n": 1}).modules
+        two = self.loaders(pillar={"n": 2}).modules
+
+        self.assertEqual(one["probe.names"]()[2], {"n": 1})
+        self.assertEqual(two["probe.names"]()[2], {"n": 2})
+        self.assertEqual(one["probe.names"]()[2], {"n": 1})
+
+    def test_replace(self) -> None:
+        """Replacing the pillar reaches modules that are loaded already."""
+        self.module("probe", self.PROBE)
+        loaders = self.loaders(pillar={"n": 1})
+        loaders.modules["probe.names"]()
+
+        loaders.replace(pillar={"n": 2})
+
+        self.assertEqual(loaders.modules["probe.names"]()[2], {"n": 2})
+        self.assertEqual(loaders.opts["pillar"], {"n": 2})
+
+    def test_outputter(self) -> None:
+        """C{__outputter__} marks functions."""
+        self.module("shown", "__outputter__ = {'f': 'highstate'}\ndef f(): pass")
+
+        self.assertEqual(self.loaders().modules["shown.f"].__outputter__, "highstate")
+
+    def test_custom_grains(self) -> None:
+        """Functions of synced grain modules are among the grains, and see none themselves."""
+        self.module(
+            "mygrains",
+            "def f():\n    return {'colour': 'red', 'seen': dict(__grains__)}",
+            kind="grains",
+        )
+        self.opts.update(conf_file=os.path.join(self.base, "minion"), grains={})
+
+        grains = make_grains(self.opts)
+
+        self.assertEqual((grains["colour"], grains["seen"]), ("red", {}))
+
+
+class OptsTests(SynchronousTestCase):
+    """The Salt-shaped options."""
+
+    def setUp(self) -> None:
+        """Options whose grains count how often they are made."""
+        self.made = 0
+
+        def grains() -> dict[str, Any]:
+            self.made += 1
+            return {"os": "X"}
+
+        self.opts = Opts({"id": "m", "grains": "old"}, {"grains": grains})
+
+    def test_late(self) -> None:
+        """Other keys do not make the grains; asking for them does, once."""
+        self.assertEqual((self.opts["id"], self.opts.get("nope")), ("m", None))
+        self.assertIn("grains", self.opts)
+        self.assertEqual(self.made, 0)
+        self.assertEqual(self.opts.get("grains"), {"os": "X"})
+        self.assertEqual(self.opts["grains"], {"os": "X"})
+        self.assertEqual(self.made, 1)
+
+    def test_written(self) -> None:
+        """What is written replaces what was not made yet."""
+        self.opts["grains"] = {"os": "Y"}
+
+        self.assertEqual((self.opts["grains"], self.made), ({"os": "Y"}, 0))
+
+    def test_whole(self) -> None:
+        """Every way to take the whole takes the grains too."""
+        whole = {"id": "m", "grains": {"os": "X"}}
+
+        ways: list[Any] = [
+            dict,
+            lambda opts: {**opts},
+            copy.copy,
+            copy.deepcopy,
+            lambda opts: opts.copy(),
+            lambda opts: dict(opts.items()),
+            lambda opts: json.loads(json.dumps(opts)),
+            lambda opts: msgpack.unpackb(msgpack.packb(opts)),
+            lambda opts: pickle.loads(pickle.dumps(opts)),
+        ]
+        for way in ways:
+            self.setUp()
+            self.assertEqual(way(self.opts), whole)
