@@ -37,6 +37,7 @@ DIRECTORIES: Mapping[str, str] = {
 """State to directory name."""
 
 _EXCLUSIVE = ("accepted", "pending", "rejected")
+"""In order of caution: the last is the safest."""
 _MAX_KEY = 64 * 1024
 _Mark = tuple[int, int, int]
 _UNREAD: _Mark = (0, -1, 0)
@@ -105,6 +106,41 @@ class KeyStore:
             files.make_dir(folder.path)
             files.sweep_temporary(folder.path)
         self.rescan()
+        self._settle()
+
+    def _settle(self) -> None:
+        """
+        Finish the moves that a kill interrupted: of two exclusive states the later holds.
+
+        L{put} writes the new state before it removes the old one, so the file that
+        was written last is the one that was meant. At equal times the safer state holds.
+        """
+        seen: dict[str, list[str]] = {}
+        for state in _EXCLUSIVE:
+            for minion_id in self._folders[state].keys:
+                seen.setdefault(minion_id, []).append(state)
+        for minion_id, states in seen.items():
+            if len(states) < 2:
+                continue
+            ages: dict[str, int] = {}
+            for state in states:
+                with suppress(OSError):
+                    info = os.lstat(self._folders[state].prefix + minion_id)
+                    # A power failure can leave a name without content: that is no key
+                    if info.st_size:
+                        ages[state] = info.st_mtime_ns
+            if not ages:
+                continue
+            meant = max(ages, key=lambda state: (ages[state], _EXCLUSIVE.index(state)))
+            for state in states:
+                if state != meant:
+                    self._remove(self._folders[state], minion_id)
+            self.log.warn(
+                "the key of {minion_id} was {states}: {meant}, as it was changed last",
+                minion_id=minion_id,
+                states=" and ".join(states),
+                meant=meant,
+            )
 
     # -- reading, once per request
 

@@ -212,6 +212,26 @@ class KeyStoreTests(FolderTestCase):
         self.assertEqual(list(again.accepted_ids()), [])
         self.assertEqual(os.listdir(self.path("pki/minions")), [])
 
+    def test_killed_between_two_states(self) -> None:
+        """A kill after the new state was written and before the old one went: the new one holds."""
+        for minion_id, order in (
+            ("one", ("minions_pre", "minions_rejected")),
+            ("two", ("minions_rejected", "minions")),
+            ("three", ("minions", "minions_rejected")),
+        ):
+            for seconds, state in enumerate(order):
+                os.utime(self.outside(state, minion_id), (1000 + seconds, 1000 + seconds))
+        # A power failure can leave a name without content
+        self.outside("minions_pre", "two", b"")
+
+        again = self.fresh()
+
+        self.assertEqual(
+            {state: list(ids) for state, ids in again.list_keys().items() if ids},
+            {"accepted": ["two"], "rejected": ["one", "three"]},
+        )
+        self.assertEqual(os.listdir(self.path("pki/minions_pre")), [])
+
     def test_background(self) -> None:
         """With a thread, a key is served at once, and many writes make one call."""
         waiting: list[Callable[[], None]] = []
