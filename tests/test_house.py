@@ -44,7 +44,8 @@ LAW: dict[str, tuple[set[str], set[str], bool]] = {
     "stores": (PURE, PEERS, False),
     "master": (BELOW, PEERS, False),
     "minion": (BELOW, PEERS, False),
-    "roles": (BELOW | {"master", "minion"}, PEERS, False),
+    "cluster": (BELOW, PEERS, False),
+    "roles": (BELOW | {"master", "minion", "cluster"}, PEERS, False),
     "tap": (ZERO | {"roles"}, TWISTED, False),
     "cli": (PURE | {"worker", "modules", "states"}, LIBRARIES, False),
 }

@@ -1,0 +1,3 @@
+"""
+A master's peers: links over mutual TLS, joining, and what is sent between nodes.
+"""

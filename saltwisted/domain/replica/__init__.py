@@ -1,0 +1,3 @@
+"""
+What the nodes of a cluster agree on: pure merges and machines, no sockets, no disk, no clock.
+"""

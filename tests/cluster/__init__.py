@@ -1,0 +1,1 @@
+"""Tests of C{saltwisted.cluster}: links, joining, and real nodes on loopback."""
