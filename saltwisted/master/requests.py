@@ -25,7 +25,6 @@ from saltwisted.master.sessions import MinionSession
 from saltwisted.master.table import Chunk, Private, Row
 from saltwisted.transports.loose import as_deferred, let_go
 from saltwisted.wire.commands import Common, parse_command, take_common
-from saltwisted.wire.crypticle import open_sealed
 from saltwisted.wire.envelope import (
     BAD_LOAD,
     ClearRequest,
@@ -58,6 +57,7 @@ class Requests:
         self._entropy = ctx.entropy
         self._counters = ctx.counters
         self._find = ctx.sessions.find
+        self._open = ctx.sessions.open
         # Below 3 a request is sealed with the key that all minions share, which proves nobody's
         # identity: never served, whatever the option says (T-DOWN-1)
         self._minimum = max(int(ctx.config.minimum_auth_version), 3)
@@ -93,12 +93,13 @@ class Requests:
             raise AuthenticationError("no-session")
         if len(request.blob) > LARGE:
             # Checking and opening megabytes takes longer than others may be kept waiting
-            opening = self._ctx.pool(open_sealed, session.key, request.blob)
-            judged = opening.addCallback(self._opened, request, session, peer, reply)
+            others = self._ctx.sessions.others(session)
+            opening = self._ctx.pool(self._open, session, request.blob, others)
+            judged = opening.addCallback(self._opened, session, request, peer, reply)
             answered = judged.addErrback(self._refused, peer, reply)
             let_go(answered, self.log, "no reply to a large request")
             return
-        self._opened(open_sealed(session.key, request.blob), request, session, peer, reply)
+        self._opened(self._open(session, request.blob), session, request, peer, reply)
 
     def _refused(self, failure: Failure, peer: str, reply: Reply) -> None:
         error = failure.value
@@ -111,13 +112,16 @@ class Requests:
 
     def _opened(
         self,
-        load: Any,
+        opened: tuple[MinionSession, Any],
+        asked: MinionSession,
         request: SealedRequest,
-        session: MinionSession,
         peer: str,
         reply: Reply,
     ) -> None:
-        """The load is opened with the session's key; what is in it is still to be judged."""
+        """The load is opened with a key of the minion; what is in it is still to be judged."""
+        session, load = opened
+        if session is not asked:
+            self._ctx.sessions.keep(session)
         if type(load) is not dict:
             raise WireError("load-no-map")
         common = take_common(load)

@@ -9,16 +9,17 @@ tool in the directory, a cluster peer).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from hmac import compare_digest
 from typing import Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 
-from saltwisted.errors import WireError
+from saltwisted.errors import AuthenticationError, StoreError, WireError
 from saltwisted.stores.keys import KeyStore
-from saltwisted.stores.sessions import SessionStore
-from saltwisted.wire.crypticle import SessionKey
+from saltwisted.stores.sessions import Lent, SessionStore
+from saltwisted.wire.crypticle import SessionKey, open_sealed
 from saltwisted.wire.rsa import PublicKey
 
 TS_WINDOW = 300
@@ -34,6 +35,7 @@ class MinionSession:
     One signed-in minion.
 
     @ivar pub: the accepted public key's bytes; the session is void when they change.
+    @ivar ends: when the key is not accepted any more, in seconds since 1970.
     @ivar tok: the token bytes last verified; constant for a key.
     @ivar newest: highest C{ts} accepted since the last sign-in, in the minion's clock.
     @ivar nonces: nonces of requests that must not act twice, with their C{ts}.
@@ -43,6 +45,7 @@ class MinionSession:
     pub: bytes
     public: PublicKey
     key: SessionKey = field(repr=False)
+    ends: float
     tok: bytes = field(default=b"", repr=False)
     newest: int = 0
     nonces: dict[str, int] = field(factory=dict, repr=False)
@@ -92,7 +95,12 @@ class MinionSession:
 
 
 class Sessions:
-    """All signed-in minions of this master, backed by C{cachedir/sessions} as in Salt."""
+    """
+    All minions that this master has talked to, and their keys.
+
+    A minion may hold the key of the secret before, or one that another node handed out: what
+    does not open with the key that it used last is tried with the others that it may use.
+    """
 
     def __init__(self, keys: KeyStore, store: SessionStore, now: Callable[[], float]) -> None:
         self._keys = keys
@@ -119,31 +127,62 @@ class Sessions:
             return None
         session = self._live.get(minion_id)
         if session is not None:
-            if session.pub == pub:
+            if session.pub != pub:
+                self.forget(minion_id)
+                return None
+            if self._now() < session.ends:
                 return session
-            self.forget(minion_id)
-            return None
-        key = self._store.get(minion_id)
-        if key is None:
-            return None
-        return self._open(minion_id, pub, key)
+        lent = self._store.valid(minion_id, pub)
+        return self._open(minion_id, pub, lent[0]) if lent else None
 
-    def _open(self, minion_id: str, pub: bytes, key: SessionKey) -> MinionSession | None:
+    def others(self, session: MinionSession) -> list[Lent]:
+        """The keys that this minion may use beside the one that it used last."""
+        valid = self._store.valid(session.minion_id, session.pub)
+        return [lent for lent in valid if lent.key != session.key]
+
+    def open(
+        self, session: MinionSession, blob: bytes, others: Sequence[Lent] | None = None
+    ) -> tuple[MinionSession, Any]:
+        """
+        Open a request of a minion; the session that comes back holds the key that did it.
+
+        @param others: from L{others}; with them, this may run in a thread.
+        @raises AuthenticationError: sealed with no key that this minion may use.
+        @raises WireError: sealed well, but malformed.
+        """
+        try:
+            return session, open_sealed(session.key, blob)
+        except AuthenticationError:
+            for lent in self.others(session) if others is None else others:
+                with suppress(AuthenticationError):
+                    value = open_sealed(lent.key, blob)
+                    return evolve(session, key=lent.key, ends=lent.ends), value
+            raise
+
+    def keep(self, session: MinionSession) -> None:
+        """This key of the minion is the one it uses now."""
+        self._live[session.minion_id] = session
+
+    def _open(self, minion_id: str, pub: bytes, lent: Lent) -> MinionSession | None:
         try:
             public = PublicKey.from_pem(pub)
         except WireError:
             return None
-        session = MinionSession(minion_id, pub, public, key)
+        session = MinionSession(minion_id, pub, public, lent.key, lent.ends)
         self._live[minion_id] = session
         return session
 
     def sign_in(self, minion_id: str, pub: bytes) -> MinionSession | None:
         """The session to hand out in a sign-in reply; a sign-in also resets the replay window."""
-        key = self._store.for_sign_in(minion_id)
+        try:
+            lent = self._store.for_sign_in(minion_id, pub)
+        except StoreError:
+            return None
         session = self._live.get(minion_id)
-        if session is None or session.pub != pub or session.key is not key:
-            session = self._open(minion_id, pub, key)
+        if session is None or session.pub != pub or session.key != lent.key:
+            session = self._open(minion_id, pub, lent)
         if session is not None:
+            session.ends = lent.ends
             session.newest = 0
             session.nonces.clear()
         return session

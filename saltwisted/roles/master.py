@@ -45,6 +45,7 @@ from saltwisted.stores.files import make_dir, sweep_temporary
 from saltwisted.stores.jobs import JobStore
 from saltwisted.stores.keys import KeyStore, master_keys
 from saltwisted.stores.roots import Roots
+from saltwisted.stores.secrets import SecretFile
 from saltwisted.stores.sessions import SessionStore
 from saltwisted.transports.bus import EventBus
 from saltwisted.transports.ipc import ControlServer
@@ -215,10 +216,15 @@ class Master:
         )
         self.store = store = SessionStore(
             config.cachedir,
-            entropy,
+            SecretFile(
+                os.path.join(config.cachedir, "saltwisted", "session_secret"),
+                entropy,
+                now,
+                float(config.publish_session) / 2,
+            ),
             now,
-            self.files_threads.start,
             float(config.publish_session),
+            keys.acceptance,
             keys.accepted_at,
         )
         sessions = Sessions(keys, store, now)
@@ -296,7 +302,7 @@ class Master:
             self.control,
             self.zeromq,
             self.meter,
-            Maintenance(self.ctx, [cache.retry, store.retry]),
+            Maintenance(self.ctx, [cache.retry]),
             Trimmer(reactor, self.files_threads.start),
             Collector(reactor),
         ]
@@ -346,7 +352,6 @@ class Master:
                 for name, store in (
                     ("jobs", self.jobs),
                     ("cache", self.cache),
-                    ("sessions", self.store),
                 )
                 if store.problem
             },

@@ -222,6 +222,18 @@ class KeyStore:
         except OSError:
             return None
 
+    def acceptance(self, minion_id: str) -> int | None:
+        """
+        Which acceptance of the minion's key this is, or C{None} when it is not accepted.
+
+        The inode's change time, in nanoseconds: it is another one after every deletion or
+        rejection, also by other programs, and the same after a restart.
+        """
+        try:
+            return os.lstat(self._accepted.prefix + minion_id).st_ctime_ns
+        except OSError:
+            return None
+
     def state(self, minion_id: str) -> str:
         """C{accepted}, C{pending} or C{rejected} as last seen, or C{""}."""
         for state in _EXCLUSIVE:

@@ -1,36 +1,49 @@
 """
-Session keys of minions: C{cachedir/sessions/<id>}, as in Salt, and in memory.
+Session keys of minions: derived from a secret, and those that a stock master left.
 
-A session key survives a restart of the master, so that two thousand minions need
-not sign in again. It is written behind and not synced: a key that a crash
-loses is made anew when its minion signs in again, which it does by itself as soon as
-the old key is refused. A key that was removed is removed from the disk at once.
+The keys that we hand out are made from the secret by L{saltwisted.wire.sessionkey}; no file is
+written for them. C{cachedir/sessions/<id>} is Salt's: a key that a stock master handed out
+is accepted until its time is over or its minion signs in with us, so that taking over a master
+makes nobody sign in again. A file whose minion was revoked is removed at once.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from zlib import crc32
 
+from attrs import frozen
 from twisted.logger import Logger
 
-from saltwisted.domain.keys import valid_minion_id
+from saltwisted.domain.keys import clean_key, valid_minion_id
 from saltwisted.errors import StoreError, WireError
-from saltwisted.interfaces import Entropy
 from saltwisted.stores import files
-from saltwisted.stores.behind import Background, WriteBehind
 from saltwisted.wire.crypticle import SessionKey
+from saltwisted.wire.sessionkey import SessionSecret, derive_session
+
+Secrets = Callable[[], Sequence[SessionSecret]]
+
+
+@frozen
+class Lent:
+    """A key that a minion may use, until C{ends} (seconds since 1970)."""
+
+    key: SessionKey
+    ends: float
 
 
 class SessionStore:
     """
-    Reactor thread only; C{get} reads a file of 76 bytes once per minion.
+    Reactor thread only; one C{stat} per key that is looked up for the first time.
 
-    @param cachedir: the keys are in C{sessions} there.
+    @param cachedir: Salt's files are in C{sessions} there.
+    @param secrets: the versions of the secret that count, newest first. A new one is expected
+        at half of C{age}; then no key is used for longer than that.
     @param age: C{publish_session}: seconds for which a key is used. Each minion's ends up to
-        a tenth earlier, by its id, so that minions which came together do not all
-        sign in again together.
+        a tenth earlier, by its id, so that minions do not all sign in again together.
+    @param acceptance: number of the acceptance of a minion's key, or C{None} when it is not
+        accepted (any more).
     @param accepted_at: mtime of the accepted key, or C{None}: a session on disk that is
         older belonged to another key.
     """
@@ -40,96 +53,92 @@ class SessionStore:
     def __init__(
         self,
         cachedir: str,
-        entropy: Entropy,
+        secrets: Secrets,
         now: Callable[[], float],
-        background: Background | None = None,
         age: float = 86400.0,
+        acceptance: Callable[[str], int | None] = lambda minion_id: 0,
         accepted_at: Callable[[str], float | None] | None = None,
     ) -> None:
         self._folder = f"{cachedir}/sessions"
-        self._entropy = entropy
+        self.secrets = secrets
         self._now = now
         self._age = age
+        self.acceptance = acceptance
         self._accepted_at = accepted_at
-        self._behind = WriteBehind(background)
-        self._keys: dict[str, tuple[SessionKey, float]] = {}
+        self._on_disk: set[str] = set()
 
     def startService(self) -> None:
-        """Make the directory (0700) and clear what a killed write left."""
+        """Make the directory (0700), and see whose keys a stock master left there."""
         files.make_dir(self._folder)
         files.sweep_temporary(self._folder)
+        try:
+            self._on_disk = set(filter(valid_minion_id, os.listdir(self._folder)))
+        except OSError as error:
+            raise files.store_error(error, self._folder) from error
 
-    def get(self, minion_id: str) -> SessionKey | None:
-        """The key in use, or C{None} when there is none or it is too old: sign in again."""
-        known = self._keys.get(minion_id)
-        if known is None:
-            known = self._load(minion_id)
-            if known is None:
-                return None
-            self._keys[minion_id] = known
-        if self._now() >= known[1] + self._life(minion_id):
-            return None
-        return known[0]
+    def stopService(self) -> None:
+        """Nothing waits to be written."""
 
-    def for_sign_in(self, minion_id: str) -> SessionKey:
-        """The key to hand out: the one in use, or a new one."""
-        key = self.get(minion_id)
-        if key is not None:
-            return key
+    def valid(self, minion_id: str, pub: bytes) -> list[Lent]:
+        """All keys that this minion may use now, the most likely first."""
+        now = self._now()
+        found = [*self._derived(minion_id, pub, self.secrets()), *self._left(minion_id)]
+        return [lent for lent in found if now < lent.ends]
+
+    def for_sign_in(self, minion_id: str, pub: bytes) -> Lent:
+        """
+        The key to hand out; one that a stock master left is not accepted any more.
+
+        @raises StoreError: for an id that is no name, or a key that is not accepted.
+        """
         if not valid_minion_id(minion_id):
             raise StoreError("not a minion id", repr(minion_id)[:200])
-        key = SessionKey.generate(self._entropy)
-        self._keys[minion_id] = (key, self._now())
-        self._behind.put(f"{self._folder}/{minion_id}", key.text.encode())
-        return key
+        lent = self._derived(minion_id, pub, self.secrets()[:1])
+        if not lent:
+            raise StoreError("the key is not accepted", minion_id)
+        self.forget(minion_id)
+        return lent[0]
 
     def forget(self, minion_id: str) -> None:
-        """Remove a key from memory and disk before returning."""
-        self._keys.pop(minion_id, None)
-        if valid_minion_id(minion_id):
+        """Remove what a stock master left, before returning."""
+        if minion_id in self._on_disk:
             try:
-                self._behind.delete(f"{self._folder}/{minion_id}")
+                files.remove(f"{self._folder}/{minion_id}")
+                self._on_disk.discard(minion_id)
             except StoreError as error:
                 self.log.error("a session cannot be removed: {error}", error=error)
 
-    def stopService(self) -> None:
-        """Write what is still waiting."""
-        self.flush()
+    def _derived(self, minion_id: str, pub: bytes, secrets: Sequence[SessionSecret]) -> list[Lent]:
+        number = self.acceptance(minion_id)
+        if number is None:
+            return []
+        pub = clean_key(pub)
+        life = self._age * (1.0 - (crc32(minion_id.encode("utf-8", "replace")) % 1000) / 10_000)
+        return [
+            Lent(derive_session(secret, minion_id, pub, number), secret.born + life)
+            for secret in secrets
+        ]
 
-    def retry(self) -> None:
-        """Try again to write what the disk refused."""
-        self._behind.retry()
-
-    @property
-    def problem(self) -> str:
-        """Why the last write failed, or C{""}."""
-        return self._behind.problem
-
-    def flush(self) -> None:
-        """Block until everything is written."""
-        self._behind.flush()
-
-    def _life(self, minion_id: str) -> float:
-        return self._age * (1.0 - (crc32(minion_id.encode()) % 1000) / 10_000)
-
-    def _load(self, minion_id: str) -> tuple[SessionKey, float] | None:
-        if not valid_minion_id(minion_id):
-            return None
+    def _left(self, minion_id: str) -> list[Lent]:
+        if minion_id not in self._on_disk:
+            return []
         path = f"{self._folder}/{minion_id}"
         try:
             born = os.lstat(path).st_mtime
             text = files.read_file(path, 1024)
         except FileNotFoundError:
-            return None
+            self._on_disk.discard(minion_id)
+            return []
         except (OSError, StoreError) as error:
             self.log.error("a session cannot be read: {error}", error=error)
-            return None
+            return []
         if self._accepted_at is not None:
             accepted = self._accepted_at(minion_id)
             if accepted is None or accepted > born:
-                return None
+                return []
         try:
-            return SessionKey((text or b"").decode("ascii").strip()), born
+            key = SessionKey((text or b"").decode("ascii").strip())
         except (WireError, UnicodeDecodeError):
             self.log.warn("{path} is no session key: ignored", path=path)
-            return None
+            return []
+        return [Lent(key, born + self._age)]

@@ -35,6 +35,7 @@ from saltwisted.master.userkeys import UserKeys
 from saltwisted.stores.cache import MinionCache
 from saltwisted.stores.keys import KeyStore
 from saltwisted.stores.roots import Roots
+from saltwisted.stores.secrets import SecretFile
 from saltwisted.stores.sessions import SessionStore
 from saltwisted.transports.bus import EventBus
 from saltwisted.wire.crypticle import SessionKey, open_sealed, seal
@@ -122,7 +123,8 @@ class Rig:
         self.identity = MasterIdentity(key("master"))
         keys = KeyStore(config.pki_dir)
         keys.open()
-        store = SessionStore(config.cachedir, entropy, now)
+        secrets = SecretFile(os.path.join(config.cachedir, "secret"), entropy, now)
+        store = SessionStore(config.cachedir, secrets, now, acceptance=keys.acceptance)
         store.startService()
         cache = MinionCache(config.cachedir)
         cache.startService()

@@ -13,7 +13,9 @@ from twisted.internet.task import Clock
 from saltwisted.errors import StoreError
 from saltwisted.stores.behind import WriteBehind
 from saltwisted.stores.cache import MinionCache
+from saltwisted.stores.secrets import SecretFile
 from saltwisted.stores.sessions import SessionStore
+from saltwisted.wire.crypticle import SessionKey
 from saltwisted.wire.msgpack import unpack_bin
 from tests.stores.support import FolderTestCase
 
@@ -244,94 +246,169 @@ class SessionTests(FolderTestCase):
         self.now = os.stat(self.folder).st_mtime
         self.number = 0
         self.accepted: float | None = 0.0
+        self.number_of_key: Any = 1
 
     def entropy(self, count: int) -> bytes:
         """Never the same twice."""
         self.number += 1
         return self.number.to_bytes(count, "big")
 
-    def fresh(self, background: Any = None) -> SessionStore:
-        """A store over the directory."""
+    def secret_file(self) -> SecretFile:
+        """The secret of this master, as a new process finds it."""
+        return SecretFile(self.path("secret"), self.entropy, lambda: self.now, 500.0)
+
+    def fresh(self) -> SessionStore:
+        """A store over the directory, as a new process has it."""
         store = SessionStore(
-            self.folder, self.entropy, lambda: self.now, background, 1000.0, lambda m: self.accepted
+            self.folder,
+            self.secret_file(),
+            lambda: self.now,
+            1000.0,
+            lambda minion_id: self.number_of_key,
+            lambda minion_id: self.accepted,
         )
         store.startService()
         return store
 
-    def test_kept(self) -> None:
-        """A key is made at the first sign-in, the same at the next, and survives a restart."""
-        store = self.fresh()
-        self.assertIsNone(store.get("web1"))
-        key = store.for_sign_in("web1")
+    def left(self, minion: str = "web1") -> SessionKey:
+        """What a stock master left for a minion."""
+        key = SessionKey.generate(os.urandom)
+        self.write(f"sessions/{minion}", key.text, 0o600)
+        return key
 
-        self.assertEqual(store.for_sign_in("web1"), key)
-        self.assertEqual(self.fresh().get("web1"), key)
-        with open(self.path("sessions/web1"), "rb") as file:
-            self.assertEqual(file.read(), key.text.encode())
+    def valid(self, store: SessionStore, minion: str = "web1", pub: bytes = b"pub") -> list[Any]:
+        """The keys that a minion may use."""
+        return [lent.key for lent in store.valid(minion, pub)]
+
+    def test_kept(self) -> None:
+        """The key is the same at the next sign-in and after a restart, and no file is written."""
+        store = self.fresh()
+        key = store.for_sign_in("web1", b"pub").key
+
+        self.assertEqual(store.for_sign_in("web1", b"pub\n").key, key)
+        self.assertEqual(self.valid(self.fresh()), [key])
+        self.assertEqual(os.listdir(self.path("sessions")), [])
 
     def test_T_FS_1_modes(self) -> None:
-        """T-FS-1: a session key is readable by its owner alone."""
+        """T-FS-1: the secret is readable by its owner alone."""
         self.umask(0)
-        self.fresh().for_sign_in("web1")
+        self.fresh().for_sign_in("web1", b"pub")
 
-        self.assertEqual(self.modes(), {"sessions": 0o700, "sessions/web1": 0o600})
+        self.assertEqual(self.modes(), {"sessions": 0o700, "secret": 0o600, "secret.lock": 0o600})
+
+    def test_everything_counts(self) -> None:
+        """Another minion, key, acceptance or secret gives another session key."""
+        store = self.fresh()
+        keys = [store.for_sign_in("web1", b"pub").key]
+        keys.append(store.for_sign_in("web2", b"pub").key)
+        keys.append(store.for_sign_in("web1", b"other").key)
+        self.number_of_key += 1
+        keys.append(store.for_sign_in("web1", b"pub").key)
+        os.unlink(self.path("secret"))
+        keys.append(self.fresh().for_sign_in("web1", b"pub").key)
+
+        self.assertEqual(len({key.text for key in keys}), 5)
 
     def test_age(self) -> None:
-        """After its time a key is refused, and the next sign-in gets another."""
+        """A key is used for at most C{publish_session}; the version before counts until then."""
         store = self.fresh()
-        key = store.for_sign_in("web1")
-        self.now += 899
-        self.assertEqual(store.get("web1"), key)
+        key = store.for_sign_in("web1", b"pub").key
+        self.now += 600
+        after = store.for_sign_in("web1", b"pub").key
+        self.assertNotEqual(after, key)
+        self.assertEqual(self.valid(store), [after, key])
+        self.now += 299
+        self.assertEqual(self.valid(store), [after, key])
         self.now += 102
 
-        self.assertIsNone(store.get("web1"))
-        self.assertNotEqual(store.for_sign_in("web1"), key)
+        self.assertEqual(self.valid(store), [after])
 
     def test_ends_are_spread(self) -> None:
         """Keys that were made together do not all end together."""
         store = self.fresh()
-        minions = [f"m{number}" for number in range(50)]
-        for minion in minions:
-            store.for_sign_in(minion)
+        keys = {f"m{number}": store.for_sign_in(f"m{number}", b"pub").key for number in range(50)}
         self.now += 950
 
-        left = sum(store.get(minion) is not None for minion in minions)
+        left = sum(key in self.valid(store, minion) for minion, key in keys.items())
         self.assertTrue(5 < left < 45, left)
 
-    def test_T_KEY_1_forgotten(self) -> None:
-        """T-KEY-1: a forgotten key is gone from memory and disk, even while its write waits."""
-        waiting: list[Callable[[], None]] = []
-        store = self.fresh(waiting.append)
-        key = store.for_sign_in("web1")
-        store.forget("web1")
-        waiting.pop()()
+    def test_shared_secret(self) -> None:
+        """Masters that share the file hand out the same keys, also after one made a new version."""
+        one, two = self.fresh(), self.fresh()
+        self.assertEqual(one.for_sign_in("web1", b"pub").key, two.for_sign_in("web1", b"pub").key)
+        self.now += 700
+        key = one.for_sign_in("web1", b"pub").key
+        self.now += 2
 
-        self.assertIsNone(store.get("web1"))
-        self.assertIsNone(self.fresh().get("web1"))
-        self.assertNotEqual(store.for_sign_in("web1"), key)
+        self.assertEqual(two.for_sign_in("web1", b"pub").key, key)
+
+    def test_broken_secret(self) -> None:
+        """A secret that cannot be read or written means signing in again, no more."""
+        for content in (b"", b"short", b"\x91\x93\x01\xc4\x01a\x01"):
+            self.write("secret", content)
+            self.assertEqual(len(self.valid(self.fresh())), 1)
+        os.mkdir(self.path("blocked"))
+        secrets = SecretFile(self.path("blocked"), self.entropy, lambda: self.now)
+
+        self.assertEqual(secrets(), secrets())
+
+    def test_left_by_stock(self) -> None:
+        """A key that a stock master handed out counts until it is too old."""
+        key = self.left()
+        store = self.fresh()
+        self.assertIn(key, self.valid(store))
+        self.assertNotIn(key, self.valid(store, "web2"))
+        self.now = os.stat(self.path("sessions/web1")).st_mtime + 1001
+
+        self.assertNotIn(key, self.valid(store))
+
+    def test_left_until_sign_in(self) -> None:
+        """A sign-in with us ends what a stock master handed out, and removes its file."""
+        key = self.left()
+        store = self.fresh()
+        store.for_sign_in("web1", b"pub")
+
+        self.assertNotIn(key, self.valid(store))
+        self.assertFalse(os.path.exists(self.path("sessions/web1")))
+
+    def test_T_KEY_1_forgotten(self) -> None:
+        """T-KEY-1: a forgotten key is gone from memory and disk."""
+        key = self.left()
+        store = self.fresh()
+        store.forget("web1")
+
+        self.assertNotIn(key, self.valid(store))
+        self.assertNotIn(key, self.valid(self.fresh()))
+
+    def test_T_KEY_1_not_accepted(self) -> None:
+        """T-KEY-1: without an accepted key there is no session, whatever the secret says."""
+        store = self.fresh()
+        self.number_of_key = None
+
+        self.assertEqual(self.valid(store), [])
+        self.assertRaises(StoreError, store.for_sign_in, "web1", b"pub")
 
     def test_T_KEY_1_older_than_the_key(self) -> None:
         """T-KEY-1: a session from before the minion's key was accepted is not its own."""
-        self.fresh().for_sign_in("web1")
+        key = self.left()
         born = os.stat(self.path("sessions/web1")).st_mtime
 
         self.accepted = born + 1
-        self.assertIsNone(self.fresh().get("web1"))
+        self.assertNotIn(key, self.valid(self.fresh()))
         self.accepted = None
-        self.assertIsNone(self.fresh().get("web1"))
+        self.assertNotIn(key, self.valid(self.fresh()))
         self.accepted = born - 1
-        self.assertIsNotNone(self.fresh().get("web1"))
+        self.assertIn(key, self.valid(self.fresh()))
 
     def test_broken_file(self) -> None:
-        """A file that is no key means signing in again."""
+        """A file that is no key is ignored."""
         for content in (b"", b"short", b"\xff" * 76):
             self.write("sessions/web1", content)
-            self.assertIsNone(self.fresh().get("web1"))
+            self.assertEqual(len(self.valid(self.fresh())), 1)
 
     def test_T_PATH_1_ids(self) -> None:
         """T-PATH-1: no bad id becomes a path."""
         store = self.fresh()
 
-        self.assertRaises(StoreError, store.for_sign_in, "../x")
-        self.assertIsNone(store.get("../x"))
+        self.assertRaises(StoreError, store.for_sign_in, "../x", b"pub")
         store.forget("../x")
