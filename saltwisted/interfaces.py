@@ -9,7 +9,7 @@ data or frozen classes from C{wire} and C{domain}.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NewType, Protocol
 
 from zope.interface import Attribute, Interface
@@ -153,3 +153,165 @@ class IPillarSource(Interface):
         override: Mapping[str, Any] | None,
     ) -> Awaitable[Mapping[str, Any]]:
         """Compile (or remember) the pillar of one minion; errors are in C{_errors}, as in Salt."""
+
+
+# -- the cluster (docs/adr/005-cluster-seams.md)
+
+
+class Fold(Protocol):
+    """
+    What the entries of one kind of fact add up to; see L{saltwisted.domain.replica.fold}.
+
+    C{apply} is commutative, associative and idempotent. C{body} is a map of plain data, C{stamp} a
+    hybrid logical clock, C{origin} a C{(node, incarnation, number)}.
+    """
+
+    kind: str
+
+    def apply(self, body: Mapping[str, Any], stamp: int, origin: Any) -> Sequence[Any]:
+        """
+        Join one fact in; what changed, in the fold's own words, or nothing.
+
+        @raises WireError: the body is none of this kind; nothing has changed.
+        """
+
+    def dump(self) -> Iterator[Any]:
+        """C{(body, stamp, origin)} for everything that is needed to rebuild the fold."""
+
+    def digest(self) -> bytes:
+        """16 bytes that are equal on two nodes that hold the same."""
+
+    def buckets(self) -> bytes:
+        """256 such digests, one after another, each of a part of the fold."""
+
+    def dump_buckets(self, buckets: Container[int]) -> Iterator[Any]:
+        """As L{dump}, of some parts."""
+
+
+class ILog(Interface):
+    """
+    A replicated log: streams of entries, numbered without gaps. Reactor thread only.
+
+    An entry (L{saltwisted.domain.replica.entry.Entry}) counts as known when it is on disk
+    here. Knowledge is a map of C{(node, incarnation)} to the last number.
+    """
+
+    name = Attribute("Which log this is among those of a node, as its words on a link begin.")
+    stream = Attribute("C{(node, incarnation)} of what this node appends now.")
+
+    def knowledge() -> Mapping[Any, int]:
+        """How far each stream is on disk."""
+
+    def floor() -> Mapping[Any, int]:
+        """How far entries are no longer kept one by one: who knows less needs the whole state."""
+
+    def forgotten() -> Mapping[Any, int]:
+        """
+        How far tombstones may have been forgotten: a node that knows something, but less than
+        this, was away for too long and has to join as new.
+        """
+
+    def since(after: Mapping[Any, int], limit: int) -> Awaitable[Sequence[Any]]:
+        """
+        Entries beyond C{after}, in order within each stream, of about C{limit} bytes together and
+        at least one if there is any. C{after} covers the floor.
+        """
+
+    def append(kind: str, body: Mapping[str, Any]) -> Awaitable[Any]:
+        """
+        Add an entry to this node's stream; fires with the L{Entry} when it is on disk.
+
+        It is in the folds when this returns, and goes to no other node before it is on disk.
+
+        @raises StoreError: at once, when the disk is too far behind.
+        """
+
+    def merge(entries: Sequence[Any], source: str) -> Awaitable[Sequence[Any]]:
+        """
+        Take entries of other nodes; fires when they are on disk and in the folds, with
+        those that were new. What does not follow without a gap is left out.
+
+        @param source: the node that sent them.
+        """
+
+    def on_entries(receiver: Callable[[Sequence[Any], str], None]) -> None:
+        """Call C{receiver(entries, source)} when entries are on disk; own have source C{""}."""
+
+    def state() -> tuple[Mapping[Any, int], Iterator[tuple[str, Any]]]:
+        """
+        The whole state: knowledge, and C{(kind, fact)} that contain at least that much. A log
+        that keeps no state gives what has expired as knowledge and no facts.
+        """
+
+    def merge_state(
+        facts: Sequence[tuple[str, Any]], knowledge: Mapping[Any, int] | None
+    ) -> Awaitable[None]:
+        """
+        Take a part of another node's state; with the last part comes what is known by it.
+        Fires when it is on disk.
+        """
+
+    def digests() -> Mapping[str, bytes]:
+        """The digest of each kind; equal knowledge means equal digests."""
+
+    def buckets(kind: str) -> bytes:
+        """The digests of the parts of one kind."""
+
+    def dump_buckets(kind: str, buckets: Container[int]) -> Sequence[Any]:
+        """The facts of some parts of one kind."""
+
+    def renew() -> Awaitable[None]:
+        """
+        Begin a new incarnation, since another node knows more of this stream than this node
+        itself; what no other node had confirmed is added again under the new one.
+        """
+
+    def confirmed(number: int) -> None:
+        """Another node has this node's present stream up to here on its disk."""
+
+
+class IPeerLink(Interface):
+    """One live, mutually authenticated connection to a member. Reactor thread only."""
+
+    node = Attribute("The member's node id, read from its certificate and the membership.")
+    queued = Attribute("Bytes that wait to be sent, by both C{tell} and C{ask}.")
+
+    def tell(word: str, body: bytes) -> None:
+        """
+        Send one way. Bodies of one word arrive in order, each once, as long as the link lives;
+        what was not read by the other side when it ends is lost. At most 16 MiB.
+        """
+
+    def ask(word: str, body: bytes, timeout: float = 10.0) -> Awaitable[bytes]:
+        """
+        Ask, and wait for the answer.
+
+        @raises RequestTimeout: no answer in C{timeout} seconds.
+        @raises TransportClosed: the link ended first.
+        @raises RemoteError: the other side refused or failed.
+        """
+
+    def close(reason: str) -> None:
+        """End the link; C{reason} goes to the log."""
+
+
+class IPeers(Interface):
+    """The links to the other members. Reactor thread only."""
+
+    def links() -> Sequence[Any]:
+        """The L{IPeerLink}s that are up, at most one for each member, sorted by node."""
+
+    def on_link(receiver: Callable[[Any, bool], None]) -> None:
+        """Call C{receiver(link, up)} when a link is up, and when it has ended."""
+
+    def answer(word: str, handler: Callable[[str, bytes], Any]) -> None:
+        """
+        Have C{handler(node, body)} called for each C{tell} and C{ask} of this word. What it gives
+        back, or what its Awaitable fires with (bytes or C{None}), is the answer to an C{ask}.
+        """
+
+    def stream(purpose: str, factory: Callable[[str, bool], Any]) -> None:
+        """
+        Have a framed connection of its own to each member for C{purpose}: C{factory(node,
+        dialled)} makes the protocol of either side.
+        """

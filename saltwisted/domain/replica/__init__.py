@@ -1,3 +1,3 @@
 """
-What the nodes of a cluster agree on: pure merges and machines, no sockets, no disk, no clock.
+Replication without sockets and disks: clocks, entries, knowledge, folds, and what to ship to whom.
 """

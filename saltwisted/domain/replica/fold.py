@@ -1,0 +1,290 @@
+"""
+Folds: what the entries of one kind add up to, whatever the order of their arrival.
+
+C{apply} of a fold is commutative, associative and idempotent: a fold is a join
+semilattice of registers, and so two nodes that have seen the same entries hold the same. A
+fold can be written down as facts (C{dump}) which rebuild it by the same C{apply}; that is its
+snapshot, the whole state for a joiner, and what its digest is taken of.
+
+L{Registers} is the base for a fold: a kind gives the key of a body, the join of a
+register with a body, and the facts of a register. What a change means to the rest of the
+node is told by C{apply}'s result and decided by the listeners (L{Folds.listen}).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from saltwisted.domain.replica.digest import Buckets, bucket_of, hash_of
+from saltwisted.domain.replica.entry import Dot, Entry, decode_stream, fields_of, is_number
+from saltwisted.domain.replica.hlc import is_stamp
+from saltwisted.errors import WireError
+from saltwisted.interfaces import Fold
+from saltwisted.wire.msgpack import pack_bin
+
+State = TypeVar("State")
+Listener = Callable[[Sequence[Any]], None]
+
+
+class Fact(NamedTuple):
+    """
+    One fact of a fold, as given to C{apply}.
+
+    @ivar origin: where it arose; C{number} 0 where it stands for several entries.
+    """
+
+    body: Mapping[str, Any]
+    stamp: int
+    origin: Dot
+
+
+def encode_fact(fact: Fact) -> list[Any]:
+    """C{[node, incarnation, number, stamp, body]}."""
+    return [*fact.origin, fact.stamp, pack_bin(dict(fact.body))]
+
+
+def decode_fact(row: Any) -> Fact:
+    """
+    The reverse.
+
+    @raises WireError: for anything else.
+    """
+    if not isinstance(row, (list, tuple)) or len(row) != 5 or not is_number(row[2]):
+        raise WireError("fact")
+    stream = decode_stream(row[0], row[1])
+    if not is_stamp(row[3]) or not isinstance(row[4], bytes):
+        raise WireError("fact")
+    return Fact(fields_of(row[4]), row[3], Dot(stream.node, stream.incarnation, row[2]))
+
+
+class Registers(Generic[State]):
+    """
+    A fold of independent registers by a text key. Subclasses say what a register is.
+
+    @cvar kind: its name in entries.
+    @ivar registers: key to state. States are values: replaced, never changed in place.
+    """
+
+    kind = ""
+
+    def __init__(self) -> None:
+        self.registers: dict[str, State] = {}
+        self._buckets = Buckets()
+        self._stale: set[str] = set()
+
+    # -- what a kind says
+
+    def key_of(self, body: Mapping[str, Any]) -> str:
+        """
+        Which register a body is about.
+
+        @raises WireError: the body is none of this kind.
+        """
+        raise NotImplementedError
+
+    def join(
+        self, state: State | None, body: Mapping[str, Any], stamp: int, origin: Dot
+    ) -> State | None:
+        """
+        The register with this fact in it; C{None} where nothing is known of it still.
+
+        Must not change C{state}, and give an equal value when the fact says nothing new.
+
+        @raises WireError: the body is none of this kind.
+        """
+        raise NotImplementedError
+
+    def facts(self, key: str, state: State) -> Iterable[Fact]:
+        """What rebuilds the register; the same for equal states on every node."""
+        raise NotImplementedError
+
+    def counts(self, state: State) -> bool:
+        """Whether a register is part of the digest; not so for what each node forgets in time."""
+        return True
+
+    # -- Fold
+
+    def apply(self, body: Mapping[str, Any], stamp: int, origin: Dot) -> Sequence[str]:
+        """
+        Join one fact in.
+
+        @return: the keys of the registers that changed.
+        @raises WireError: the body is none of this kind; nothing has changed.
+        """
+        try:
+            key = self.key_of(body)
+            old = self.registers.get(key)
+            new = self.join(old, body, stamp, origin)
+        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+            raise WireError(f"fact-{self.kind}") from error
+        if new is None or new == old:
+            return ()
+        self.registers[key] = new
+        self._stale.add(key)
+        return (key,)
+
+    def forget(self, key: str) -> None:
+        """Drop a register whose tombstone has lived long enough."""
+        if self.registers.pop(key, None) is not None:
+            self._stale.add(key)
+
+    def dump(self) -> Iterator[Fact]:
+        """
+        All facts. May be consumed in pieces between which the fold changes: registers
+        are joined, so a newer one among older ones does no harm.
+        """
+        for key in list(self.registers):
+            state = self.registers.get(key)
+            if state is not None:
+                yield from self.facts(key, state)
+
+    def digest(self) -> bytes:
+        """16 bytes, equal where the registers are."""
+        self._refresh()
+        return self._buckets.whole()
+
+    def buckets(self) -> bytes:
+        """The digest of each bucket (see L{saltwisted.domain.replica.digest})."""
+        self._refresh()
+        return self._buckets.each()
+
+    def dump_buckets(self, buckets: Container[int]) -> Iterator[Fact]:
+        """The facts of some buckets."""
+        for key, state in list(self.registers.items()):
+            if bucket_of(key) in buckets:
+                yield from self.facts(key, state)
+
+    def _refresh(self) -> None:
+        for key in self._stale:
+            state = self.registers.get(key)
+            value = 0
+            if state is not None and self.counts(state):
+                value = hash_of(pack_bin(encode_fact(fact)) for fact in self.facts(key, state))
+            self._buckets.put(key, value)
+        self._stale.clear()
+
+
+class Unknown(Registers[frozenset[tuple[Any, ...]]]):
+    """
+    Facts of a kind that this version does not know, kept as they are.
+
+    A node that is not upgraded yet must not lose, by a snapshot, what the others sent it.
+    """
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def key_of(self, body: Mapping[str, Any]) -> str:
+        """Each body is its own register."""
+        return f"{hash_of([pack_bin(dict(body))]):x}"
+
+    def join(
+        self,
+        state: frozenset[tuple[Any, ...]] | None,
+        body: Mapping[str, Any],
+        stamp: int,
+        origin: Dot,
+    ) -> frozenset[tuple[Any, ...]]:
+        """The set of places where this body was seen."""
+        return (state or frozenset()) | {(*origin, stamp, pack_bin(dict(body)))}
+
+    def facts(self, key: str, state: frozenset[tuple[Any, ...]]) -> Iterable[Fact]:
+        """What was seen."""
+        return [decode_fact(row) for row in sorted(state)]
+
+    def counts(self, state: frozenset[tuple[Any, ...]]) -> bool:
+        """Not compared: who knows the kind may say the same in fewer facts."""
+        return False
+
+
+class Folds:
+    """
+    All folds of a log by kind, and who wants to know of their changes.
+
+    @ivar refused: entries whose body could not be read, by kind: kept in the log, not applied.
+    """
+
+    def __init__(self, folds: Iterable[Fold] = ()) -> None:
+        self._folds: dict[str, Fold] = {}
+        self._listeners: dict[str, list[Listener]] = {}
+        self.refused: dict[str, int] = {}
+        for fold in folds:
+            self.add(fold)
+
+    def add(self, fold: Fold) -> None:
+        """Add a kind; before the first entry is applied."""
+        if fold.kind in self._folds:
+            raise ValueError(f"two folds of the kind {fold.kind}")
+        self._folds[fold.kind] = fold
+
+    def listen(self, kind: str, listener: Listener) -> None:
+        """
+        Call C{listener(changes)} after changes of a kind, from whichever node they come.
+
+        Also while the log is opened, once for all that is on disk.
+        """
+        self._listeners.setdefault(kind, []).append(listener)
+
+    def kinds(self) -> Sequence[str]:
+        """All kinds, known and merely kept."""
+        return sorted(self._folds)
+
+    def fold(self, kind: str) -> Fold:
+        """The fold of a kind; what is not known is kept verbatim."""
+        found = self._folds.get(kind)
+        if found is None:
+            found = self._folds[kind] = Unknown(kind)
+        return found
+
+    def apply(self, entries: Iterable[Entry]) -> None:
+        """Join entries in, and tell the listeners once per kind."""
+        changes: dict[str, list[Any]] = {}
+        for entry in entries:
+            try:
+                self._join(entry.kind, entry.fields(), entry.stamp, entry.dot, changes)
+            except WireError:
+                self.refused[entry.kind] = self.refused.get(entry.kind, 0) + 1
+        self._tell(changes)
+
+    def apply_facts(self, facts: Iterable[tuple[str, Fact]]) -> None:
+        """Join facts of a snapshot, or of another node's state."""
+        changes: dict[str, list[Any]] = {}
+        for kind, fact in facts:
+            try:
+                self._join(kind, fact.body, fact.stamp, fact.origin, changes)
+            except WireError:
+                self.refused[kind] = self.refused.get(kind, 0) + 1
+        self._tell(changes)
+
+    def _join(
+        self,
+        kind: str,
+        body: Mapping[str, Any],
+        stamp: int,
+        origin: Dot,
+        changes: dict[str, list[Any]],
+    ) -> None:
+        changed = self.fold(kind).apply(body, stamp, origin)
+        if changed:
+            changes.setdefault(kind, []).extend(changed)
+
+    def _tell(self, changes: Mapping[str, Sequence[Any]]) -> None:
+        for kind, changed in changes.items():
+            for listener in self._listeners.get(kind, ()):
+                listener(changed)
+
+    def dump(self) -> Iterator[tuple[str, Fact]]:
+        """Everything, as L{Fold.dump} gives it."""
+        for kind in self.kinds():
+            for fact in self._folds[kind].dump():
+                yield kind, fact
+
+    def digests(self) -> dict[str, bytes]:
+        """The digest of each kind that is known here."""
+        return {
+            kind: fold.digest()
+            for kind, fold in sorted(self._folds.items())
+            if not isinstance(fold, Unknown)
+        }

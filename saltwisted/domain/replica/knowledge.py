@@ -1,0 +1,89 @@
+"""
+Knowledge: how far each stream is known, without gaps.
+
+A plain map from L{Stream} to the number of the last entry up to which everything is there. A stream
+that is not in the map is not known at all (0). Knowledge only grows, and two pieces of it
+are joined by taking the larger number of each stream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from saltwisted.domain.replica.entry import Entry, Stream, decode_stream, is_number
+from saltwisted.errors import WireError
+
+Knowledge = Mapping[Stream, int]
+
+MAX_STREAMS = 100_000
+
+
+def knows(knowledge: Knowledge, stream: Stream, number: int) -> bool:
+    """Whether an entry is known."""
+    return knowledge.get(stream, 0) >= number
+
+
+def joined(*parts: Knowledge) -> dict[Stream, int]:
+    """What is known when all of these are."""
+    result: dict[Stream, int] = {}
+    for part in parts:
+        for stream, number in part.items():
+            if number > result.get(stream, 0):
+                result[stream] = number
+    return result
+
+
+def met(one: Knowledge, other: Knowledge) -> dict[Stream, int]:
+    """What both know."""
+    return {s: min(n, other[s]) for s, n in one.items() if other.get(s, 0) > 0 and n > 0}
+
+
+def covers(knowledge: Knowledge, other: Knowledge) -> bool:
+    """Whether everything in C{other} is known."""
+    return all(knowledge.get(stream, 0) >= number for stream, number in other.items())
+
+
+def behind(knowledge: Knowledge, other: Knowledge) -> int:
+    """How many entries of C{other} are not known."""
+    return sum(max(0, number - knowledge.get(stream, 0)) for stream, number in other.items())
+
+
+def beyond(knowledge: Knowledge, before: Knowledge) -> dict[Stream, int]:
+    """The part of C{knowledge} that was not in C{before}."""
+    return {s: n for s, n in knowledge.items() if n > before.get(s, 0)}
+
+
+def advance(knowledge: dict[Stream, int], entries: Iterable[Entry]) -> list[Entry]:
+    """
+    Take entries in, in place, as far as they follow without a gap.
+
+    @return: those that were new, in order; what is known or lies beyond a gap is left out.
+    """
+    taken = []
+    for entry in entries:
+        if entry.number == knowledge.get(entry.stream, 0) + 1:
+            knowledge[entry.stream] = entry.number
+            taken.append(entry)
+    return taken
+
+
+def encode_knowledge(knowledge: Knowledge) -> list[list[Any]]:
+    """C{[[node, incarnation, number], ...]}, sorted: equal knowledge is equal bytes."""
+    return [[s.node, s.incarnation, n] for s, n in sorted(knowledge.items()) if n > 0]
+
+
+def decode_knowledge(rows: Any) -> dict[Stream, int]:
+    """
+    The reverse of L{encode_knowledge}.
+
+    @raises WireError: for anything else.
+    """
+    if not isinstance(rows, list) or len(rows) > MAX_STREAMS:
+        raise WireError("knowledge")
+    result: dict[Stream, int] = {}
+    for row in rows:
+        if not isinstance(row, list) or len(row) != 3 or not is_number(row[2]):
+            raise WireError("knowledge")
+        result[decode_stream(row[0], row[1])] = row[2]
+    return result
