@@ -16,6 +16,9 @@ from attrs import define
 REQUEST = "req"
 """What a minion sends as jid when the master shall choose one (every C{salt-call})."""
 
+SLOTS = 100
+"""How many nodes of a cluster can give out jids at the same time."""
+
 _JID = re.compile(r"[0-9]{20}(?:_[0-9]{1,19})?", re.ASCII)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
@@ -52,6 +55,17 @@ def jid_to_time(jid: object) -> str:
     return f"{jid[:4]}, {month} {jid[6:8]} {jid[8:10]}:{jid[10:12]}:{jid[12:14]}.{jid[14:20]}"
 
 
+def jid_mark(jid: str) -> int:
+    """The moment of a jid in microseconds since 1970, exactly; 0 where it names none."""
+    if not is_jid(jid):
+        return 0
+    try:
+        moment = datetime.strptime(jid[:20], "%Y%m%d%H%M%S%f").replace(tzinfo=UTC)
+    except ValueError:
+        return 0
+    return (moment - _EPOCH) // timedelta(microseconds=1)
+
+
 @define
 class JidMaker:
     """
@@ -59,17 +73,31 @@ class JidMaker:
 
     Stock Salt promises that only with C{unique_jid}; a jid that is given out
     twice would let two jobs share their returns, so here it holds always. The
-    process number is appended with C{unique_jid} alone, as in Salt.
+    process number is appended with C{unique_jid} alone, as in Salt. In a cluster the last two
+    digits are the node's slot, so that no two nodes ever give out the same.
 
     @ivar suffix: the process number for C{unique_jid}, or C{""}.
+    @ivar slot: 0 to 99, or C{None} for a master without peers.
     """
 
     suffix: str = ""
+    slot: int | None = None
     _last: int = 0
+
+    @property
+    def mark(self) -> int:
+        """The moment of the last jid, in microseconds; to be kept over a restart."""
+        return self._last
+
+    def resume(self, mark: int) -> None:
+        """Never give out a jid at or before this moment (microseconds since 1970) again."""
+        self._last = max(self._last, mark)
 
     def make(self, now: float) -> str:
         """A new jid, at or just after C{now} (seconds since 1970)."""
         micro = max(round(now * 1_000_000), self._last + 1)
+        if self.slot is not None:
+            micro += (self.slot - micro) % SLOTS
         self._last = micro
         moment = _EPOCH + timedelta(microseconds=micro)
         text = moment.strftime("%Y%m%d%H%M%S%f")

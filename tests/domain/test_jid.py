@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.domain.jid import JidMaker, is_jid, jid_at, jid_seconds, jid_to_time
+from saltwisted.domain.jid import JidMaker, is_jid, jid_at, jid_mark, jid_seconds, jid_to_time
 
 MOMENT = 1_782_907_200.25  # 2026-07-01 12:00:00.25 UTC
 
@@ -68,6 +68,33 @@ class JidTests(SynchronousTestCase):
 
         self.assertEqual(jids, sorted(set(jids)))
         self.assertTrue(all(map(is_jid, jids)))
+
+    @given(
+        st.lists(st.tuples(st.integers(0, 2), st.floats(1e9, 2e9)), min_size=2, max_size=50),
+    )
+    def test_slots(self, calls: list[tuple[int, float]]) -> None:
+        """The last two digits are the slot: nodes of any clocks never give out the same jid."""
+        makers = [JidMaker(slot=slot) for slot in (0, 7, 99)]
+
+        jids = [(which, makers[which].make(now)) for which, now in calls]
+
+        self.assertEqual(len({jid for _, jid in jids}), len(jids))
+        for which, maker in enumerate(makers):
+            own = [jid for node, jid in jids if node == which]
+            self.assertEqual(own, sorted(own))
+            self.assertTrue(all(int(jid[18:20]) == maker.slot for jid in own), own)
+
+    def test_resume(self) -> None:
+        """After a restart no jid comes again, although the clock was set back meanwhile."""
+        maker = JidMaker(slot=3)
+        last = maker.make(MOMENT)
+        after = JidMaker(slot=3)
+        after.resume(jid_mark(last))
+
+        self.assertEqual(jid_mark(last), maker.mark)
+        self.assertGreater(after.make(MOMENT - 3600), last)
+        self.assertEqual(jid_mark("no jid"), 0)
+        self.assertEqual(jid_mark("20269999999999999999"), 0)
 
     def test_unique_jid(self) -> None:
         """With C{unique_jid} the process number follows."""
