@@ -1,0 +1,267 @@
+"""
+What two nodes say to each other about one log: the messages of L{saltwisted.domain.replica.ship}.
+
+A message is a packed map with a word under C{w}. A reader ignores fields that it does not know;
+a word that it does not know is no message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from saltwisted.domain.replica.entry import (
+    MAX_KIND,
+    Entry,
+    decode_entries,
+    encode_entries,
+    is_number,
+)
+from saltwisted.domain.replica.fold import Fact, decode_fact, encode_fact
+from saltwisted.domain.replica.knowledge import Knowledge, decode_knowledge, encode_knowledge
+from saltwisted.errors import WireError
+from saltwisted.wire.msgpack import pack_bin, unpack_bin
+
+Facts = Sequence[tuple[str, Fact]]
+
+
+@frozen
+class Hello:
+    """The first word of each side, and again when the floor has risen above the other's head."""
+
+    knowledge: Knowledge
+    floor: Knowledge
+    forgotten: Knowledge
+
+
+@frozen
+class Entries:
+    """Entries, in order within each stream."""
+
+    entries: Sequence[Entry]
+
+
+@frozen
+class Known:
+    """What is on the sender's disk; the streams that have changed since it last said so."""
+
+    knowledge: Knowledge
+
+
+@frozen
+class Want:
+    """Please send these streams, from these numbers on, though they are not your own."""
+
+    after: Knowledge
+
+
+@frozen
+class Again:
+    """Something is missing in between: begin again from here."""
+
+    knowledge: Knowledge
+
+
+@frozen
+class WantState:
+    """Please send everything: the entries that are missing are not kept any more."""
+
+
+@frozen
+class StatePart:
+    """
+    A part of the whole state.
+
+    @ivar index: from 0, without gaps.
+    @ivar knowledge: in the last part: what is known by it.
+    """
+
+    index: int
+    facts: Facts
+    knowledge: Knowledge | None = None
+
+
+@frozen
+class Digest:
+    """What the sender knows, and the digest of each kind of fact in it."""
+
+    knowledge: Knowledge
+    digests: Mapping[str, bytes]
+
+
+@frozen
+class BucketSums:
+    """The digests of the parts of one kind, since the whole differs."""
+
+    kind: str
+    sums: bytes
+
+
+@frozen
+class BucketFacts:
+    """
+    The facts of some parts of a kind.
+
+    @ivar answer: whether the receiver's own facts of these parts are wanted.
+    """
+
+    kind: str
+    facts: Sequence[Fact]
+    buckets: Sequence[int] = ()
+    answer: bool = False
+
+
+@frozen
+class TooOld:
+    """You were away for longer than deletions are remembered: join as a new node."""
+
+
+Message = (
+    Hello
+    | Entries
+    | Known
+    | Want
+    | Again
+    | WantState
+    | StatePart
+    | Digest
+    | BucketSums
+    | BucketFacts
+    | TooOld
+)
+
+
+def _facts(facts: Facts) -> list[Any]:
+    return [[kind, *encode_fact(fact)] for kind, fact in facts]
+
+
+def _read_facts(rows: Any) -> list[tuple[str, Fact]]:
+    if not isinstance(rows, list):
+        raise WireError("facts")
+    found = []
+    for row in rows:
+        if not isinstance(row, list) or len(row) != 6:
+            raise WireError("facts")
+        found.append((_kind(row[0]), decode_fact(row[1:])))
+    return found
+
+
+def _kind(value: Any) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_KIND:
+        raise WireError("kind")
+    return value
+
+
+def _bytes(value: Any) -> bytes:
+    if not isinstance(value, bytes):
+        raise WireError("message")
+    return value
+
+
+def encode(message: Message) -> bytes:
+    """The bytes of a message."""
+    k = encode_knowledge
+    fields: dict[str, Any]
+    match message:
+        case Hello(knowledge, floor, forgotten):
+            fields = {"w": "hello", "k": k(knowledge), "f": k(floor), "o": k(forgotten)}
+        case Entries(entries):
+            fields = {"w": "entries", "e": encode_entries(entries)}
+        case Known(knowledge):
+            fields = {"w": "known", "k": k(knowledge)}
+        case Want(after):
+            rows = [[s.node, s.incarnation, n] for s, n in sorted(after.items())]
+            fields = {"w": "want", "k": rows}
+        case Again(knowledge):
+            fields = {"w": "again", "k": k(knowledge)}
+        case WantState():
+            fields = {"w": "want_state"}
+        case StatePart(index, facts, last):
+            fields = {"w": "state", "i": index, "x": _facts(facts)}
+            if last is not None:
+                fields["k"] = k(last)
+        case Digest(knowledge, digests):
+            fields = {"w": "digest", "k": k(knowledge), "d": dict(digests)}
+        case BucketSums(kind, sums):
+            fields = {"w": "buckets", "n": kind, "b": sums}
+        case BucketFacts(kind, some, buckets, answer):
+            rows = [encode_fact(fact) for fact in some]
+            fields = {"w": "facts", "n": kind, "x": rows, "b": list(buckets), "a": answer}
+        case TooOld():
+            fields = {"w": "too_old"}
+    return pack_bin(fields)
+
+
+def decode(data: bytes) -> Message:
+    """
+    The message in these bytes.
+
+    @raises WireError: there is none.
+    """
+    fields = unpack_bin(data)
+    if not isinstance(fields, dict):
+        raise WireError("message")
+    reader = _READERS.get(fields.get("w"))  # type: ignore[arg-type]
+    if reader is None:
+        raise WireError("message-word")
+    try:
+        message: Message = reader(fields)
+    except (KeyError, TypeError, ValueError) as error:
+        raise WireError("message") from error
+    return message
+
+
+def _read_state(fields: Mapping[str, Any]) -> StatePart:
+    if not is_number(fields["i"]):
+        raise WireError("state")
+    last = decode_knowledge(fields["k"]) if "k" in fields else None
+    return StatePart(fields["i"], _read_facts(fields["x"]), last)
+
+
+def _read_digest(fields: Mapping[str, Any]) -> Digest:
+    digests = {_kind(kind): _bytes(value) for kind, value in fields["d"].items()}
+    return Digest(decode_knowledge(fields["k"]), digests)
+
+
+def _read_bucket_facts(fields: Mapping[str, Any]) -> BucketFacts:
+    rows, buckets = fields["x"], fields["b"]
+    if not isinstance(rows, list) or not isinstance(buckets, list):
+        raise WireError("facts")
+    if not all(isinstance(index, int) and 0 <= index < 256 for index in buckets):
+        raise WireError("facts")
+    facts = [decode_fact(row) for row in rows]
+    return BucketFacts(_kind(fields["n"]), facts, buckets, fields["a"] is True)
+
+
+_READERS: Mapping[str, Any] = {
+    "hello": lambda m: Hello(
+        decode_knowledge(m["k"]), decode_knowledge(m["f"]), decode_knowledge(m["o"])
+    ),
+    "entries": lambda m: Entries(decode_entries(m["e"])),
+    "known": lambda m: Known(decode_knowledge(m["k"])),
+    "want": lambda m: Want(decode_knowledge(m["k"])),
+    "again": lambda m: Again(decode_knowledge(m["k"])),
+    "want_state": lambda m: WantState(),
+    "state": _read_state,
+    "digest": _read_digest,
+    "buckets": lambda m: BucketSums(_kind(m["n"]), _bytes(m["b"])),
+    "facts": _read_bucket_facts,
+    "too_old": lambda m: TooOld(),
+}
+
+
+def state_parts(
+    facts: Iterable[tuple[str, Fact]], limit: int
+) -> Iterable[Sequence[tuple[str, Fact]]]:
+    """Cut facts into pieces of about C{limit} bytes, at least one piece; lazily."""
+    part: list[tuple[str, Fact]] = []
+    size = 0
+    for kind, fact in facts:
+        part.append((kind, fact))
+        size += 64 + len(pack_bin(dict(fact.body)))
+        if size >= limit:
+            yield part
+            part, size = [], 0
+    yield part
