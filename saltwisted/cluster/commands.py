@@ -1,0 +1,72 @@
+"""
+What peers say to each other on C{sw-amp/1}, and how large it may be.
+
+AMP knows three commands: a greeting, a word with a body, and a sign of life. The words themselves
+(C{facts}, C{jobs}, ...) belong to those who registered them; a link only carries them. A body above
+L{INLINE} goes by the bulk connection, and the AMP box then carries its number.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+
+from twisted.protocols import amp
+
+VERSION = 1
+"""Raised when a node of this version cannot talk to one of the version before."""
+INLINE = 32 * 1024
+"""Bytes of a body that still goes in the AMP box; the rest of the link stays quick that way."""
+MAX_BODY = 16 * 1024 * 1024
+MAX_WAITING = 64 * 1024 * 1024
+"""Bytes that may wait for a peer that does not read. More, and the link is closed: only its own lag
+grows, and at the next connection it is sent what it lacks."""
+BULK_HEAD = Struct(">QI")
+"""Before each body on the bulk connection: its number, its length."""
+ATTACH = Struct(">16s16s")
+"""The first bytes on a C{sw-bulk/1} connection: for what it is, and the link that it belongs to."""
+PURPOSE_BULK = b"bulk"
+NO_BULK = 0
+
+
+class Refused(Exception):
+    """The peer would not or could not do it; the text says why."""
+
+
+class Hello(amp.Command):
+    """
+    The first thing that the dialling side says. The answer says the same of the other side,
+    and names the link.
+    """
+
+    arguments = [
+        (b"version", amp.Integer()),
+        (b"cluster", amp.Unicode()),
+        (b"release", amp.Unicode()),
+    ]
+    response = [*arguments, (b"link", amp.String())]
+    errors = {Refused: b"REFUSED"}
+
+
+class Tell(amp.Command):
+    """A word that wants no answer."""
+
+    arguments = [
+        (b"word", amp.String()),
+        (b"body", amp.String()),
+        (b"bulk", amp.Integer()),
+    ]
+    requiresAnswer = False
+
+
+class Ask(amp.Command):
+    """A word that is answered by a body."""
+
+    arguments = Tell.arguments
+    response = [(b"body", amp.String()), (b"bulk", amp.Integer())]
+    errors = {Refused: b"REFUSED"}
+
+
+class Ping(amp.Command):
+    """Are you there? Sent when nothing else has come for a while."""
+
+    response = []

@@ -1,0 +1,157 @@
+"""
+The peer port: one TCP port for links, bulk connections and joins.
+
+It stays open over all phases of a node (alone, joining, member); what it lets in is asked of
+its C{gate} at each connection. Until a handshake is done a connection costs one entry in a bounded
+table: whoever opens more is refused by TCP (T-PEER-5).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from twisted.internet.error import CannotListenError
+from twisted.logger import Logger
+
+from saltwisted.errors import ConfigError
+from saltwisted.transports.tls import Acceptor, Badge, Doorway, Session, serve
+
+MAX_STRANGERS = 128
+"""Connections whose handshake is not done, together and ..."""
+MAX_PER_SOURCE = 16
+"""... from one address."""
+
+
+class Gate(Protocol):
+    """Who may come in, and for what."""
+
+    def purposes(self) -> Sequence[bytes]:
+        """The ALPN names that are served now."""
+
+    def judge(self, purpose: bytes, key: str) -> bool:
+        """Whether the holder of this key may come for this purpose; asked within the handshake."""
+
+    def enter(self, session: Session) -> Any:
+        """The protocol for who has come in, or C{None}."""
+
+
+class Closed:
+    """The gate of a node that is not ready for anybody."""
+
+    def purposes(self) -> Sequence[bytes]:
+        """Nothing."""
+        return ()
+
+    def judge(self, purpose: bytes, key: str) -> bool:
+        """Nobody."""
+        return False
+
+    def enter(self, session: Session) -> Any:
+        """Nothing."""
+        return None
+
+
+class PeerPort:
+    """
+    Listens for peers.
+
+    @ivar gate: asked at each connection; replaced when the node's phase changes.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        reactor: Any,
+        interface: str,
+        port: int,
+        badge: Badge,
+        counters: Counter[str],
+        welcome: Callable[[str], bool] = lambda source: True,
+    ) -> None:
+        """
+        @param welcome: C{welcome(source address)}; false refuses before a byte is read.
+        """
+        self.gate: Gate = Closed()
+        self.port = port
+        self._reactor = reactor
+        self._interface = interface
+        self._counters = counters
+        self._strangers: Counter[str] = Counter()
+        self._doors: set[Doorway] = set()
+        self._listening: Any = None
+        self._welcome = welcome
+        self._acceptor = Acceptor(badge, self._judge, self._purposes)
+
+    def wear(self, badge: Badge) -> None:
+        """Show another certificate from now on."""
+        self._acceptor.wear(badge)
+
+    def startService(self) -> None:
+        """
+        Listen.
+
+        @raises ConfigError: the port is taken.
+        """
+        try:
+            self._listening = self._reactor.listenTCP(
+                self.port, serve(self._acceptor, self._build), interface=self._interface
+            )
+        except CannotListenError as error:
+            raise ConfigError(
+                f"cannot listen for peers on {self._interface}:{self.port} (cluster_pool_port): "
+                f"{error.socketError}; is another node running?"
+            ) from error
+        self.port = self._listening.getHost().port
+
+    def stopService(self) -> Any:
+        """Listen no more, and close what is open."""
+        self.gate = Closed()
+        listening, self._listening = self._listening, None
+        for door in list(self._doors):
+            if door.transport is not None:
+                door.transport.abortConnection()  # type: ignore[attr-defined]
+        return listening.stopListening() if listening is not None else None
+
+    def _purposes(self) -> Sequence[bytes]:
+        return self.gate.purposes()
+
+    def _judge(self, purpose: bytes, key: str) -> bool:
+        good = self.gate.judge(purpose, key)
+        if not good:
+            self._counters["peer_strangers"] += 1
+        return good
+
+    def _build(self, address: Any) -> Doorway | None:
+        source = str(getattr(address, "host", ""))
+        if (
+            sum(self._strangers.values()) >= MAX_STRANGERS
+            or self._strangers[source] >= MAX_PER_SOURCE
+            or not self._welcome(source)
+        ):
+            self._counters["peer_connections_refused"] += 1
+            return None
+        self._strangers[source] += 1
+        known = False
+
+        def settled() -> None:
+            nonlocal known
+            if not known:
+                known = True
+                self._strangers[source] -= 1
+                if self._strangers[source] <= 0:
+                    del self._strangers[source]
+
+        def enter(session: Session) -> Any:
+            settled()
+            return self.gate.enter(session)
+
+        def gone(door: Doorway) -> None:
+            settled()
+            self._doors.discard(door)
+
+        door = Doorway(self._reactor, enter, gone)
+        self._doors.add(door)
+        return door

@@ -1,0 +1,219 @@
+"""
+Who belongs to the cluster: a register per node key, in which a removal is final.
+
+A member is its public key. What is known of it only grows: that it was added, that an operator
+approved it, that it was removed; so all orders of arrival end alike, and a removal outranks
+whatever is concurrent. Where it listens, its version and its slot are the newest that the
+node itself (or who admitted it) said. Who may do these things is decided in C{saltwisted.cluster}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from attrs import evolve, frozen
+
+from saltwisted.domain.replica.entry import Dot
+from saltwisted.domain.replica.fold import Fact, Registers
+from saltwisted.errors import WireError
+
+SLOTS = 100
+"""Nodes that a cluster can have: a jid's last two digits are the slot of who gave it."""
+MEMBER, SUSPENDED, REMOVED, LEFT = "member", "suspended", "removed", "left"
+_TEXTS = ("node", "public", "by", "token")
+
+Place = tuple[int, Dot]
+"""When and where a fact arose: the order in which the later of two facts is found."""
+
+
+@frozen(kw_only=True)
+class Member:
+    """
+    What is known of one node key.
+
+    @ivar key: SHA-256 of the public key, 64 hexadecimal digits.
+    @ivar public: the public key, DER in hexadecimal digits; C{""} while only a removal is known.
+    @ivar wait: whether it waits for an operator (C{members approve}).
+    @ivar added: when it was added; the earliest counts.
+    @ivar about: C{addresses}, C{slot}, C{version}: the newest that was said.
+    @ivar removed: when it was removed, or C{None}.
+    """
+
+    key: str
+    node: str = ""
+    public: str = ""
+    by: str = ""
+    token: str = ""
+    wait: bool = False
+    added: Place | None = None
+    approved: Place | None = None
+    suspended: Place | None = None
+    about: Mapping[str, Any] = {}
+    about_at: Place | None = None
+    removed: Place | None = None
+    removed_by: str = ""
+    left: bool = False
+
+    @property
+    def state(self) -> str:
+        """C{member}, C{suspended}, C{removed} or C{left}."""
+        if self.removed is not None or self.added is None:
+            return LEFT if self.left else REMOVED
+        if (self.wait or self.suspended is not None) and self.approved is None:
+            return SUSPENDED
+        return MEMBER
+
+    @property
+    def addresses(self) -> list[str]:
+        """Where it listens for peers, C{host:port}."""
+        return [str(each) for each in self.about.get("addresses", ())]
+
+    @property
+    def slot(self) -> int:
+        """The last two digits of its jids; -1 while unknown."""
+        return int(self.about.get("slot", -1))
+
+    @property
+    def version(self) -> str:
+        """Its release."""
+        return str(self.about.get("version", ""))
+
+
+class Membership(Registers[Member]):
+    """
+    The fold of kind C{member}. Bodies have C{op} and C{key}, and for
+
+      - C{add}: node, public, by, token, wait, about;
+      - C{approve}, C{suspend}: nothing more;
+      - C{about}: about;
+      - C{remove}: by, left.
+    """
+
+    kind = "member"
+
+    def key_of(self, body: Mapping[str, Any]) -> str:
+        """The node key."""
+        key = body["key"]
+        if not isinstance(key, str) or len(key) != 64 or set(key) - set("0123456789abcdef"):
+            raise WireError("member-key")
+        return key
+
+    def join(
+        self, state: Member | None, body: Mapping[str, Any], stamp: int, origin: Dot
+    ) -> Member:
+        """See the class."""
+        old = state or Member(key=self.key_of(body))
+        here: Place = (stamp, origin)
+        op = body["op"]
+        if op == "add":
+            return _about(_added(old, body, here), body, here)
+        if op == "about":
+            return _about(old, body, here)
+        if op == "approve":
+            return evolve(old, approved=_later(old.approved, here))
+        if op == "suspend":
+            return evolve(old, suspended=_earlier(old.suspended, here))
+        if op == "remove":
+            if old.removed is not None and old.removed <= here:
+                return old
+            return evolve(
+                old, removed=here, removed_by=str(body["by"])[:255], left=bool(body["left"])
+            )
+        raise WireError("member-op")
+
+    def facts(self, key: str, state: Member) -> Iterable[Fact]:
+        """One fact for each thing that is known."""
+        if state.added is not None:
+            body = {"op": "add", "key": key, "wait": state.wait, "about": {}}
+            body.update({name: getattr(state, name) for name in _TEXTS})
+            yield Fact(body, *state.added)
+        if state.about_at is not None:
+            yield Fact({"op": "about", "key": key, "about": dict(state.about)}, *state.about_at)
+        if state.approved is not None:
+            yield Fact({"op": "approve", "key": key}, *state.approved)
+        if state.suspended is not None:
+            yield Fact({"op": "suspend", "key": key}, *state.suspended)
+        if state.removed is not None:
+            body = {"op": "remove", "key": key, "by": state.removed_by, "left": state.left}
+            yield Fact(body, *state.removed)
+
+    # What others ask
+
+    def find(self, key: str) -> Member | None:
+        """The register of a node key."""
+        return self.registers.get(key)
+
+    def is_member(self, key: str) -> bool:
+        """Whether the holder of this key may link to us."""
+        found = self.registers.get(key)
+        return found is not None and found.state == MEMBER
+
+    def live(self) -> list[Member]:
+        """All that were added and not removed, suspended ones too, by node id."""
+        found = [m for m in self.registers.values() if m.state in (MEMBER, SUSPENDED)]
+        return sorted(found, key=lambda member: (member.node, member.key))
+
+    def members(self) -> list[Member]:
+        """Those that may link, by node id."""
+        return [member for member in self.live() if member.state == MEMBER]
+
+    def named(self, node: str) -> Iterator[Member]:
+        """Live registers with this node id; more than one only after a partition."""
+        return (member for member in self.live() if member.node == node)
+
+    def free_slot(self) -> int:
+        """The lowest slot that no live member has; -1 when there is none."""
+        taken = {member.slot for member in self.live()}
+        return next((slot for slot in range(SLOTS) if slot not in taken), -1)
+
+    def must_change_slot(self, key: str) -> bool:
+        """Of two live nodes with one slot, the one that was added later takes another."""
+        own = self.registers.get(key)
+        if own is None or own.added is None:
+            return False
+        return any(
+            other.key != key
+            and other.slot == own.slot
+            and other.added is not None
+            and other.added < own.added
+            for other in self.live()
+        )
+
+
+def _earlier(old: Place | None, new: Place) -> Place:
+    return new if old is None else min(old, new)
+
+
+def _later(old: Place | None, new: Place) -> Place:
+    return new if old is None else max(old, new)
+
+
+def _added(old: Member, body: Mapping[str, Any], here: Place) -> Member:
+    texts = {name: body[name] for name in _TEXTS}
+    if not all(isinstance(text, str) and len(text) <= 1024 for text in texts.values()):
+        raise WireError("member-add")
+    if not texts["node"] or len(texts["node"]) > 255:
+        raise WireError("member-node")
+    if old.added is not None and old.added <= here:
+        return old
+    return evolve(old, added=here, wait=bool(body["wait"]), **texts)
+
+
+def _about(old: Member, body: Mapping[str, Any], here: Place) -> Member:
+    about = body["about"]
+    if not isinstance(about, Mapping):
+        raise WireError("member-about")
+    if not about or (old.about_at is not None and old.about_at >= here):
+        return old
+    slot, addresses = about["slot"], about["addresses"]
+    if not isinstance(slot, int) or not -1 <= slot < SLOTS:
+        raise WireError("member-slot")
+    if not isinstance(addresses, (list, tuple)) or len(addresses) > 16:
+        raise WireError("member-addresses")
+    kept = {
+        "addresses": [str(each)[:255] for each in addresses],
+        "slot": slot,
+        "version": str(about["version"])[:64],
+    }
+    return evolve(old, about=kept, about_at=here)

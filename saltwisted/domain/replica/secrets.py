@@ -1,0 +1,166 @@
+"""
+What all nodes keep secret together, in versions: session secret, publish key, authority.
+
+A version is made by one node and replaces the one before; of two that were made at once under one
+number, the greater bytes win everywhere. C{floor} is the lowest version that is still accepted: an
+ordinary rotation leaves the previous one valid, the removal of a node does not
+(cluster.md, section 2). The identity key of the cluster is not here: it is sealed to each
+joiner, and rotated by a procedure of its own.
+
+Secrets that nobody may use any more (a C{cluster_secret} in the files that a removed node knows)
+are kept here as digests, under C{banned}.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from attrs import evolve, field, frozen
+
+from saltwisted.domain.replica.entry import Dot
+from saltwisted.domain.replica.fold import Fact, Registers
+from saltwisted.errors import WireError
+
+SESSION, PUBLISH, AUTHORITY, BANNED = "session", "publish", "authority", "banned"
+KINDS = (SESSION, PUBLISH, AUTHORITY)
+KEPT = 2
+"""Versions that are kept: the current one and the one before."""
+MAX_VALUE = 16 * 1024
+_NOWHERE = (0, Dot("", "", 0))
+
+
+@frozen
+class Secret:
+    """
+    One version.
+
+    @ivar born: seconds since 1970, by the node that made it.
+    """
+
+    version: int
+    value: bytes = field(repr=False)
+    born: float
+
+
+@frozen
+class Versions:
+    """
+    All that is known of one secret, newest first.
+
+    @ivar floor: lower versions are refused.
+    @ivar banned: digests, for C{banned} alone.
+    """
+
+    versions: tuple[Secret, ...] = ()
+    floor: int = 0
+    banned: tuple[str, ...] = ()
+
+
+class Secrets(Registers[Versions]):
+    """
+    The fold of kind C{secret}. A body has C{what}, and for a new version C{version},
+    C{value}, C{born}, C{floor}; for C{banned} a C{digest}.
+    """
+
+    kind = "secret"
+
+    def key_of(self, body: Mapping[str, Any]) -> str:
+        """Which secret."""
+        what = body["what"]
+        if what not in (*KINDS, BANNED):
+            raise WireError("secret-what")
+        return str(what)
+
+    def join(
+        self, state: Versions | None, body: Mapping[str, Any], stamp: int, origin: Dot
+    ) -> Versions:
+        """See the class."""
+        old = state or Versions()
+        if body["what"] == BANNED:
+            digest = body["digest"]
+            if not isinstance(digest, str) or len(digest) != 64:
+                raise WireError("secret-digest")
+            return evolve(old, banned=tuple(sorted({*old.banned, digest})))
+        version, value, floor = body["version"], body["value"], body["floor"]
+        if (
+            not isinstance(version, int)
+            or not isinstance(floor, int)
+            or not 0 < version < 1 << 62
+            or not 0 <= floor <= version
+            or not isinstance(value, bytes)
+            or not 0 < len(value) <= MAX_VALUE
+        ):
+            raise WireError("secret-version")
+        found = {each.version: each for each in old.versions}
+        new = Secret(version, value, float(body["born"]))
+        rival = found.get(version)
+        if rival is None or (new.born, new.value) > (rival.born, rival.value):
+            found[version] = new
+        lowest = max(floor, old.floor)
+        kept = sorted((s for s in found.values() if s.version >= lowest), key=_by_version)
+        return Versions(tuple(kept[:KEPT]), lowest)
+
+    def facts(self, key: str, state: Versions) -> Iterable[Fact]:
+        """One fact for each version, or each digest."""
+        for digest in state.banned:
+            yield Fact({"what": key, "digest": digest}, *_NOWHERE)
+        for each in state.versions:
+            body = {
+                "what": key,
+                "version": each.version,
+                "value": each.value,
+                "born": each.born,
+                "floor": state.floor,
+            }
+            yield Fact(body, *_NOWHERE)
+
+    # What others ask
+
+    def versions(self, what: str) -> tuple[Secret, ...]:
+        """Those that are accepted, newest first."""
+        found = self.registers.get(what)
+        return found.versions if found is not None else ()
+
+    def current(self, what: str) -> Secret | None:
+        """The newest."""
+        found = self.versions(what)
+        return found[0] if found else None
+
+    def next_body(
+        self, what: str, value: bytes, now: float, refuse_old: bool = False
+    ) -> dict[str, Any]:
+        """
+        The body of a new version.
+
+        @param refuse_old: refuse all versions before, at once (after the removal of a node).
+        """
+        state = self.registers.get(what) or Versions()
+        version = state.versions[0].version + 1 if state.versions else state.floor + 1
+        return {
+            "what": what,
+            "version": version,
+            "value": value,
+            "born": now,
+            "floor": version if refuse_old else state.floor,
+        }
+
+    def is_banned(self, secret: str) -> bool:
+        """Whether a C{cluster_secret} admits nobody any more."""
+        state = self.registers.get(BANNED)
+        return state is not None and secret_digest(secret) in state.banned
+
+
+def ban_body(secret: str) -> dict[str, Any]:
+    """The body that makes a C{cluster_secret} worthless."""
+    return {"what": BANNED, "digest": secret_digest(secret)}
+
+
+def secret_digest(secret: str) -> str:
+    """What is kept of a secret that must not be used."""
+    return hashlib.sha256(b"saltwisted banned " + secret.encode()).hexdigest()
+
+
+def _by_version(secret: Secret) -> int:
+    return -secret.version

@@ -1,0 +1,265 @@
+"""
+Links between real ports on loopback: words, large bodies, order, silence, removal.
+
+They need the reactor: TLS over TCP is what is tested.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred
+from twisted.internet.protocol import Protocol
+from twisted.trial.unittest import TestCase
+
+from saltwisted.domain.replica.certificates import NodeKey
+from saltwisted.errors import RemoteError, RequestTimeout, TransportClosed
+from tests.cluster.rig import PeerNode, introduce, remove, run, until
+
+
+class Pair(TestCase):
+    """Two nodes that know each other."""
+
+    timeout = 30
+
+    def setUp(self) -> None:
+        """Nodes C{a} and C{b}, with their ports open."""
+        authority = NodeKey.generate()
+        self.a, self.b = PeerNode("a", authority), PeerNode("b", authority)
+        for node in (self.a, self.b):
+            node.start()
+            self.addCleanup(node.stop)
+
+    async def linked(self) -> tuple[Any, Any]:
+        """Both ends of the link."""
+        introduce(self.a, self.b)
+        await until(lambda: self.a.link("b") and self.b.link("a"), "the link")
+        ends = self.a.link("b"), self.b.link("a")
+        await until(lambda: all(end.bulk.transport for end in ends), "the bulk connection")
+        return ends
+
+
+class LinkTests(Pair):
+    """What a link carries."""
+
+    def test_words_and_answers(self) -> Deferred[Any]:
+        """A question is answered, small or large; errors of the other side are told as errors."""
+
+        async def play() -> None:
+            self.b.peers.answer("echo", lambda node, body: node.encode() + b":" + body)
+            self.b.peers.answer("fail", lambda node, body: 1 / 0)
+            ours, _ = await self.linked()
+
+            small = await ours.ask("echo", b"hello")
+            large = await ours.ask("echo", b"x" * 3_000_000)
+
+            self.assertEqual(small, b"a:hello")
+            self.assertEqual(large, b"a:" + b"x" * 3_000_000)
+            with self.assertRaises(RemoteError):
+                await ours.ask("fail", b"")
+            self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
+            with self.assertRaises(RemoteError):
+                await ours.ask("unknown", b"")
+
+        return run(play())
+
+    def test_order(self) -> Deferred[Any]:
+        """Words of one name arrive in order, also where every other goes by the bulk connection."""
+
+        async def play() -> None:
+            got: list[bytes] = []
+            self.b.peers.answer("row", lambda node, body: got.append(body))
+            ours, _ = await self.linked()
+            sent = [
+                number.to_bytes(4, "big") + os.urandom(100_000 if number % 2 else 10)
+                for number in range(60)
+            ]
+
+            for body in sent:
+                ours.tell("row", body)
+            await until(lambda: len(got) == len(sent), "all words")
+
+            self.assertEqual(got, sent)
+            self.assertEqual(ours.queued, 0)
+
+        return run(play())
+
+    def test_late_answer(self) -> Deferred[Any]:
+        """A question that is not answered fails in time, and the link lives on."""
+
+        async def play() -> None:
+            waiting: Deferred[bytes] = Deferred()
+            self.b.peers.answer("slow", lambda node, body: waiting)
+            self.b.peers.answer("echo", lambda node, body: body)
+            ours, _ = await self.linked()
+
+            with self.assertRaises(RequestTimeout):
+                await ours.ask("slow", b"", timeout=0.1)
+            waiting.callback(b"late")
+
+            self.assertEqual(await ours.ask("echo", b"1"), b"1")
+
+        return run(play())
+
+    def test_lost_link_is_dialled_again(self) -> Deferred[Any]:
+        """A link that breaks fails its questions and comes again; there is one at a time."""
+
+        async def play() -> None:
+            self.b.peers.answer("never", lambda node, body: Deferred())
+            ours, theirs = await self.linked()
+            asked = ours.ask("never", b"")
+
+            theirs.close("a test")
+            with self.assertRaises(TransportClosed):
+                await asked
+            await until(lambda: self.a.link("b") not in (None, ours), "a new link")
+
+            await until(lambda: self.b.link("a") not in (None, theirs), "its other end")
+            self.assertEqual(self.a.events, [("b", True), ("b", False), ("b", True)])
+
+        return run(play())
+
+    def test_removed_member_is_cut_off(self) -> Deferred[Any]:
+        """Who is removed loses its link at once, and is refused in the handshake from then on."""
+
+        async def play() -> None:
+            await self.linked()
+
+            remove(self.b, self.a)
+
+            self.assertEqual(list(self.b.peers.links()), [])
+            await until(lambda: self.b.counters["peer_strangers"] > 0, "a refused handshake")
+            self.assertIsNone(self.a.link("b"))
+
+        return run(play())
+
+    def test_bounded_queue(self) -> Deferred[Any]:
+        """A peer that does not read costs at most 64 MiB; then its link ends, and nothing else."""
+
+        async def play() -> None:
+            ours, theirs = await self.linked()
+            theirs.wire.transport.pauseProducing()
+            theirs.bulk.transport.pauseProducing()
+
+            for _ in range(200):
+                ours.tell("flood", bytes(1_000_000))
+                if ours.closed:
+                    break
+
+            self.assertEqual(ours.closed, "it does not read what it is sent")
+            self.assertEqual(ours.queued, 0)
+
+        return run(play())
+
+    def test_slow_reader(self) -> Deferred[Any]:
+        """What waited for a peer that stopped reading arrives when it reads again."""
+
+        async def play() -> None:
+            got: list[int] = []
+            self.b.peers.answer("flood", lambda node, body: got.append(len(body)))
+            ours, theirs = await self.linked()
+            theirs.wire.transport.pauseProducing()
+            theirs.bulk.transport.pauseProducing()
+            for _ in range(40):
+                ours.tell("flood", bytes(1_000_000))
+                ours.tell("flood", bytes(30_000))
+            self.assertGreater(ours.queued, 30_000_000)
+
+            theirs.wire.transport.resumeProducing()
+            theirs.bulk.transport.resumeProducing()
+            await until(lambda: len(got) == 80, "all words")
+
+            self.assertEqual(got, [1_000_000, 30_000] * 40)
+            self.assertEqual(ours.queued, 0)
+
+        return run(play())
+
+    def test_stream(self) -> Deferred[Any]:
+        """A purpose gets a connection of its own, with a protocol on either side."""
+
+        async def play() -> None:
+            got: list[tuple[str, bool, bytes]] = []
+
+            class Talk(Protocol):
+                def __init__(self, node: str, dialled: bool) -> None:
+                    self.who = (node, dialled)
+
+                def connectionMade(self) -> None:
+                    assert self.transport is not None
+                    self.transport.write(b"hello from " + str(self.who[1]).encode())
+
+                def dataReceived(self, data: bytes) -> None:
+                    got.append((*self.who, data))
+
+            for node in (self.a, self.b):
+                node.peers.stream("roots", Talk)
+            await self.linked()
+
+            await until(lambda: len(got) == 2, "both greetings")
+
+            self.assertEqual(
+                sorted(got), [("a", False, b"hello from True"), ("b", True, b"hello from False")]
+            )
+
+        return run(play())
+
+
+class StrangerTests(Pair):
+    """Who is no member."""
+
+    def test_T_PEER_1_nothing_is_parsed(self) -> Deferred[Any]:
+        """Bytes of any shape from a non-member close the connection; no protocol is ever built."""
+
+        async def play() -> None:
+            entered: list[Any] = []
+            inner = self.a.enter
+            self.a.enter = lambda session: entered.append(session) or inner(session)  # type: ignore
+            closed = 0
+
+            class Raw(Protocol):
+                def connectionMade(self) -> None:
+                    assert self.transport is not None
+                    self.transport.write(self.factory.data)  # type: ignore[union-attr, attr-defined]
+
+                def connectionLost(self, reason: Any = None) -> None:
+                    nonlocal closed
+                    closed += 1
+
+            from twisted.internet.protocol import Factory
+
+            shapes = [b"GET / HTTP/1.0\r\n\r\n", b"\0" * 2000, os.urandom(3000), b"SWJOIN1\n" * 200]
+            for shape in shapes:
+                factory = Factory.forProtocol(Raw)
+                factory.data = shape  # type: ignore[attr-defined]
+                from twisted.internet.endpoints import TCP4ClientEndpoint
+
+                await TCP4ClientEndpoint(reactor, "127.0.0.1", self.a.port.port).connect(factory)
+            await until(lambda: closed == len(shapes), "all to be closed")
+
+            self.assertEqual(entered, [])
+
+        return run(play())
+
+    def test_certificate_of_the_cluster_is_not_enough(self) -> Deferred[Any]:
+        """A key that the authority signed but the membership lacks is refused in the handshake."""
+
+        async def play() -> None:
+            introduce(self.a, self.b)
+            await until(lambda: self.a.link("b"), "the link of members")
+            stranger = PeerNode("0", NodeKey.generate())
+            stranger.start()
+            self.addCleanup(stranger.stop)
+            entered = []
+            inner = self.a.enter
+            self.a.enter = lambda session: entered.append(session) or inner(session)  # type: ignore
+
+            stranger.membership.registers.update(self.a.membership.registers)
+            stranger.peers.membership_changed()
+            await until(lambda: self.a.counters["peer_strangers"] > 1, "refusals")
+
+            self.assertEqual(entered, [])
+            self.assertEqual(list(stranger.peers.links()), [])
+
+        return run(play())
