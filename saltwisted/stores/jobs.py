@@ -30,18 +30,35 @@ from twisted.python.failure import Failure
 from twisted.python.threadpool import ThreadPool
 from zope.interface import implementer
 
+from saltwisted.domain.replica.entry import Entry, Stream
 from saltwisted.errors import StoreError
 from saltwisted.interfaces import IJobStore
 from saltwisted.stores import files
+from saltwisted.stores.joblog import (
+    EMPTY,
+    VOID,
+    Book,
+    JobLog,
+    Merge,
+    begin_stream,
+    book_of,
+    job_entry,
+    merge_rows,
+    raise_floors,
+    read_book,
+    return_entry,
+)
 from saltwisted.stores.jobtable import (
     ADD_JOBS,
     ADD_RETURNS,
+    DERIVED,
+    PUBLISHED,
     PUT_JOBS,
+    SPAN,
     connect,
     insert,
     is_corrupt,
     job_of,
-    last_number,
     open_table,
     pieces,
     prune,
@@ -69,7 +86,16 @@ class _Write:
     add_job: tuple[Any, ...] | None = None
     row: tuple[Any, ...] | None = None
     prune: float | None = None
+    merge: Merge | None = None
+    renew: int | None = None
+    number: int = 0
+    book: Book | None = None
     result: Any = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is a job or a return of this node."""
+        return self.merge is None and self.prune is None and self.renew is None
 
 
 @define
@@ -96,6 +122,8 @@ class JobStore:
     @param path: the database file; C{-wal} and C{-shm} lie beside it. All 0600.
     @param now: seconds since 1970.
     @param keep_seconds: age at which L{prune} forgets a job; 0 keeps for ever, as in Salt.
+    @ivar replica: the same rows as a log that other nodes can have.
+    @ivar node: this node's id in a cluster; to be set before the start.
     """
 
     log = Logger()
@@ -118,13 +146,18 @@ class JobStore:
         self._thread: threading.Thread | None = None
         self._stopping = False
         self._db: sqlite3.Connection | None = None
-        self._number = 0
+        self.node = ""
+        self.replica = JobLog(self)
+        self._book = Book(0, {}, 0, 0, 0)
+        self._last = 0
+        self._at = 0.0
+        self._derived = 0
         self._readers = ThreadPool(0, 2, "jobs-read")
         self._local = threading.local()
-        self._epoch = 0
+        self.epoch = 0
         self._open_readers: list[sqlite3.Connection] = []
         self._delivering: deque[list[_Write]] = deque()
-        self._known: dict[str, None] = {}
+        self._known: dict[str, int] = {}
         self.problem = ""
         self._renewed = False
 
@@ -140,6 +173,7 @@ class JobStore:
             return
         files.make_dir(os.path.dirname(self.path))
         self._db = self._open_or_renew()
+        self.replica.load(self._book)
         self._stopping = False
         self._readers.start()
         self._thread = threading.Thread(target=self._write_loop, name="jobs-write", daemon=True)
@@ -178,7 +212,7 @@ class JobStore:
         """Remember a published job and whom it expects; fires once that is on disk."""
         try:
             packed = pack_bin({k: v for k, v in load.items() if k != "jid"})
-            row = (jid, self._now(), _fun_text(load.get("fun")), packed, pack_bin(list(minions)))
+            row = (jid, self._moment(), _fun_text(load.get("fun")), packed, pack_bin(list(minions)))
         except TypeError as error:
             return fail(StoreError(str(error), self.path))
         self._remember(jid)
@@ -197,16 +231,19 @@ class JobStore:
         try:
             packed = pack_bin({k: v for k, v in load.items() if k not in _DROPPED})
             job = None
+            at = self._moment()
             if requested or jid not in self._known:
-                self._remember(jid)
-                job = self._job_of_return(jid, minion_id, load)
+                self._remember(jid, DERIVED)
+                job = self._job_of_return(jid, minion_id, at, load)
         except TypeError as error:
             return fail(StoreError(str(error), self.path))
         return self._enqueue(
-            _Write(Deferred(), len(packed), add_job=job, row=(jid, minion_id, packed))
+            _Write(Deferred(), len(packed), add_job=job, row=(jid, minion_id, at, packed))
         )
 
-    def _job_of_return(self, jid: str, minion_id: str, load: Mapping[str, Any]) -> tuple[Any, ...]:
+    def _job_of_return(
+        self, jid: str, minion_id: str, at: float, load: Mapping[str, Any]
+    ) -> tuple[Any, ...]:
         job = {
             "fun": load.get("fun"),
             "arg": load.get("fun_args") or [],
@@ -216,11 +253,38 @@ class JobStore:
         }
         if load.get("metadata") is not None:
             job["metadata"] = load["metadata"]
-        minions = pack_bin([minion_id])
-        return (jid, self._now(), _fun_text(load.get("fun")), pack_bin(job), minions)
+        return (jid, at, _fun_text(load.get("fun")), pack_bin(job), pack_bin([minion_id]))
 
-    def _remember(self, jid: str) -> None:
-        self._known[jid] = None
+    # -- for the log
+
+    def read(self, query: Callable[[sqlite3.Connection], T]) -> Deferred[T]:
+        """Ask the file something, in a thread."""
+        return self._read(query)
+
+    def write_merge(self, merge: Merge, size: int) -> Deferred[Sequence[Entry]]:
+        """Write what other nodes sent; fires with its entries when it is on disk."""
+        return self._enqueue(_Write(Deferred(), size, merge=merge))
+
+    def renew(self) -> Deferred[None]:
+        """Begin a new incarnation of the own stream."""
+        write = _Write(Deferred(), 0, renew=self.replica.confirmed_number)
+        return self._enqueue(write).addCallback(lambda _: None)
+
+    def _moment(self) -> float:
+        """The time, growing strictly: nodes compare it to agree on which row came first."""
+        self._at = max(self._now(), self._at + 1e-6)
+        return self._at
+
+    def is_published(self, jid: str) -> bool:
+        """Whether there is a published record of this job, as far as is remembered."""
+        return self._known.get(jid) == PUBLISHED
+
+    def published(self, jid: str) -> None:
+        """A published record of this job is about to be written."""
+        self._remember(jid)
+
+    def _remember(self, jid: str, rank: int = PUBLISHED) -> None:
+        self._known[jid] = max(rank, self._known.get(jid, rank))
         if len(self._known) > _REMEMBERED:
             del self._known[next(iter(self._known))]
 
@@ -281,11 +345,11 @@ class JobStore:
                 self._commit(batch)
             except StoreError as error:
                 for write in batch:
-                    write.result = Failure(error)
+                    write.result, write.number = Failure(error), 0
             except Exception:
                 failure = Failure()
                 for write in batch:
-                    write.result = failure
+                    write.result, write.number = failure, 0
             self._reactor.callFromThread(self._deliver, batch)
         self._close()
 
@@ -294,6 +358,7 @@ class JobStore:
             try:
                 if self._db is None:
                     self._db = self._open_or_renew()
+                    self._reactor.callFromThread(self.replica.load, self._book)
                 self._transact(self._db, batch)
                 if self.problem:
                     self.problem = ""
@@ -321,8 +386,8 @@ class JobStore:
         """The records of jobs were lost with the old file: make them from their returns."""
         for write in batch:
             if write.row is not None and write.add_job is None:
-                jid, minion_id, packed = write.row
-                write.add_job = self._job_of_return(jid, minion_id, unpack_bin(packed))
+                jid, minion_id, at, packed = write.row
+                write.add_job = self._job_of_return(jid, minion_id, at, unpack_bin(packed))
 
     def _rollback(self) -> None:
         if self._db is not None:
@@ -339,42 +404,74 @@ class JobStore:
                 db.close()
 
     def _transact(self, db: sqlite3.Connection, batch: list[_Write]) -> None:
-        jobs = [write.put_job for write in batch if write.put_job is not None]
+        jobs = [write for write in batch if write.put_job is not None]
         found = [write.add_job for write in batch if write.add_job is not None]
         rows = [write for write in batch if write.row is not None]
-        prunes = [write for write in batch if write.prune is not None]
+        others = [write for write in batch if not write.is_plain]
         # A single statement is a transaction by itself: one turn without the GIL, fsync included
-        whole = not prunes and (pieces(len(jobs)) + pieces(len(found)) + pieces(len(rows)) == 1)
+        whole = not others and (pieces(len(jobs)) + pieces(len(found)) + pieces(len(rows)) == 1)
         if not whole:
             db.execute("BEGIN IMMEDIATE")
+        book = self._book
+        for write in others:
+            if write.renew is not None:
+                begin_stream(db, self.replica.stream.node, write.renew)
+                book = write.book = book_of(db)
+        last, derived = self._last, self._derived
+        if book is not self._book:
+            last, derived = book.last, book.derived
         if found:
-            insert(db, ADD_JOBS, found)
+            first = derived - len(found)
+            insert(
+                db,
+                ADD_JOBS,
+                [
+                    (first + n, jid, at, fun, DERIVED, load, minions)
+                    for n, (jid, at, fun, load, minions) in enumerate(found)
+                ],
+            )
+            derived = first
         if jobs:
-            insert(db, PUT_JOBS, jobs)
-        before = self._number
-        number = before
+            values = []
+            for write in jobs:
+                last += 1
+                write.number = last
+                jid, at, fun, load, minions = write.put_job  # type: ignore[misc]
+                values.append((last, jid, at, fun, PUBLISHED, load, minions))
+            insert(db, PUT_JOBS, values)
         if rows:
-            inserted, last = insert(db, ADD_RETURNS, [write.row for write in rows])
-            new: set[Any] | None = None
-            if inserted != len(rows):
-                query = "SELECT jid, id, number FROM returns WHERE number > ?"
-                fresh = db.execute(query, (before,)).fetchall()
-                new = {(jid, minion_id) for jid, minion_id, _ in fresh}
-                number = max((n for _, _, n in fresh), default=before)
-            else:
-                number = last
+            first = last
             for write in rows:
-                key = write.row[:2]  # type: ignore[index]
-                write.result = new is None or key in new
-                if new is not None:
-                    new.discard(key)
-        for write in prunes:
-            write.result = prune(db, write.prune or 0.0)
+                last += 1
+                write.number = last
+            # The second row of the same (jid, id) in one batch is left out like any other
+            inserted = insert(db, ADD_RETURNS, [(w.number, *w.row) for w in rows])  # type: ignore[misc]
+            if inserted == len(rows):
+                for write in rows:
+                    write.result = True
+            else:
+                query = "SELECT number FROM returns WHERE number > ? AND number <= ?"
+                fresh = {number for (number,) in db.execute(query, (first, last)).fetchall()}
+                for write in rows:
+                    write.result = write.number in fresh
+                    if not write.result:
+                        write.number = 0
+                last = max(fresh, default=first)
+        for write in others:
+            if write.merge is not None:
+                if write.merge.epoch != self.epoch:
+                    raise StoreError("a new file was begun", self.path)
+                write.result, derived = merge_rows(
+                    db, write.merge, self.replica.names, derived, self._job_of_return
+                )
+            elif write.prune is not None:
+                write.result = prune(db, write.prune)
+                if not write.result:
+                    raise_floors(db, book.own, last, self.replica.confirmed_number)
+                    write.book = book_of(db)
         if not whole:
             db.execute("COMMIT")
-        if prunes:
-            number = last_number(db)
-        self._number = number
+        self._book, self._last, self._derived = book, last, derived
         counts = self.counts
         counts.commits += 1
         counts.jobs += len(jobs)
@@ -387,9 +484,44 @@ class JobStore:
 
     def _deliver(self, batch: list[_Write]) -> None:
         """Fire the Deferreds of a batch, a few per turn: what follows each may take 0.1 ms."""
+        self._tell(batch)
         self._delivering.append(batch[::-1])
         if len(self._delivering) == 1:
             self._deliver_some()
+
+    def _tell(self, batch: list[_Write]) -> None:
+        """Tell the log what of a batch is on disk now, before anybody is told of its own."""
+        replica = self.replica
+        last = 0
+        entries: list[Entry] = []
+        for write in batch:
+            if write.book is not None:
+                replica.load(write.book)
+            elif write.merge is not None and not isinstance(write.result, Failure):
+                replica.merged(write.merge, write.result)
+                write.result = write.merge.entries
+            elif write.number > last:
+                last = write.number
+        if not last:
+            return
+        base = replica.own * SPAN
+        if replica.watched:
+            stream = replica.stream
+            own = {write.number - base: write for write in batch if write.number}
+            first = replica.knowledge().get(stream, 0) + 1
+            for number in range(first, last - base + 1):
+                entries.append(self._entry(own.get(number), stream, number))
+        replica.advance(last - base)
+        if entries:
+            replica.appended(entries)
+
+    def _entry(self, write: _Write | None, stream: Stream, number: int) -> Entry:
+        if write is None:
+            return Entry(stream, number, 0, VOID, EMPTY)
+        if write.row is not None:
+            return return_entry(stream, number, *write.row)
+        jid, started, fun, load, minions = write.put_job or ()
+        return job_entry(stream, number, jid, fun, started, load, minions)
 
     def _deliver_some(self) -> None:
         for _ in range(_SLICE):
@@ -425,12 +557,20 @@ class JobStore:
                 raise StoreError(str(again), self.path) from again
 
     def _open(self) -> sqlite3.Connection:
-        db, self._number = open_table(self.path)
+        db = open_table(self.path)
+        try:
+            db.execute("BEGIN IMMEDIATE")
+            self._book = read_book(db, self.node, os.stat(self.path).st_ino)
+            db.execute("COMMIT")
+        except BaseException:
+            db.close()
+            raise
+        self._last, self._derived = self._book.last, self._book.derived
         return db
 
     def _move_aside(self, reason: str) -> None:
         """Keep a broken database for whoever can mend it, and begin anew."""
-        self._epoch += 1
+        self.epoch += 1
         self.counts.moved_aside += 1
         self._known = {}
         stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(self._now()))
@@ -458,11 +598,11 @@ class JobStore:
         """In a reader's thread."""
         try:
             connection = getattr(self._local, "connection", None)
-            if connection is None or self._local.epoch != self._epoch:
+            if connection is None or self._local.epoch != self.epoch:
                 connection = connect(self.path, "ro")
                 connection.execute("PRAGMA cache_size=-1024")
                 self._local.connection = connection
-                self._local.epoch = self._epoch
+                self._local.epoch = self.epoch
                 self._open_readers.append(connection)
             return query(connection)
         except sqlite3.Error as error:

@@ -28,9 +28,35 @@ MIGRATIONS: tuple[str, ...] = (
         UNIQUE (jid, id)
     );
     """,
+    """
+    CREATE TABLE streams (
+        idx INTEGER PRIMARY KEY, node TEXT NOT NULL, incarnation TEXT NOT NULL,
+        known INTEGER NOT NULL, floor INTEGER NOT NULL, UNIQUE (node, incarnation)
+    );
+    CREATE TABLE facts (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+    INSERT INTO streams VALUES (0, '', lower(hex(randomblob(8))), 0, 0);
+    INSERT INTO facts VALUES ('own', 0), ('inode', 0), ('confirmed', 0);
+    ALTER TABLE returns ADD COLUMN at REAL NOT NULL DEFAULT 0;
+    CREATE TABLE numbered_jobs (
+        number INTEGER PRIMARY KEY, jid TEXT NOT NULL UNIQUE, started REAL NOT NULL,
+        fun TEXT NOT NULL, rank INTEGER NOT NULL, load BLOB NOT NULL, minions BLOB NOT NULL
+    );
+    INSERT INTO numbered_jobs
+        SELECT row_number() OVER (ORDER BY started, jid)
+            + (SELECT coalesce(max(number), 0) FROM returns), jid, started, fun, 1, load, minions
+        FROM jobs;
+    DROP TABLE jobs;
+    ALTER TABLE numbered_jobs RENAME TO jobs;
+    CREATE INDEX jobs_started ON jobs (started);
+    """,
 )
 """
 What makes the schema of each version from the one before; C{PRAGMA user_version} counts them.
+
+A row's C{number} is its place in the replicated log as well: the index of its stream, times
+L{SPAN}, and its number in that stream. So the log costs no row and no index of its own.
+C{rank} is L{DERIVED} for the record of a job that only its returns told of; those have
+numbers below 0, as every node derives them for itself.
 
 C{load} is a msgpack map, and readers ignore keys they do not know: a job's or
 return's new fact needs a column only if it is searched for.
@@ -44,9 +70,13 @@ def _statements(head: str, columns: int) -> dict[int, str]:
     return {rows: head + ",".join([row] * rows) for rows in _CHUNKS}
 
 
-ADD_RETURNS = _statements("INSERT OR IGNORE INTO returns (jid, id, load) VALUES ", 3)
-ADD_JOBS = _statements("INSERT OR IGNORE INTO jobs VALUES ", 5)
-PUT_JOBS = _statements("INSERT OR REPLACE INTO jobs VALUES ", 5)
+ADD_RETURNS = _statements("INSERT OR IGNORE INTO returns (number, jid, id, at, load) VALUES ", 5)
+ADD_JOBS = _statements("INSERT OR IGNORE INTO jobs VALUES ", 7)
+PUT_JOBS = _statements("INSERT OR REPLACE INTO jobs VALUES ", 7)
+
+SPAN = 1 << 40
+"""How many entries a stream may have."""
+DERIVED, PUBLISHED = 0, 1
 
 _PRUNE_ROWS = 500
 
@@ -65,11 +95,10 @@ def connect(path: str, mode: str) -> sqlite3.Connection:
     )
 
 
-def open_table(path: str) -> tuple[sqlite3.Connection, int]:
+def open_table(path: str) -> sqlite3.Connection:
     """
     Open the file for writing, made or brought up to date as needed; 0600.
 
-    @return: the connection, and the number of the last return in it.
     @raises StoreError: a newer saltwisted wrote it, or it cannot be opened at all.
     @raises sqlite3.Error: it is damaged, or the disk refuses.
     """
@@ -97,16 +126,10 @@ def open_table(path: str) -> tuple[sqlite3.Connection, int]:
                 f"BEGIN IMMEDIATE; {MIGRATIONS[number]} PRAGMA user_version={number + 1}; COMMIT;"
             )
         db.execute("SELECT jid FROM jobs ORDER BY started DESC LIMIT 1").fetchall()
-        return db, last_number(db)
+        return db
     except BaseException:
         db.close()
         raise
-
-
-def last_number(db: sqlite3.Connection) -> int:
-    """The number of the newest return, or 0."""
-    number: int = db.execute("SELECT coalesce(max(number), 0) FROM returns").fetchone()[0]
-    return number
 
 
 def job_of(row: tuple[Any, ...]) -> Mapping[str, Any]:
@@ -128,19 +151,15 @@ def pieces(rows: int) -> int:
     return count
 
 
-def insert(
-    db: sqlite3.Connection, statements: Mapping[int, str], rows: Sequence[Any]
-) -> tuple[int, int]:
-    """Insert rows; returns how many were new, and the last row number."""
-    count = last = start = 0
+def insert(db: sqlite3.Connection, statements: Mapping[int, str], rows: Sequence[Any]) -> int:
+    """Insert rows; returns how many were new."""
+    count = start = 0
     for size in _CHUNKS:
         while len(rows) - start >= size:
             values = [value for row in rows[start : start + size] for value in row]
-            cursor = db.execute(statements[size], values)
-            count += cursor.rowcount
-            last = cursor.lastrowid or last
+            count += db.execute(statements[size], values).rowcount
             start += size
-    return count, last
+    return count
 
 
 def prune(db: sqlite3.Connection, before: float) -> int:

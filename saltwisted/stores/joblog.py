@@ -1,0 +1,498 @@
+"""
+The job cache as a replicated log: its rows are its entries.
+
+A job's record and a return each have a place in the stream of the node where they arose, and
+are sent on as they are. A number whose row is gone (a repeated return, a record that was
+replaced, what was pruned in between) is sent as C{void}, so that streams have no gaps. Whatever
+the order of arrival, all nodes keep the same: of two returns of one minion to one job the
+earlier, of two records of one job the later, and a published record before a derived one.
+
+L{JobLog} is what the cluster sees (C{ILog}); L{saltwisted.stores.jobs} writes and reads.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, field, frozen
+from twisted.internet.defer import Deferred, fail, succeed
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from saltwisted.domain.replica.entry import Entry, Stream, fields_of
+from saltwisted.domain.replica.hlc import stamp_at
+from saltwisted.errors import StoreError, WireError
+from saltwisted.interfaces import ILog
+from saltwisted.stores.jobtable import DERIVED, PUBLISHED, SPAN
+from saltwisted.wire.msgpack import pack_bin, unpack_bin
+
+if TYPE_CHECKING:
+    from saltwisted.stores.jobs import JobStore
+
+JOB, RETURN, VOID = "job", "return", "void"
+EMPTY = b"\x80"
+_ROWS = 2000
+
+Receiver = Callable[[Sequence[Entry], str], None]
+
+
+@frozen
+class Book:
+    """
+    What the file says of its streams.
+
+    @ivar own: index of the stream that this store appends to.
+    @ivar streams: index to stream, known number and floor.
+    @ivar last: the last number given out in the own stream, as rows have it.
+    @ivar derived: the lowest number of a derived record.
+    """
+
+    own: int
+    streams: Mapping[int, tuple[Stream, int, int]]
+    last: int
+    derived: int
+    confirmed: int
+
+
+@define(eq=False)
+class Merge:
+    """
+    Entries of other nodes, as rows.
+
+    @ivar streams: rows of C{streams} that are new.
+    @ivar known: index to number, to be written in the same transaction.
+    @ivar epoch: of the file that the indices belong to.
+    """
+
+    epoch: int
+    entries: Sequence[Entry] = ()
+    rows: list[tuple[Any, ...]] = field(factory=list)
+    streams: list[tuple[Any, ...]] = field(factory=list)
+    known: dict[int, int] = field(factory=dict)
+    source: str = ""
+
+
+# -- in the threads of the store
+
+
+def read_book(db: sqlite3.Connection, node: str, inode: int) -> Book:
+    """
+    Read the streams, and begin a new incarnation where the old one cannot be continued: the
+    file belonged to another node, or it is a copy (another inode).
+    """
+    facts = dict(db.execute("SELECT name, value FROM facts").fetchall())
+    own = facts["own"]
+    was = db.execute("SELECT node FROM streams WHERE idx = ?", (own,)).fetchone()[0]
+    if node and not was:
+        # Nobody has seen the stream of a master without peers: the name is put in later
+        db.execute("UPDATE streams SET node = ? WHERE idx = ?", (node, own))
+    elif was and ((node and was != node) or inode != facts["inode"] != 0):
+        begin_stream(db, node or was)
+    if inode != facts["inode"]:
+        db.execute("UPDATE facts SET value = ? WHERE name = 'inode'", (inode,))
+    return book_of(db)
+
+
+def book_of(db: sqlite3.Connection) -> Book:
+    """Read the streams as they are."""
+    facts = dict(db.execute("SELECT name, value FROM facts").fetchall())
+    own = facts["own"]
+    streams = {
+        idx: (Stream(node, incarnation), known, floor)
+        for idx, node, incarnation, known, floor in db.execute("SELECT * FROM streams").fetchall()
+    }
+    last = max(own * SPAN + streams[own][1], _top(db, own))
+    streams[own] = (streams[own][0], last - own * SPAN, streams[own][2])
+    lowest = db.execute("SELECT min(number) FROM jobs").fetchone()[0]
+    return Book(own, streams, last, min(lowest or 0, 0), facts["confirmed"])
+
+
+def begin_stream(db: sqlite3.Connection, node: str, confirmed: int | None = None) -> None:
+    """
+    Begin a new incarnation; what no other node had confirmed is in it again.
+
+    @param confirmed: number in the old stream; C{None} for what the file says.
+    """
+    facts = dict(db.execute("SELECT name, value FROM facts").fetchall())
+    old = facts["own"]
+    kept = facts["confirmed"] if confirmed is None else confirmed
+    top = _top(db, old)
+    new = db.execute("SELECT max(idx) + 1 FROM streams").fetchone()[0]
+    db.execute(
+        "INSERT INTO streams VALUES (?, ?, lower(hex(randomblob(8))), 0, 0)",
+        (new, node),
+    )
+    by = (new - old) * SPAN - kept
+    for table in ("returns", "jobs"):
+        db.execute(
+            f"UPDATE {table} SET number = number + ? WHERE number > ? AND number < ?",  # noqa: S608
+            (by, old * SPAN + kept, (old + 1) * SPAN),
+        )
+    known = min(kept, max(top - old * SPAN, 0))
+    db.execute("UPDATE streams SET known = ? WHERE idx = ?", (known, old))
+    db.execute("UPDATE facts SET value = ? WHERE name = 'own'", (new,))
+    db.execute("UPDATE facts SET value = 0 WHERE name = 'confirmed'")
+
+
+def _top(db: sqlite3.Connection, idx: int) -> int:
+    """The highest number of a row of a stream, or that before its first."""
+    found = [idx * SPAN]
+    for table in ("returns", "jobs"):
+        row = db.execute(
+            f"SELECT max(number) FROM {table} WHERE number > ? AND number < ?",  # noqa: S608
+            (idx * SPAN, (idx + 1) * SPAN),
+        ).fetchone()
+        found.append(row[0] or 0)
+    return max(found)
+
+
+def raise_floors(db: sqlite3.Connection, own: int, last: int, confirmed: int) -> None:
+    """After pruning: remember how far each stream has no rows left, and our own last number."""
+    db.execute("UPDATE streams SET known = ? WHERE idx = ?", (last - own * SPAN, own))
+    db.execute("UPDATE facts SET value = ? WHERE name = 'confirmed'", (confirmed,))
+    for idx, known, floor in db.execute("SELECT idx, known, floor FROM streams").fetchall():
+        lowest = known + 1
+        for table in ("returns", "jobs"):
+            row = db.execute(
+                f"SELECT min(number) FROM {table} WHERE number > ? AND number < ?",  # noqa: S608
+                (idx * SPAN, (idx + 1) * SPAN),
+            ).fetchone()
+            if row[0] is not None:
+                lowest = min(lowest, row[0] - idx * SPAN)
+        if lowest - 1 > floor:
+            db.execute("UPDATE streams SET floor = ? WHERE idx = ?", (lowest - 1, idx))
+
+
+def merge_rows(
+    db: sqlite3.Connection,
+    merge: Merge,
+    names: Mapping[int, Stream],
+    derived: int,
+    record: Callable[[str, str, float, Any], tuple[Any, ...]],
+) -> tuple[list[bool], int]:
+    """
+    Put rows of other nodes in, inside a transaction.
+
+    @param names: the streams by index, to judge between two rows of the same return.
+    @param derived: the lowest number of a derived record.
+    @param record: makes the row of a derived record: jid, id, time, load.
+    @return: per entry, whether it changed anything; and the new lowest number.
+    """
+    for row in merge.streams:
+        db.execute("INSERT OR IGNORE INTO streams VALUES (?, ?, ?, 0, 0)", row)
+    changed = []
+    for row in merge.rows:
+        if not row:
+            changed.append(False)
+        elif row[0] == JOB:
+            changed.append(_merge_job(db, row[1:], names))
+        else:
+            number, jid, minion_id, at, load, published = row[1:]
+            changed.append(_merge_return(db, (number, jid, minion_id, at, load), names))
+            if not published:
+                derived -= 1
+                _merge_derived(db, derived, record(jid, minion_id, at, unpack_bin(load)))
+    for idx, known in merge.known.items():
+        db.execute("UPDATE streams SET known = ? WHERE idx = ? AND known < ?", (known, idx, known))
+    return changed, derived
+
+
+def _merge_return(
+    db: sqlite3.Connection, row: tuple[Any, ...], names: Mapping[int, Stream]
+) -> bool:
+    number, jid, minion_id, at, _ = row
+    put = "INSERT OR {} INTO returns (number, jid, id, at, load) VALUES (?, ?, ?, ?, ?)"
+    if db.execute(put.format("IGNORE"), row).rowcount == 1:
+        return True
+    query = "SELECT number, at FROM returns WHERE jid = ? AND id = ?"
+    old, old_at = db.execute(query, (jid, minion_id)).fetchone() or (number, at)
+    if (at, names[number // SPAN], number) < (old_at, names[old // SPAN], old):
+        db.execute(put.format("REPLACE"), row)
+    return False
+
+
+def _merge_derived(db: sqlite3.Connection, number: int, row: tuple[Any, ...]) -> None:
+    """The record of a job that nobody published is made of its earliest return."""
+    jid, at, fun, load, minions = row
+    db.execute(
+        "INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?) "
+        "ON CONFLICT (jid) DO UPDATE SET started = excluded.started, fun = excluded.fun, "
+        "load = excluded.load, minions = excluded.minions "
+        "WHERE rank = ? AND (started, minions) > (excluded.started, excluded.minions)",
+        (number, jid, at, fun, DERIVED, load, minions, DERIVED),
+    )
+
+
+def _merge_job(db: sqlite3.Connection, row: tuple[Any, ...], names: Mapping[int, Stream]) -> bool:
+    number, jid, started = row[:3]
+    old = db.execute("SELECT number, started, rank FROM jobs WHERE jid = ?", (jid,)).fetchone()
+    if old is not None and old[2] == PUBLISHED:
+        theirs = (started, names[number // SPAN], number)
+        if theirs <= (old[1], names[old[0] // SPAN], old[0]):
+            return False
+    db.execute("INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+    return True
+
+
+_SINCE = """
+SELECT number, 0, jid, id, at, load, NULL FROM returns WHERE number > ?1 AND number <= ?2
+UNION ALL
+SELECT number, 1, jid, fun, started, load, minions FROM jobs WHERE number > ?1 AND number <= ?2
+ORDER BY number LIMIT ?3
+"""
+
+
+def read_since(
+    db: sqlite3.Connection, wanted: Sequence[tuple[int, Stream, int, int]], limit: int
+) -> list[Entry]:
+    """
+    Entries of several streams, of about C{limit} bytes together.
+
+    @param wanted: index, stream, the number after which to begin, and the last number.
+    """
+    found: list[Entry] = []
+    size = 0
+    for idx, stream, after, known in wanted:
+        base = idx * SPAN
+        at = after
+        while at < known and size < limit:
+            rows = db.execute(_SINCE, (base + at, base + known, _ROWS)).fetchall()
+            for number, kind, *columns in rows:
+                at = _fill(found, stream, at, number - base - 1)
+                entry = _entry(stream, number - base, kind, columns)
+                at += 1
+                found.append(entry)
+                size += entry.size
+                if size >= limit:
+                    break
+            else:
+                if len(rows) < _ROWS:
+                    at = _fill(found, stream, at, known)
+        if size >= limit:
+            break
+    return found
+
+
+def _fill(found: list[Entry], stream: Stream, at: int, until: int) -> int:
+    found += [Entry(stream, number, 0, VOID, EMPTY) for number in range(at + 1, until + 1)]
+    return max(at, until)
+
+
+def _entry(stream: Stream, number: int, kind: int, columns: Sequence[Any]) -> Entry:
+    if kind:
+        return job_entry(stream, number, *columns)
+    jid, minion_id, at, load, _ = columns
+    return return_entry(stream, number, jid, minion_id, at, load)
+
+
+def job_entry(
+    stream: Stream, number: int, jid: str, fun: str, started: float, load: bytes, minions: bytes
+) -> Entry:
+    """The entry of a published job's record."""
+    body = pack_bin({"jid": jid, "fun": fun, "at": started, "load": load, "minions": minions})
+    return Entry(stream, number, stamp_at(started), JOB, body)
+
+
+def return_entry(
+    stream: Stream, number: int, jid: str, minion_id: str, at: float, load: bytes
+) -> Entry:
+    """The entry of a return."""
+    body = pack_bin({"jid": jid, "id": minion_id, "at": at, "load": load})
+    return Entry(stream, number, stamp_at(at), RETURN, body)
+
+
+# -- in the reactor
+
+
+@implementer(ILog)
+class JobLog:
+    """
+    The log that the cluster ships; see C{ILog}. Reactor thread only.
+
+    @ivar names: the streams by index; replaced, never changed, since the writer reads it.
+    """
+
+    log = Logger()
+    name = "jobs"
+
+    def __init__(self, store: JobStore) -> None:
+        self._store = store
+        self._receivers: list[Receiver] = []
+        self._new: list[Callable[[Sequence[Entry]], None]] = []
+        self._index: dict[Stream, int] = {}
+        self._known: dict[Stream, int] = {}
+        self._floors: dict[Stream, int] = {}
+        self.names: Mapping[int, Stream] = {}
+        self.own = 0
+        self.stream = Stream("", "")
+        self.confirmed_number = 0
+
+    def load(self, book: Book) -> None:
+        """The store has opened its file."""
+        self.own = book.own
+        self.stream = book.streams[book.own][0]
+        self._index = {stream: idx for idx, (stream, _, _) in book.streams.items()}
+        self.names = {idx: stream for stream, idx in self._index.items()}
+        self._known = {stream: known for stream, known, _ in book.streams.values()}
+        self._floors = {stream: floor for stream, _, floor in book.streams.values()}
+        self.confirmed_number = book.confirmed
+
+    # -- ILog
+
+    def knowledge(self) -> Mapping[Stream, int]:
+        """How far each stream is on disk."""
+        return {stream: number for stream, number in self._known.items() if number}
+
+    def floor(self) -> Mapping[Stream, int]:
+        """How far everything was pruned."""
+        return {stream: number for stream, number in self._floors.items() if number}
+
+    def forgotten(self) -> Mapping[Stream, int]:
+        """There are no tombstones."""
+        return {}
+
+    def since(self, after: Mapping[Stream, int], limit: int) -> Deferred[Sequence[Entry]]:
+        """Entries beyond C{after}, of about C{limit} bytes."""
+        wanted = [
+            (self._index[stream], stream, after.get(stream, 0), known)
+            for stream, known in sorted(self._known.items())
+            if known > after.get(stream, 0)
+        ]
+        if not wanted:
+            return succeed([])
+        return self._store.read(lambda db: read_since(db, wanted, limit))
+
+    def append(self, kind: str, body: Mapping[str, Any]) -> Deferred[Entry]:
+        """Refused: jobs and returns are added by the store's own methods."""
+        return fail(StoreError(f"{kind}: the job cache takes jobs and returns only"))
+
+    def merge(self, entries: Sequence[Entry], source: str) -> Deferred[Sequence[Entry]]:
+        """Take entries of other nodes; fires when they are on disk."""
+        merge = Merge(self._store.epoch, source=source)
+        taken: list[Entry] = []
+        expected = dict(self._known)
+        size = 0
+        for entry in entries:
+            if entry.number != expected.get(entry.stream, 0) + 1:
+                continue
+            expected[entry.stream] = entry.number
+            taken.append(entry)
+            size += entry.size
+            merge.rows.append(self._row(entry, merge))
+            merge.known[self._index[entry.stream]] = entry.number
+        merge.entries = taken
+        if not taken:
+            return succeed([])
+        return self._store.write_merge(merge, size)
+
+    def _row(self, entry: Entry, merge: Merge) -> tuple[Any, ...]:
+        idx = self._index.get(entry.stream)
+        if idx is None:
+            idx = self._index[entry.stream] = max(self._index.values()) + 1
+            self._known[entry.stream] = 0
+            self.names = {**self.names, idx: entry.stream}
+        if not any(row[0] == idx for row in merge.streams):
+            merge.streams.append((idx, *entry.stream))
+        number = idx * SPAN + entry.number
+        if entry.kind not in (JOB, RETURN):
+            return ()
+        try:
+            body = fields_of(entry.body)
+            jid, at, load = str(body["jid"]), float(body["at"]), bytes(body["load"])
+            if entry.kind == JOB:
+                fun, minions = str(body["fun"]), bytes(body["minions"])
+                self._store.published(jid)
+                return (JOB, number, jid, at, fun, PUBLISHED, load, minions)
+            minion_id = str(body["id"])
+        except (WireError, KeyError, TypeError, ValueError) as error:
+            self.log.error(
+                "entry {number} of {stream} cannot be read: {error}",
+                number=entry.number,
+                stream=entry.stream,
+                error=str(error),
+            )
+            return ()
+        return (RETURN, number, jid, minion_id, at, load, self._store.is_published(jid))
+
+    def on_entries(self, receiver: Receiver) -> None:
+        """Call C{receiver(entries, source)} when entries are on disk; own have source C{""}."""
+        self._receivers.append(receiver)
+
+    def on_new(self, receiver: Callable[[Sequence[Entry]], None]) -> None:
+        """Call C{receiver(entries)} with entries of other nodes that this node did not have."""
+        self._new.append(receiver)
+
+    def state(self) -> tuple[Mapping[Stream, int], Iterator[tuple[str, Any]]]:
+        """What was pruned is known, and there are no facts: the rest is sent as entries."""
+        return self.floor(), iter(())
+
+    def merge_state(
+        self, facts: Sequence[tuple[str, Any]], knowledge: Mapping[Stream, int] | None
+    ) -> Deferred[None]:
+        """Another node has pruned so far: nobody can get that any more."""
+        merge = Merge(self._store.epoch)
+        for stream, number in (knowledge or {}).items():
+            if number > self._known.get(stream, 0):
+                self._row(Entry(stream, number, 0, VOID, EMPTY), merge)
+                merge.known[self._index[stream]] = number
+        if not merge.known:
+            return succeed(None)
+        return self._store.write_merge(merge, 0).addCallback(lambda _: None)
+
+    def digests(self) -> Mapping[str, bytes]:
+        """None: equal knowledge is all there is to compare."""
+        return {}
+
+    def buckets(self, kind: str) -> bytes:
+        """None."""
+        return b""
+
+    def dump_buckets(self, kind: str, buckets: Container[int]) -> Sequence[Any]:
+        """None."""
+        return ()
+
+    def renew(self) -> Deferred[None]:
+        """Begin a new incarnation; what nobody had confirmed is in it again."""
+        return self._store.renew()
+
+    def confirmed(self, number: int) -> None:
+        """Another node has our stream up to here."""
+        self.confirmed_number = max(self.confirmed_number, number)
+
+    # -- from the store
+
+    @property
+    def watched(self) -> bool:
+        """Whether anybody wants to know of entries."""
+        return bool(self._receivers)
+
+    def appended(self, entries: Sequence[Entry]) -> None:
+        """Own entries are on disk; nothing when nobody asked for them."""
+        for receiver in self._receivers:
+            self._call(receiver, entries, "")
+
+    def advance(self, number: int) -> None:
+        """Our own stream is on disk so far."""
+        self._known[self.stream] = number
+
+    def merged(self, merge: Merge, changed: Sequence[bool]) -> None:
+        """Entries of others are on disk."""
+        for idx, number in merge.known.items():
+            stream = self.names[idx]
+            self._known[stream] = max(self._known.get(stream, 0), number)
+        if not merge.entries:
+            return
+        new = [entry for entry, fresh in zip(merge.entries, changed, strict=True) if fresh]
+        if new:
+            for tell in self._new:
+                self._call(tell, new)
+        for receiver in self._receivers:
+            self._call(receiver, merge.entries, merge.source)
+
+    def _call(self, receiver: Callable[..., None], *args: Any) -> None:
+        try:
+            receiver(*args)
+        except Exception:
+            self.log.failure("a receiver of job entries failed")

@@ -1,0 +1,352 @@
+"""
+The job cache as a log: what one node has, every node can have, in any order, and prints alike.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from saltwisted.domain.replica.entry import Entry, decode_entries, encode_entries
+from saltwisted.errors import StoreError
+from saltwisted.stores.jobs import JobStore
+from saltwisted.stores.jobtable import MIGRATIONS
+from tests.stores.support import FolderTestCase, ThreadReactor
+from tests.stores.test_jobs import JID, NEXT, load
+
+PLENTY = 1 << 20
+
+
+class LogTestCase(FolderTestCase):
+    """Several stores over files of their own."""
+
+    def setUp(self) -> None:
+        """One reactor and one clock for all."""
+        super().setUp()
+        self.reactor = ThreadReactor()
+        self.get = self.reactor.result
+        self.now = 1_782_907_200.0
+
+    def store(self, node: str, keep: float = 1000.0) -> JobStore:
+        """An open store, closed at the end."""
+        store = JobStore(self.reactor, self.path(node, "jobs.sqlite"), lambda: self.now, keep)
+        store.node = node
+        store.startService()
+        self.addCleanup(lambda: self.get(store.stopService()))
+        return store
+
+    def ship(self, source: JobStore, target: JobStore, limit: int = PLENTY) -> Sequence[Entry]:
+        """Send what the other does not know, as it goes over the wire; what it took."""
+        replica = source.replica
+        state = dict(replica.floor())
+        self.get(target.replica.merge_state([], state))
+        entries = self.get(replica.since(target.replica.knowledge(), limit))
+        sent = decode_entries(encode_entries(entries))
+        self.assertEqual(sent, list(entries))
+        return self.get(target.replica.merge(sent, source.node))
+
+    def shown(self, store: JobStore) -> Any:
+        """All that runners can print."""
+        jobs = self.get(store.list_jobs(minions=True))
+        return [(job, self.get(store.returns(job["jid"]))) for job in jobs]
+
+    def save(self, store: JobStore, minion: str = "web1", jid: str = JID, **more: Any) -> bool:
+        """Store a return."""
+        return bool(self.get(store.save_return(load(minion, jid, **more))))
+
+    def publish(self, store: JobStore, jid: str = JID, *minions: str) -> None:
+        """Store a job."""
+        job = {"fun": "test.ping", "arg": [], "tgt": "*", "user": store.node}
+        self.get(store.save_job(jid, job, minions))
+
+
+class JobLogTests(LogTestCase):
+    """One store sends, another takes."""
+
+    def test_shipped(self) -> None:
+        """A job and its returns are printed alike by the node that gets them."""
+        a, b = self.store("a"), self.store("b")
+        self.publish(a, JID, "web1", "web2")
+        self.save(a, "web1", value={"big": b"\xff"})
+        self.now += 1
+        self.save(a, "web2", out="nested")
+
+        taken = self.ship(a, b)
+
+        self.assertEqual([entry.number for entry in taken], [1, 2, 3])
+        self.assertEqual(b.replica.knowledge(), a.replica.knowledge())
+        self.assertEqual(self.shown(b), self.shown(a))
+        self.assertEqual(self.ship(a, b), [])
+
+    def test_relayed(self) -> None:
+        """What came from a first node goes on to a third."""
+        a, b, c = self.store("a"), self.store("b"), self.store("c")
+        self.publish(a, JID, "web1")
+        self.save(a)
+        self.ship(a, b)
+
+        self.ship(b, c)
+
+        self.assertEqual(self.shown(c), self.shown(a))
+        self.assertFalse(self.save(c))
+
+    def test_in_pieces(self) -> None:
+        """However small the pieces, everything arrives, in order and once."""
+        a, b = self.store("a"), self.store("b")
+        self.publish(a, JID, "web1")
+        for number in range(40):
+            self.save(a, f"m{number}")
+            self.save(a, f"m{number // 2}")
+
+        pieces = 0
+        while self.ship(a, b, 300):
+            pieces += 1
+
+        self.assertGreater(pieces, 10)
+        self.assertEqual(self.shown(b), self.shown(a))
+        self.assertEqual(b.replica.knowledge(), a.replica.knowledge())
+
+    def test_gap(self) -> None:
+        """An entry that does not follow is left out, and comes later."""
+        a, b = self.store("a"), self.store("b")
+        self.publish(a, JID, "web1")
+        self.save(a)
+        job, returned = self.get(a.replica.since({}, PLENTY))
+
+        self.assertEqual(self.get(b.replica.merge([returned], "a")), [])
+        self.assertEqual(self.shown(b), [])
+        self.assertEqual(self.get(b.replica.merge([job, returned, job], "a")), [job, returned])
+
+    def test_duplicates_make_no_gap(self) -> None:
+        """Repeated returns within a batch and replaced records leave numbers that say nothing."""
+        a, b = self.store("a"), self.store("b")
+        seen: list[Entry] = []
+        a.replica.on_entries(lambda entries, source: seen.extend(entries))
+        waiting = [a.save_return(load(minion)) for minion in ("w1", "w1", "w2", "w1", "w3")]
+        for part in (["w1"], ["w1", "w2"]):
+            waiting.append(a.save_job(NEXT, {"fun": "x", "tgt": part}, part))  # type: ignore[arg-type]
+        for each in waiting:
+            self.get(each)
+
+        self.ship(a, b)
+
+        self.assertEqual([entry.number for entry in seen], list(range(1, len(seen) + 1)))
+        self.assertEqual(self.shown(b), self.shown(a))
+        self.assertEqual(
+            sorted(entry.kind for entry in seen if entry.kind != "void"),
+            ["job", "job", "return", "return", "return"],
+        )
+
+    def test_told(self) -> None:
+        """Receivers hear of entries that are on disk, and which of them were new here."""
+        a, b = self.store("a"), self.store("b")
+        heard: list[tuple[str, int]] = []
+        new: list[str] = []
+        b.replica.on_entries(
+            lambda entries, source: heard.extend((source, e.number) for e in entries)
+        )
+        b.replica.on_new(lambda entries: new.extend(e.fields()["id"] for e in entries))
+        self.save(b, "web1")
+        self.save(a, "web1")
+        self.save(a, "web2")
+
+        self.ship(a, b)
+
+        self.assertEqual(heard, [("", 1), ("a", 1), ("a", 2)])
+        self.assertEqual(new, ["web2"])
+
+    def test_twice_returned(self) -> None:
+        """Of two returns of one minion to one job all nodes keep the earlier."""
+        a, b = self.store("a"), self.store("b")
+        self.save(b, value="early")
+        self.now += 5
+        self.save(a, value="late")
+
+        self.ship(a, b)
+        self.ship(b, a)
+
+        self.assertEqual(self.get(a.returns(JID))["web1"]["return"], "early")
+        self.assertEqual(self.shown(a), self.shown(b))
+
+    def test_restart(self) -> None:
+        """A restart goes on with the numbers, also when the newest rows were pruned."""
+        a, b = self.store("a"), self.store("b")
+        self.publish(a, JID, "web1")
+        self.save(a)
+        self.ship(a, b)
+        self.now += 5000
+        self.get(a.prune())
+        self.get(a.prune())
+        self.get(a.stopService())
+        a = self.store("a")
+
+        self.save(a, "new", NEXT)
+
+        self.assertEqual([entry.number for entry in self.ship(a, b)], [3])
+        self.assertIn("new", self.get(b.returns(NEXT)))
+
+    def test_pruned(self) -> None:
+        """Who comes after pruning gets what is left, and asks for nothing that is gone."""
+        a, b = self.store("a"), self.store("b")
+        self.publish(a, JID, "web1")
+        self.save(a)
+        self.now += 5000
+        self.publish(a, NEXT, "web1")
+        self.get(a.prune())
+        self.get(a.prune())
+        self.save(a, "web1", NEXT)
+
+        self.ship(a, b)
+
+        self.assertEqual(list(a.replica.floor().values()), [2])
+        self.assertEqual(self.shown(b), self.shown(a))
+        self.assertEqual(b.replica.knowledge(), a.replica.knowledge())
+
+    def test_copy(self) -> None:
+        """A restored copy begins a new incarnation, and loses nothing that nobody else had."""
+        a, b = self.store("a"), self.store("b")
+        self.publish(a, JID, "web1", "web2")
+        self.save(a)
+        self.ship(a, b)
+        self.get(a.stopService())
+        path = self.path("a", "jobs.sqlite")
+        shutil.copy(path, path + ".copy")
+        a = self.store("a")
+        self.save(a, "web2")
+        self.ship(a, b)
+        self.get(a.stopService())
+        os.rename(path + ".copy", path)
+        old = a.replica.stream
+
+        a = self.store("a")
+        self.save(a, "web3")
+        self.ship(b, a)
+        self.ship(a, b)
+
+        self.assertNotEqual(a.replica.stream, old)
+        self.assertEqual(list(self.get(b.returns(JID))), ["web1", "web2", "web3"])
+        self.assertEqual(self.shown(a), self.shown(b))
+
+    def test_renew(self) -> None:
+        """A new incarnation holds again what no other node had confirmed."""
+        a, b = self.store("a"), self.store("b")
+        for minion in ("web1", "web2", "web3"):
+            self.save(a, minion)
+        a.replica.confirmed(1)
+        old = a.replica.stream
+
+        self.get(a.replica.renew())
+
+        self.assertNotEqual(a.replica.stream, old)
+        self.assertEqual(a.replica.knowledge(), {old: 1, a.replica.stream: 2})
+        self.save(a, "web4")
+        self.ship(a, b)
+        self.assertEqual(len(self.get(b.returns(JID))), 4)
+        self.get(a.stopService())
+        self.assertEqual(self.store("a").replica.knowledge(), {old: 1, a.replica.stream: 3})
+
+    def test_another_node(self) -> None:
+        """A file that comes to another node is continued under that node's own name."""
+        a = self.store("a")
+        self.save(a)
+        self.get(a.stopService())
+        os.rename(self.path("a"), self.path("c"))
+
+        c = self.store("c")
+        self.save(c, "web2")
+
+        self.assertEqual(c.replica.stream.node, "c")
+        entries = self.get(c.replica.since({}, PLENTY))
+        self.assertEqual({entry.stream.node for entry in entries}, {"c"})
+        self.assertEqual(len(entries), 2)
+
+    def test_master_becomes_node(self) -> None:
+        """What a master had before it had peers is part of its stream."""
+        lone = self.store("")
+        self.publish(lone, JID, "web1")
+        self.save(lone)
+        self.get(lone.stopService())
+        a = JobStore(self.reactor, lone.path, lambda: self.now)
+        a.node = "a"
+        a.startService()
+        self.addCleanup(lambda: self.get(a.stopService()))
+
+        self.assertEqual({e.stream.node for e in self.get(a.replica.since({}, PLENTY))}, {"a"})
+        self.assertEqual(sum(a.replica.knowledge().values()), 2)
+
+    def test_migration(self) -> None:
+        """A job cache of the version before goes on with all it has, and can be shipped."""
+        os.makedirs(self.path("a"))
+        with sqlite3.connect(self.path("a", "jobs.sqlite")) as db:
+            db.executescript(f"{MIGRATIONS[0]} PRAGMA user_version=1;")
+            record = b"\x82\xa3fun\xa9test.ping\xa3tgt\xa1*"
+            db.execute(
+                "INSERT INTO jobs VALUES (?, ?, 'test.ping', ?, ?)",
+                (JID, self.now, record, b"\x91\xa4web1"),
+            )
+            for minion in ("web1", "web2"):
+                db.execute(
+                    "INSERT INTO returns (jid, id, load) VALUES (?, ?, ?)",
+                    (JID, minion, b"\x81\xa6return\xc3"),
+                )
+        db.close()
+
+        a, b = self.store("a"), self.store("b")
+        self.save(a, "web3")
+        self.ship(a, b)
+
+        self.assertEqual(list(self.get(a.returns(JID))), ["web1", "web2", "web3"])
+        self.assertEqual(self.get(a.job(JID))["minions"], ["web1"])
+        self.assertEqual(self.shown(a), self.shown(b))
+
+    def test_nonsense(self) -> None:
+        """A body that cannot be read costs that entry alone."""
+        a, b = self.store("a"), self.store("b")
+        self.save(a)
+        self.save(a, "web2")
+        first, second = self.get(a.replica.since({}, PLENTY))
+        bad = Entry(first.stream, first.number, first.stamp, first.kind, b"\x81\xa3jid\x01")
+
+        self.get(b.replica.merge([bad, second], "a"))
+
+        self.assertEqual(list(self.get(b.returns(JID))), ["web2"])
+        self.assertEqual(b.replica.knowledge(), a.replica.knowledge())
+        self.assertRaises(StoreError, self.get, a.replica.append("job", {}))
+
+
+class ConvergenceTests(LogTestCase):
+    """Any order."""
+
+    def test_all_orders(self) -> None:
+        """Whatever three nodes store, and however it is shipped, they end up printing the same."""
+        for seed in range(12):
+            dice = random.Random(seed)
+            stores = [self.store(f"{seed}-{node}") for node in "abc"]
+            for _ in range(60):
+                store = dice.choice(stores)
+                jid = dice.choice([JID, NEXT, "20260701120002000000"])
+                self.now += dice.choice([0, 0, 1])
+                act = dice.random()
+                if act < 0.1:
+                    self.publish(store, jid, dice.choice("xyz"))
+                elif act < 0.6:
+                    self.save(store, f"m{dice.randrange(6)}", jid, value=dice.random())
+                elif act < 0.63:
+                    self.get(store.replica.renew())
+                else:
+                    self.ship(store, dice.choice(stores), dice.choice([100, 1000, PLENTY]))
+            for _ in range(2):
+                for source in stores:
+                    for target in stores:
+                        while source is not target and self.ship(source, target):
+                            pass
+
+            first = self.shown(stores[0])
+            for other in stores[1:]:
+                self.assertEqual(self.shown(other), first, f"seed {seed}")
+            for store in stores:
+                self.get(store.stopService())
