@@ -1,0 +1,426 @@
+"""
+Batches, states and their parts as bytes.
+
+Entries travel by column: kinds, front-coded paths, modes, sizes, times and contents each
+together, which is what makes them small once compressed. A decoder raises nothing but
+L{Forbidden}, checks every count before it allocates, and masks modes to 0777.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgpack
+
+from saltwisted.domain.roots.entry import (
+    ABSENT,
+    DIR,
+    FILE,
+    LINK,
+    Batch,
+    Dot,
+    Entry,
+    Knowledge,
+    Move,
+    ReplicaId,
+    Version,
+)
+from saltwisted.domain.roots.guards import MAX_ENTRIES, MAX_PATH, Forbidden, Limits, check_batch
+from saltwisted.domain.roots.guards import check_entry as check_one
+from saltwisted.domain.roots.moves import is_folded
+
+MAX_BODY = 64 * 1024 * 1024
+"""Bytes of one decoded body."""
+MAX_REPLICAS = 4096
+
+Pair = tuple[bytes, Entry]
+
+
+def squeeze(data: bytes, level: int = 6) -> bytes:
+    """Compressed if that helps; the first byte says which."""
+    if len(data) > 96:
+        packed = zlib.compress(data, level)
+        if len(packed) < len(data):
+            return b"z" + packed
+    return b"-" + data
+
+
+def expand(data: bytes, most: int) -> bytes:
+    """
+    The opposite of L{squeeze}, never more than C{most} bytes.
+
+    @raises Forbidden: it would be larger, or is damaged.
+    """
+    form, body = data[:1], data[1:]
+    if form == b"-":
+        if len(body) > most:
+            raise Forbidden("too-large")
+        return body
+    if form != b"z":
+        raise Forbidden("encoding")
+    machine = zlib.decompressobj()
+    try:
+        plain = machine.decompress(body, most)
+        if machine.unconsumed_tail or not machine.eof:
+            raise Forbidden("too-large" if machine.unconsumed_tail else "truncated")
+    except zlib.error as error:
+        raise Forbidden("encoding") from error
+    return plain
+
+
+def pack(value: Any) -> bytes:
+    """Plain data as bytes."""
+    data: bytes = msgpack.packb(value, use_bin_type=True)
+    return data
+
+
+def unpack(data: bytes, most_items: int = 4 * MAX_ENTRIES) -> Any:
+    """@raises Forbidden: this is no plain data, or it has more items than allowed."""
+    try:
+        return msgpack.unpackb(
+            data,
+            raw=False,
+            strict_map_key=False,
+            max_array_len=most_items,
+            max_map_len=MAX_REPLICAS,
+            max_ext_len=0,
+        )
+    except (ValueError, TypeError, msgpack.UnpackException, RecursionError) as error:
+        raise Forbidden("encoding") from error
+
+
+# -- small parts
+
+
+def pack_knowledge(knowledge: Knowledge) -> list[list[Any]]:
+    """As plain data, in one order."""
+    return [[r.master, r.incarnation, counter] for r, counter in sorted(knowledge.items())]
+
+
+def unpack_replica(master: object, incarnation: object) -> ReplicaId:
+    """@raises Forbidden: this names no replica."""
+    if (
+        not isinstance(master, str)
+        or not isinstance(incarnation, bytes)
+        or len(incarnation) != 8
+        or not 0 < len(master) <= 255
+    ):
+        raise Forbidden("replica")
+    return ReplicaId(master, incarnation)
+
+
+def unpack_counter(value: object) -> int:
+    """@raises Forbidden: this is no counter."""
+    if type(value) is not int or not 0 < value < 1 << 62:
+        raise Forbidden("counter")
+    return value
+
+
+def unpack_knowledge(data: object) -> dict[ReplicaId, int]:
+    """@raises Forbidden: this is no knowledge vector."""
+    if not isinstance(data, list) or len(data) > MAX_REPLICAS:
+        raise Forbidden("knowledge")
+    found = {}
+    for item in data:
+        if not isinstance(item, list) or len(item) != 3:
+            raise Forbidden("knowledge")
+        found[unpack_replica(item[0], item[1])] = unpack_counter(item[2])
+    return found
+
+
+def _front_code(paths: Iterable[bytes]) -> tuple[list[int], list[int], bytes]:
+    shared: list[int] = []
+    lengths: list[int] = []
+    rest: list[bytes] = []
+    last = b""
+    for path in paths:
+        most = min(len(path), len(last))
+        common = 0
+        if path[:most] == last[:most]:
+            common = most
+        else:
+            while path[common] == last[common]:
+                common += 1
+        shared.append(common)
+        lengths.append(len(path) - common)
+        rest.append(path[common:])
+        last = path
+    return shared, lengths, b"".join(rest)
+
+
+def _front_decode(shared: object, lengths: object, rest: object, count: int) -> list[bytes]:
+    if (
+        not isinstance(shared, list)
+        or not isinstance(lengths, list)
+        or not isinstance(rest, bytes)
+        or len(shared) != count
+        or len(lengths) != count
+    ):
+        raise Forbidden("columns")
+    paths = []
+    last = b""
+    at = 0
+    for common, length in zip(shared, lengths, strict=True):
+        if (
+            type(common) is not int
+            or type(length) is not int
+            or not 0 <= common <= len(last)
+            or not 0 <= length <= MAX_PATH
+            or common + length > MAX_PATH
+        ):
+            raise Forbidden("path-length")
+        last = last[:common] + rest[at : at + length]
+        at += length
+        paths.append(last)
+    if at != len(rest):
+        raise Forbidden("columns")
+    return paths
+
+
+def _differences(numbers: Sequence[int]) -> list[int]:
+    last = 0
+    found = []
+    for number in numbers:
+        found.append(number - last)
+        last = number
+    return found
+
+
+def pack_entries(entries: Sequence[Pair]) -> list[Any]:
+    """Entries by column."""
+    files = [entry for _, entry in entries if entry.kind == FILE]
+    return [
+        "".join(entry.kind for _, entry in entries),
+        *_front_code(path for path, _ in entries),
+        [entry.mode for _, entry in entries if entry.kind in (FILE, DIR)],
+        [entry.size for entry in files],
+        _differences([entry.mtime for entry in files]),
+        b"".join(entry.content for entry in files),
+        [entry.content for _, entry in entries if entry.kind == LINK],
+    ]
+
+
+def unpack_entries(data: object, most: int = MAX_ENTRIES) -> list[Pair]:
+    """@raises Forbidden: these are no columns of entries; paths are not judged here."""
+    if not isinstance(data, list) or len(data) != 9:
+        raise Forbidden("columns")
+    kinds, shared, lengths, rest, modes, sizes, times, contents, targets = data
+    if not isinstance(kinds, str) or not isinstance(contents, bytes):
+        raise Forbidden("columns")
+    count = len(kinds)
+    if count > most:
+        raise Forbidden("too-many-entries")
+    paths = _front_decode(shared, lengths, rest, count)
+    files, links = kinds.count(FILE), kinds.count(LINK)
+    numbered = files + kinds.count(DIR)
+    if files + links + kinds.count(DIR) + kinds.count(ABSENT) != count:
+        raise Forbidden("kind")
+    for column, wanted in ((modes, numbered), (sizes, files), (times, files), (targets, links)):
+        if not isinstance(column, list) or len(column) != wanted:
+            raise Forbidden("columns")
+    if len(contents) != 32 * files:
+        raise Forbidden("digest-length")
+    if any(type(number) is not int for column in (modes, sizes, times) for number in column):
+        raise Forbidden("columns")
+    found: list[Pair] = []
+    mode_of, size_of, time_of, target_of = map(iter, (modes, sizes, times, targets))
+    mtime = at = 0
+    for path, kind in zip(paths, kinds, strict=True):
+        if kind == FILE:
+            mtime += next(time_of)
+            entry = Entry(FILE, next(mode_of) & 0o777, next(size_of), mtime, contents[at : at + 32])
+            at += 32
+        elif kind == DIR:
+            entry = Entry(DIR, next(mode_of) & 0o777)
+        elif kind == LINK:
+            target = next(target_of)
+            if not isinstance(target, bytes):
+                raise Forbidden("link-target", path)
+            entry = Entry(LINK, 0, 0, 0, target)
+        else:
+            entry = Entry(ABSENT)
+        found.append((path, entry))
+    return found
+
+
+# -- a batch
+
+
+def pack_batch(batch: Batch, folded: bool = False) -> bytes:
+    """
+    A batch as bytes.
+
+    @param folded: let moves stand for the entries that they mean.
+    """
+    moves = batch.moves if folded else ()
+    entries = [pair for pair in batch.entries if not moves or not is_folded(pair[0], moves)]
+    own = batch.deps.get(batch.replica, 0)
+    deps = {replica: counter for replica, counter in batch.deps.items() if replica != batch.replica}
+    if own != batch.lo - 1:
+        raise ValueError("a batch follows the one before")
+    return squeeze(
+        pack(
+            [
+                batch.replica.master,
+                batch.replica.incarnation,
+                batch.lo,
+                batch.hi,
+                batch.stamp,
+                pack_knowledge(deps),
+                pack_entries(entries),
+                [
+                    [path, dot.replica.master, dot.replica.incarnation, dot.counter]
+                    for path, dot in batch.settled
+                ],
+                batch.approved,
+                [list(move) for move in moves],
+            ]
+        )
+    )
+
+
+def unpack_batch(data: bytes, limits: Limits) -> tuple[Batch, int]:
+    """
+    A batch, judged by the rules, and its last counter; with moves, the entries that
+    these mean are still missing (see L{saltwisted.domain.roots.moves.unfold}).
+
+    @raises Forbidden: damaged, too large, or against the rules.
+    """
+    body = unpack(expand(data, MAX_BODY))
+    if not isinstance(body, list) or len(body) != 10:
+        raise Forbidden("batch")
+    master, incarnation, lo, hi, stamp, deps, columns, settled, approved, moves = body
+    replica = unpack_replica(master, incarnation)
+    lo, hi = unpack_counter(lo), unpack_counter(hi)
+    if type(stamp) is not int or not 0 <= stamp < 1 << 63:
+        raise Forbidden("stamp")
+    if not isinstance(approved, str) or len(approved) > 255:
+        raise Forbidden("batch")
+    seen = unpack_knowledge(deps)
+    if lo > 1:
+        seen[replica] = lo - 1
+    batch = Batch(
+        replica=replica,
+        lo=lo,
+        stamp=stamp,
+        deps=seen,
+        entries=tuple(unpack_entries(columns, limits.max_entries)),
+        settled=tuple(_unpack_settled(settled)),
+        approved=approved,
+        moves=tuple(_unpack_moves(moves)),
+    )
+    if hi < lo or hi - lo > limits.max_entries or (not batch.moves and batch.hi != hi):
+        raise Forbidden("counter")
+    check_batch(batch, limits)
+    return batch, hi
+
+
+def _unpack_settled(data: object) -> Iterable[tuple[bytes, Dot]]:
+    if not isinstance(data, list) or len(data) > MAX_ENTRIES:
+        raise Forbidden("batch")
+    for item in data:
+        if not isinstance(item, list) or len(item) != 4 or not isinstance(item[0], bytes):
+            raise Forbidden("batch")
+        yield item[0], Dot(unpack_replica(item[1], item[2]), unpack_counter(item[3]))
+
+
+def _unpack_moves(data: object) -> Iterable[Move]:
+    if not isinstance(data, list) or len(data) > 1000:
+        raise Forbidden("batch")
+    for item in data:
+        if (
+            not isinstance(item, list)
+            or len(item) != 3
+            or not all(isinstance(part, bytes) for part in item)
+            or len(item[2]) != 32
+        ):
+            raise Forbidden("batch")
+        yield Move(*item)
+
+
+# -- a whole state
+
+
+def pack_state(
+    rows: Mapping[bytes, Sequence[Version]],
+    conflicts: Iterable[tuple[bytes, Version]],
+    knowledge: Knowledge,
+) -> bytes:
+    """All versions, all conflicts and what is known, as bytes."""
+    replicas = sorted(
+        {v.dot.replica for row in rows.values() for v in row}
+        | {v.dot.replica for _, v in conflicts}
+    )
+    number = {replica: at for at, replica in enumerate(replicas)}
+
+    def table(pairs: list[tuple[bytes, Version]]) -> list[Any]:
+        return [
+            pack_entries([(path, version.entry) for path, version in pairs]),
+            [number[version.dot.replica] for _, version in pairs],
+            _differences([version.dot.counter for _, version in pairs]),
+            _differences([version.stamp for _, version in pairs]),
+        ]
+
+    visible = [(path, version) for path, row in sorted(rows.items()) for version in row]
+    return squeeze(
+        pack(
+            [
+                [list(replica) for replica in replicas],
+                table(visible),
+                table(sorted(conflicts)),
+                pack_knowledge(knowledge),
+            ]
+        ),
+        1,
+    )
+
+
+def unpack_state(
+    data: bytes, limits: Limits
+) -> tuple[dict[bytes, tuple[Version, ...]], list[tuple[bytes, Version]], dict[ReplicaId, int]]:
+    """@raises Forbidden: damaged, too large, or against the rules."""
+    body = unpack(expand(data, MAX_BODY))
+    if not isinstance(body, list) or len(body) != 4 or not isinstance(body[0], list):
+        raise Forbidden("state")
+    if len(body[0]) > MAX_REPLICAS:
+        raise Forbidden("state")
+    replicas = []
+    for item in body[0]:
+        if not isinstance(item, list) or len(item) != 2:
+            raise Forbidden("state")
+        replicas.append(unpack_replica(item[0], item[1]))
+    visible = _unpack_table(body[1], replicas, limits)
+    lost = _unpack_table(body[2], replicas, limits)
+    rows: dict[bytes, tuple[Version, ...]] = {}
+    for path, version in visible:
+        rows[path] = (*rows.get(path, ()), version)
+    return rows, lost, unpack_knowledge(body[3])
+
+
+def _unpack_table(
+    data: object, replicas: list[ReplicaId], limits: Limits
+) -> list[tuple[bytes, Version]]:
+    if not isinstance(data, list) or len(data) != 4:
+        raise Forbidden("state")
+    entries = unpack_entries(data[0], 2 * limits.max_entries)
+    numbers, counters, stamps = data[1:]
+    for column in (numbers, counters, stamps):
+        if (
+            not isinstance(column, list)
+            or len(column) != len(entries)
+            or any(type(number) is not int for number in column)
+        ):
+            raise Forbidden("state")
+    found = []
+    counter = stamp = 0
+    for (path, entry), number, more, later in zip(entries, numbers, counters, stamps, strict=True):
+        counter += more
+        stamp += later
+        if not 0 <= number < len(replicas) or not 0 <= stamp < 1 << 63:
+            raise Forbidden("state")
+        check_one(path, entry, limits)
+        dot = Dot(replicas[number], unpack_counter(counter))
+        found.append((path, Version(dot, stamp, entry)))
+    return found

@@ -1,0 +1,388 @@
+"""
+The index of one share: versions of every path, what is visible, and what has been seen.
+
+The rules: a version is replaced by one whose writer had seen it (its dot is inside the
+batch's C{deps}); versions that did not see one another are siblings, and one total order, the same
+on every replica, picks the visible one. Batches are applied in causal order, so knowledge
+stays a vector of counters. Deletion needs no marker for ever: what a peer has
+and I have not is new if its dot is outside my knowledge, and was deleted otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from attrs import define, field
+
+from saltwisted.domain.roots.entry import (
+    ABSENT,
+    DIR,
+    GONE,
+    IMPLIED,
+    Batch,
+    Conflict,
+    Dot,
+    Entry,
+    Knowledge,
+    ReplicaId,
+    Version,
+    ancestors,
+    covers,
+    join,
+    knows,
+    split,
+)
+from saltwisted.domain.roots.manifest import Folder, Generation, folder_digest, root_digest
+from saltwisted.domain.roots.moves import find_moves
+from saltwisted.errors import SaltwistedError
+
+Rows = Mapping[bytes, tuple[Version, ...]]
+
+
+class NotYet(SaltwistedError):
+    """A batch came before one that it depends on."""
+
+
+@define
+class Outcome:
+    """
+    What a change of the index did.
+
+    @ivar rows: paths whose versions changed.
+    @ivar shown: path to (before, after) where the visible tree changed; C{None} is absent.
+    @ivar conflicts: versions that lost against one that had not seen them.
+    """
+
+    rows: set[bytes] = field(factory=set)
+    shown: dict[bytes, tuple[Entry | None, Entry | None]] = field(factory=dict)
+    conflicts: list[Conflict] = field(factory=list)
+
+
+@define
+class Policy:
+    """
+    Which sibling is visible.
+
+    @ivar primary: the master whose versions come first; C{""} lets the newest win.
+    """
+
+    primary: str = ""
+
+    def rank(self, version: Version) -> tuple[object, ...]:
+        """
+        A total order over versions, alike everywhere: the largest is visible.
+
+        Anything wins over a deletion, a directory over a file; then the stamp decides.
+        """
+        (replica, counter), stamp, entry = version
+        return (
+            entry.kind != ABSENT,
+            entry.kind == DIR,
+            bool(self.primary) and replica.master == self.primary,
+            stamp,
+            replica.master,
+            replica.incarnation,
+            counter,
+        )
+
+
+class Index:
+    """
+    One replica's state of one share. Not safe for threads; one owner at a time.
+
+    @ivar main: the lane of this replica's ordinary batches.
+    @ivar bulk: the lane of its large ones.
+    @ivar rows: path to its siblings, the visible one first; deletions are rows until purged.
+    """
+
+    def __init__(
+        self, main: ReplicaId, bulk: ReplicaId | None = None, policy: Policy | None = None
+    ) -> None:
+        self.main = main
+        self.bulk = bulk or main
+        self.policy = policy or Policy()
+        self.rows: dict[bytes, tuple[Version, ...]] = {}
+        self.knowledge: dict[ReplicaId, int] = {}
+        self.number = 0
+        self._folders: dict[bytes, dict[bytes, Entry]] = {b"": {}}
+        self._digests: dict[bytes, bytes] = {}
+        self._own: set[bytes] = {b""}
+        self._stale: set[bytes] = {b""}
+
+    # -- reading
+
+    def visible(self, path: bytes) -> Entry | None:
+        """What is shown at a path."""
+        head, tail = split(path)
+        folder = self._folders.get(head)
+        return None if folder is None else folder.get(tail)
+
+    @property
+    def folders(self) -> Mapping[bytes, Folder]:
+        """The visible tree, by directory; not to be kept across a change."""
+        return self._folders
+
+    def generation(self, at: float = 0.0) -> Generation:
+        """The visible tree as it stands, as a value that no later change touches."""
+        for head in self._stale:
+            folder = self._folders.get(head)
+            if folder:
+                self._digests[head] = folder_digest(folder)
+            else:
+                self._digests.pop(head, None)
+        self._stale.clear()
+        self._own.clear()
+        return Generation(
+            self.number,
+            root_digest(self._digests),
+            dict(self._folders),
+            dict(self._digests),
+            dict(self.knowledge),
+            at,
+        )
+
+    # -- loading
+
+    def load(self, rows: Rows, knowledge: Knowledge) -> None:
+        """Take over rows and knowledge that were stored; the index must be empty."""
+        self.rows.update(rows)
+        self.knowledge.update(knowledge)
+        outcome = Outcome()
+        for path in sorted(self.rows, reverse=True):
+            self._show(path, outcome)
+
+    # -- writing
+
+    def commit(
+        self,
+        wanted: Mapping[bytes, Entry],
+        stamp: int,
+        *,
+        bulk: bool = False,
+        seen: Knowledge | None = None,
+        unacked: int | None = None,
+        approved: str = "",
+        settled: Iterable[tuple[bytes, Dot]] = (),
+    ) -> tuple[Batch, Outcome] | None:
+        """
+        Make what this replica's user did a batch, and apply it; C{None} if nothing differs.
+
+        @param wanted: path to what is there now; C{GONE} for what was removed.
+        @param bulk: use the lane of large batches.
+        @param seen: what the writer had seen, where that is less than the index knows.
+        @param unacked: the last counter of our bulk lane that every live peer has; a small
+            batch does not claim to have seen later ones, unless it touches what they wrote.
+        """
+        changed = {
+            path: entry for path, entry in wanted.items() if entry != (self.visible(path) or GONE)
+        }
+        settled = tuple(settled)
+        if not changed and not settled:
+            return None
+        for path in list(changed):
+            for above in ancestors(path):
+                if above not in changed and self._is_implied(above):
+                    changed[above] = IMPLIED
+        lane = self.bulk if bulk else self.main
+        lo = self.knowledge.get(lane, 0) + 1
+        deps = dict(self.knowledge if seen is None else seen)
+        if unacked is not None and lane != self.bulk and self.bulk in deps:
+            deps[self.bulk] = self._needed(changed, self.bulk, unacked)
+        deps[lane] = lo - 1
+        batch = Batch(
+            replica=lane,
+            lo=lo,
+            stamp=stamp,
+            deps={replica: counter for replica, counter in deps.items() if counter},
+            entries=tuple(sorted(changed.items())),
+            settled=settled,
+            approved=approved,
+            moves=find_moves(self._folders, changed),
+        )
+        return batch, self._take(batch)
+
+    def apply(self, batch: Batch) -> Outcome | None:
+        """
+        Apply another replica's batch, or one of ours that came back; C{None} if it is known.
+
+        @raises NotYet: something that it depends on is missing; nothing has changed.
+        """
+        known = self.knowledge.get(batch.replica, 0)
+        if batch.hi <= known:
+            return None
+        if batch.lo != known + 1 or not covers(self.knowledge, batch.deps):
+            raise NotYet(f"{batch.replica.master} {batch.lo}")
+        return self._take(batch)
+
+    def _take(self, batch: Batch) -> Outcome:
+        outcome = Outcome()
+        counter = batch.lo
+        for path, entry in batch.entries:
+            self._integrate(path, Version(Dot(batch.replica, counter), batch.stamp, entry), batch)
+            counter += 1
+        self.knowledge[batch.replica] = batch.hi
+        self.number += 1
+        # Children first: a directory that gives way to a file has lost its entries by then
+        for path, _ in reversed(batch.entries):
+            outcome.rows.add(path)
+            self._lost(path, outcome)
+            self._show(path, outcome)
+        return outcome
+
+    def _integrate(self, path: bytes, version: Version, batch: Batch) -> None:
+        kept = [one for one in self.rows.get(path, ()) if not knows(batch.deps, one.dot)]
+        self.rows[path] = self._ordered([*kept, version])
+
+    def _ordered(self, versions: list[Version]) -> tuple[Version, ...]:
+        if len(versions) > 1:
+            versions.sort(key=self.policy.rank, reverse=True)
+        return tuple(versions)
+
+    def merge(self, rows: Rows, knowledge: Knowledge) -> Outcome:
+        """
+        Take in the whole state of another replica.
+
+        A version that only one side has stays if the other side has never seen it, and
+        was replaced or deleted there otherwise.
+        """
+        outcome = Outcome()
+        for path in self.rows.keys() | rows.keys():
+            mine, theirs = self.rows.get(path, ()), rows.get(path, ())
+            if mine == theirs:
+                continue
+            my_dots = {one.dot for one in mine}
+            their_dots = {one.dot for one in theirs}
+            kept = [one for one in mine if one.dot in their_dots or not knows(knowledge, one.dot)]
+            kept += [
+                one
+                for one in theirs
+                if one.dot not in my_dots and not knows(self.knowledge, one.dot)
+            ]
+            after = self._ordered(kept)
+            if after != mine:
+                outcome.rows.add(path)
+                if after:
+                    self.rows[path] = after
+                else:
+                    self.rows.pop(path, None)
+        self.knowledge = join(self.knowledge, knowledge)
+        self.number += 1
+        for path in sorted(outcome.rows, reverse=True):
+            self._lost(path, outcome)
+            self._show(path, outcome)
+        return outcome
+
+    def purge(self, paths: Iterable[bytes]) -> list[bytes]:
+        """Forget deletions: rows that hold nothing but an absence. What was forgotten."""
+        gone = []
+        for path in paths:
+            row = self.rows.get(path, ())
+            if len(row) == 1 and row[0].entry.kind == ABSENT:
+                del self.rows[path]
+                gone.append(path)
+        return gone
+
+    def reincarnate(
+        self, main: ReplicaId, bulk: ReplicaId, trusted: Mapping[ReplicaId, int]
+    ) -> dict[bytes, Entry]:
+        """
+        Go on under a new incarnation, after a peer showed that this index is an old copy.
+
+        What was written under the old name beyond the counters that peers had
+        confirmed may carry dots that mean something else elsewhere: it is
+        taken out, and returned to be committed anew.
+
+        @param trusted: our old lanes' counters that peers had acknowledged in this index.
+        """
+        again: dict[bytes, Entry] = {}
+        outcome = Outcome()
+        for lane in {self.main, self.bulk}:
+            sure = min(trusted.get(lane, 0), self.knowledge.get(lane, 0))
+            if self.knowledge.get(lane, 0) == sure:
+                continue
+            for path, row in list(self.rows.items()):
+                doubtful = [v for v in row if v.dot.replica == lane and v.dot.counter > sure]
+                if not doubtful:
+                    continue
+                again[path] = doubtful[0].entry
+                rest = tuple(v for v in row if v not in doubtful)
+                if rest:
+                    self.rows[path] = rest
+                else:
+                    del self.rows[path]
+                outcome.rows.add(path)
+            if sure:
+                self.knowledge[lane] = sure
+            else:
+                self.knowledge.pop(lane, None)
+        self.main, self.bulk = main, bulk
+        for path in sorted(outcome.rows, reverse=True):
+            self._show(path, outcome)
+        return again
+
+    def beside(self, path: bytes) -> dict[ReplicaId, int]:
+        """What a writer had seen who saw everything but the present versions of one path."""
+        seen = dict(self.knowledge)
+        for version in self.rows.get(path, ()):
+            replica, counter = version.dot
+            seen[replica] = min(seen[replica], counter - 1)
+        return seen
+
+    # -- what is shown
+
+    def _is_implied(self, path: bytes) -> bool:
+        shown = self.visible(path)
+        if shown is None or shown.kind != DIR:
+            return False
+        row = self.rows.get(path)
+        return not row or row[0].entry.kind != DIR
+
+    def _needed(self, paths: Iterable[bytes], lane: ReplicaId, at_least: int) -> int:
+        """The counter of a lane up to which these paths, and what is above, were written by it."""
+        most = at_least
+        for path in paths:
+            for each in (path, *ancestors(path)):
+                for version in self.rows.get(each, ()):
+                    if version.dot.replica == lane:
+                        most = max(most, version.dot.counter)
+        return min(most, self.knowledge.get(lane, 0))
+
+    def _lost(self, path: bytes, outcome: Outcome) -> None:
+        row = self.rows.get(path, ())
+        for version in row[1:]:
+            if not version.entry.same_content(row[0].entry):
+                outcome.conflicts.append(Conflict(path, version))
+
+    def _show(self, path: bytes, outcome: Outcome) -> None:
+        while path:
+            row = self.rows.get(path)
+            after = row[0].entry if row and row[0].entry.kind != ABSENT else None
+            if self._folders.get(path) and (after is None or after.kind != DIR):
+                if after is not None and row:
+                    outcome.conflicts.append(Conflict(path, row[0]))
+                after = IMPLIED
+            before = self.visible(path)
+            if after == before:
+                return
+            head, tail = split(path)
+            was_empty = not self._folders.get(head)
+            self._set(head, tail, after)
+            first = outcome.shown[path][0] if path in outcome.shown else before
+            outcome.shown[path] = (first, after)
+            if was_empty == (not self._folders.get(head)):
+                return
+            path = head
+
+    def _set(self, head: bytes, tail: bytes, entry: Entry | None) -> None:
+        folder = self._folders.get(head)
+        if folder is None or head not in self._own:
+            folder = self._folders[head] = dict(folder or {})
+            self._own.add(head)
+        self._stale.add(head)
+        if entry is not None:
+            folder[tail] = entry
+        else:
+            folder.pop(tail, None)
+            if not folder and head:
+                del self._folders[head]
+                self._own.discard(head)

@@ -1,0 +1,139 @@
+"""
+Manifests: the visible tree of one moment, and the digest that names it.
+
+A manifest is a map of directories, each a map of names. Maps are shared between
+generations and copied when they are written to, so a generation costs what changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+
+from attrs import field, frozen
+
+from saltwisted.domain.roots.entry import DIR, FILE, Entry, Knowledge, split
+
+Folder = Mapping[bytes, Entry]
+
+
+def folder_digest(folder: Folder) -> bytes:
+    """The digest of the entries of one directory: names, kinds, modes and contents."""
+    whole = hashlib.sha256()
+    for name in sorted(folder):
+        entry = folder[name]
+        whole.update(
+            b"%d:%s%s%o:%d:%s"
+            % (
+                len(name),
+                name,
+                entry.kind.encode(),
+                entry.mode,
+                len(entry.content),
+                entry.content,
+            )
+        )
+    return whole.digest()
+
+
+def root_digest(folders: Mapping[bytes, bytes]) -> bytes:
+    """The digest of a tree, of the digests of its directories that are not empty."""
+    whole = hashlib.sha256()
+    for path in sorted(folders):
+        whole.update(b"%d:%s%s" % (len(path), path, folders[path]))
+    return whole.digest()
+
+
+def name_of(digest: bytes) -> str:
+    """How a generation is called outside the index: twelve hex digits."""
+    return digest.hex()[:12]
+
+
+@frozen
+class Generation:
+    """
+    One committed tree; never changes.
+
+    @ivar number: counts the commits of this node.
+    @ivar folders: directory to its entries; an empty directory is only in its parent.
+    @ivar digests: directory to the digest of its entries.
+    @ivar at: seconds since 1970.
+    """
+
+    number: int
+    digest: bytes
+    folders: Mapping[bytes, Folder] = field(repr=False)
+    digests: Mapping[bytes, bytes] = field(repr=False)
+    knowledge: Knowledge = field(repr=False)
+    at: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """Twelve hex digits."""
+        return name_of(self.digest)
+
+    def get(self, path: bytes) -> Entry | None:
+        """What is at a path."""
+        head, tail = split(path)
+        folder = self.folders.get(head)
+        return None if folder is None else folder.get(tail)
+
+    def walk(self) -> Iterator[tuple[bytes, Entry]]:
+        """Every path, parents before what is in them."""
+        for head in sorted(self.folders):
+            for name, entry in self.folders[head].items():
+                yield (head + b"/" + name if head else name), entry
+
+    def counts(self) -> tuple[int, int]:
+        """Files, and their bytes."""
+        files = [e for f in self.folders.values() for e in f.values() if e.kind == FILE]
+        return len(files), sum(entry.size for entry in files)
+
+
+def subtree(folders: Mapping[bytes, Folder], top: bytes) -> list[tuple[bytes, Entry]]:
+    """What is below a directory, by path relative to it; nothing for one that is not there."""
+    found: list[tuple[bytes, Entry]] = []
+    waiting = [b""]
+    while waiting:
+        rel = waiting.pop()
+        folder = folders.get(top + b"/" + rel if rel else top)
+        for name, entry in (folder or {}).items():
+            path = rel + b"/" + name if rel else name
+            found.append((path, entry))
+            if entry.kind == DIR:
+                waiting.append(path)
+    found.sort()
+    return found
+
+
+def subtree_digest(top: Entry, below: list[tuple[bytes, Entry]]) -> bytes:
+    """The digest of a subtree with times: what a moved directory must equal to the last bit."""
+    whole = hashlib.sha256(b"%s%o" % (top.kind.encode(), top.mode))
+    for path, entry in below:
+        whole.update(
+            b"%d:%s%s%o:%d:%d:%s"
+            % (
+                len(path),
+                path,
+                entry.kind.encode(),
+                entry.mode,
+                entry.mtime,
+                len(entry.content),
+                entry.content,
+            )
+        )
+    return whole.digest()
+
+
+def changes(old: Generation, new: Generation) -> dict[bytes, tuple[Entry | None, Entry | None]]:
+    """Path to (before, after), for what differs; directories with one digest are not looked at."""
+    found: dict[bytes, tuple[Entry | None, Entry | None]] = {}
+    for head in sorted(old.folders.keys() | new.folders.keys()):
+        was, now = old.folders.get(head, {}), new.folders.get(head, {})
+        if was is now:
+            continue
+        for name in was.keys() | now.keys():
+            before, after = was.get(name), now.get(name)
+            if before != after:
+                found[head + b"/" + name if head else name] = (before, after)
+    return found

@@ -1,0 +1,94 @@
+"""
+Directories that moved whole, found when a batch is made and unfolded where it arrives.
+
+A moved directory is thousands of deletions and as many additions that say nothing new:
+on the wire one record stands for them, with the digest of the subtree. Where the
+subtree is another, the receiver asks for the plain entries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from saltwisted.domain.roots.entry import ABSENT, DIR, GONE, Entry, Move, ancestors
+from saltwisted.domain.roots.manifest import Folder, subtree, subtree_digest
+
+WORTH = 3
+"""Entries below which a move is not worth a record."""
+
+
+def find_moves(folders: Mapping[bytes, Folder], changed: Mapping[bytes, Entry]) -> tuple[Move, ...]:
+    """
+    The directories that the changes move whole.
+
+    @param folders: the tree before the changes.
+    """
+    gone: dict[bytes, bytes] = {}
+    for path, entry in changed.items():
+        if entry.kind != ABSENT or path not in folders or _inside(path, changed, ABSENT):
+            continue
+        below = subtree(folders, path)
+        head, _, tail = path.rpartition(b"/")
+        top = folders.get(head, {}).get(tail)
+        if top is None or len(below) < WORTH:
+            continue
+        if all(changed.get(path + b"/" + rel) == GONE for rel, _ in below):
+            gone.setdefault(subtree_digest(top, below), path)
+    if not gone:
+        return ()
+    fresh: dict[bytes, list[tuple[bytes, Entry]]] = {}
+    for path, entry in changed.items():
+        if entry.kind == ABSENT:
+            continue
+        for above in ancestors(path):
+            top = changed.get(above)
+            if top is not None and top.kind == DIR and above not in folders:
+                fresh.setdefault(above, []).append((path[len(above) + 1 :], entry))
+    moves: list[Move] = []
+    for new, below in sorted(fresh.items()):
+        if any(new.startswith(move.new + b"/") for move in moves):
+            continue
+        below.sort()
+        digest = subtree_digest(changed[new], below)
+        old = gone.pop(digest, None)
+        if old is not None:
+            moves.append(Move(old, new, digest))
+    return tuple(moves)
+
+
+def _inside(path: bytes, changed: Mapping[bytes, Entry], kind: str) -> bool:
+    head = path.rpartition(b"/")[0]
+    return head in changed and changed[head].kind == kind
+
+
+def is_folded(path: bytes, moves: tuple[Move, ...]) -> bool:
+    """Whether a move stands for the change of this path."""
+    return any(
+        path in (move.old, move.new)
+        or path.startswith(move.old + b"/")
+        or path.startswith(move.new + b"/")
+        for move in moves
+    )
+
+
+def unfold(folders: Mapping[bytes, Folder], moves: tuple[Move, ...]) -> dict[bytes, Entry] | None:
+    """
+    The changes that moves stand for; C{None} where the subtree here is another.
+
+    @param folders: the visible tree that the batch is about to change.
+    """
+    found: dict[bytes, Entry] = {}
+    for move in moves:
+        head, _, tail = move.old.rpartition(b"/")
+        top = folders.get(head, {}).get(tail)
+        if top is None or top.kind != DIR:
+            return None
+        below = subtree(folders, move.old)
+        if subtree_digest(top, below) != move.digest:
+            return None
+        found[move.old] = GONE
+        found[move.new] = top
+        for rel, entry in below:
+            found[move.old + b"/" + rel] = GONE
+            found[move.new + b"/" + rel] = entry
+    return found

@@ -1,0 +1,1 @@
+"""Replicated roots: the pure core, the stores, the exchange, and real processes."""
