@@ -138,6 +138,12 @@ class SaltRun:
                 item = next(stream)
             except StopIteration as end:
                 return dict(end.value)
+            if "say" in item:
+                console.say(item["say"])
+                continue
+            if "log" in item:
+                console.log(item["log"], item["text"])
+                continue
             suffix = str(item.get("tag", "")).rsplit("/", 1)[-1]
             if suffix in ("new", "ret"):
                 continue
@@ -151,6 +157,8 @@ class SaltRun:
         if value == f"'{self.fun}' is not available.":
             self._display(self._docs(f"{self.fun}*") or value, "nested")
             return 0
+        if answer.get("jid"):
+            console.log("info", f"Runner completed: {answer['jid']}")
         outputter = answer.get("outputter")
         shown = value
         if isinstance(value, dict):
@@ -158,6 +166,8 @@ class SaltRun:
             if set(value) == {"data", "outputter"}:
                 shown = value["data"]
         self._display(shown, outputter)
+        if console.enabled("debug"):
+            console.log("debug", f"Runner return: {value!r}")
         return _status(answer)
 
     def _display(self, data: Any, outputter: str | None) -> None:
@@ -166,7 +176,7 @@ class SaltRun:
 
     def _docs(self, match: str) -> dict[str, str]:
         """Documentation by function: of all, of a module, of a function, or of a glob."""
-        answer = self.client.call("runner", fun="doc.runner", arg=[], kwarg={})
+        answer = self.client.call("runner", fun="doc.runner", arg=[], kwarg={}, keep=False)
         docs: dict[str, str] = answer["return"]
         if not match:
             return docs

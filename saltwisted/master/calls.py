@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from inspect import Parameter, signature
 from typing import Any
 
@@ -67,16 +68,21 @@ class Calls:
         user: str,
         stream: Stream | None = None,
         background: bool = False,
+        keep: bool = True,
+        jid: str = "",
     ) -> dict[str, Any]:
         """
         Call a runner.
 
-        @param stream: gets progress items C{{"tag", "data"}} as they come.
+        @param stream: gets progress items C{{"tag", "data"}} as they come, and lines to print.
         @param background: answer with C{jid} and C{tag} at once; the result comes on the bus.
+        @param keep: put the run into the job cache, as C{runner_returns} says.
+        @param jid: the job id, if the caller has chosen one.
         """
-        jid = self._new_jid()
+        jid = jid or self._new_jid()
         tag = f"salt/run/{jid}"
-        run = runners.Run(self._ctx, jid, user, self._progress(tag, stream or _silent))
+        stream = stream or _silent
+        run = runners.Run(self._ctx, jid, user, self._progress(tag, stream), stream)
         function = self._runners.get(fun)
         call = self._call(
             "runner",
@@ -88,6 +94,7 @@ class Calls:
             jid,
             tag,
             user,
+            keep and bool(self._ctx.config.runner_returns),
         )
         if not background:
             result = await call
@@ -102,21 +109,41 @@ class Calls:
             if end == "event":
                 await stream(data)
                 return
-            event = data if isinstance(data, dict) else {"data": data}
+            event = {
+                **(data if isinstance(data, dict) else {"data": data}),
+                "_stamp": self._stamp(),
+            }
             self._ctx.bus.fire(f"{tag}/{end}", event)
             await stream({"tag": f"{tag}/{end}", "data": event})
 
         return progress
 
+    def _stamp(self) -> str:
+        return datetime.fromtimestamp(self._ctx.now(), UTC).isoformat(timespec="microseconds")
+
     async def wheel(
-        self, fun: str, arg: Sequence[Any], kwarg: Mapping[str, Any], user: str
+        self,
+        fun: str,
+        arg: Sequence[Any],
+        kwarg: Mapping[str, Any],
+        user: str,
+        keep: bool = False,
     ) -> dict[str, Any]:
-        """Call a wheel function."""
+        """Call a wheel function; C{keep} it in the job cache, as stock does for remote callers."""
         jid = self._new_jid()
         tag = f"salt/wheel/{jid}"
         call = wheels.Call(self._ctx, user)
         return await self._call(
-            "wheel", fun, self._wheels.get(fun), call, list(arg), _clean(kwarg), jid, tag, user
+            "wheel",
+            fun,
+            self._wheels.get(fun),
+            call,
+            list(arg),
+            _clean(kwarg),
+            jid,
+            tag,
+            user,
+            keep,
         )
 
     async def _call(
@@ -130,10 +157,18 @@ class Calls:
         jid: str,
         tag: str,
         user: str,
+        keep: bool,
     ) -> dict[str, Any]:
         bus = self._ctx.bus
         base = {"fun": f"{kind}.{fun}", "jid": jid, "user": user}
-        bus.fire(f"{tag}/new", {**base, "fun_args": [*arg, kwarg] if kwarg else arg})
+        fun_args = [*arg, kwarg] if kwarg else arg
+        if function is None:
+            missing = {"return": f"'{fun}' is not available.", "success": False}
+            told = {**missing, "retcode": 254, "fun": fun, "fun_args": fun_args, "jid": jid}
+            bus.fire(f"{tag}/ret", told)
+            return {**base, **missing, "tag": tag, "retcode": 1}
+        stamp = self._stamp()
+        bus.fire(f"{tag}/new", {**base, "fun_args": fun_args, "_stamp": stamp})
         self.active[jid] = {"fun": base["fun"], "jid": jid, "user": user, "arg": arg}
         try:
             value, success = await self._run(kind, fun, function, first, arg, kwarg)
@@ -141,20 +176,33 @@ class Calls:
             self.active.pop(jid, None)
         result = {**base, "tag": tag, "return": value, "success": success}
         result["retcode"] = 0 if success else 1
-        bus.fire(f"{tag}/ret", {**base, "return": value, "success": success, "fun_args": arg})
+        told = {**base, "fun_args": fun_args, "return": value, "success": success}
+        if keep and self._ctx.config.job_cache:
+            await self._keep(told, stamp)
+        bus.fire(f"{tag}/ret", told)
         return result
+
+    async def _keep(self, told: dict[str, Any], stamp: str) -> None:
+        """Into the job cache, as stock has it: the whole event is the return of this master."""
+        name, jid = self._ctx.node, told["jid"]
+        job = {"fun": told["fun"], "arg": [], "tgt": name, "tgt_type": "list", "user": told["user"]}
+        jobs = self._ctx.jobs
+        load = {"id": name, "jid": jid, "return": {**told, "_stamp": stamp}}
+        try:
+            await jobs.save_job(jid, job, [])
+            await jobs.save_return(load)
+        except SaltwistedError as error:
+            self.log.error("Could not store job cache info of {jid}: {error}", jid=jid, error=error)
 
     async def _run(
         self,
         kind: str,
         fun: str,
-        function: Callable[..., Awaitable[Any]] | None,
+        function: Callable[..., Awaitable[Any]],
         first: Any,
         arg: list[Any],
         kwarg: dict[str, Any],
     ) -> tuple[Any, bool]:
-        if function is None:
-            return f"'{fun}' is not available.", False
         wrong = wrong_arguments(function, fun, arg, kwarg)
         if wrong:
             return wrong, False
@@ -173,4 +221,5 @@ class Calls:
 
 
 def _clean(kwarg: Mapping[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in kwarg.items() if not k.startswith("__")}
+    """Without what clients of Salt put beside the arguments of a function."""
+    return {k: v for k, v in kwarg.items() if k != "__kwarg__" and not k.startswith("__pub_")}

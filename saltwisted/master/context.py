@@ -78,6 +78,6 @@ class Context:
     facts: dict[str, Any] = field(factory=dict)
     log: Logger = field(factory=Logger)
 
-    def select(self, tgt: Any, tgt_type: str, delimiter: str = ":") -> Selection:
+    async def find(self, tgt: Any, tgt_type: str, delimiter: str = ":") -> Selection:
         """The accepted minions that a target means, by the master's cached data."""
-        return self.dispatcher.select(tgt, tgt_type, delimiter)
+        return await self.dispatcher.targets.find(tgt, tgt_type, delimiter)

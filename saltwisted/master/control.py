@@ -16,6 +16,7 @@ from typing import Any
 from twisted.logger import Logger
 
 from saltwisted.domain.acl import blacklisted, publisher_allows
+from saltwisted.domain.jid import is_jid
 from saltwisted.errors import DeniedError, RemoteError
 from saltwisted.master.context import Context
 from saltwisted.transports.ipc import Peer
@@ -71,7 +72,7 @@ class Control:
     def _is_owner(self, peer: Peer) -> bool:
         return peer.uid in (0, os.geteuid())
 
-    def _authorise(self, peer: Peer, load: Mapping[str, Any]) -> str:
+    async def _authorise(self, peer: Peer, load: Mapping[str, Any]) -> str:
         """The name to publish as, if this user may publish this."""
         name = user_name(peer.uid)
         kwargs = load.get("kwargs")
@@ -89,15 +90,17 @@ class Control:
         if self._is_owner(peer):
             asked = str(load.get("user") or "")
             return asked if asked.startswith("sudo_") else name
-        if not publisher_allows(
-            config.publisher_acl,
-            config.publisher_acl_blacklist,
-            name,
-            load.get("fun"),
-            load.get("arg") or [],
-            load.get("tgt"),
-            str(load.get("tgt_type") or "glob"),
-            lambda tgt, tgt_type: self._ctx.select(tgt, tgt_type).minions,
+        if not await self._ctx.dispatcher.targets.judged(
+            lambda resolve: publisher_allows(
+                config.publisher_acl,
+                config.publisher_acl_blacklist,
+                name,
+                load.get("fun"),
+                load.get("arg") or [],
+                load.get("tgt"),
+                str(load.get("tgt_type") or "glob"),
+                resolve,
+            )
         ):
             raise DeniedError(f'Authentication failure of type "user" occurred for user {name}.')
         return name
@@ -109,11 +112,11 @@ class Control:
 
     async def op_publish(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
         """Publish a job and say who is expected."""
-        return await self._ctx.dispatcher.publish(args, self._authorise(peer, args))
+        return await self._ctx.dispatcher.publish(args, await self._authorise(peer, args))
 
     async def op_run(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
         """Publish a job, stream its returns as they come, and end with who did not answer."""
-        user = self._authorise(peer, args)
+        user = await self._authorise(peer, args)
         timeout = args.pop("timeout", None)
         gather = args.pop("gather_job_timeout", None)
         jid = None
@@ -128,8 +131,8 @@ class Control:
 
     async def op_match(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
         """Which accepted minions a target means; nothing is published."""
-        self._authorise(peer, {**args, "fun": "test.ping"})
-        selection = self._ctx.select(
+        await self._authorise(peer, {**args, "fun": "test.ping"})
+        selection = await self._ctx.find(
             args["tgt"], str(args.get("tgt_type") or "glob"), str(args.get("delimiter") or ":")
         )
         return sorted(selection.minions)
@@ -147,8 +150,15 @@ class Control:
         return True
 
     async def op_runner(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
-        """Run a runner function; progress comes as items."""
+        """
+        Run a runner function; progress comes as items.
+
+        C{keep} false keeps it out of the job cache: C{salt-run} asks for documentation so.
+        """
         user = self._need_owner(peer, "salt-run")
+        jid = str(args.get("jid") or "")
+        if jid and not is_jid(jid):
+            raise RemoteError("SaltInvocationError", f"{jid!r} is no job id")
         return await self._ctx.dispatcher.runner(
             str(args["fun"]),
             list(args.get("arg") or []),
@@ -156,6 +166,8 @@ class Control:
             user,
             stream,
             bool(args.get("async")),
+            keep=bool(args.get("keep", True)),
+            jid=jid,
         )
 
     async def op_wheel(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:

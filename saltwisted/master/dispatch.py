@@ -17,11 +17,12 @@ from twisted.logger import Logger
 
 from saltwisted.domain.jid import JidMaker
 from saltwisted.domain.targeting.nodegroups import unfold
-from saltwisted.domain.targeting.selection import Selection, Universe, check_minions
+from saltwisted.domain.targeting.selection import Universe
 from saltwisted.errors import RemoteError, TargetError
 from saltwisted.master.calls import Calls
 from saltwisted.master.context import Context
 from saltwisted.master.runs import Run
+from saltwisted.master.targets import Targets, Workers
 from saltwisted.transports.loose import let_go
 
 OPTIONAL_KWARGS = ("metadata", "ret_config", "ret_kwargs", "module_executors", "executor_opts")
@@ -39,8 +40,13 @@ class Dispatcher:
 
     log = Logger()
 
-    def __init__(self, ctx: Context, jids: JidMaker) -> None:
+    def __init__(self, ctx: Context, jids: JidMaker, workers: Workers | None = None) -> None:
+        """
+        @param workers: where regular expressions are tried that may take for ever; without
+            them those mean nobody.
+        """
         self._ctx = ctx
+        self.targets = Targets(ctx.clock, self.universe, workers)
         self._jids = jids
         self._issuers: OrderedDict[str, str] = OrderedDict()
         self._parts: OrderedDict[str, dict[str, None]] = OrderedDict()
@@ -63,15 +69,6 @@ class Dispatcher:
             data_cache=bool(ctx.config.minion_data_cache),
         )
 
-    def select(
-        self, tgt: Any, tgt_type: str, delimiter: str = ":", greedy: bool = True
-    ) -> Selection:
-        """The accepted minions that a target means, by what the master knows of them."""
-        selection = check_minions(tgt, tgt_type, self.universe(), delimiter, greedy)
-        for problem in selection.problems:
-            self.log.warn("target {tgt!r}: {problem}", tgt=str(tgt)[:200], problem=problem)
-        return selection
-
     async def publish(self, load: Mapping[str, Any], user: str) -> dict[str, Any]:
         """
         Publish one job.
@@ -87,7 +84,7 @@ class Dispatcher:
         tgt_type = str(load.get("tgt_type") or "glob")
         tgt = load["tgt"]
         delimiter = str(kwargs.get("delimiter") or ":")
-        selection = self.select(tgt, tgt_type, delimiter)
+        selection = await self.targets.find(tgt, tgt_type, delimiter)
         try:
             tgt, tgt_type = unfold(tgt, tgt_type, ctx.config.nodegroups or {})
         except TargetError as error:

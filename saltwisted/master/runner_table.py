@@ -11,11 +11,28 @@ from collections.abc import Awaitable, Callable
 from importlib import import_module
 from typing import Any
 
-from attrs import define
+from attrs import define, field
 
 from saltwisted.master.context import Context
 
-MODULES = ("cache", "doc", "fileserver", "jobs", "manage", "pillar", "state", "test")
+MODULES = (
+    "cache",
+    "config",
+    "doc",
+    "event",
+    "fileserver",
+    "jobs",
+    "manage",
+    "mine",
+    "pillar",
+    "salt",
+    "state",
+    "test",
+)
+
+
+async def _nobody(_item: Any) -> None:
+    """For runs that nobody watches."""
 
 
 @define
@@ -24,6 +41,7 @@ class Run:
     One call of a runner.
 
     @ivar progress: sends an event to whoever waits for this run: C{progress(data, tag_end)}.
+    @ivar tell: sends an item to the caller alone, without an event.
     @ivar outputter: set by a runner that wants one of Salt's outputters for its value.
     """
 
@@ -31,7 +49,17 @@ class Run:
     jid: str
     user: str
     progress: Callable[[Any, str], Awaitable[None]]
+    tell: Callable[[Any], Awaitable[None]] = field(default=_nobody)
     outputter: str | None = None
+
+    async def say(self, text: str) -> None:
+        """A line for the standard output of whoever called."""
+        await self.tell({"say": text})
+
+    async def complain(self, text: str) -> None:
+        """An error for the log of whoever called, and for the master's own."""
+        self.ctx.log.error("{text}", text=text)
+        await self.tell({"log": "error", "text": text})
 
 
 Runner = Callable[..., Awaitable[Any]]

@@ -43,6 +43,7 @@ ENTRIES = frozenset(
     {
         "saltwisted.worker.main:run_job",
         "saltwisted.worker.pillarwork:serve",
+        "saltwisted.worker.targetwork:serve",
     }
 )
 """What a child may be asked to call."""

@@ -19,7 +19,8 @@ from saltwisted.domain.targeting.matchers import (
     publication_matches,
 )
 from saltwisted.domain.targeting.nodegroups import expand, unfold
-from saltwisted.domain.targeting.selection import Universe, check_minions
+from saltwisted.domain.targeting.regexes import is_risky
+from saltwisted.domain.targeting.selection import Universe, check_minions, selecting
 from saltwisted.domain.targeting.traverse import subdict_match, traverse
 from saltwisted.errors import TargetError
 
@@ -258,6 +259,82 @@ class ManyTests(SynchronousTestCase):
         self.assertEqual(
             list(check_minions(",".join(ids[::-1]) + ",x", "list", many).missing), ["x"]
         )
+
+    def test_small_steps(self) -> None:
+        """No kind of target takes more than a few milliseconds of CPU between two steps."""
+        ids = sorted(f"web{number}" for number in range(10000))
+        grains = {name: {"os": "Debian", "ipv4": [f"10.0.0.{len(name)}"]} for name in ids}
+        many = Universe(
+            accepted=ids, fetch=lambda bank, name: grains[name], cached=lambda bank: ids
+        )
+        targets = (
+            ("web*9", "glob"),
+            ("web.*9", "pcre"),
+            ("os:D*", "grain"),
+            ("os:D.*", "grain_pcre"),
+            ("10.0.0.0/8", "ipcidr"),
+            ("G@os:Debian and E@web1.* and not S@10.0.0.7 or web*", "compound"),
+        )
+        for tgt, kind in targets:
+            steps = list(selecting(tgt, kind, many))
+
+            self.assertEqual([step for step in steps if step is not None], [])
+            self.assertGreaterEqual(len(steps), 39)
+
+    def test_risky_expressions(self) -> None:
+        """A regular expression that may take for ever is given to the caller, alone or inside."""
+        known = Universe(
+            accepted=["a1", "b2"],
+            fetch=lambda bank, name: {"os": name},
+            cached=lambda bank: ["a1", "b2"],
+        )
+        cases = (
+            ("(a+)+$", "pcre", ["a1", "b2"], ""),
+            ("os:(a+)+$", "grain_pcre", ["a1", "b2"], "grains"),
+            ("b* or E@(a|a)*$", "compound", ["a1", "b2"], ""),
+            ("J@os:(.*)*x and *", "compound", ["a1", "b2"], "pillar"),
+        )
+        for tgt, kind, ids, bank in cases:
+            steps = selecting(tgt, kind, known)
+            asked = next(step for step in steps if step is not None)
+            self.assertEqual((list(asked.ids), asked.bank), (ids, bank))
+            with self.assertRaises(StopIteration) as end:
+                steps.send(["a1"])
+                while True:
+                    next(steps)
+            self.assertIn("a1", end.exception.value.minions)
+
+    def test_too_slow(self) -> None:
+        """An expression that was given up means nobody, with a reason."""
+        steps = selecting("(a+)+$", "pcre", Universe(accepted=["a"]))
+        self.assertIsNotNone(next(steps))
+        with self.assertRaises(StopIteration) as end:
+            steps.send(None)
+        self.assertEqual(list(end.exception.value.minions), [])
+        self.assertIn("takes too long", end.exception.value.problems[0])
+
+    def test_cheap_expressions(self) -> None:
+        """What people write is cheap; what has more ways than letters is not."""
+        for pattern in (
+            r"web\d+",
+            "web.*[02468]$",
+            "(web|db)[0-9]{1,3}",
+            "^a?b?c?$",
+            "x*",
+            ".*a.*",
+        ):
+            self.assertFalse(is_risky(pattern), pattern)
+        for pattern in (
+            "(a+)+$",
+            "(a|a)*b",
+            "(a?){30}b",
+            "(?:.*a){20}",
+            r"(a*)\1",
+            ".*.*.*x",
+            "a?" * 30,
+            "(?=(a+)*)b",
+        ):
+            self.assertTrue(is_risky(pattern), pattern)
 
     def test_long_expressions(self) -> None:
         """Thousands of words and parentheses neither recurse nor take long."""

@@ -4,6 +4,8 @@ The request port, from frames to answers, on a master without sockets.
 
 from __future__ import annotations
 
+from typing import Any
+
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -401,6 +403,69 @@ class RunnerTests(SynchronousTestCase):
         self.assertEqual(run("fetch", "a/b", "k"), {})
         for bank, name in (("../x", "k"), ("a", "../k"), ("/etc", "passwd"), ("a", ".root_key")):
             self.assertIn("are no names", str(run("fetch", bank, name)))
+
+    def test_kept(self) -> None:
+        """A run is a job of the master in the job cache, unless the caller or an option says no."""
+        rig, silent = Rig(self), Rig(self, runner_returns=False)
+
+        def run(fun: str, *arg: object, at: Any = rig, **more: Any) -> Any:
+            call = at.ctx.dispatcher.runner(fun, list(arg), {}, "root", **more)
+            return self.successResultOf(_run(call))
+
+        first = run("test.arg", 1)["jid"]
+        run("test.arg", 2, keep=False)
+        run("test.arg", 3, at=silent)
+        self.assertEqual(run("jobs.list_jobs", at=silent)["return"], {})
+
+        jobs = run("jobs.list_jobs")["return"]
+        self.assertEqual(list(jobs), [first])
+        self.assertEqual(jobs[first]["Function"], "runner.test.arg")
+        self.assertEqual(
+            (jobs[first]["Target"], jobs[first]["Target-type"]), (rig.ctx.node, "list")
+        )
+        kept = run("jobs.lookup_jid", first)["return"][rig.ctx.node]
+        self.assertEqual(kept["return"], {"args": [1], "kwargs": {}})
+        self.assertEqual((kept["fun"], kept["fun_args"]), ("runner.test.arg", [1]))
+        self.assertIn("_stamp", kept)
+
+    def test_lines_and_progress(self) -> None:
+        """Printed lines go to the caller alone; progress is stamped, and an event as well."""
+        rig = Rig(self)
+        items: list[Any] = []
+
+        async def stream(item: Any) -> None:
+            items.append(item)
+
+        def run(fun: str, *arg: object) -> Any:
+            return _run(rig.ctx.dispatcher.runner(fun, list(arg), {}, "root", stream))
+
+        self.assertEqual(self.successResultOf(run("test.stdout_print"))["return"], "bar")
+        self.assertEqual(items, [{"say": "foo"}])
+        del items[:]
+        self.successResultOf(run("fileserver.update", "bogus"))
+        self.assertEqual([item["log"] for item in items], ["error"])
+        del items[:]
+        streamed = run("test.stream")
+        rig.clock.pump([0.1] * 100)
+        self.assertIs(self.successResultOf(streamed)["return"], True)
+        self.assertEqual(len(items), 99)
+        self.assertEqual(items[0]["data"]["message"], "Runner is 1% done")
+        self.assertIn("_stamp", items[0]["data"])
+
+    def test_backends(self) -> None:
+        """Backends are chosen and excluded by name; there is one."""
+        rig = Rig(self)
+
+        def run(**kwarg: Any) -> Any:
+            call = rig.ctx.dispatcher.runner("fileserver.envs", [], kwarg, "root")
+            return self.successResultOf(_run(call))["return"]
+
+        self.assertEqual(run(), ["base"])
+        self.assertEqual(run(backend="roots,git"), ["base"])
+        self.assertEqual(run(backend="-git"), ["base"])
+        self.assertEqual(run(backend="-roots"), [])
+        self.assertEqual(run(backend="git", sources=True), {})
+        self.assertEqual(run(backend=["roots"], sources=True), {"roots": ["base"]})
 
     def test_locks(self) -> None:
         """Salt's words where roots and gitfs have no locks."""

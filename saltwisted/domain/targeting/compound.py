@@ -12,7 +12,7 @@ stacks over the words. Splitting is by white space; an operator is a word.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from typing import Any, NamedTuple
 
 from saltwisted.domain.targeting.nodegroups import OPERATORS, Note, expand, silent
@@ -225,13 +225,13 @@ _SETS: tuple[dict[str, Any], dict[str, Any]] = (
 
 def select(
     expression: Any,
-    find: Callable[[Word, bool], set[str] | None],
+    find: Callable[[Word, bool], Generator[Any, Any, set[str] | None]],
     everyone: Callable[[], set[str]],
     nodegroups: Mapping[str, Any],
     note: Note = silent,
-) -> set[str] | None:
+) -> Generator[Any, Any, set[str] | None]:
     """
-    A master's reading: who is it?
+    A master's reading: who is it? In steps, one for each operand and those of C{find}.
 
     @param find: the minions of one operand, and whether it is being subtracted (missing
         names do not count then); C{None} when its engine is unknown.
@@ -291,7 +291,8 @@ def select(
             if parsed.engine == "N":
                 words += reversed(expand(parsed.pattern, nodegroups, note))
                 continue
-            found = find(parsed, last == "-")
+            yield None
+            found = yield from find(parsed, last == "-")
             if found is None:
                 note(f'Unrecognized target engine "{parsed.engine}" for expression "{word}"')
                 return None

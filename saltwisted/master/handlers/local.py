@@ -40,15 +40,17 @@ async def publish(ctx: Context, request: ClearRequest, peer: str) -> bytes:
     user = ctx.users.user_of(cmd.key, cmd.user or "")
     if user is None:
         return _failed(ctx)
-    if not ctx.users.is_owner(user) and not publisher_allows(
-        ctx.config.publisher_acl,
-        ctx.config.publisher_acl_blacklist,
-        user,
-        cmd.fun,
-        cmd.arg,
-        cmd.tgt,
-        cmd.tgt_type,
-        lambda tgt, tgt_type: ctx.select(tgt, tgt_type).minions,
+    if not ctx.users.is_owner(user) and not await ctx.dispatcher.targets.judged(
+        lambda resolve: publisher_allows(
+            ctx.config.publisher_acl,
+            ctx.config.publisher_acl_blacklist,
+            user,
+            cmd.fun,
+            cmd.arg,
+            cmd.tgt,
+            cmd.tgt_type,
+            resolve,
+        )
     ):
         ctx.counters["denied:local"] += 1
         return _refusal("AuthorizationError", f"User {user} may not run {cmd.fun}")
@@ -91,7 +93,7 @@ async def wheel(ctx: Context, request: ClearRequest, peer: str) -> bytes:
     kwarg.update(request.load.get("kwarg") or {})
     try:
         result = await ctx.dispatcher.wheel(
-            cmd.fun, list(request.load.get("arg") or []), kwarg, user
+            cmd.fun, list(request.load.get("arg") or []), kwarg, user, keep=True
         )
     except (DeniedError, RemoteError) as error:
         return _refusal("SaltInvocationError", str(error))

@@ -44,40 +44,42 @@ def mine_flush(ctx: Context, who: str, cmd: MineFlush) -> bool:
     return True
 
 
-def mine_get(ctx: Context, who: str, cmd: MineGet) -> dict[str, Any]:
+async def mine_get(ctx: Context, who: str, cmd: MineGet) -> dict[str, Any]:
     """
     Values of other minions' mines.
 
     @return: minion to value for one function; function to that for several.
     """
-    functions = _functions(cmd.fun)
+    functions = functions_of(cmd.fun)
     if ctx.config.mine_get and not all(
         peer_allows(ctx.config.mine_get, who, fun) for fun in functions
     ):
         return {}
-    return gather(ctx, who, cmd.tgt, cmd.tgt_type or cmd.expr_form or "glob", functions)
+    return await gather(ctx, who, cmd.tgt, cmd.tgt_type or cmd.expr_form or "glob", functions)
 
 
-def _functions(fun: Any) -> list[str]:
+def functions_of(fun: Any) -> list[str]:
+    """Names of functions: a list, or text with commas."""
     if isinstance(fun, str):
         return [f.strip() for f in fun.split(",") if f.strip()]
     return [str(f) for f in fun]
 
 
-def gather(
+async def gather(
     ctx: Context, who: str | None, tgt: Any, tgt_type: str, functions: list[str]
 ) -> dict[str, Any]:
     """The mine as C{who} may see it; C{None} is the master itself, which may see all."""
-    minions = ctx.dispatcher.select(tgt, tgt_type, greedy=False).minions
+    selection = await ctx.dispatcher.targets.find(tgt, tgt_type, greedy=False)
     found: dict[str, dict[str, Any]] = {}
-    for minion in minions:
+    judged: dict[str, bool] = {}
+    for minion in selection.minions:
         data = ctx.cache.get("mine", minion)
         if not data:
             continue
         for fun in functions:
             if fun not in data:
                 continue
-            visible, value = _unwrap(ctx, who, data[fun])
+            visible, value = await _unwrap(ctx, who, data[fun], judged)
             if visible:
                 found.setdefault(fun, {})[minion] = value
     if len(functions) == 1:
@@ -85,12 +87,19 @@ def gather(
     return dict(found)
 
 
-def _unwrap(ctx: Context, who: str | None, entry: Any) -> tuple[bool, Any]:
+async def _unwrap(
+    ctx: Context, who: str | None, entry: Any, judged: dict[str, bool]
+) -> tuple[bool, Any]:
+    """Whether C{who} may see an entry, and its value; C{judged} keeps what rules said."""
     if not (isinstance(entry, Mapping) and MARK in entry):
         return True, entry
     value = entry.get(VALUE)
     allowed = entry.get("allow_tgt")
     if who is None or not allowed:
         return True, value
-    minions = ctx.select(allowed, str(entry.get("allow_tgt_type") or "glob")).minions
-    return who in minions, value
+    tgt_type = str(entry.get("allow_tgt_type") or "glob")
+    key = repr((allowed, tgt_type))
+    if key not in judged:
+        targets = ctx.dispatcher.targets
+        judged[key] = who in (await targets.find(allowed, tgt_type, only=who)).minions
+    return judged[key], value

@@ -36,27 +36,23 @@ def _args(arg: Any) -> list[Any]:
     return list(arg) if isinstance(arg, (list, tuple)) else [arg]
 
 
-def _permitted(ctx: Context, who: str, cmd: MinionPub | MinionPublish) -> bool:
+async def _permitted(ctx: Context, who: str, cmd: MinionPub | MinionPublish) -> bool:
     functions = _functions(cmd.fun)
     if any(f.startswith("publish.") for f in functions):
         return False
-    return all(
-        peer_allows(
-            ctx.config.peer,
-            who,
-            f,
-            _args(cmd.arg),
-            cmd.tgt,
-            cmd.tgt_type or "glob",
-            lambda tgt, tgt_type: ctx.select(tgt, tgt_type).minions,
+    return await ctx.dispatcher.targets.judged(
+        lambda resolve: all(
+            peer_allows(
+                ctx.config.peer, who, f, _args(cmd.arg), cmd.tgt, cmd.tgt_type or "glob", resolve
+            )
+            for f in functions
         )
-        for f in functions
     )
 
 
 async def minion_pub(ctx: Context, who: str, cmd: MinionPub) -> dict[str, Any]:
     """Publish a job for a minion, which then asks for the returns with C{pub_ret}."""
-    if not _permitted(ctx, who, cmd):
+    if not await _permitted(ctx, who, cmd):
         ctx.counters["denied:minion_pub"] += 1
         return {}
     published = await ctx.dispatcher.publish(
@@ -77,7 +73,7 @@ async def minion_pub(ctx: Context, who: str, cmd: MinionPub) -> dict[str, Any]:
 
 async def minion_publish(ctx: Context, who: str, cmd: MinionPublish) -> dict[str, Any]:
     """Publish a job for a minion and wait for what comes back within its time-out."""
-    if not _permitted(ctx, who, cmd):
+    if not await _permitted(ctx, who, cmd):
         ctx.counters["denied:minion_publish"] += 1
         return {}
     found: dict[str, Any] = {}

@@ -17,31 +17,34 @@ MOST = 64 * 1024 * 1024
 """Bytes of the largest value that is read."""
 
 
-def _ids(run: Run, tgt: Any, tgt_type: str) -> list[str]:
+async def _ids(run: Run, tgt: Any, tgt_type: str) -> list[str]:
     if tgt in (None, "*"):
         return list(run.ctx.keys.accepted_ids())
-    return list(run.ctx.select(tgt, tgt_type).minions)
+    return list((await run.ctx.find(tgt, tgt_type)).minions)
 
 
-async def grains(run: Run, tgt: Any = "*", tgt_type: str = "glob", **kwargs: Any) -> dict[str, Any]:
+async def grains(run: Run, tgt: Any, tgt_type: str = "glob", **kwargs: Any) -> dict[str, Any]:
     """Cached grains by minion."""
-    return {m: run.ctx.cache.get("grains", m) or {} for m in _ids(run, tgt, tgt_type)}
+    return {m: run.ctx.cache.get("grains", m) or {} for m in await _ids(run, tgt, tgt_type)}
 
 
 async def pillar(
     run: Run, tgt: Any = None, tgt_type: str = "glob", **kwargs: Any
 ) -> dict[str, Any]:
     """Cached pillar by minion."""
-    return {m: run.ctx.cache.get("pillar", m) or {} for m in _ids(run, tgt, tgt_type)}
+    return {m: run.ctx.cache.get("pillar", m) or {} for m in await _ids(run, tgt, tgt_type)}
 
 
 async def mine(run: Run, tgt: Any = None, tgt_type: str = "glob", **kwargs: Any) -> dict[str, Any]:
     """Cached mine by minion."""
-    return {m: run.ctx.cache.get("mine", m) or {} for m in _ids(run, tgt, tgt_type)}
+    return {m: run.ctx.cache.get("mine", m) or {} for m in await _ids(run, tgt, tgt_type)}
 
 
-def _clear(run: Run, banks: tuple[str, ...], tgt: Any, tgt_type: str) -> bool:
-    for minion in _ids(run, tgt, tgt_type):
+async def _clear(run: Run, banks: tuple[str, ...], tgt: Any, tgt_type: str) -> bool:
+    """Forget these; without a target nothing is done, and that is said by C{False}."""
+    if tgt is None:
+        return False
+    for minion in await _ids(run, tgt, tgt_type):
         for bank in banks:
             run.ctx.cache.delete(bank, minion)
     return True
@@ -49,41 +52,45 @@ def _clear(run: Run, banks: tuple[str, ...], tgt: Any, tgt_type: str) -> bool:
 
 async def clear_grains(run: Run, tgt: Any = None, tgt_type: str = "glob") -> bool:
     """Forget cached grains."""
-    return _clear(run, ("grains",), tgt, tgt_type)
+    return await _clear(run, ("grains",), tgt, tgt_type)
 
 
 async def clear_pillar(run: Run, tgt: Any = None, tgt_type: str = "glob") -> bool:
     """Forget cached pillar."""
-    run.ctx.pillars.clear()
-    return _clear(run, ("pillar",), tgt, tgt_type)
+    if tgt is not None:
+        run.ctx.pillars.clear()
+    return await _clear(run, ("pillar",), tgt, tgt_type)
 
 
 async def clear_mine(run: Run, tgt: Any = None, tgt_type: str = "glob") -> bool:
     """Forget cached mine data."""
-    return _clear(run, ("mine",), tgt, tgt_type)
+    return await _clear(run, ("mine",), tgt, tgt_type)
 
 
 async def clear_mine_func(
     run: Run, tgt: Any = None, tgt_type: str = "glob", clear_mine_func_flag: Any = None
 ) -> bool:
     """Forget one mine function's values."""
-    cleared = False
-    for minion in _ids(run, tgt, tgt_type):
+    if tgt is None or clear_mine_func_flag is None:
+        return False
+    for minion in await _ids(run, tgt, tgt_type):
         data = dict(run.ctx.cache.get("mine", minion) or {})
         if data.pop(clear_mine_func_flag, None) is not None:
             run.ctx.cache.put("mine", minion, data)
-            cleared = True
-    return cleared
+    return True
 
 
 async def clear_all(run: Run, tgt: Any = None, tgt_type: str = "glob") -> bool:
     """Forget grains, pillar and mine."""
-    run.ctx.pillars.clear()
-    return _clear(run, ("grains", "pillar", "mine"), tgt, tgt_type)
+    if tgt is not None:
+        run.ctx.pillars.clear()
+    return await _clear(run, ("grains", "pillar", "mine"), tgt, tgt_type)
 
 
 async def clear_git_lock(run: Run, role: str, remote: Any = None, **kwargs: Any) -> str:
     """There is no gitfs here, and so no lock of it: Salt's words for that."""
+    if role not in ("gitfs", "git_pillar", "winrepo"):
+        raise ValueError(f"Invalid role {role!r}: gitfs, git_pillar or winrepo")
     return "No locks were removed"
 
 

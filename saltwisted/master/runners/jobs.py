@@ -15,6 +15,9 @@ from saltwisted.master.runner_table import Run, Runner
 NO_JOB = {"Error": "Cannot contact returner or no job with this jid"}
 """Salt's words for a jid that the job cache does not have."""
 
+SHOWN = ("return", "retcode", "success", "out")
+"""What of a return Salt's job cache keeps, in its order; ours keeps all."""
+
 
 def describe(jid: str, job: Mapping[str, Any] | None) -> dict[str, Any]:
     """One job as C{jobs.list_jobs} shows it."""
@@ -62,7 +65,10 @@ async def list_job(
     return {
         "jid": jid,
         **describe(jid, job),
-        "Result": {minion: dict(value) for minion, value in returns.items()},
+        "Result": {
+            minion: {key: value[key] for key in SHOWN if key in value}
+            for minion, value in returns.items()
+        },
     }
 
 

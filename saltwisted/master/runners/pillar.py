@@ -13,7 +13,7 @@ def _minion_and_env(minion: str, kwargs: dict[str, Any]) -> tuple[str, str, str 
     return minion, str(kwargs.get("saltenv") or "base"), kwargs.get("pillarenv")
 
 
-def _grains(run: Run, minion: str, kwargs: dict[str, Any]) -> dict[str, Any]:
+async def _grains(run: Run, minion: str, kwargs: dict[str, Any]) -> dict[str, Any]:
     """
     The grains to compile with: given ones, else cached ones.
 
@@ -24,7 +24,7 @@ def _grains(run: Run, minion: str, kwargs: dict[str, Any]) -> dict[str, Any]:
         return {"id": minion, **given}
     cached = run.ctx.cache.get("grains", minion)
     if cached is None:
-        for candidate in run.ctx.select(minion, "glob").minions:
+        for candidate in (await run.ctx.find(minion, "glob")).minions:
             cached = run.ctx.cache.get("grains", candidate)
             if cached is not None:
                 break
@@ -35,14 +35,14 @@ async def show_pillar(run: Run, minion: str = "*", **kwargs: Any) -> Any:
     """The compiled pillar of a minion id; grains may be given as C{key=value}."""
     minion, saltenv, pillarenv = _minion_and_env(minion, kwargs)
     return await run.ctx.pillars.pillar(
-        minion, _grains(run, minion, kwargs), saltenv, pillarenv, kwargs.get("pillar")
+        minion, await _grains(run, minion, kwargs), saltenv, pillarenv, kwargs.get("pillar")
     )
 
 
 async def show_top(run: Run, minion: str | None = None, saltenv: str = "base") -> Any:
     """The merged pillar top file, as a minion (by default the first one) has it rendered."""
     name = minion or next(iter(run.ctx.keys.accepted_ids()), run.ctx.node)
-    return await run.ctx.pillars.top(name, _grains(run, name, {}), saltenv)
+    return await run.ctx.pillars.top(name, await _grains(run, name, {}), saltenv)
 
 
 async def clear_pillar_cache(run: Run, minion: str = "*", **kwargs: Any) -> bool:
@@ -54,7 +54,7 @@ async def clear_pillar_cache(run: Run, minion: str = "*", **kwargs: Any) -> bool
 async def show_pillar_cache(run: Run, minion: str = "*", **kwargs: Any) -> dict[str, Any]:
     """The pillars as last compiled, by minion."""
     shown = {}
-    for name in run.ctx.select(minion, "glob").minions:
+    for name in (await run.ctx.find(minion, "glob")).minions:
         value = run.ctx.cache.get("pillar", name)
         if value is not None:
             shown[name] = value

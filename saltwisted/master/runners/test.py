@@ -22,27 +22,57 @@ async def raw_arg(run: Run, *args: Any, **kwargs: Any) -> dict[str, Any]:
 
 
 async def sleep(run: Run, s_time: float = 10) -> bool:
-    """Wait."""
-    done: Deferred[None] = Deferred()
-    run.ctx.clock.callLater(float(s_time), done.callback, None)
-    await done
+    """
+    Print the time, wait so many seconds, and return True.
+
+    CLI Example::
+
+        salt-run test.sleep s_time=5
+    """
+    await run.say(str(s_time))
+    await _pause(run, float(s_time))
     return True
+
+
+async def _pause(run: Run, seconds: float) -> None:
+    done: Deferred[None] = Deferred()
+    run.ctx.clock.callLater(seconds, done.callback, None)
+    await done
 
 
 async def stream(run: Run) -> bool:
-    """A hundred progress events."""
+    """
+    Fire a stream of 99 progress events, a tenth of a second apart, then return True.
+
+    CLI Example::
+
+        salt-run test.stream
+    """
     for number in range(1, 100):
         await run.progress({"message": f"Runner is {number}% done"}, "progress")
+        await _pause(run, 0.1)
     return True
 
 
-async def metasyntactic(run: Run, locality: str = "us") -> list[str] | bool:
+async def stdout_print(run: Run) -> str:
+    """
+    Print 'foo' and return 'bar'.
+
+    CLI Example::
+
+        salt-run test.stdout_print
+    """
+    await run.say("foo")
+    return "bar"
+
+
+async def metasyntactic(run: Run, locality: str = "us") -> list[str] | None:
     """Words that mean nothing."""
     words = {
         "us": "foo bar baz qux quux quuz corge grault garply waldo fred plugh xyzzy thud",
         "uk": "wibble wobble wubble flob",
     }
-    return words[locality].split() if locality in words else False
+    return words[locality].split() if locality in words else None
 
 
 async def get_opts(run: Run) -> dict[str, Any]:
@@ -56,5 +86,6 @@ FUNCTIONS: dict[str, Runner] = {
     "metasyntactic": metasyntactic,
     "raw_arg": raw_arg,
     "sleep": sleep,
+    "stdout_print": stdout_print,
     "stream": stream,
 }

@@ -1,0 +1,32 @@
+"""
+The C{mine} runner: what minions offer to one another, and asking them for it anew.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from saltwisted.master.handlers.mine import functions_of, gather
+from saltwisted.master.runner_table import Run, Runner
+from saltwisted.master.runners.salt import execute
+
+
+async def get(run: Run, tgt: Any, fun: Any, tgt_type: str = "glob") -> Any:
+    """Mine values of minions, by minion; entries with C{allow_tgt} only if it names this master."""
+    return await gather(run.ctx, run.ctx.node, tgt, tgt_type, functions_of(fun))
+
+
+async def update(
+    run: Run,
+    tgt: Any,
+    tgt_type: str = "glob",
+    clear: bool = False,
+    mine_functions: Any = None,
+) -> dict[str, Any]:
+    """Have minions send their mine values now."""
+    return await execute(
+        run, tgt, "mine.update", tgt_type=tgt_type, clear=clear, mine_functions=mine_functions
+    )
+
+
+FUNCTIONS: dict[str, Runner] = {"get": get, "update": update}

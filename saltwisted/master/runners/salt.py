@@ -1,0 +1,44 @@
+"""
+The C{salt} runner: execution functions on minions, as from C{salt}.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from saltwisted.master.runner_table import Run, Runner
+
+
+async def execute(
+    run: Run,
+    tgt: Any,
+    fun: str,
+    arg: Any = (),
+    timeout: Any = None,
+    tgt_type: str = "glob",
+    ret: str = "",
+    jid: Any = "",
+    kwarg: Any = None,
+    **kwargs: Any,
+) -> dict[str, Any]:
+    """
+    Run a function on minions, and give what they returned.
+
+    @param arg: positional arguments, as a list; one value that is no list is one argument.
+    @param kwarg: keyword arguments; further ones may be given beside it.
+    """
+    given = list(arg) if isinstance(arg, (list, tuple)) else [arg]
+    named = {**(kwarg or {}), **kwargs}
+    if named:
+        given.append({"__kwarg__": True, **named})
+    load = {"tgt": tgt, "tgt_type": tgt_type, "fun": fun, "arg": given, "ret": ret}
+    if jid:
+        load["jid"] = str(jid)
+    found: dict[str, Any] = {}
+    async for item in run.ctx.dispatcher.run(load, run.user, timeout=timeout):
+        if item["kind"] == "return":
+            found[item["id"]] = item["data"].get("return")
+    return found
+
+
+FUNCTIONS: dict[str, Runner] = {"execute": execute}

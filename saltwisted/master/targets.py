@@ -1,0 +1,166 @@
+"""
+Whom a target means, found without holding up the reactor.
+
+Most targets are judged here, a few milliseconds at a time. Regular expressions that may take
+for ever, whoever wrote them, are tried in a worker process, which is killed when it takes
+too long; then the target means nobody, and the log says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import thread_time
+from typing import Any, Protocol
+
+from attrs import evolve
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from saltwisted.domain.targeting.selection import Risky, Selection, Universe, selecting
+from saltwisted.domain.targeting.traverse import scalar
+from saltwisted.errors import SaltwistedError
+
+ENTRY = "saltwisted.worker.targetwork:serve"
+PORTION = 0.002
+"""Seconds of the reactor thread's CPU in one turn."""
+TOGETHER = 250
+"""Minions per call of a worker."""
+PATIENCE = 5.0
+"""Seconds that one regular expression may take over all minions."""
+
+
+class Workers(Protocol):
+    """A pool of worker processes."""
+
+    def call(self, entry: str, payload: Any, timeout: float) -> Deferred[Any]:
+        """Have one of them call the entry."""
+        ...
+
+
+class _Unresolved(Exception):
+    """A decision needs a target that has not been looked up yet."""
+
+    def __init__(self, tgt: Any, tgt_type: str) -> None:
+        super().__init__(tgt_type)
+        self.tgt = tgt
+        self.tgt_type = tgt_type
+
+
+class Targets:
+    """Looks targets up for a master."""
+
+    log = Logger()
+
+    def __init__(
+        self, clock: Any, universe: Callable[[], Universe], workers: Workers | None = None
+    ) -> None:
+        self._clock = clock
+        self._universe = universe
+        self.workers = workers
+
+    async def find(
+        self,
+        tgt: Any,
+        tgt_type: str,
+        delimiter: str = ":",
+        greedy: bool = True,
+        only: str | None = None,
+    ) -> Selection:
+        """
+        The accepted minions that a target means, by what the master knows of them.
+
+        @param only: ask of this one minion alone.
+        """
+        universe = self._universe()
+        if only is not None:
+            universe = evolve(universe, accepted=[m for m in universe.accepted if m == only])
+        steps = selecting(tgt, tgt_type, universe, delimiter, greedy)
+        answer: Sequence[str] | None = None
+        until = thread_time() + PORTION
+        while True:
+            try:
+                asked = steps.send(answer)
+            except StopIteration as end:
+                selection: Selection = end.value
+                self._report(tgt, selection)
+                return selection
+            answer = None
+            if asked is not None:
+                answer = await self._try(asked, universe)
+                until = thread_time() + PORTION
+            elif thread_time() > until:
+                await self._pause()
+                until = thread_time() + PORTION
+
+    def _pause(self) -> Deferred[None]:
+        done: Deferred[None] = Deferred()
+        self._clock.callLater(0, done.callback, None)
+        return done
+
+    def _report(self, tgt: Any, selection: Selection) -> None:
+        for problem in selection.problems:
+            self.log.warn("target {tgt!r}: {problem}", tgt=str(tgt)[:200], problem=problem)
+
+    async def _try(self, risky: Risky, universe: Universe) -> list[str] | None:
+        """Have a worker try it; C{None} when it took too long, or there is no worker."""
+        if self.workers is None:
+            return None
+        found: list[str] = []
+        until = self._clock.seconds() + PATIENCE
+        for start in range(0, len(risky.ids), TOGETHER):
+            ids = list(risky.ids[start : start + TOGETHER])
+            left = until - self._clock.seconds()
+            if left <= 0:
+                return None
+            payload = {
+                "tgt": risky.tgt,
+                "type": risky.tgt_type,
+                "delimiter": risky.delimiter,
+                "ids": ids,
+                "bank": risky.bank,
+                "data": await self._data(risky, universe, ids) if risky.bank else [],
+            }
+            try:
+                found += await self.workers.call(ENTRY, payload, left)
+            except SaltwistedError as error:
+                self.log.warn("a regular expression was given up: {error}", error=error)
+                return None
+        return found
+
+    async def _data(self, risky: Risky, universe: Universe, ids: list[str]) -> list[Any]:
+        """Of each minion's data what the target can ask for: what its first key names."""
+        first = risky.tgt.split(risky.delimiter)[0] if risky.delimiter else risky.tgt
+        keys = (first, scalar(first))
+        until = thread_time() + PORTION
+        taken = []
+        for minion in ids:
+            data = universe.fetch(risky.bank, minion) or {}
+            taken.append(
+                dict(data) if first == "*" else {key: data[key] for key in keys if key in data}
+            )
+            if thread_time() > until:
+                await self._pause()
+                until = thread_time() + PORTION
+        return taken
+
+    async def judged(self, judge: Callable[[Callable[[Any, str], Sequence[str]]], bool]) -> bool:
+        """
+        Have a decision made that asks whom targets mean.
+
+        @param judge: gets the function to ask; is called again after each target that had
+            to be looked up, and must not do anything but decide.
+        """
+        known: dict[tuple[str, str], Sequence[str]] = {}
+
+        def resolve(tgt: Any, tgt_type: str) -> Sequence[str]:
+            key = (repr(tgt), tgt_type)
+            if key not in known:
+                raise _Unresolved(tgt, tgt_type)
+            return known[key]
+
+        while True:
+            try:
+                return judge(resolve)
+            except _Unresolved as missing:
+                key = (repr(missing.tgt), missing.tgt_type)
+                known[key] = (await self.find(missing.tgt, missing.tgt_type)).minions

@@ -1,0 +1,117 @@
+"""
+Finding whom a target means, in turns of the reactor and in worker processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.domain.targeting.selection import Universe
+from saltwisted.errors import RemoteError
+from saltwisted.master import targets
+from saltwisted.master.targets import Targets
+from saltwisted.worker.targetwork import serve
+
+
+class Here:
+    """Workers that are none: calls run at once, or fail."""
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error = error
+        self.payloads: list[Any] = []
+
+    def call(self, entry: str, payload: Any, timeout: float) -> Deferred[Any]:
+        """Call the entry."""
+        self.payloads.append(payload)
+        return fail(self.error) if self.error else succeed(serve(payload, None, {}))
+
+
+GRAINS = {
+    "a1": {"os": "aaa", "secret": 1},
+    "a2": {"os": "aab", "secret": 2},
+    "b1": {"other": 1},
+}
+
+
+def universe() -> Universe:
+    """Three minions."""
+    return Universe(
+        accepted=list(GRAINS),
+        fetch=lambda bank, name: GRAINS[name],
+        cached=lambda bank: list(GRAINS),
+    )
+
+
+class TargetsTests(SynchronousTestCase):
+    """Targets."""
+
+    def find(self, workers: Here | None, *args: Any, **kwargs: Any) -> Sequence[str]:
+        """Whom a target means."""
+        looked = Targets(Clock(), universe, workers).find(*args, **kwargs)
+        found: Sequence[str] = self.successResultOf(Deferred.fromCoroutine(looked)).minions
+        return found
+
+    def test_risky_in_a_worker(self) -> None:
+        """A risky expression is tried in a worker, which gets only the data that it asks for."""
+        workers = Here()
+
+        self.assertEqual(self.find(workers, "os:(a+)+$", "grain_pcre"), ["a1"])
+        self.assertEqual(self.find(workers, "E@(a|bb|b)*1 or b2", "compound"), ["a1", "b1"])
+        self.assertEqual(
+            [payload["data"] for payload in workers.payloads],
+            [[{"os": "aaa"}, {"os": "aab"}, {}], []],
+        )
+
+    def test_given_up(self) -> None:
+        """A worker that takes too long means nobody."""
+        workers = Here(RemoteError("Timeout", "5 s"))
+
+        self.assertEqual(self.find(workers, "(a+)+$", "pcre"), [])
+        self.assertEqual(self.find(None, "(a+)+$", "pcre"), [])
+
+    def test_cheap_ones_stay(self) -> None:
+        """Everything else needs no worker."""
+        workers = Here()
+
+        self.assertEqual(self.find(workers, "a.*", "pcre"), ["a1", "a2"])
+        self.assertEqual(self.find(workers, "os:aa?", "grain"), ["a1", "a2"])
+        self.assertEqual(self.find(workers, "*", "glob", only="a2"), ["a2"])
+        self.assertEqual(workers.payloads, [])
+
+    def test_turns(self) -> None:
+        """A long search gives the reactor back in between, and still finds all."""
+        self.patch(targets, "PORTION", 0.0)
+        clock = Clock()
+        turns: list[float] = []
+        later = clock.callLater
+
+        def call_later(delay: float, function: Any, *args: Any) -> Any:
+            turns.append(delay)
+            return later(delay, function, *args)
+
+        self.patch(clock, "callLater", call_later)
+        ids = [f"m{number}" for number in range(1000)]
+        many = Universe(accepted=ids, fetch=lambda bank, name: {"n": name}, cached=lambda bank: ids)
+        found = Deferred.fromCoroutine(Targets(clock, lambda: many, None).find("n:m*", "grain"))
+
+        self.assertNoResult(found)
+        clock.advance(0)
+        self.assertEqual(self.successResultOf(found).minions, ids)
+        self.assertGreater(len(turns), 10)
+
+    def test_judged(self) -> None:
+        """A decision that asks about targets gets its answers, each looked up once."""
+        asked: list[Any] = []
+
+        def judge(resolve: Any) -> bool:
+            asked.append(1)
+            return resolve("a*", "glob") == ["a1", "a2"] and resolve(["b1"], "list") == ["b1"]
+
+        judged = Targets(Clock(), universe, None).judged(judge)
+        self.assertIs(self.successResultOf(Deferred.fromCoroutine(judged)), True)
+        self.assertEqual(len(asked), 3)
