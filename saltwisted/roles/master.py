@@ -268,7 +268,7 @@ class Master:
             exec_warm_parent,
             pools={PILLAR_ENTRY: PoolLimits(keep=0)},
         )
-        self.ctx.dispatcher = Dispatcher(self.ctx, JidMaker())
+        self.ctx.dispatcher = Dispatcher(self.ctx, JidMaker(), self.warm)
         self.ctx.pillars = Pillars(self.ctx, self.warm)
         self.ctx.signins = SignIns(self.ctx, identity, self.crypto_threads)
         self.ctx.rotation = Rotation(
