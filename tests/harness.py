@@ -172,6 +172,15 @@ class Daemon:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process = None
 
+    def freeze(self) -> None:
+        """Stop it and everything that it started, without a word to anybody."""
+        os.killpg(self.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let it go on, if it still is there."""
+        if self.running:
+            os.killpg(self.pid, signal.SIGCONT)
+
     def stop(self) -> int:
         """Ask it to end; returns its exit status."""
         assert self.process is not None
@@ -251,6 +260,10 @@ class OurMaster(Daemon):
     def up(self) -> OurMaster:
         """Start it and wait until it serves."""
         self.start()
+        return self.serving()
+
+    def serving(self) -> OurMaster:
+        """Wait until it serves."""
 
         def serves() -> bool:
             if not self.running:

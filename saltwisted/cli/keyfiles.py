@@ -68,7 +68,9 @@ class KeyFiles:
     """
 
     def __init__(self, opts: Mapping[str, Any]) -> None:
-        self.pki_dir = str(opts["pki_dir"])
+        # As in Salt: masters of one cluster_pki_dir have the minions' keys there
+        common = opts.get("cluster_pki_dir") if opts.get("cluster_id") else None
+        self.pki_dir = str(common or opts["pki_dir"])
         self.opts = opts
 
     def list_all(self) -> Names:

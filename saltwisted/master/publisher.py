@@ -41,7 +41,8 @@ class Publisher:
         self._identity = identity
         self._entropy = entropy
         self._signing = config.publish_signing_algorithm if config.sign_pub_messages else ""
-        self._filtering = bool(config.zmq_filtering)
+        # The tcp transport always sends to those alone who are meant, as in Salt
+        self._filtering = bool(config.zmq_filtering) or config.transport == "tcp"
         self._order_masters = bool(config.order_masters)
         self._servers: list[IPublishServer] = []
         self.key = key
@@ -62,6 +63,11 @@ class Publisher:
     def rotate(self) -> None:
         """Switch to a new publish key; publications under the old one cannot be made any more."""
         self.key = self.prepare_rotation()
+        self.next_key = None
+
+    def adopt(self, key: SessionKey) -> None:
+        """Another master that shares the key has made this new one."""
+        self.key = key
         self.next_key = None
 
     def publish(self, job: Mapping[str, Any], minions: Sequence[str] | None) -> None:

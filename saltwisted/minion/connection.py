@@ -75,7 +75,8 @@ from saltwisted.minion.rules import (
 )
 from saltwisted.minion.signin import SignInTalk
 from saltwisted.minion.subscriber import NEXT_KEY, Subscriber
-from saltwisted.wire.crypticle import SessionKey
+from saltwisted.wire.crypticle import SessionKey, seal
+from saltwisted.wire.msgpack import pack
 from saltwisted.wire.publication import BROADCAST, Publication, topic_of
 
 OUR_HEARTBEAT: dict[str, Any] = {"cmd": "_saltwisted_keys"}
@@ -352,9 +353,9 @@ class MasterLink:
     def _do_sign_in(self, effect: SignIn) -> None:
         attempt, outside = self._attempt, self._outside
         attempt.address = effect.address
-        attempt.requests = outside.dialer.requests(effect.address, self.port)
+        attempt.requests = outside.dialer.requests(effect.address, self.port, host=self.host)
         # The heartbeat has a socket of its own: it must not queue behind slow requests.
-        attempt.pulse = outside.dialer.requests(effect.address, self.port, 1)
+        attempt.pulse = outside.dialer.requests(effect.address, self.port, 1, host=self.host)
         attempt.channel, attempt.heart = (
             Channel(
                 requests,
@@ -427,8 +428,19 @@ class MasterLink:
             topics,
             lambda payload, topic: self._published(attempt, payload),
             lambda: self._suspect(attempt),
+            host=self.host,
+            hello=self._hello,
         )
         attempt.subscribed_to = where
+
+    def _hello(self) -> bytes | None:
+        """Salt's first frame of C{transport: tcp}, and that we know our masters' signs of life."""
+        key, identity = self.session.publish_key, self._outside.identity
+        if key is None:
+            return None
+        load = {"id": identity.id, "tok": identity.tok, "saltwisted": True}
+        blob = seal(key, load, self._outside.entropy(16))
+        return pack({"enc": "aes", "load": blob, "version": 3})
 
     def _do_announce(self, effect: Announce) -> None:
         first, self.first = self.first, False

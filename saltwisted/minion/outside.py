@@ -2,7 +2,8 @@
 What a link needs from outside, as seams, and the usual things behind them.
 
 L{Outside} is given to every L{saltwisted.minion.connection.MasterLink}; a test puts a
-fake L{Dialer} and a clock there. L{ZeroMQDialer} and L{resolver} are the real ones.
+fake L{Dialer} and a clock there. L{ZeroMQDialer}, L{saltwisted.minion.tcp.TcpDialer} and
+L{resolver} are the real ones.
 """
 
 from __future__ import annotations
@@ -34,8 +35,12 @@ class Subscription(Protocol):
 class Dialer(Protocol):
     """How to reach a master; one per transport."""
 
-    def requests(self, address: str, port: int, sockets: int = 8) -> Requests:
-        """A request channel to an IP address."""
+    def requests(self, address: str, port: int, sockets: int = 8, host: str = "") -> Requests:
+        """
+        A request channel to an IP address.
+
+        @param host: the name that has this address, for certificates.
+        """
 
     def subscribe(
         self,
@@ -45,11 +50,16 @@ class Dialer(Protocol):
         topics: Sequence[bytes],
         received: Callable[[Any, bytes | None], None],
         lost: Callable[[], None],
+        host: str = "",
+        hello: Callable[[], bytes | None] = lambda: None,
     ) -> Subscription:
         """
         A subscription; it reconnects by itself until closed.
 
         @param lost: called when a connection of it ended: a reason to look after the master.
+        @param host: as in L{requests}.
+        @param hello: the packed message in which the minion says who it is, where the transport
+            has one; asked at every connection.
         """
 
 
@@ -137,7 +147,7 @@ class ZeroMQDialer:
         address = self._config.source_address
         return f"{address}:{port}" if address else ""
 
-    def requests(self, address: str, port: int, sockets: int = 8) -> Requests:
+    def requests(self, address: str, port: int, sockets: int = 8, host: str = "") -> Requests:
         """A pool of DEALER sockets."""
         return DealerClient(
             self._zeromq,
@@ -155,6 +165,8 @@ class ZeroMQDialer:
         topics: Sequence[bytes],
         received: Callable[[Any, bytes | None], None],
         lost: Callable[[], None],
+        host: str = "",
+        hello: Callable[[], bytes | None] = lambda: None,
     ) -> Subscription:
         """A SUB socket, with Salt's C{recon_*} options."""
         config = self._config

@@ -11,7 +11,6 @@ subscribe: no job can reach it, and a minion that is started meanwhile is not di
 from __future__ import annotations
 
 import os
-import random
 import socket
 import sys
 import time
@@ -28,9 +27,9 @@ from saltwisted.domain.targeting.matchers import MinionFacts
 from saltwisted.errors import ConfigError, RemoteError, SaltwistedError, TransportClosed
 from saltwisted.minion.control import Control
 from saltwisted.minion.links import Links
-from saltwisted.minion.outside import Outside, ZeroMQDialer, resolver
+from saltwisted.minion.outside import Outside, resolver
 from saltwisted.roles.logs import observer
-from saltwisted.roles.minion import identity_of, keys_of, led_by, sign_key_of
+from saltwisted.roles.minion import dialer_of, identity_of, keys_of, led_by, sign_key_of
 from saltwisted.roles.privileges import become, modest
 from saltwisted.stores.files import make_dir
 from saltwisted.stores.minion import MasterKeyFile
@@ -80,7 +79,7 @@ class Caller:
         self.zeromq = ZeroMQ(reactor)
         outside = Outside(
             reactor=reactor,
-            dialer=ZeroMQDialer(self.zeromq, config, random.SystemRandom()),
+            dialer=dialer_of(reactor, self.zeromq, config),
             resolve=resolver(self.threads.run, bool(config.ipv6)),
             run=self.threads.run,
             keys=MasterKeyFile(os.path.join(config.pki_dir, "minion_master.pub")),

@@ -19,6 +19,7 @@ from saltwisted import __version__
 from saltwisted.config.options import MasterConfig
 from saltwisted.domain.jid import JidMaker
 from saltwisted.errors import ConfigError
+from saltwisted.master.announced import Announced
 from saltwisted.master.autosign import Autosign
 from saltwisted.master.context import Context
 from saltwisted.master.control import Control
@@ -31,6 +32,7 @@ from saltwisted.master.publisher import Publisher
 from saltwisted.master.requests import Requests
 from saltwisted.master.rotation import Rotation
 from saltwisted.master.sessions import Sessions
+from saltwisted.master.sharing import PublishKeyFile
 from saltwisted.master.signins import SignIns
 from saltwisted.master.table import clear_commands, sealed_commands
 from saltwisted.master.userkeys import UserKeys
@@ -39,6 +41,7 @@ from saltwisted.roles.base import OrderedService
 from saltwisted.roles.logs import observer
 from saltwisted.roles.memory import Collector, Trimmer, settle
 from saltwisted.roles.notify import notify
+from saltwisted.roles.ports import TcpPorts, check_transport
 from saltwisted.roles.privileges import become, modest
 from saltwisted.stores.cache import MinionCache
 from saltwisted.stores.files import make_dir, sweep_temporary
@@ -47,6 +50,7 @@ from saltwisted.stores.keys import KeyStore, master_keys
 from saltwisted.stores.roots import Roots
 from saltwisted.stores.secrets import SecretFile
 from saltwisted.stores.sessions import SessionStore
+from saltwisted.stores.shared import SharedPublishKey, alone
 from saltwisted.transports.bus import EventBus
 from saltwisted.transports.ipc import ControlServer
 from saltwisted.transports.kernel import connected_addresses
@@ -89,9 +93,16 @@ def build(reactor: Any, config_dir: str | None, log_level: str | None) -> Ordere
     )
 
 
+def shared_pki(config: MasterConfig) -> str:
+    """Salt's C{cluster_pki_dir}, a directory that masters have in common; C{""} for none."""
+    return config.cluster_pki_dir or "" if config.cluster_id else ""
+
+
 def identity_of(config: MasterConfig) -> MasterIdentity:
     """
     The master's key pair, made when there is none, and its signing key if it has one.
+
+    With a C{cluster_pki_dir} it is C{cluster.pem} there, the same for all, as in Salt.
 
     @raises StoreError: when a file is missing, unreadable or refused.
     """
@@ -104,14 +115,21 @@ def identity_of(config: MasterConfig) -> MasterIdentity:
     def public_of(private: bytes) -> bytes:
         return (PrivateKey.from_pem(private, passphrase).public.pem + "\n").encode()
 
-    pair = master_keys(config.pki_dir, generate, public_of)
+    common = shared_pki(config)
+    if common:
+        passphrase = config.cluster_key_pass or None
+        with alone(common):
+            pair = master_keys(common, generate, public_of, name="cluster")
+    else:
+        pair = master_keys(config.pki_dir, generate, public_of)
     key = PrivateKey.from_pem(pair.private, passphrase)
     sign_key = None
     if config.master_sign_pubkey:
+        passphrase = config.signing_key_pass or config.key_pass or None
         sign_pair = master_keys(
             config.pki_dir, generate, public_of, name=config.master_sign_key_name
         )
-        sign_key = PrivateKey.from_pem(sign_pair.private, config.signing_key_pass or passphrase)
+        sign_key = PrivateKey.from_pem(sign_pair.private, passphrase)
     return MasterIdentity(key, pair.public, sign_key)
 
 
@@ -204,8 +222,12 @@ class Master:
         identity = identity_of(config)
         self.files_threads = Threads(reactor, 4, "files")
         self.crypto_threads = Threads(reactor, 2, "crypto")
-        keys = KeyStore(config.pki_dir, background=self.files_threads.start)
+        common = shared_pki(config)
+        keys = KeyStore(common or config.pki_dir, background=self.files_threads.start)
         keys.open()
+        shared = SharedPublishKey(common, entropy) if common else None
+        if shared is not None:
+            shared.open()
         bus = EventBus(now)
         self.cache = cache = MinionCache(config.cachedir, self.files_threads.start, clock=reactor)
         self.jobs = jobs = JobStore(
@@ -217,7 +239,7 @@ class Master:
         self.store = store = SessionStore(
             config.cachedir,
             SecretFile(
-                os.path.join(config.cachedir, "saltwisted", "session_secret"),
+                os.path.join(common or config.cachedir, "saltwisted", "session_secret"),
                 entropy,
                 now,
                 float(config.publish_session) / 2,
@@ -228,14 +250,15 @@ class Master:
             keys.accepted_at,
         )
         sessions = Sessions(keys, store, now)
-        publisher = Publisher(config, identity.key, entropy, SessionKey.generate(entropy))
+        publish_key = shared.key if shared else SessionKey.generate(entropy)
+        publisher = Publisher(config, identity.key, entropy, publish_key)
         presence = Presence(
             sessions,
             cache,
             lambda: connected_addresses(int(config.publish_port)),
             now,
             float(config.loop_interval or 60),
-            lambda minion_id: topic_of(minion_id) in self.zeromq.publications.topics,
+            lambda minion_id: topic_of(minion_id) in self.ports.publications.topics,
         )
         users = [config.user, *(u for u in config.publisher_acl if isinstance(u, str))]
         self.roots = Roots(config.file_roots, self.files_threads.run, config)
@@ -268,7 +291,7 @@ class Master:
             exec_warm_parent,
             pools={PILLAR_ENTRY: PoolLimits(keep=0)},
         )
-        self.ctx.dispatcher = Dispatcher(self.ctx, JidMaker(), self.warm)
+        self.ctx.dispatcher = Dispatcher(self.ctx, JidMaker())
         self.ctx.pillars = Pillars(self.ctx, self.warm)
         self.ctx.signins = SignIns(self.ctx, identity, self.crypto_threads)
         self.ctx.rotation = Rotation(
@@ -280,8 +303,14 @@ class Master:
         )
         self.meter = LatencyMeter(reactor)
         self.requests = Requests(self.ctx, sealed_commands(), clear_commands())
-        self.zeromq = ZeroMqPorts(reactor, config, self.requests)
-        publisher.add_server(self.zeromq.publications)
+        check_transport(config)
+        self.ports: TcpPorts | ZeroMqPorts
+        if config.transport == "tcp":
+            announced = Announced(sessions, lambda: publisher.key)
+            self.ports = TcpPorts(reactor, config, self.requests, announced)
+        else:
+            self.ports = ZeroMqPorts(reactor, config, self.requests)
+        publisher.add_server(self.ports.publications)
         self.control = ControlServer(
             reactor,
             Control(self.ctx, self.status).handle,
@@ -300,19 +329,27 @@ class Master:
             self.ctx.pillars,
             self.ctx.signins,
             self.control,
-            self.zeromq,
+            self.ports,
             self.meter,
             Maintenance(self.ctx, [cache.retry]),
             Trimmer(reactor, self.files_threads.start),
             Collector(reactor),
         ]
-        if config.transport not in ("zeromq", "zmq"):
-            raise ConfigError(
-                f"transport: {config.transport!r} is not available in this version: use zeromq"
+        self.sharing: PublishKeyFile | None = None
+        if shared is not None:
+            self.sharing = PublishKeyFile(
+                reactor, shared, publisher, self.files_threads.run, self.key_is_new
             )
+            self.parts.append(self.sharing)
 
     def rotated(self) -> None:
-        """After a switch to a new publish key: tell the bus, and perhaps wake everybody."""
+        """After a switch to a new publish key of our own."""
+        if self.sharing is not None:
+            self.sharing.rotated()
+        self.key_is_new()
+
+    def key_is_new(self) -> None:
+        """Tell the bus, and perhaps wake everybody."""
         self.ctx.bus.fire("key", {"rotate_aes_key": True})
         if self.config.ping_on_rotate:
             self.ctx.dispatcher.ping_all()

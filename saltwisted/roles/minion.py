@@ -35,15 +35,17 @@ from saltwisted.minion.executor import Executor
 from saltwisted.minion.jobs import Jobs
 from saltwisted.minion.links import Links
 from saltwisted.minion.mine import Mine
-from saltwisted.minion.outside import Outside, ZeroMQDialer, resolver
+from saltwisted.minion.outside import Dialer, Outside, ZeroMQDialer, resolver
 from saltwisted.minion.returns import Returns
 from saltwisted.minion.schedule import ScheduledJob, Scheduler
 from saltwisted.minion.subscriber import Seen, Subscriber
+from saltwisted.minion.tcp import TcpDialer
 from saltwisted.roles.banner import Banner
 from saltwisted.roles.base import OrderedService
 from saltwisted.roles.logs import observer
 from saltwisted.roles.memory import settle
 from saltwisted.roles.notify import notify
+from saltwisted.roles.ports import check_transport
 from saltwisted.roles.privileges import become, modest
 from saltwisted.stores.files import make_dir, read_file, sweep_temporary, write_atomic
 from saltwisted.stores.keys import master_keys
@@ -175,6 +177,18 @@ def led_by(config: MinionConfig, found: Any) -> MinionConfig:
     return led
 
 
+def dialer_of(reactor: Any, zeromq: ZeroMQ, config: MinionConfig) -> Dialer:
+    """
+    How masters are reached, by C{transport}.
+
+    @raises ConfigError: a transport that there is not, or C{ssl} that does not work.
+    """
+    check_transport(config)
+    if config.transport == "tcp":
+        return TcpDialer(reactor, config, random.SystemRandom())
+    return ZeroMQDialer(zeromq, config, random.SystemRandom())
+
+
 class Network:
     """The masters: ZeroMQ and the links, made when the reactor runs and nothing forks any more."""
 
@@ -249,7 +263,7 @@ class Network:
 
     def _begin(self, config: MinionConfig) -> None:
         assert self._zeromq is not None
-        dialer = ZeroMQDialer(self._zeromq, config, random.SystemRandom())
+        dialer = dialer_of(self._reactor, self._zeromq, config)
         outside = Outside(dialer=dialer, **self._outside)
         links = Links(config, outside, self.subscriber, self._facts, self._hooks)
         self.links.become(links)
@@ -359,6 +373,7 @@ class MinionRole:
         self.reactor = reactor
         self.config = config
         self.began = time.monotonic()
+        check_transport(config)
         for path in (config.pki_dir, config.cachedir):
             make_dir(path)
             sweep_temporary(path)
@@ -456,10 +471,6 @@ class MinionRole:
             self.network,
             self.meter,
         ]
-        if config.transport not in ("zeromq", "zmq"):
-            raise ConfigError(
-                f"transport: {config.transport!r} is not available in this version: use zeromq"
-            )
 
     # -- introductions
 

@@ -72,6 +72,8 @@ class RootsOptions(Protocol):
     def hash_type(self) -> str: ...
     @property
     def pki_dir(self) -> str: ...
+    @property
+    def cluster_pki_dir(self) -> str | None: ...
 
 
 @frozen
@@ -159,7 +161,8 @@ class Roots:
         self._ignore_links = bool(options.fileserver_ignoresymlinks)
         self._ignored = _ignorer(options.file_ignore_regex, options.file_ignore_glob)
         self.hash_type = str(options.hash_type)
-        self._private = os.path.realpath(options.pki_dir) if options.pki_dir else ""
+        private = (options.pki_dir, options.cluster_pki_dir)
+        self._private = tuple(os.path.realpath(path) for path in private if path)
         self._roots: dict[str, tuple[str, ...]] = {}
         self._hashes: OrderedDict[Mark, str] = OrderedDict()
         self._hashing: dict[Mark, _Shared] = {}
@@ -243,7 +246,7 @@ class Roots:
         if known is not None:
             return known
         real = os.path.realpath(full)
-        good = not (self._private and _below(real, self._private))
+        good = not any(_below(real, private) for private in self._private)
         if good and not self._follow:
             good = _below(real, os.path.realpath(root))
         self._judged[key] = good

@@ -33,10 +33,24 @@ class Frame:
     head: dict[Any, Any]
     body: Any = field(repr=False)
 
+    @property
+    def packed(self) -> bytes:
+        """The body as msgpack: what ZeroMQ would have brought."""
+        return pack(self.body)
+
 
 def encode_frame(body: Any, head: dict[str, Any] | None = None) -> bytes:
     """One frame; C{body} is any plain value."""
     return pack({"head": head or {}, "body": body})
+
+
+def wrap_frame(packed: bytes, head: dict[Any, Any] | None = None) -> bytes:
+    """One frame around a body that is msgpack already."""
+    return b"".join((_MAP_HEAD, pack(head or {}), _BODY, packed))
+
+
+_MAP_HEAD = b"\x82" + pack("head")
+_BODY = pack("body")
 
 
 class FrameReader:
@@ -56,6 +70,11 @@ class FrameReader:
         self._buffer = bytearray()
         self._passed = 0
         self._walker = Unpacker(max_buffer_size=2**31 - 1)
+
+    @property
+    def unread(self) -> int:
+        """Bytes of a frame that is not whole yet."""
+        return len(self._buffer)
 
     def feed(self, data: bytes) -> list[Frame]:
         """

@@ -1,16 +1,13 @@
 """
 Three masters of ours with one identity, as real processes, under minions that know all three.
 
-Stock minions 3006 and 3008 and one of ours, each once with a list (hot) and once with
-C{master_type: failover}. The masters are at 127.0.0.1, .2 and .3 with equal ports, since
-stock minions tell masters apart by their addresses' text.
+Stock minions and one of ours, each once with a list (hot) and once with C{master_type: failover}.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-import time
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -20,59 +17,11 @@ from tests.harness import (
     OurMinion,
     StockMinion,
     needs_peers,
-    reserve_ports,
     scratch,
     until,
     write_config,
 )
-
-HOSTS = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
-
-
-class Masters:
-    """Three masters; only the key pair is shared, each keeps its own jobs and minion keys."""
-
-    def __init__(self, home: str) -> None:
-        publish, ret = reserve_ports(2)
-        self.all = [
-            OurMaster(
-                home,
-                f"m{number}",
-                interface=host,
-                publish_port=publish,
-                ret_port=ret,
-                auto_accept=True,
-            )
-            for number, host in enumerate(HOSTS, 1)
-        ]
-        first = self.all[0]
-        for master in self.all:
-            master.publish_port, master.ret_port = publish, ret
-        first.up()
-        for master in self.all[1:]:
-            os.makedirs(master.pki, mode=0o700)
-            for name in ("master.pem", "master.pub"):
-                shutil.copy2(os.path.join(first.pki, name), os.path.join(master.pki, name))
-
-    def __getitem__(self, number: int) -> OurMaster:
-        return self.all[number]
-
-    def kill(self) -> None:
-        """End them all."""
-        for master in self.all:
-            master.kill()
-
-
-def answers(master: OurMaster, *ids: str) -> bool:
-    """Whether all these minions answer a ping of this master."""
-    got = master.command("salt", "-t", "2", "-L", ",".join(ids), "test.ping", "--out", "json")
-    return all(f'"{minion}": true' in got.stdout for minion in ids)
-
-
-def job(master: OurMaster, minion: str, command: str) -> str:
-    """Start a command on a minion; its jid."""
-    done = master.command("salt", "--async", minion, "cmd.run", command, "--out", "txt")
-    return next(w for w in done.stdout.split() if w.isdigit() and len(w) == 20)
+from tests.interop.masters import HOSTS, Masters, all_answer, job
 
 
 @needs_peers
@@ -101,21 +50,14 @@ class ManyMastersTests(SynchronousTestCase):
 
     def all_answer(self, master: OurMaster, ids: list[str], seconds: float = 60) -> float:
         """Wait until all answer this master; how long that took."""
-        began = time.monotonic()
-        try:
-            until(f"{ids} to answer {master.name}", lambda: answers(master, *ids), seconds)
-        except AssertionError as error:
-            logs = "\n".join(f"-- {m.id}\n{m.tail(12)}" for m in self.minions.values())
-            raise AssertionError(f"{error}\n{logs}") from None
-        for minion in self.minions.values():
-            self.assertTrue(minion.running, minion.tail())
-        return time.monotonic() - began
+        return all_answer(master, ids, self.minions, seconds)
 
     def test_hot(self) -> None:
         """Started in any order, all are served by all; one is killed in a job and comes back."""
         one, two, three = self.masters.all
+        one.up()
         three.up()  # the second is not there yet
-        ids = self.start("3006", "3008", "ours")
+        ids = self.start("3006", "3007", "3008", "ours")
         self.all_answer(one, ids)
         self.all_answer(three, ids)
         two.up()
@@ -144,11 +86,11 @@ class ManyMastersTests(SynchronousTestCase):
     def test_failover(self) -> None:
         """The first master is away at the start; minions come to it when it is there, and leave."""
         one, two, three = self.masters.all
-        one.kill()
         two.up()
         three.up()
         ids = self.start(
             "3006",
+            "3007",
             "3008",
             "ours",
             master_type="failover",
@@ -176,17 +118,39 @@ class ManyMastersTests(SynchronousTestCase):
         with open(mark) as handle:
             self.assertEqual(handle.read(), "x\n")
 
+    def test_one_set_of_keys(self) -> None:
+        """Masters that start together make one identity; a key accepted at one counts at all."""
+        shutil.rmtree(self.home)
+        os.mkdir(self.home)
+        self.masters = Masters(self.home, auto_accept=False)
+        one, two, three = self.masters.up().all
+        ids = self.start("3008", "ours")
+        for minion in ids:
+            until(f"the key of {minion}", lambda m=minion: m in two.keys()["minions_pre"])
+        two.command("salt-key", "-y", "-A", check=True)
+        for master in (one, two, three):
+            self.all_answer(master, ids)
+            self.assertEqual(master.keys()["minions"], sorted(ids))
+        self.assertEqual(os.listdir(os.path.join(self.masters.pki, "minions_pre")), [])
+
+        three.command("salt-key", "-y", "-d", "ours", check=True)
+
+        # Another publish key for all, and no word for the minion that is out
+        for master in (one, two, three):
+            self.all_answer(master, ["stock-3008"])
+            gone = master.command("salt", "-t", "1", "ours", "test.ping", "--out", "json")
+            self.assertNotIn("true", gone.stdout)
+
     def test_signed_masters_by_a_function(self) -> None:
         """Masters with keys of their own under one signing key; a function says who they are."""
         one, two, _ = self.masters.all
-        one.kill()
-        for name in ("master.pem", "master.pub"):
-            os.unlink(os.path.join(two.pki, name))
         for master in (one, two):
             write_config(
-                os.path.join(master.conf, "master.d", "sign.conf"), {"master_sign_pubkey": True}
+                os.path.join(master.conf, "master.d", "sign.conf"),
+                {"master_sign_pubkey": True, "cluster_id": None},
             )
         one.up()
+        os.makedirs(two.pki, mode=0o700)
         for name in ("master_sign.pem", "master_sign.pub"):
             shutil.copy2(os.path.join(one.pki, name), os.path.join(two.pki, name))
         two.up()

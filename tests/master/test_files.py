@@ -29,6 +29,7 @@ class Config:
 
     cachedir: str
     pki_dir: str = ""
+    cluster_pki_dir: str | None = None
     file_buffer_size: int = 1048576
     file_recv: bool = False
     file_recv_max_size: int = 100

@@ -232,7 +232,7 @@ class FakeNet:
         self.masters[address, 4506] = master
         return master
 
-    def requests(self, address: str, port: int, sockets: int = 8) -> FakeRequests:
+    def requests(self, address: str, port: int, sockets: int = 8, host: str = "") -> FakeRequests:
         self.channels.append(FakeRequests(self, address, port))
         return self.channels[-1]
 
@@ -244,6 +244,8 @@ class FakeNet:
         topics: Sequence[bytes],
         received: Callable[[Any, bytes | None], None],
         lost: Callable[[], None],
+        host: str = "",
+        hello: Callable[[], bytes | None] = lambda: None,
     ) -> FakeSubscription:
         self.subscriptions.append(FakeSubscription(self, (address, port), received, topics, lost))
         return self.subscriptions[-1]

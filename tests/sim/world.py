@@ -461,7 +461,7 @@ class World:
             raise OSError("unknown host")
         return [found]
 
-    def requests(self, address: str, port: int, sockets: int = 8) -> SimRequests:
+    def requests(self, address: str, port: int, sockets: int = 8, host: str = "") -> SimRequests:
         return SimRequests(self, address)
 
     def subscribe(
@@ -472,6 +472,8 @@ class World:
         topics: Sequence[bytes],
         received: Callable[[Any, bytes | None], None],
         lost: Callable[[], None],
+        host: str = "",
+        hello: Callable[[], bytes | None] = lambda: None,
     ) -> SimSubscription:
         one = SimSubscription(self, address, received, lost)
         self.subscriptions.append(one)

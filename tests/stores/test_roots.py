@@ -30,6 +30,7 @@ class Options:
     file_ignore_glob: Any = ()
     hash_type: str = "sha256"
     pki_dir: str = "/nonexistent/pki"
+    cluster_pki_dir: str | None = None
 
 
 class PathTests(SynchronousTestCase):
@@ -231,16 +232,19 @@ class RootsTests(FolderTestCase):
         self.assertIsNone(self.found(roots, "up"))
 
     def test_keys_are_never_served(self) -> None:
-        """What lies below C{pki_dir} is not found, through no link and in no root."""
+        """What lies below the directories of keys is not found, by no link and in no root."""
         self.write("pki/master.pem", "secret")
+        self.write("common/cluster.pem", "secret")
         os.mkdir(self.path("a"))
         os.symlink(self.path("pki"), self.path("a/pki"))
         os.symlink(self.path("pki/master.pem"), self.path("a/key"))
         roots = self.roots(
-            {"base": [self.path("a"), self.path("pki"), self.folder]}, pki_dir=self.path("pki")
+            {"base": [self.path("a"), self.path("pki"), self.folder]},
+            pki_dir=self.path("pki"),
+            cluster_pki_dir=self.path("common"),
         )
 
-        for path in ("pki/master.pem", "key", "master.pem"):
+        for path in ("pki/master.pem", "key", "master.pem", "common/cluster.pem"):
             self.assertIsNone(self.found(roots, path), path)
 
     def test_link_that_changes(self) -> None:

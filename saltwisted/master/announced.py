@@ -1,0 +1,46 @@
+"""
+Who a subscriber of C{transport: tcp} says to be, in its first frame.
+
+Salt's frame is C{{enc: aes, load: ...}} with id and token, sealed with the publish key that
+all minions have; the token is the minion's own signature, so that nobody can take
+publications for another. Ours add C{saltwisted}: they know our signs of life.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from saltwisted.errors import WireError
+from saltwisted.master.sessions import Sessions
+from saltwisted.wire.crypticle import SessionKey, open_sealed
+from saltwisted.wire.publication import topic_of
+
+
+class Announced:
+    """Judges first frames."""
+
+    def __init__(self, sessions: Sessions, publish_key: Callable[[], SessionKey]) -> None:
+        self._sessions = sessions
+        self._publish_key = publish_key
+
+    def who(self, body: Any) -> tuple[bytes, bool] | None:
+        """
+        The topic of the minion and whether it is one of ours; C{None} when nothing is proved.
+
+        @param body: of the frame, raw.
+        """
+        blob = body.get(b"load") if isinstance(body, dict) and body.get(b"enc") == b"aes" else None
+        if not isinstance(blob, bytes):
+            return None
+        try:
+            load = open_sealed(self._publish_key(), blob)
+        except WireError:
+            return None
+        minion_id = load.get("id") if isinstance(load, dict) else None
+        if not isinstance(minion_id, str):
+            return None
+        session = self._sessions.find(minion_id)
+        if session is None or not session.token_is_valid(load.get("tok")):
+            return None
+        return topic_of(minion_id), load.get("saltwisted") is True

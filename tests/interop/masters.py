@@ -1,0 +1,87 @@
+"""
+Several masters of ours with one identity, as real processes, for the tests of minions that
+know them all.
+
+The masters are at 127.0.0.1, .2 and .3 with equal ports, since stock minions tell masters
+apart by their addresses' text.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from tests.harness import OurMaster, reserve_ports, until
+
+HOSTS = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
+
+
+class Masters:
+    """Masters of one C{cluster_pki_dir}: each keeps its own jobs, everything else is common."""
+
+    def __init__(self, home: str, hosts: tuple[str, ...] = HOSTS, **options: Any) -> None:
+        publish, ret = reserve_ports(2)
+        self.publish_port, self.ret_port = publish, ret
+        self.pki = os.path.join(home, "common")
+        self.all = [
+            OurMaster(
+                home,
+                f"m{number}",
+                interface=host,
+                publish_port=publish,
+                ret_port=ret,
+                **{
+                    "auto_accept": True,
+                    "cluster_id": "many",
+                    "cluster_pki_dir": self.pki,
+                    **options,
+                },
+            )
+            for number, host in enumerate(hosts, 1)
+        ]
+        for master in self.all:
+            master.publish_port, master.ret_port = publish, ret
+
+    def __getitem__(self, number: int) -> OurMaster:
+        return self.all[number]
+
+    def up(self) -> Masters:
+        """Start them all at the same moment, and wait until they serve."""
+        for master in self.all:
+            master.start()
+        for master in self.all:
+            master.serving()
+        return self
+
+    def kill(self) -> None:
+        """End them all."""
+        for master in self.all:
+            master.kill()
+
+
+def answers(master: OurMaster, *ids: str, wait: int = 2) -> bool:
+    """Whether all these minions answer a ping of this master."""
+    got = master.command("salt", "-t", str(wait), "-L", ",".join(ids), "test.ping", "--out", "json")
+    return all(f'"{minion}": true' in got.stdout for minion in ids)
+
+
+def job(master: OurMaster, minion: str, command: str) -> str:
+    """Start a command on a minion; its jid."""
+    done = master.command("salt", "--async", minion, "cmd.run", command, "--out", "txt")
+    return next(w for w in done.stdout.split() if w.isdigit() and len(w) == 20)
+
+
+def all_answer(
+    master: OurMaster, ids: list[str], minions: dict[str, Any], seconds: float = 60
+) -> float:
+    """Wait until all answer this master; how long that took. None may have ended."""
+    began = time.monotonic()
+    try:
+        until(f"{ids} to answer {master.name}", lambda: answers(master, *ids), seconds)
+    except AssertionError as error:
+        logs = "\n".join(f"-- {m.id}\n{m.tail(12)}" for m in minions.values())
+        raise AssertionError(f"{error}\n{logs}") from None
+    for minion in minions.values():
+        assert minion.running, minion.tail()
+    return time.monotonic() - began
