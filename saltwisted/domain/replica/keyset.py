@@ -1,0 +1,430 @@
+"""
+Minion keys of the whole cluster: one register for each (minion id, key).
+
+What happens to a key is an act: C{accept}; the revocations C{reject}, C{delete} and C{deny}; and
+the sightings C{pend} (a new key signed in and waits) and C{clash} (a key signed in
+while another one holds the id). Every act lists the revocations of its register that its node had
+seen (C{seen}: stream to number). Then:
+
+ - A key is accepted if and only if some acceptance has seen every revocation of it that is known.
+ - Otherwise, if there is a revocation that no other act has seen, the latest of those decides.
+ - Otherwise the sightings decide: it is pending, or denied.
+
+Only the list decides which act knew of which; stamps order what did not know of each other, and are
+shown. So an old acceptance that is sent again loses, and no clock wins for ever.
+
+A register keeps what matters of that and no history: all revocations known (C{seen}), those that
+nobody has seen yet (C{open}), and the earliest acceptance and sightings that have seen
+all. An acceptance that names a revocation proves that it exists: so what has not seen all that
+is known can be forgotten for good, which makes the join associative.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from attrs import evolve, field, frozen
+
+from saltwisted.domain.keys import clean_key, valid_minion_id
+from saltwisted.domain.replica.entry import Dot, Stream, decode_stream, is_number
+from saltwisted.domain.replica.fold import Fact, Registers
+from saltwisted.domain.replica.hlc import is_stamp, stamp_seconds
+from saltwisted.domain.replica.knowledge import Knowledge, covers, joined
+from saltwisted.errors import WireError
+
+KIND = "keys"
+REVOCATIONS = ("delete", "deny", "reject")
+"""Least to most severe: decides between revocations of one stamp."""
+GRANTS = ("accept", "clash", "pend")
+MAX_SEEN = 4096
+MAX_PUB = 64 * 1024
+
+Seen = Mapping[Stream, int]
+
+
+@frozen(order=True)
+class Mark:
+    """
+    When and where an act was done.
+
+    @ivar by: who did it, for people.
+    """
+
+    stamp: int
+    node: str
+    by: str = ""
+
+    @property
+    def seconds(self) -> float:
+        """When, by the clock of the node."""
+        return stamp_seconds(self.stamp)
+
+
+@frozen
+class Open:
+    """A revocation that no other act has seen."""
+
+    number: int
+    act: str
+    mark: Mark
+
+    @property
+    def rank(self) -> tuple[int, str, int]:
+        """The greatest decides."""
+        return self.mark.stamp, self.mark.node, REVOCATIONS.index(self.act)
+
+
+@frozen
+class KeyRegister:
+    """
+    What is known of one key of one id.
+
+    @ivar pub: the key, PEM.
+    @ivar seen: every revocation known: stream to the number of the last.
+    @ivar open: those that no act has seen, by stream.
+    @ivar grants: the earliest acceptance and sightings that have seen all revocations.
+    """
+
+    minion_id: str
+    finger: str
+    pub: bytes = field(default=b"", repr=False)
+    seen: Seen = field(factory=dict)
+    open: Mapping[Stream, Open] = field(factory=dict)
+    grants: Mapping[str, Mark] = field(factory=dict)
+
+    @property
+    def decisive(self) -> Open | None:
+        """The revocation that holds, if no grant does."""
+        return max(self.open.values(), key=lambda item: item.rank, default=None)
+
+    @property
+    def word(self) -> str:
+        """C{accepted rejected denied deleted pending clash}, or C{""}: nothing holds."""
+        if "accept" in self.grants:
+            return "accepted"
+        if (revoked := self.decisive) is not None:
+            return {"reject": "rejected", "deny": "denied", "delete": "deleted"}[revoked.act]
+        if "pend" in self.grants:
+            return "pending"
+        return "clash" if "clash" in self.grants else ""
+
+    @property
+    def since(self) -> Mark | None:
+        """When and where what holds was done."""
+        if "accept" in self.grants:
+            return self.grants["accept"]
+        if (revoked := self.decisive) is not None:
+            return revoked.mark
+        return self.grants.get("pend") or self.grants.get("clash")
+
+
+@frozen
+class Shown:
+    """
+    One key as it is shown: in a state of Salt's.
+
+    @ivar conflict: it was accepted, or is pending, but another key of the id holds.
+    """
+
+    state: str
+    finger: str
+    pub: bytes = field(repr=False)
+    since: Mark | None = None
+    conflict: bool = False
+
+
+@frozen
+class View:
+    """
+    All keys of one minion id, as every node shows them.
+
+    @ivar holder: the one key that is accepted, rejected or pending, if any.
+    @ivar denied: the others that are shown as denied, earliest first.
+    """
+
+    holder: Shown | None = None
+    denied: Sequence[Shown] = ()
+
+
+def register_key(minion_id: str, finger: str) -> str:
+    """The key of a register."""
+    return f"{finger}/{minion_id}"
+
+
+def finger_of(pub: bytes) -> str:
+    """The name of a key here: SHA-256 of its clean PEM text; people are shown Salt's own."""
+    return sha256(clean_key(pub)).hexdigest()
+
+
+class KeySet(Registers[KeyRegister]):
+    """The fold of all minion keys."""
+
+    kind = KIND
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._fingers: dict[str, set[str]] = {}
+        self._horizon: Knowledge = {}
+
+    # -- Registers
+
+    def key_of(self, body: Mapping[str, Any]) -> str:
+        """By key and id."""
+        minion_id, finger = body["id"], body["fp"]
+        if not valid_minion_id(minion_id) or not isinstance(finger, str) or len(finger) > 128:
+            raise WireError("key-id")
+        return register_key(minion_id, finger)
+
+    def join(
+        self, state: KeyRegister | None, body: Mapping[str, Any], stamp: int, origin: Dot
+    ) -> KeyRegister:
+        """Join one act, or a register's merged state."""
+        pub = body.get("pub", b"")
+        if not isinstance(pub, bytes) or len(pub) > MAX_PUB:
+            raise WireError("key-pub")
+        act = body["act"]
+        empty = KeyRegister(body["id"], body["fp"])
+        if act == "state":
+            other = _read_state(empty, body)
+        else:
+            other = _of_act(
+                empty, act, _read_seen(body["seen"]), _mark(body, stamp, origin), origin
+            )
+        if self._expired(other):
+            return state if state is not None else other
+        known = state if state is not None and not self._expired(state) else empty
+        if pub and not known.pub:
+            if finger_of(pub) != empty.finger:
+                raise WireError("key-finger")
+            known = evolve(known, pub=pub)
+        return _joined(known, other)
+
+    def facts(self, key: str, state: KeyRegister) -> Iterable[Fact]:
+        """One fact for all that is known of a key."""
+        body: dict[str, Any] = {
+            "act": "state",
+            "id": state.minion_id,
+            "fp": state.finger,
+            "seen": _write_seen(state.seen),
+            "open": [
+                [*stream, item.number, item.act, *_write_mark(item.mark)]
+                for stream, item in sorted(state.open.items())
+            ],
+            "grants": [[act, *_write_mark(mark)] for act, mark in sorted(state.grants.items())],
+        }
+        if state.pub and state.word != "deleted":
+            body["pub"] = state.pub
+        return [Fact(body, 0, Dot("-", "0" * 16, 0))]
+
+    def counts(self, state: KeyRegister) -> bool:
+        """Deleted keys are forgotten after a while, by each node by itself."""
+        return state.word not in ("deleted", "")
+
+    def apply(self, body: Mapping[str, Any], stamp: int, origin: Dot) -> Sequence[str]:
+        """
+        Join an act in.
+
+        @return: the minion ids that it changes something for.
+        """
+        changed = super().apply(body, stamp, origin)
+        for _ in changed:
+            self._fingers.setdefault(body["id"], set()).add(body["fp"])
+            return (body["id"],)
+        return ()
+
+    def forget(self, key: str) -> None:
+        """Drop a tombstone."""
+        finger, _, minion_id = key.partition("/")
+        super().forget(key)
+        fingers = self._fingers.get(minion_id, set())
+        fingers.discard(finger)
+        if not fingers:
+            self._fingers.pop(minion_id, None)
+
+    # -- asking
+
+    def register(self, minion_id: str, finger: str) -> KeyRegister | None:
+        """What is known of one key."""
+        return self.registers.get(register_key(minion_id, finger))
+
+    def of_id(self, minion_id: str) -> Sequence[KeyRegister]:
+        """All keys of an id, in the order of their fingerprints."""
+        return [
+            self.registers[register_key(minion_id, finger)]
+            for finger in sorted(self._fingers.get(minion_id, ()))
+        ]
+
+    def ids(self) -> Iterable[str]:
+        """Every id of which something is known, deleted ones too."""
+        return self._fingers.keys()
+
+    def view(self, minion_id: str) -> View:
+        """
+        The keys of an id as they are shown and obeyed.
+
+        Of several accepted keys the earliest acceptance holds, and the others show as
+        denied. Else a rejected one holds, as in Salt, where a rejection is of the id; else the
+        earliest pending one.
+        """
+        found = {r.finger: r for r in self.of_id(minion_id)}
+        holder: Shown | None = None
+        for word in ("accepted", "rejected", "pending"):
+            among = [r for r in found.values() if r.word == word]
+            if among:
+                first = min(among, key=_order)
+                holder = Shown(word, first.finger, first.pub, first.since)
+                break
+        denied = [
+            Shown("denied", r.finger, r.pub, r.since, r.word in ("accepted", "pending", "rejected"))
+            for r in sorted(found.values(), key=_order)
+            if r.word not in ("deleted", "") and (holder is None or r.finger != holder.finger)
+        ]
+        return View(holder, denied)
+
+    # -- forgetting
+
+    def _expired(self, state: KeyRegister) -> bool:
+        return (
+            bool(self._horizon)
+            and state.word in ("deleted", "")
+            and covers(self._horizon, state.seen)
+        )
+
+    def expire(self, horizon: Knowledge) -> int:
+        """
+        Forget the keys whose deletion is part of this knowledge, and never hear of it again.
+
+        @param horizon: what this node has known for longer than tombstones live; every
+            member that is not to join as new knows it too.
+        @return: how many were forgotten.
+        """
+        self._horizon = joined(self._horizon, horizon)
+        old = [key for key, state in self.registers.items() if self._expired(state)]
+        for key in old:
+            self.forget(key)
+        return len(old)
+
+    # -- acting
+
+    def act(self, act: str, minion_id: str, pub: bytes, by: str = "") -> dict[str, Any]:
+        """
+        The body of an act on a key, which has seen what is known here now.
+
+        @param by: who did it, or where the minion was seen.
+        """
+        finger = finger_of(pub)
+        state = self.register(minion_id, finger)
+        body: dict[str, Any] = {
+            "act": act,
+            "id": minion_id,
+            "fp": finger,
+            "seen": _write_seen(state.seen if state is not None else {}),
+        }
+        if act != "delete":
+            body["pub"] = clean_key(pub) + b"\n"
+        if by:
+            body["by"] = by
+        return body
+
+
+def _order(state: KeyRegister) -> tuple[int, str, str]:
+    since = state.since
+    return (since.stamp, since.node, state.finger) if since is not None else (0, "", state.finger)
+
+
+def _of_act(empty: KeyRegister, act: str, seen: Seen, mark: Mark, origin: Dot) -> KeyRegister:
+    if act in GRANTS:
+        return evolve(empty, seen=seen, grants={act: mark})
+    if act not in REVOCATIONS or origin.number < 1:
+        raise WireError("key-act")
+    if seen.get(origin.stream, 0) >= origin.number:
+        raise WireError("key-seen")
+    revoked = Open(origin.number, act, mark)
+    known = {**seen, origin.stream: origin.number}
+    return evolve(empty, seen=known, open={origin.stream: revoked})
+
+
+def _joined(one: KeyRegister, other: KeyRegister) -> KeyRegister:
+    seen = dict(one.seen)
+    for stream, number in other.seen.items():
+        seen[stream] = max(number, seen.get(stream, 0))
+    return evolve(
+        one,
+        seen=seen,
+        open=_joined_open(one, other),
+        grants=_joined_grants(one, other, seen),
+        pub=one.pub or other.pub,
+    )
+
+
+def _joined_open(one: KeyRegister, other: KeyRegister) -> dict[Stream, Open]:
+    found: dict[Stream, Open] = {}
+    for mine, theirs in ((one, other), (other, one)):
+        for stream, item in mine.open.items():
+            known = theirs.open.get(stream)
+            if known is not None:
+                # Of two revocations of one stream the later has seen the earlier
+                best = max(known, item, key=lambda o: o.number)
+                found[stream] = best
+            elif item.number > theirs.seen.get(stream, 0):
+                found[stream] = item
+    return found
+
+
+def _joined_grants(one: KeyRegister, other: KeyRegister, seen: Seen) -> dict[str, Mark]:
+    grants: dict[str, Mark] = {}
+    for part in (one, other):
+        if part.seen == seen:
+            for act, mark in part.grants.items():
+                grants[act] = min(mark, grants.get(act, mark))
+    return grants
+
+
+def _mark(body: Mapping[str, Any], stamp: int, origin: Dot) -> Mark:
+    by = body.get("by", "")
+    if not isinstance(by, str):
+        raise WireError("key-by")
+    return Mark(stamp, origin.node, by[:200])
+
+
+def _write_mark(mark: Mark) -> list[Any]:
+    return [mark.stamp, mark.node, mark.by]
+
+
+def _read_mark(stamp: Any, node: Any, by: Any) -> Mark:
+    if not is_stamp(stamp) or not isinstance(node, str) or not isinstance(by, str):
+        raise WireError("key-mark")
+    return Mark(stamp, node, by)
+
+
+def _write_seen(seen: Seen) -> list[list[Any]]:
+    return [[stream.node, stream.incarnation, number] for stream, number in sorted(seen.items())]
+
+
+def _read_seen(rows: Any) -> dict[Stream, int]:
+    if not isinstance(rows, list) or len(rows) > MAX_SEEN:
+        raise WireError("key-seen")
+    seen: dict[Stream, int] = {}
+    for node, incarnation, number in rows:
+        if not is_number(number) or number < 1:
+            raise WireError("key-seen")
+        seen[decode_stream(node, incarnation)] = number
+    return seen
+
+
+def _read_state(empty: KeyRegister, body: Mapping[str, Any]) -> KeyRegister:
+    seen = _read_seen(body["seen"])
+    opened: dict[Stream, Open] = {}
+    for node, incarnation, number, act, *mark in body["open"]:
+        stream = decode_stream(node, incarnation)
+        if act not in REVOCATIONS or not is_number(number) or seen.get(stream, 0) != number:
+            raise WireError("key-open")
+        opened[stream] = Open(number, act, _read_mark(*mark))
+    grants: dict[str, Mark] = {}
+    for act, *mark in body["grants"]:
+        if act not in GRANTS:
+            raise WireError("key-grant")
+        grants[act] = _read_mark(*mark)
+    return evolve(empty, seen=seen, open=opened, grants=grants)
