@@ -323,7 +323,9 @@ class JobLog:
         self._new: list[Callable[[Sequence[Entry]], None]] = []
         self._index: dict[Stream, int] = {}
         self._known: dict[Stream, int] = {}
+        self._taken: dict[Stream, int] = {}
         self._floors: dict[Stream, int] = {}
+        self._confirmations: list[Callable[[int], None]] = []
         self.names: Mapping[int, Stream] = {}
         self.own = 0
         self.stream = Stream("", "")
@@ -336,6 +338,7 @@ class JobLog:
         self._index = {stream: idx for idx, (stream, _, _) in book.streams.items()}
         self.names = {idx: stream for stream, idx in self._index.items()}
         self._known = {stream: known for stream, known, _ in book.streams.values()}
+        self._taken = dict(self._known)
         self._floors = {stream: floor for stream, _, floor in book.streams.values()}
         self.confirmed_number = book.confirmed
 
@@ -372,12 +375,12 @@ class JobLog:
         """Take entries of other nodes; fires when they are on disk."""
         merge = Merge(self._store.epoch, source=source)
         taken: list[Entry] = []
-        expected = dict(self._known)
         size = 0
         for entry in entries:
-            if entry.number != expected.get(entry.stream, 0) + 1:
+            # What is being written counts: the next entries may come before it is on disk
+            if entry.number != self._taken.get(entry.stream, 0) + 1:
                 continue
-            expected[entry.stream] = entry.number
+            self._taken[entry.stream] = entry.number
             taken.append(entry)
             size += entry.size
             merge.rows.append(self._row(entry, merge))
@@ -385,7 +388,11 @@ class JobLog:
         merge.entries = taken
         if not taken:
             return succeed([])
-        return self._store.write_merge(merge, size)
+        return self._store.write_merge(merge, size).addErrback(self._unwritten)
+
+    def _unwritten(self, failure: Any) -> Any:
+        self._taken = dict(self._known)
+        return failure
 
     def _row(self, entry: Entry, merge: Merge) -> tuple[Any, ...]:
         idx = self._index.get(entry.stream)
@@ -437,9 +444,11 @@ class JobLog:
             if number > self._known.get(stream, 0):
                 self._row(Entry(stream, number, 0, VOID, EMPTY), merge)
                 merge.known[self._index[stream]] = number
+                self._taken[stream] = max(number, self._taken.get(stream, 0))
         if not merge.known:
             return succeed(None)
-        return self._store.write_merge(merge, 0).addCallback(lambda _: None)
+        write = self._store.write_merge(merge, 0)
+        return write.addErrback(self._unwritten).addCallback(lambda _: None)
 
     def digests(self) -> Mapping[str, bytes]:
         """None: equal knowledge is all there is to compare."""
@@ -457,9 +466,21 @@ class JobLog:
         """Begin a new incarnation; what nobody had confirmed is in it again."""
         return self._store.renew()
 
+    @property
+    def last(self) -> int:
+        """The number of our newest entry on disk; nobody hears of one before."""
+        return self._known.get(self.stream, 0)
+
     def confirmed(self, number: int) -> None:
         """Another node has our stream up to here."""
-        self.confirmed_number = max(self.confirmed_number, number)
+        if number > self.confirmed_number:
+            self.confirmed_number = number
+            for receiver in self._confirmations:
+                self._call(receiver, number)
+
+    def on_confirmed(self, receiver: Callable[[int], None]) -> None:
+        """Call C{receiver(number)} when another node has more of our stream on its disk."""
+        self._confirmations.append(receiver)
 
     # -- from the store
 
@@ -475,7 +496,7 @@ class JobLog:
 
     def advance(self, number: int) -> None:
         """Our own stream is on disk so far."""
-        self._known[self.stream] = number
+        self._known[self.stream] = self._taken[self.stream] = number
 
     def merged(self, merge: Merge, changed: Sequence[bool]) -> None:
         """Entries of others are on disk."""

@@ -121,6 +121,30 @@ class JobLogTests(LogTestCase):
         self.assertEqual(self.shown(b), [])
         self.assertEqual(self.get(b.replica.merge([job, returned, job], "a")), [job, returned])
 
+    def test_before_the_disk(self) -> None:
+        """What follows entries that are still being written is taken as well."""
+        a, b = self.store("a"), self.store("b")
+        self.publish(a, JID, "web1")
+        self.save(a)
+        self.save(a, "web2")
+        entries = self.get(a.replica.since({}, PLENTY))
+
+        first = b.replica.merge(entries[:1], "a")
+        second = b.replica.merge(entries[1:], "a")
+
+        self.assertEqual(len(self.get(first)) + len(self.get(second)), 3)  # type: ignore[arg-type]
+        self.assertEqual(self.shown(b), self.shown(a))
+
+    def test_confirmed(self) -> None:
+        """Who waits for another node's disk hears of it once."""
+        a = self.store("a")
+        heard: list[int] = []
+        a.replica.on_confirmed(heard.append)
+        for number in (2, 1, 2, 3):
+            a.replica.confirmed(number)
+
+        self.assertEqual(heard, [2, 3])
+
     def test_duplicates_make_no_gap(self) -> None:
         """Repeated returns within a batch and replaced records leave numbers that say nothing."""
         a, b = self.store("a"), self.store("b")
