@@ -7,7 +7,7 @@ A handler that needs something asks for it here; a test fills in fakes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from attrs import define, field
@@ -49,7 +49,14 @@ class Context:
 
     @ivar node: this master's id (C{id} option), named in events and drop files.
     @ivar now: seconds since the epoch.
+    @ivar masters: the addresses (C{host} or C{host:port}) at which minions find the masters of
+        this one's cluster; our minions are told. Nothing for a lone master.
     @ivar counters: what was refused, dropped or served, by a short name each.
+    @ivar job_published: told of each job (its map, the minions) that is published here.
+    @ivar return_stored: asked with jid and minion id when a return is on disk here; what it gives
+        back is awaited before the return is acknowledged.
+    @ivar repeated: asked with minion id and load of a return that brings no jid: the jid that
+        it has on another node, or C{None}.
     """
 
     config: MasterConfig
@@ -75,7 +82,11 @@ class Context:
     rotation: Rotation = field(init=False)
     signins: SignIns = field(init=False)
     started: float = 0.0
+    masters: Callable[[], Sequence[str]] = lambda: ()
     facts: dict[str, Any] = field(factory=dict)
+    job_published: Callable[[Mapping[str, Any], Sequence[str]], None] = lambda job, minions: None
+    return_stored: Callable[[str, str], Deferred[None] | None] = lambda jid, minion_id: None
+    repeated: Callable[[str, Mapping[str, Any]], str | None] = lambda minion_id, load: None
     log: Logger = field(factory=Logger)
 
     async def find(self, tgt: Any, tgt_type: str, delimiter: str = ":") -> Selection:

@@ -62,7 +62,8 @@ class Dispatcher:
         """What target expressions are judged by: accepted ids and cached minion data."""
         ctx = self._ctx
         return Universe(
-            accepted=ctx.keys.accepted_ids(),
+            # A copy: the search takes several turns, and keys come and go between them
+            accepted=list(ctx.keys.accepted_ids()),
             fetch=ctx.cache.get,
             cached=ctx.cache.ids,
             nodegroups=ctx.config.nodegroups or {},
@@ -119,6 +120,7 @@ class Dispatcher:
             await ctx.jobs.save_job(jid, {**job, "kwargs": _plain(kwargs)}, everybody)
         ctx.bus.fire(f"salt/job/{jid}/new", announced)
         ctx.publisher.publish(job, minions)
+        ctx.job_published(job, minions)
         return {"jid": jid, "minions": list(minions), "missing": list(selection.missing)}
 
     def _job_map(

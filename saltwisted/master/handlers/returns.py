@@ -1,7 +1,8 @@
 """
 C{_return} and C{_syndic_return}: what minions send when a job is done.
 
-A return is acknowledged once it is on disk, and announced on the bus then. A
+A return is acknowledged once it is on disk, and announced on the bus then; a node with peers waits
+for the disk of one of them as well (L{Context.return_stored}). A
 disk that refuses means no answer: the minion keeps the return and tries again.
 """
 
@@ -32,9 +33,10 @@ def minion_return(ctx: Context, who: str, cmd: Return) -> Any:
     load = cmd.load
     jid = load.get("jid")
     if jid == REQUEST:
-        jid = ctx.dispatcher.new_jid()
+        known = ctx.repeated(who, load)
+        jid = known or ctx.dispatcher.new_jid()
         load["jid"] = jid
-        requested = True
+        requested = known is None
     else:
         requested = False
         if jid != NOCACHE and not is_jid(jid):
@@ -45,8 +47,9 @@ def minion_return(ctx: Context, who: str, cmd: Return) -> Any:
         return None
     saved: Deferred[bool] = ctx.jobs.save_return(load, requested=requested)
 
-    def stored(_new: bool) -> None:
+    def stored(_new: bool) -> Deferred[None] | None:
         announce(ctx, who, load)
+        return ctx.return_stored(jid, who)
 
     return saved.addCallback(stored)
 
