@@ -29,8 +29,8 @@ from saltwisted.domain.targeting.traverse import DELIMITER, Subdict
 
 Fetch = Callable[[str, str], Mapping[str, Any] | None]
 
-STEP = 64
-"""Minions that are looked at in one step: 0.1 to 0.3 ms."""
+STEP = 8
+"""Minions that are looked at in one step: under 0.05 ms, and 2 when their data must be unpacked."""
 
 
 @frozen(kw_only=True)
@@ -190,8 +190,8 @@ class _Search:
     def by_name(self, regex: re.Pattern[str]) -> Steps:
         found: list[str] = []
         accepted = self.universe.accepted
-        for start in range(0, len(accepted), 4 * STEP):
-            found += [name for name in accepted[start : start + 4 * STEP] if regex.match(name)]
+        for start in range(0, len(accepted), 32 * STEP):
+            found += [name for name in accepted[start : start + 32 * STEP] if regex.match(name)]
             yield None
         return found
 

@@ -24,19 +24,38 @@ async def _ids(run: Run, tgt: Any, tgt_type: str) -> list[str]:
 
 
 async def grains(run: Run, tgt: Any, tgt_type: str = "glob", **kwargs: Any) -> dict[str, Any]:
-    """Cached grains by minion."""
+    """
+    Cached grains by minion.
+
+    CLI Example::
+
+        salt-run cache.grains '*'
+    """
     return {m: run.ctx.cache.get("grains", m) or {} for m in await _ids(run, tgt, tgt_type)}
 
 
 async def pillar(
     run: Run, tgt: Any = None, tgt_type: str = "glob", **kwargs: Any
 ) -> dict[str, Any]:
-    """Cached pillar by minion."""
+    """
+    Cached pillar by minion.
+
+    CLI Example::
+
+        salt-run cache.pillar
+        salt-run cache.pillar 'web*'
+    """
     return {m: run.ctx.cache.get("pillar", m) or {} for m in await _ids(run, tgt, tgt_type)}
 
 
 async def mine(run: Run, tgt: Any = None, tgt_type: str = "glob", **kwargs: Any) -> dict[str, Any]:
-    """Cached mine by minion."""
+    """
+    Cached mine by minion.
+
+    CLI Example::
+
+        salt-run cache.mine '*'
+    """
     return {m: run.ctx.cache.get("mine", m) or {} for m in await _ids(run, tgt, tgt_type)}
 
 
@@ -51,26 +70,50 @@ async def _clear(run: Run, banks: tuple[str, ...], tgt: Any, tgt_type: str) -> b
 
 
 async def clear_grains(run: Run, tgt: Any = None, tgt_type: str = "glob") -> bool:
-    """Forget cached grains."""
+    """
+    Forget cached grains.
+
+    CLI Example::
+
+        salt-run cache.clear_grains 'web1'
+    """
     return await _clear(run, ("grains",), tgt, tgt_type)
 
 
 async def clear_pillar(run: Run, tgt: Any = None, tgt_type: str = "glob") -> bool:
-    """Forget cached pillar."""
+    """
+    Forget cached pillar.
+
+    CLI Example::
+
+        salt-run cache.clear_pillar 'web1'
+    """
     if tgt is not None:
         run.ctx.pillars.clear()
     return await _clear(run, ("pillar",), tgt, tgt_type)
 
 
 async def clear_mine(run: Run, tgt: Any = None, tgt_type: str = "glob") -> bool:
-    """Forget cached mine data."""
+    """
+    Forget cached mine data.
+
+    CLI Example::
+
+        salt-run cache.clear_mine 'web1'
+    """
     return await _clear(run, ("mine",), tgt, tgt_type)
 
 
 async def clear_mine_func(
     run: Run, tgt: Any = None, tgt_type: str = "glob", clear_mine_func_flag: Any = None
 ) -> bool:
-    """Forget one mine function's values."""
+    """
+    Forget one mine function's values.
+
+    CLI Example::
+
+        salt-run cache.clear_mine_func tgt='*' clear_mine_func_flag='network.interfaces'
+    """
     if tgt is None or clear_mine_func_flag is None:
         return False
     for minion in await _ids(run, tgt, tgt_type):
@@ -81,14 +124,26 @@ async def clear_mine_func(
 
 
 async def clear_all(run: Run, tgt: Any = None, tgt_type: str = "glob") -> bool:
-    """Forget grains, pillar and mine."""
+    """
+    Forget grains, pillar and mine.
+
+    CLI Example::
+
+        salt-run cache.clear_all 'web1'
+    """
     if tgt is not None:
         run.ctx.pillars.clear()
     return await _clear(run, ("grains", "pillar", "mine"), tgt, tgt_type)
 
 
 async def clear_git_lock(run: Run, role: str, remote: Any = None, **kwargs: Any) -> str:
-    """There is no gitfs here, and so no lock of it: Salt's words for that."""
+    """
+    There is no gitfs here, and so no lock of it: Salt's words for that.
+
+    CLI Example::
+
+        salt-run cache.clear_git_lock gitfs
+    """
     if role not in ("gitfs", "git_pillar", "winrepo"):
         raise ValueError(f"Invalid role {role!r}: gitfs, git_pillar or winrepo")
     return "No locks were removed"
@@ -108,7 +163,13 @@ def _place(run: Run, bank: str, key: str | None) -> str:
 
 
 async def list_(run: Run, bank: str, cachedir: str | None = None) -> list[str]:
-    """The keys of a bank."""
+    """
+    The keys of a bank.
+
+    CLI Example::
+
+        salt-run cache.list cloud/active
+    """
     names = await run.ctx.pool(_names, _place(run, bank, None))
     return [name.removesuffix(".p") for name in names]
 
@@ -121,7 +182,13 @@ def _names(path: str) -> list[str]:
 
 
 async def fetch(run: Run, bank: str, key: str, cachedir: str | None = None) -> Any:
-    """A value of a bank; an empty map when there is none."""
+    """
+    A value of a bank; an empty map when there is none.
+
+    CLI Example::
+
+        salt-run cache.fetch cloud/active web1
+    """
     if bank in BANKS:
         return run.ctx.cache.get(bank, key) or {}
     data = await run.ctx.pool(read_file, _place(run, bank, key), MOST)
@@ -129,7 +196,13 @@ async def fetch(run: Run, bank: str, key: str, cachedir: str | None = None) -> A
 
 
 async def store(run: Run, bank: str, key: str, data: Any, cachedir: str | None = None) -> None:
-    """Keep a value in a bank."""
+    """
+    Keep a value in a bank.
+
+    CLI Example::
+
+        salt-run cache.store mycache mykey "a value"
+    """
     if bank in BANKS:
         run.ctx.cache.put(bank, key, data)
         return
@@ -143,7 +216,14 @@ def _write(path: str, data: bytes) -> None:
 
 
 async def flush(run: Run, bank: str, key: str | None = None, cachedir: str | None = None) -> bool:
-    """Forget a value, or a whole bank."""
+    """
+    Forget a value, or a whole bank.
+
+    CLI Example::
+
+        salt-run cache.flush mycache mykey
+        salt-run cache.flush mycache
+    """
     keys = [key] if key is not None else await list_(run, bank)
     for each in keys:
         if bank in BANKS:

@@ -13,7 +13,15 @@ _NOTHING = object()
 
 
 async def get(run: Run, key: str, default: Any = "", delimiter: str = ":") -> Any:
-    """An option of the master; deeper values by C{a:b:c}."""
+    """
+    An option of the master; deeper values by C{a:b:c}.
+
+    CLI Example::
+
+        salt-run config.get timeout
+        salt-run config.get file_roots:base
+        salt-run config.get file_roots,base delimiter=','
+    """
     found = traverse(run.ctx.config.as_opts(), key, _NOTHING, delimiter)
     return default if found is _NOTHING else found
 

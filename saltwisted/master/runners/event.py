@@ -10,7 +10,13 @@ from saltwisted.master.runner_table import Run, Runner
 
 
 async def send(run: Run, tag: str, data: Any = None) -> bool:
-    """Fire an event with this tag and data on the master's bus."""
+    """
+    Fire an event with this tag and data on the master's bus.
+
+    CLI Example::
+
+        salt-run event.send my/custom/event '{"foo": "bar"}'
+    """
     run.ctx.bus.fire(str(tag), dict(data) if data is not None else {})
     return True
 

@@ -33,7 +33,14 @@ async def _roots(run: Run, backend: Any) -> bool:
 
 
 async def envs(run: Run, backend: Any = None, sources: bool = False) -> Any:
-    """Environments that are served; with C{sources} by backend."""
+    """
+    Environments that are served; with C{sources} by backend.
+
+    CLI Example::
+
+        salt-run fileserver.envs
+        salt-run fileserver.envs backend=roots sources=True
+    """
     if not await _roots(run, backend):
         return {} if sources else []
     names = list(run.ctx.files.envs())
@@ -41,55 +48,109 @@ async def envs(run: Run, backend: Any = None, sources: bool = False) -> Any:
 
 
 async def file_list(run: Run, saltenv: str = "base", backend: Any = None) -> Any:
-    """Files of an environment."""
+    """
+    Files of an environment.
+
+    CLI Example::
+
+        salt-run fileserver.file_list
+        salt-run fileserver.file_list saltenv=prod
+    """
     if not await _roots(run, backend):
         return []
     return await maybeDeferred(run.ctx.files.list_now, "files", saltenv, "")
 
 
 async def symlink_list(run: Run, saltenv: str = "base", backend: Any = None) -> Any:
-    """Links of an environment, with where they lead."""
+    """
+    Links of an environment, with where they lead.
+
+    CLI Example::
+
+        salt-run fileserver.symlink_list
+        salt-run fileserver.symlink_list saltenv=prod
+    """
     if not await _roots(run, backend):
         return {}
     return await maybeDeferred(run.ctx.files.links_now, saltenv, "")
 
 
 async def dir_list(run: Run, saltenv: str = "base", backend: Any = None) -> Any:
-    """Directories of an environment."""
+    """
+    Directories of an environment.
+
+    CLI Example::
+
+        salt-run fileserver.dir_list
+        salt-run fileserver.dir_list saltenv=prod
+    """
     if not await _roots(run, backend):
         return []
     return await maybeDeferred(run.ctx.files.list_now, "dirs", saltenv, "")
 
 
 async def empty_dir_list(run: Run, saltenv: str = "base", backend: Any = None) -> Any:
-    """Empty directories of an environment."""
+    """
+    Empty directories of an environment.
+
+    CLI Example::
+
+        salt-run fileserver.empty_dir_list
+        salt-run fileserver.empty_dir_list saltenv=prod
+    """
     if not await _roots(run, backend):
         return []
     return await maybeDeferred(run.ctx.files.list_now, "empty_dirs", saltenv, "")
 
 
 async def update(run: Run, backend: Any = None, **kwargs: Any) -> bool:
-    """Look at the roots again now, instead of when their change is noticed."""
+    """
+    Look at the roots again now, instead of when their change is noticed.
+
+    CLI Example::
+
+        salt-run fileserver.update
+        salt-run fileserver.update backend=roots
+    """
     if await _roots(run, backend):
         run.ctx.files.refresh()
     return True
 
 
 async def clear_cache(run: Run, backend: Any = None) -> str:
-    """Forget what was listed and hashed; roots have no cache in Salt's sense."""
+    """
+    Forget what was listed and hashed; roots have no cache in Salt's sense.
+
+    CLI Example::
+
+        salt-run fileserver.clear_cache
+        salt-run fileserver.clear_cache backend=roots
+    """
     if await _roots(run, backend):
         run.ctx.files.refresh()
     return "No cache was cleared"
 
 
 async def clear_lock(run: Run, backend: Any = None, remote: Any = None) -> str:
-    """Roots have no locks: Salt's words for that."""
+    """
+    Roots have no locks: Salt's words for that.
+
+    CLI Example::
+
+        salt-run fileserver.clear_lock
+    """
     await _roots(run, backend)
     return "No locks were removed"
 
 
 async def lock(run: Run, backend: Any = None, remote: Any = None) -> str:
-    """Roots have no locks: Salt's words for that."""
+    """
+    Roots have no locks: Salt's words for that.
+
+    CLI Example::
+
+        salt-run fileserver.lock
+    """
     await _roots(run, backend)
     return "No locks were set"
 
@@ -97,7 +158,14 @@ async def lock(run: Run, backend: Any = None, remote: Any = None) -> str:
 async def clear_file_list_cache(
     run: Run, saltenv: Any = None, backend: Any = None
 ) -> dict[str, Any]:
-    """Forget file lists; the answer names the environments by backend."""
+    """
+    Forget file lists; the answer names the environments by backend.
+
+    CLI Example::
+
+        salt-run fileserver.clear_file_list_cache
+        salt-run fileserver.clear_file_list_cache saltenv=base
+    """
     if not await _roots(run, backend):
         return {}
     run.ctx.files.refresh()

@@ -56,7 +56,13 @@ def _metadata(job: Mapping[str, Any]) -> Any:
 async def list_job(
     run: Run, jid: Any, ext_source: str | None = None, display_progress: bool = False
 ) -> dict[str, Any]:
-    """One job with all its returns."""
+    """
+    One job with all its returns.
+
+    CLI Example::
+
+        salt-run jobs.list_job 20261121124653230951
+    """
     jid = str(jid)
     if display_progress:
         await run.progress({"message": "Querying returner: local_cache"}, "progress")
@@ -80,7 +86,14 @@ async def lookup_jid(
     missing: bool = False,
     display_progress: bool = False,
 ) -> Any:
-    """What the minions returned, with the outputter that they asked for."""
+    """
+    What the minions returned, with the outputter that they asked for.
+
+    CLI Example::
+
+        salt-run jobs.lookup_jid 20261121124653230951
+        salt-run jobs.lookup_jid 20261121124653230951 --out=highstate
+    """
     data = await list_job(run, jid, ext_source, display_progress)
     results: dict[str, Any] = data["Result"]
     shown: dict[str, Any] = {}
@@ -144,7 +157,15 @@ async def list_jobs(
     end_time: Any = None,
     display_progress: bool = False,
 ) -> Any:
-    """All jobs in the cache that match every given filter."""
+    """
+    All jobs in the cache that match every given filter.
+
+    CLI Example::
+
+        salt-run jobs.list_jobs
+        salt-run jobs.list_jobs search_function='test.*,pkg.install' search_target='web*'
+        salt-run jobs.list_jobs start_time='2026, Nov 21 19:00' end_time='2026, Nov 22'
+    """
     if display_progress:
         await run.progress({"message": "Querying returner local_cache for jobs."}, "progress")
     after = _moment(start_time) if start_time else None
@@ -201,7 +222,14 @@ async def list_jobs_filter(
     outputter: str | None = None,
     display_progress: bool = False,
 ) -> Any:
-    """The last C{count} jobs, without the CLI's own C{find_job} questions unless asked for."""
+    """
+    The last C{count} jobs, without the CLI's own C{find_job} questions unless asked for.
+
+    CLI Example::
+
+        salt-run jobs.list_jobs_filter 50
+        salt-run jobs.list_jobs_filter 100 filter_find_job=False
+    """
     shown: list[dict[str, Any]] = []
     for job in reversed(await run.ctx.jobs.list_jobs()):
         if filter_find_job and job.get("fun") == "saltutil.find_job":
@@ -219,14 +247,26 @@ async def list_jobs_filter(
 
 
 async def print_job(run: Run, jid: Any, ext_source: str | None = None) -> dict[str, Any]:
-    """One job with its returns, keyed by its jid."""
+    """
+    One job with its returns, keyed by its jid.
+
+    CLI Example::
+
+        salt-run jobs.print_job 20261121124653230951
+    """
     job = await list_job(run, jid, ext_source)
     del job["jid"]
     return {str(jid): job}
 
 
 async def exit_success(run: Run, jid: Any, ext_source: str | None = None) -> dict[str, bool]:
-    """Per expected minion, whether it returned something true."""
+    """
+    Per expected minion, whether it returned something true.
+
+    CLI Example::
+
+        salt-run jobs.exit_success 20261121124653230951
+    """
     data = await list_job(run, jid, ext_source)
     results: Mapping[str, Any] = data["Result"]
     expected: Sequence[str] = data.get("Minions", [])
@@ -244,7 +284,14 @@ async def last_run(
     target: Any = None,
     display_progress: bool = False,
 ) -> Any:
-    """The newest job that matches, printed."""
+    """
+    The newest job that matches, printed.
+
+    CLI Example::
+
+        salt-run jobs.last_run
+        salt-run jobs.last_run target=web1 function=cmd.run
+    """
     if metadata and not isinstance(metadata, Mapping):
         return False
     found = await list_jobs(
@@ -260,7 +307,13 @@ async def last_run(
 
 
 async def active(run: Run, display_progress: bool = False) -> dict[str, Any]:
-    """Ask all minions what they are running, by job."""
+    """
+    Ask all minions what they are running, by job.
+
+    CLI Example::
+
+        salt-run jobs.active
+    """
     shown: dict[str, Any] = {}
     async for item in run.ctx.dispatcher.run(
         {"tgt": "*", "fun": "saltutil.running", "arg": []}, run.user
@@ -282,7 +335,13 @@ async def active(run: Run, display_progress: bool = False) -> dict[str, Any]:
 
 
 async def master(run: Run) -> list[Any]:
-    """Jobs that run on the master itself: runners that have not ended, by jid."""
+    """
+    Jobs that run on the master itself: runners that have not ended, by jid.
+
+    CLI Example::
+
+        salt-run jobs.master
+    """
     return [dict(job) for job in run.ctx.dispatcher.running_runners()]
 
 

@@ -39,7 +39,14 @@ async def status(
     timeout: Any = None,
     gather_job_timeout: Any = None,
 ) -> dict[str, list[str]]:
-    """Minions by whether they answered a ping."""
+    """
+    Minions by whether they answered a ping.
+
+    CLI Example::
+
+        salt-run manage.status
+        salt-run manage.status tgt='web*'
+    """
     up_ids, down_ids = await _ping(run, tgt, tgt_type, timeout, gather_job_timeout)
     return {"up": up_ids, "down": down_ids}
 
@@ -51,7 +58,14 @@ async def up(
     timeout: Any = None,
     gather_job_timeout: Any = None,
 ) -> list[str]:
-    """Minions that answered a ping."""
+    """
+    Minions that answered a ping.
+
+    CLI Example::
+
+        salt-run manage.up
+        salt-run manage.up tgt='web*'
+    """
     return (await _ping(run, tgt, tgt_type, timeout, gather_job_timeout))[0]
 
 
@@ -63,7 +77,14 @@ async def down(
     timeout: Any = None,
     gather_job_timeout: Any = None,
 ) -> list[str]:
-    """Minions that did not answer a ping; C{removekeys} deletes their keys."""
+    """
+    Minions that did not answer a ping; C{removekeys} deletes their keys.
+
+    CLI Example::
+
+        salt-run manage.down
+        salt-run manage.down removekeys=True
+    """
     silent = (await _ping(run, tgt, tgt_type, timeout, gather_job_timeout))[1]
     if removekeys:
         for minion in silent:
@@ -86,13 +107,27 @@ def _with_ip(run: Run, minions: list[str], show_ip: bool) -> Any:
 
 
 async def present(run: Run, subset: Any = None, show_ip: bool = False) -> Any:
-    """Minions that are connected, without asking them."""
+    """
+    Minions that are connected, without asking them.
+
+    CLI Example::
+
+        salt-run manage.present
+        salt-run manage.present show_ip=True
+        salt-run manage.present subset=web1,web2
+    """
     here = run.ctx.presence.present(run.ctx.keys.accepted_ids())
     return _with_ip(run, _subset(sorted(here), subset), show_ip)
 
 
 async def not_present(run: Run, subset: Any = None, show_ip: bool = False) -> Any:
-    """Accepted minions that are not connected."""
+    """
+    Accepted minions that are not connected.
+
+    CLI Example::
+
+        salt-run manage.not_present
+    """
     ids = run.ctx.keys.accepted_ids()
     here = run.ctx.presence.present(ids)
     return _subset(sorted(m for m in ids if m not in here), subset)
@@ -103,7 +138,13 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 async def versions(run: Run) -> dict[str, Any]:
-    """Minions by how their version compares with the level that this master speaks."""
+    """
+    Minions by how their version compares with the level that this master speaks.
+
+    CLI Example::
+
+        salt-run manage.versions
+    """
     own = ".".join(str(n) for n in COMPAT_VERSION)
     newer: dict[str, Any] = {}
     same: dict[str, Any] = {}
@@ -134,7 +175,13 @@ async def versions(run: Run) -> dict[str, Any]:
 
 
 async def key_regen(run: Run) -> str:
-    """Salt's C{manage.key_regen} would make every minion throw its key away; not offered."""
+    """
+    Salt's C{manage.key_regen} would make every minion throw its key away; not offered.
+
+    CLI Example::
+
+        salt-run manage.key_regen
+    """
     raise ValueError(
         "manage.key_regen is not offered: it makes every minion discard its key at once; "
         "run saltutil.regen_keys on the minions that need it"

@@ -12,7 +12,13 @@ from saltwisted.master.runners.salt import execute
 
 
 async def get(run: Run, tgt: Any, fun: Any, tgt_type: str = "glob") -> Any:
-    """Mine values of minions, by minion; entries with C{allow_tgt} only if it names this master."""
+    """
+    Mine values of minions, by minion; entries with C{allow_tgt} only if it names this master.
+
+    CLI Example::
+
+        salt-run mine.get '*' network.interfaces
+    """
     return await gather(run.ctx, run.ctx.node, tgt, tgt_type, functions_of(fun))
 
 
@@ -23,7 +29,13 @@ async def update(
     clear: bool = False,
     mine_functions: Any = None,
 ) -> dict[str, Any]:
-    """Have minions send their mine values now."""
+    """
+    Have minions send their mine values now.
+
+    CLI Example::
+
+        salt-run mine.update '*'
+    """
     return await execute(
         run, tgt, "mine.update", tgt_type=tgt_type, clear=clear, mine_functions=mine_functions
     )

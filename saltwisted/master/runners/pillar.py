@@ -32,7 +32,15 @@ async def _grains(run: Run, minion: str, kwargs: dict[str, Any]) -> dict[str, An
 
 
 async def show_pillar(run: Run, minion: str = "*", **kwargs: Any) -> Any:
-    """The compiled pillar of a minion id; grains may be given as C{key=value}."""
+    """
+    The compiled pillar of a minion id; grains may be given as C{key=value}.
+
+    CLI Example::
+
+        salt-run pillar.show_pillar web1
+        salt-run pillar.show_pillar saltenv=dev
+        salt-run pillar.show_pillar web1 os=Debian
+    """
     minion, saltenv, pillarenv = _minion_and_env(minion, kwargs)
     return await run.ctx.pillars.pillar(
         minion, await _grains(run, minion, kwargs), saltenv, pillarenv, kwargs.get("pillar")
@@ -40,19 +48,39 @@ async def show_pillar(run: Run, minion: str = "*", **kwargs: Any) -> Any:
 
 
 async def show_top(run: Run, minion: str | None = None, saltenv: str = "base") -> Any:
-    """The merged pillar top file, as a minion (by default the first one) has it rendered."""
+    """
+    The merged pillar top file, as a minion (by default the first one) has it rendered.
+
+    CLI Example::
+
+        salt-run pillar.show_top
+        salt-run pillar.show_top web1
+    """
     name = minion or next(iter(run.ctx.keys.accepted_ids()), run.ctx.node)
     return await run.ctx.pillars.top(name, await _grains(run, name, {}), saltenv)
 
 
 async def clear_pillar_cache(run: Run, minion: str = "*", **kwargs: Any) -> bool:
-    """Forget compiled pillars."""
+    """
+    Forget compiled pillars.
+
+    CLI Example::
+
+        salt-run pillar.clear_pillar_cache
+    """
     run.ctx.pillars.clear()
     return True
 
 
 async def show_pillar_cache(run: Run, minion: str = "*", **kwargs: Any) -> dict[str, Any]:
-    """The pillars as last compiled, by minion."""
+    """
+    The pillars as last compiled, by minion.
+
+    CLI Example::
+
+        salt-run pillar.show_pillar_cache
+        salt-run pillar.show_pillar_cache 'web*'
+    """
     shown = {}
     for name in (await run.ctx.find(minion, "glob")).minions:
         value = run.ctx.cache.get("pillar", name)

@@ -8,6 +8,9 @@ from typing import Any
 
 from saltwisted.master.runner_table import Run, Runner
 
+NOBODY = "No minions matched the target. No command was sent, no jid was assigned."
+"""What C{salt} prints then."""
+
 
 async def execute(
     run: Run,
@@ -26,6 +29,11 @@ async def execute(
 
     @param arg: positional arguments, as a list; one value that is no list is one argument.
     @param kwarg: keyword arguments; further ones may be given beside it.
+
+    CLI Example::
+
+        salt-run salt.execute '*' test.ping
+        salt-run salt.execute '*' cmd.run arg='["uptime"]'
     """
     given = list(arg) if isinstance(arg, (list, tuple)) else [arg]
     named = {**(kwarg or {}), **kwargs}
@@ -36,6 +44,8 @@ async def execute(
         load["jid"] = str(jid)
     found: dict[str, Any] = {}
     async for item in run.ctx.dispatcher.run(load, run.user, timeout=timeout):
+        if item["kind"] == "published" and not item["jid"]:
+            await run.say(NOBODY)
         if item["kind"] == "return":
             found[item["id"]] = item["data"].get("return")
     return found

@@ -28,6 +28,12 @@ async def event(
     Show events as they come, until C{count} have been seen (for ever by default).
 
     Each goes to the caller as an item C{{"tag", "data"}}; the last is the value.
+
+    CLI Example::
+
+        salt-run state.event
+        salt-run state.event 'salt/job/*' count=5
+        salt-run state.event pretty=True
     """
     ended: Deferred[None] = Deferred()
     seen = 0

@@ -12,12 +12,24 @@ from saltwisted.master.runner_table import Run, Runner
 
 
 async def arg(run: Run, *args: Any, **kwargs: Any) -> dict[str, Any]:
-    """What was given, as it arrived."""
+    """
+    What was given, as it arrived.
+
+    CLI Example::
+
+        salt-run test.arg foo bar=baz
+    """
     return {"args": list(args), "kwargs": {k: v for k, v in kwargs.items() if k[:2] != "__"}}
 
 
 async def raw_arg(run: Run, *args: Any, **kwargs: Any) -> dict[str, Any]:
-    """What was given, with everything that travels beside it."""
+    """
+    What was given, with everything that travels beside it.
+
+    CLI Example::
+
+        salt-run test.raw_arg foo __bar=baz
+    """
     return {"args": list(args), "kwargs": kwargs}
 
 
@@ -67,7 +79,13 @@ async def stdout_print(run: Run) -> str:
 
 
 async def metasyntactic(run: Run, locality: str = "us") -> list[str] | None:
-    """Words that mean nothing."""
+    """
+    Words that mean nothing.
+
+    CLI Example::
+
+        salt-run test.metasyntactic locality=uk
+    """
     words = {
         "us": "foo bar baz qux quux quuz corge grault garply waldo fred plugh xyzzy thud",
         "uk": "wibble wobble wubble flob",
@@ -76,7 +94,13 @@ async def metasyntactic(run: Run, locality: str = "us") -> list[str] | None:
 
 
 async def get_opts(run: Run) -> dict[str, Any]:
-    """The master's configuration."""
+    """
+    The master's configuration.
+
+    CLI Example::
+
+        salt-run test.get_opts
+    """
     return run.ctx.config.as_opts()
 
 
