@@ -198,6 +198,7 @@ class ILog(Interface):
 
     name = Attribute("Which log this is among those of a node, as its words on a link begin.")
     stream = Attribute("C{(node, incarnation)} of what this node appends now.")
+    last = Attribute("The number of the newest entry of that stream, on disk or not.")
 
     def knowledge() -> Mapping[Any, int]:
         """How far each stream is on disk."""
@@ -251,8 +252,14 @@ class ILog(Interface):
         Fires when it is on disk.
         """
 
+    def merge_facts(facts: Sequence[tuple[str, Any]]) -> Awaitable[None]:
+        """Take facts of a peer that knows the same and holds something else."""
+
     def digests() -> Mapping[str, bytes]:
-        """The digest of each kind; equal knowledge means equal digests."""
+        """
+        The digest of each kind; equal knowledge means equal digests. Empty while that does not
+        hold: own entries are not on disk yet, or a whole state is coming in.
+        """
 
     def buckets(kind: str) -> bytes:
         """The digests of the parts of one kind."""

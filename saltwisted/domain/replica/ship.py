@@ -98,11 +98,10 @@ class Send:
 
 @frozen
 class Read:
-    """Read entries and give them to L{Shipper.read}; C{upto} bounds each stream."""
+    """Read entries and give them to L{Shipper.read}, also none if that failed."""
 
     peer: str
     after: Knowledge
-    upto: Knowledge
     limit: int = BATCH_BYTES
 
 
@@ -134,6 +133,14 @@ class MergeState:
 
 
 @frozen
+class MergeFacts:
+    """Put facts of a peer that differ from ours on disk."""
+
+    peer: str
+    facts: Facts
+
+
+@frozen
 class Renew:
     """Begin a new incarnation, then call L{Shipper.renewed}."""
 
@@ -158,7 +165,7 @@ class Differs:
     kind: str
 
 
-Effect = Send | Read | Merge | SendState | MergeState | Renew | Refused | Differs
+Effect = Send | Read | Merge | SendState | MergeState | MergeFacts | Renew | Refused | Differs
 
 
 @define
@@ -238,6 +245,10 @@ class Shipper:
         self._asked: dict[Stream, _Asked] = {}
         self._state: _Asked | None = None
         self._renewing = False
+
+    def reset(self) -> None:
+        """The log has been opened: begin with what it knows."""
+        self._taking = dict(self._log.knowledge())
 
     # -- links
 
@@ -391,7 +402,7 @@ class Shipper:
         if lacking:
             after = {stream: peer.sent.get(stream, 0) for stream in lacking}
             peer.reading = after
-            effects.append(Read(peer.node, after, lacking))
+            effects.append(Read(peer.node, {**self._log.knowledge(), **after}))
         return effects
 
     def _goal(self, peer: Peer) -> dict[Stream, int]:
@@ -571,7 +582,7 @@ class Shipper:
 
     def _got_facts(self, peer: Peer, message: BucketFacts, now: float) -> list[Effect]:
         kind = message.kind
-        effects: list[Effect] = [MergeState(peer.node, [(kind, fact) for fact in message.facts])]
+        effects: list[Effect] = [MergeFacts(peer.node, [(kind, fact) for fact in message.facts])]
         if message.answer:
             effects += self._facts_for(peer, kind, message.buckets, False)
         return effects

@@ -1,0 +1,255 @@
+"""
+The tables of the fact log, and the statements that fill, read and thin them.
+
+Everything here blocks and is called in the store's own threads (L{saltwisted.stores.replica}),
+or before they start.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+
+from saltwisted.domain.replica.entry import Dot, Entry, Stream, fields_of
+from saltwisted.domain.replica.fold import Fact
+from saltwisted.domain.replica.knowledge import Knowledge
+from saltwisted.errors import StoreError, WireError
+from saltwisted.stores.files import store_error
+from saltwisted.wire.msgpack import pack_bin
+
+MIGRATIONS: tuple[str, ...] = (
+    """
+    CREATE TABLE meta (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+    CREATE TABLE streams (
+        id INTEGER PRIMARY KEY, node TEXT NOT NULL, incarnation TEXT NOT NULL,
+        known INTEGER NOT NULL DEFAULT 0, floor INTEGER NOT NULL DEFAULT 0,
+        forgotten INTEGER NOT NULL DEFAULT 0, UNIQUE (node, incarnation)
+    );
+    CREATE TABLE entries (
+        stream INTEGER NOT NULL, number INTEGER NOT NULL, stamp INTEGER NOT NULL,
+        kind TEXT NOT NULL, body BLOB NOT NULL, PRIMARY KEY (stream, number)
+    ) WITHOUT ROWID;
+    CREATE TABLE facts (
+        number INTEGER PRIMARY KEY, kind TEXT NOT NULL, stream INTEGER NOT NULL,
+        place INTEGER NOT NULL, stamp INTEGER NOT NULL, body BLOB NOT NULL
+    );
+    CREATE TABLE marks (at REAL NOT NULL, stream INTEGER NOT NULL, known INTEGER NOT NULL);
+    """,
+)
+_SIGN = 1 << 63
+
+
+def signed(stamp: int) -> int:
+    """A 64-bit stamp as SQLite keeps integers."""
+    return stamp - _SIGN
+
+
+def unsigned(value: int) -> int:
+    """The reverse."""
+    return value + _SIGN
+
+
+def connect(path: str, mode: str) -> sqlite3.Connection:
+    """A connection, C{rw} or C{ro}, for one thread at a time."""
+    quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+    return sqlite3.connect(
+        f"file:{quoted}?mode={mode}",
+        uri=True,
+        timeout=10.0,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+
+
+def open_tables(path: str) -> sqlite3.Connection:
+    """
+    Open the file for writing, made or brought up to date as needed; 0600.
+
+    @raises StoreError: a newer saltwisted wrote it, or it cannot be opened at all.
+    @raises sqlite3.Error: it is damaged, or the disk refuses.
+    """
+    try:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        os.fchmod(fd, 0o600)
+        os.close(fd)
+    except OSError as error:
+        raise store_error(error, path) from error
+    db = connect(path, "rw")
+    try:
+        db.execute("PRAGMA journal_mode=WAL").fetchall()
+        db.execute("PRAGMA synchronous=FULL")
+        db.execute("PRAGMA journal_size_limit=67108864")
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        if version > len(MIGRATIONS):
+            raise StoreError(
+                f"was written by a newer saltwisted (schema {version}, this one knows "
+                f"{len(MIGRATIONS)}): use that version, or move the file away",
+                path,
+            )
+        for number in range(version, len(MIGRATIONS)):
+            db.executescript(
+                f"BEGIN IMMEDIATE; {MIGRATIONS[number]} PRAGMA user_version={number + 1}; COMMIT;"
+            )
+        return db
+    except BaseException:
+        db.close()
+        raise
+
+
+@frozen
+class Meta:
+    """
+    What the file says of itself.
+
+    @ivar inode: the file in which it was written; another one is a copy.
+    """
+
+    node: str = ""
+    incarnation: str = ""
+    inode: int = 0
+    proven: int = 0
+
+
+def read_meta(db: sqlite3.Connection) -> Meta:
+    """What the file says of itself; empty for a new one."""
+    rows = dict(db.execute("SELECT name, value FROM meta").fetchall())
+    return Meta(
+        str(rows.get("node", "")),
+        str(rows.get("incarnation", "")),
+        int(rows.get("inode", 0)),
+        int(rows.get("proven", 0)),
+    )
+
+
+def write_meta(db: sqlite3.Connection, **values: Any) -> None:
+    """Set some of it."""
+    db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", list(values.items()))
+
+
+class Streams:
+    """The small numbers that stand for streams in the tables."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        rows = db.execute("SELECT id, node, incarnation FROM streams").fetchall()
+        self._ids = {Stream(node, incarnation): i for i, node, incarnation in rows}
+
+    def of(self, stream: Stream) -> int:
+        """The number of a stream, given to it when it has none."""
+        found = self._ids.get(stream)
+        if found is None:
+            cursor = self._db.execute(
+                "INSERT INTO streams (node, incarnation) VALUES (?, ?)", tuple(stream)
+            )
+            found = self._ids[stream] = int(cursor.lastrowid or 0)
+        return found
+
+    def forget(self) -> None:
+        """A transaction was undone: what it gave out is void."""
+        rows = self._db.execute("SELECT id, node, incarnation FROM streams").fetchall()
+        self._ids = {Stream(node, incarnation): i for i, node, incarnation in rows}
+
+    def set(self, column: str, knowledge: Knowledge, lower: bool = False) -> None:
+        """Raise C{known}, C{floor} or C{forgotten}; or set it, also to less."""
+        wanted = "?" if lower else f"max({column}, ?)"
+        self._db.executemany(
+            f"UPDATE streams SET {column} = {wanted} WHERE id = ?",  # noqa: S608 - fixed words
+            [(number, self.of(stream)) for stream, number in knowledge.items()],
+        )
+
+
+def add_entries(db: sqlite3.Connection, streams: Streams, entries: Sequence[Entry]) -> None:
+    """Write entries, and how far their streams are known by that."""
+    db.executemany(
+        "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?)",
+        [(streams.of(e.stream), e.number, signed(e.stamp), e.kind, e.body) for e in entries],
+    )
+    streams.set("known", {e.stream: e.number for e in entries})
+
+
+def add_facts(db: sqlite3.Connection, streams: Streams, facts: Iterable[tuple[str, Fact]]) -> None:
+    """Write facts."""
+    db.executemany(
+        "INSERT INTO facts (kind, stream, place, stamp, body) VALUES (?, ?, ?, ?, ?)",
+        [
+            (kind, streams.of(f.origin.stream), f.origin.number, signed(f.stamp), packed(f))
+            for kind, f in facts
+        ],
+    )
+
+
+def packed(fact: Fact) -> bytes:
+    """The body of a fact."""
+    return pack_bin(dict(fact.body))
+
+
+def read_streams(db: sqlite3.Connection) -> dict[Stream, tuple[int, int, int]]:
+    """Known, floor and forgotten of each stream."""
+    rows = db.execute("SELECT node, incarnation, known, floor, forgotten FROM streams").fetchall()
+    return {Stream(node, incarnation): (k, f, o) for node, incarnation, k, f, o in rows}
+
+
+def read_facts(db: sqlite3.Connection) -> Iterator[tuple[str, Fact]]:
+    """All facts, in the order in which they were written."""
+    rows = db.execute(
+        "SELECT kind, node, incarnation, place, stamp, body FROM facts "
+        "JOIN streams ON streams.id = facts.stream ORDER BY number"
+    )
+    for kind, node, incarnation, place, stamp, body in rows:
+        try:
+            fields = fields_of(body)
+        except WireError:
+            continue
+        yield kind, Fact(fields, unsigned(stamp), Dot(node, incarnation, place))
+
+
+def read_entries(
+    db: sqlite3.Connection, stream: Stream | None = None, after: int = -1, upto: int = _SIGN - 1
+) -> Iterator[Entry]:
+    """Entries above each floor, or those of one stream; in order within each stream."""
+    where, values = "number > floor", []
+    if stream is not None:
+        where = "node = ? AND incarnation = ? AND number > ? AND number <= ?"
+        values = [stream.node, stream.incarnation, after, upto]
+    rows = db.execute(
+        "SELECT node, incarnation, number, stamp, kind, body FROM entries "  # noqa: S608 - fixed words
+        f"JOIN streams ON streams.id = entries.stream WHERE {where} ORDER BY stream, number",
+        values,
+    )
+    for node, incarnation, number, stamp, kind, body in rows:
+        yield Entry(Stream(node, incarnation), number, unsigned(stamp), kind, body)
+
+
+def read_since(
+    db: sqlite3.Connection, after: Knowledge, upto: Knowledge, limit: int
+) -> list[Entry]:
+    """Entries beyond C{after}, up to C{upto}, of about C{limit} bytes and at least one."""
+    found: list[Entry] = []
+    size = 0
+    for stream, number in sorted(upto.items()):
+        if number <= after.get(stream, 0):
+            continue
+        for entry in read_entries(db, stream, after.get(stream, 0), number):
+            if found and size + entry.size > limit:
+                return found
+            found.append(entry)
+            size += entry.size
+    return found
+
+
+def drop_entries(db: sqlite3.Connection, streams: Streams, floor: Mapping[Stream, int]) -> None:
+    """Remove entries up to a floor."""
+    db.executemany(
+        "DELETE FROM entries WHERE stream = ? AND number <= ?",
+        [(streams.of(stream), number) for stream, number in floor.items()],
+    )
+
+
+def is_corrupt(error: sqlite3.Error) -> bool:
+    """Whether the file itself is damaged, not merely the disk full."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)

@@ -1,0 +1,286 @@
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from collections.abc import Mapping
+from tempfile import mkdtemp
+from typing import Any
+
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import TestCase
+
+from saltwisted.domain.replica.entry import Entry, Stream, pack_fields
+from saltwisted.domain.replica.fold import Folds
+from saltwisted.domain.replica.keyset import KIND, KeySet
+from saltwisted.errors import StoreError
+from saltwisted.stores.replica import ReplicaLog
+
+PUB = b"-----BEGIN PUBLIC KEY-----\nabc\n-----END PUBLIC KEY-----\n"
+FAR = Stream("far", "f" * 16)
+
+
+class ReplicaLogTests(TestCase):
+    """The log on a real disk, with its real threads: the reactor is what they report to."""
+
+    timeout = 60
+
+    def setUp(self) -> None:
+        folder = mkdtemp(prefix="replica-", dir=self.mktemp_parent())
+        self.addCleanup(shutil.rmtree, folder, True)
+        self.path = os.path.join(folder, "facts.sqlite")
+        self.time = 1_800_000_000.0
+
+    def mktemp_parent(self) -> str:
+        os.makedirs(os.path.dirname(self.mktemp()), exist_ok=True)
+        return os.path.dirname(self.mktemp())
+
+    def opened(self, node: str = "near", path: str = "") -> ReplicaLog:
+        self.keys = KeySet()
+        log = ReplicaLog(
+            reactor, path or self.path, node, Folds([self.keys]), now=lambda: self.time
+        )
+        log.startService()
+        self.addCleanup(log.stopService)
+        return log
+
+    def accept(self, log: ReplicaLog, minion_id: str) -> Deferred[Entry]:
+        return log.append(KIND, self.keys.act("accept", minion_id, PUB))
+
+    def far(self, number: int, body: Mapping[str, Any] | None = None) -> Entry:
+        fields = body or self.keys.act("accept", f"far{number}", PUB)
+        return Entry(FAR, number, number, KIND, pack_fields(fields))
+
+    def word(self, minion_id: str) -> str:
+        holder = self.keys.view(minion_id).holder
+        return holder.state if holder else ""
+
+    async def _again(self, log: ReplicaLog) -> ReplicaLog:
+        await log.stopService()
+        return self.opened()
+
+    def run_async(self, coroutine: Any) -> Deferred[Any]:
+        return Deferred.fromCoroutine(coroutine)
+
+    def test_restart(self) -> Deferred[Any]:
+        """What was appended or merged is there after a restart, under the same incarnation."""
+
+        async def run() -> None:
+            log = self.opened()
+            seen: list[tuple[int, str]] = []
+            log.on_entries(lambda entries, source: seen.append((len(entries), source)))
+            first = await self.accept(log, "m1")
+            await log.merge([self.far(1), self.far(2)], "far")
+            stream, known = log.stream, log.knowledge()
+            self.assertEqual(first.number, 1)
+            self.assertEqual(known, {stream: 1, FAR: 2})
+            self.assertEqual(seen, [(1, ""), (2, "far")])
+
+            log = await self._again(log)
+
+            self.assertEqual(log.stream, stream)
+            self.assertEqual(log.knowledge(), known)
+            self.assertEqual([self.word(i) for i in ("m1", "far1", "far2")], ["accepted"] * 3)
+            second = await self.accept(log, "m2")
+            self.assertEqual(second.number, 2)
+
+        return self.run_async(run())
+
+    def test_gap(self) -> Deferred[Any]:
+        """An entry behind a gap is left out, and taken when what is between has come."""
+
+        async def run() -> None:
+            log = self.opened()
+            third = self.far(3)
+            self.assertEqual(list(await log.merge([third], "far")), [])
+            self.assertEqual(log.knowledge(), {})
+            await log.merge([self.far(1), self.far(2), third], "far")
+            self.assertEqual(log.knowledge(), {FAR: 3})
+
+        return self.run_async(run())
+
+    def test_copy_is_noticed(self) -> Deferred[Any]:
+        """A log that was restored from a copy begins a new incarnation and knows what it held."""
+
+        async def run() -> None:
+            log = self.opened()
+            await self.accept(log, "m1")
+            old = log.stream
+            await log.stopService()
+            shutil.copy(self.path, self.path + ".backup")
+            os.rename(self.path + ".backup", self.path)
+
+            log = self.opened()
+
+            self.assertNotEqual(log.stream, old)
+            self.assertEqual(log.renewals, ["the log is a copy or was restored"])
+            self.assertEqual(log.knowledge(), {old: 1})
+            self.assertEqual(self.word("m1"), "accepted")
+            self.assertEqual((await self.accept(log, "m2")).number, 1)
+
+        return self.run_async(run())
+
+    def test_another_node(self) -> Deferred[Any]:
+        """A log under another node's id begins a new incarnation of that node."""
+
+        async def run() -> None:
+            log = self.opened()
+            await self.accept(log, "m1")
+            await log.stopService()
+
+            log = self.opened("other")
+
+            self.assertEqual(log.stream.node, "other")
+            self.assertEqual(log.last, 0)
+
+        return self.run_async(run())
+
+    def test_damaged(self) -> Deferred[Any]:
+        """A damaged file is kept aside, and a new log begun."""
+
+        async def run() -> None:
+            log = self.opened()
+            await self.accept(log, "m1")
+            await log.stopService()
+            with open(self.path, "r+b") as file:  # noqa: ASYNC230 - a test may block
+                file.write(b"no database at all, certainly not")
+
+            log = self.opened()
+
+            self.assertEqual(log.knowledge(), {})
+            aside = [n for n in os.listdir(os.path.dirname(self.path)) if "corrupt" in n]
+            self.assertEqual(len(aside), 1)
+            self.assertIn("damaged", log.renewals[0])
+            await self.accept(log, "m2")
+
+        return self.run_async(run())
+
+    def test_renewed(self) -> Deferred[Any]:
+        """After a set-back, what nobody had confirmed is there again under the new incarnation."""
+
+        async def run() -> None:
+            log = self.opened()
+            for number in (1, 2, 3):
+                await self.accept(log, f"m{number}")
+            log.confirmed(1)
+            old = log.stream
+            fourth = self.accept(log, "m4")
+            shipped: list[Entry] = []
+            log.on_entries(lambda entries, source: shipped.extend(entries))
+
+            await log.renew()
+            await fourth
+
+            self.assertEqual(log.knowledge(), {old: 1, log.stream: 3})
+            self.assertEqual({entry.stream for entry in shipped}, {log.stream})
+            stream, known = log.stream, log.knowledge()
+            log = await self._again(log)
+            self.assertEqual((log.stream, log.knowledge()), (stream, known))
+            self.assertEqual([self.word(f"m{n}") for n in (1, 2, 3, 4)], ["accepted"] * 4)
+
+        return self.run_async(run())
+
+    def test_compacted(self) -> Deferred[Any]:
+        """A snapshot holds what its entries said, and peers are told which are gone."""
+
+        async def run() -> None:
+            log = self.opened()
+            for number in range(30):
+                await self.accept(log, f"m{number}")
+            await log.append(KIND, self.keys.act("delete", "m3", PUB))
+            before = log.digests()
+
+            self.assertEqual(await log.compact(keep=5), 5)
+
+            self.assertEqual(log.floor(), {log.stream: 26})
+            log = await self._again(log)
+            self.assertEqual(log.digests(), before)
+            self.assertEqual(log.floor(), {log.stream: 26})
+            self.assertEqual(self.word("m3"), "")
+            self.assertEqual(self.word("m29"), "accepted")
+            entries = await log.since({log.stream: 26}, 10_000)
+            self.assertEqual([entry.number for entry in entries], [27, 28, 29, 30, 31])
+
+        return self.run_async(run())
+
+    def test_state(self) -> Deferred[Any]:
+        """The state of one log, taken by another, is the same knowledge and the same facts."""
+
+        async def run() -> None:
+            log = self.opened()
+            for number in range(10):
+                await self.accept(log, f"m{number}")
+            knowledge, facts = log.state()
+            found, digests = list(facts), log.digests()
+
+            other = self.opened("other", self.path + ".other")
+            await other.merge_state(found[:4], None)
+            self.assertEqual(other.digests(), {})
+            await other.merge_state(found[4:], knowledge)
+
+            self.assertEqual(other.digests(), digests)
+            self.assertEqual(other.knowledge(), knowledge)
+            self.assertEqual(other.floor(), knowledge)
+
+        return self.run_async(run())
+
+    def test_disk_refuses(self) -> Deferred[Any]:
+        """While the disk refuses, changes wait; when it takes them again, none is missing."""
+
+        async def run() -> None:
+            log = self.opened()
+            await self.accept(log, "m1")
+            blocker = sqlite3.connect(self.path, isolation_level=None)
+            log._db.execute("PRAGMA busy_timeout=50")  # type: ignore[union-attr]
+            blocker.execute("BEGIN IMMEDIATE")
+            waiting = self.accept(log, "m2")
+            while not log.problem:
+                await _turn()
+            self.assertEqual(log.knowledge(), {log.stream: 1})
+
+            blocker.execute("ROLLBACK")
+            blocker.close()
+            await waiting
+
+            self.assertEqual(log.knowledge(), {log.stream: 2})
+            self.assertEqual(log.problem, "")
+            self.flushLoggedErrors()
+
+        return self.run_async(run())
+
+    def test_marks(self) -> Deferred[Any]:
+        """What was deleted long ago is forgotten, and who knows less than that is too old."""
+
+        async def run() -> None:
+            log = self.opened()
+            await self.accept(log, "m1")
+            await log.append(KIND, self.keys.act("delete", "m1", PUB))
+            self.assertEqual(await log.mark(1000.0), {})
+            known = log.knowledge()
+            self.time += 2000
+            await self.accept(log, "m2")
+
+            horizon = await log.mark(1000.0)
+
+            self.assertEqual(horizon, known)
+            self.assertEqual(log.forgotten(), known)
+            self.assertEqual(self.keys.expire(horizon), 1)
+            log = await self._again(log)
+            self.assertEqual(log.forgotten(), known)
+
+        return self.run_async(run())
+
+    def test_newer_schema(self) -> None:
+        """A file of a newer version is refused with a word, and left alone."""
+        db = sqlite3.connect(self.path)
+        db.execute("PRAGMA user_version=99")
+        db.close()
+
+        self.assertRaises(StoreError, self.opened)
+
+
+def _turn() -> Deferred[None]:
+    d: Deferred[None] = Deferred()
+    reactor.callLater(0, d.callback, None)  # type: ignore[attr-defined]
+    return d
