@@ -7,6 +7,7 @@ from __future__ import annotations
 import fnmatch
 import logging
 import os
+import random
 import shutil
 import signal
 import time
@@ -16,7 +17,11 @@ from typing import Any
 
 from saltwisted.errors import RemoteError, SaltwistedError, TransportClosed
 from saltwisted.modules import _data, _extmods, _files, _process, _templates
-from saltwisted.worker.exceptions import CommandExecutionError, SaltException
+from saltwisted.worker.exceptions import (
+    CommandExecutionError,
+    SaltException,
+    SaltInvocationError,
+)
 
 log = logging.getLogger(__name__)
 
@@ -994,6 +999,12 @@ def _refusals() -> Iterator[None]:
         raise CommandExecutionError(error.message) from error
 
 
+_CLIENT_WORDS = frozenset(
+    ("_cmd_meta", "failhard", "orchestration_jid", "ret_config", "ret_kwargs", "roster")
+)
+"""What C{saltutil.cmd} is told beside the arguments of the function."""
+
+
 def cmd_iter(
     tgt: Any,
     fun: str,
@@ -1010,7 +1021,11 @@ def cmd_iter(
     """
     if ssh:
         raise CommandExecutionError("salt-ssh is not available")
-    words = {**(kwarg or {}), **_data.clean_kwargs(**kwargs)}
+    expect = bool(kwargs.pop("expect_minions", False))
+    words = {
+        **(kwarg or {}),
+        **{key: kwargs[key] for key in _data.clean_kwargs(**kwargs) if key not in _CLIENT_WORDS},
+    }
     load: dict[str, Any] = {
         "tgt": tgt,
         "tgt_type": tgt_type,
@@ -1018,14 +1033,18 @@ def cmd_iter(
         "arg": [*arg, *([{"__kwarg__": True, **words}] if words else [])],
         "ret": ret,
     }
+    load.update({key: kwargs[key] for key in ("ret_config", "ret_kwargs") if kwargs.get(key)})
     if timeout is not None:
         load["timeout"] = timeout
     jid = ""
+    silent: dict[str, None] = {}
     with _refusals(), _master_control() as master:
         for item in master.stream("run", **load):
             if item["kind"] == "published":
                 jid = item["jid"]
+                silent.update(dict.fromkeys(item["minions"]))
             elif item["kind"] == "return":
+                silent.pop(item["id"], None)
                 data = dict(item["data"])
                 yield {
                     item["id"]: {
@@ -1035,6 +1054,9 @@ def cmd_iter(
                         **({"out": data["out"]} if data.get("out") else {}),
                     }
                 }
+    if expect:
+        for minion in silent:
+            yield {minion: {"failed": True}}
 
 
 def cmd(
@@ -1055,10 +1077,47 @@ def cmd(
 
         salt '*' saltutil.cmd '*' test.ping
     """
+    batch, subset = kwargs.pop("batch", None), kwargs.pop("subset", None)
+    turns = [(tgt, tgt_type)]
+    if batch or subset:
+        asked = "sys.list_functions" if subset and not batch else "test.ping"
+        minions = [
+            minion
+            for answer in cmd_iter(tgt, asked, timeout=timeout, tgt_type=tgt_type)
+            for minion, data in answer.items()
+            if asked == "test.ping" or fun in (data["ret"] or ())
+        ]
+        if batch:
+            size = _batch_size(batch, len(minions))
+            turns = [
+                (minions[start : start + size], "list") for start in range(0, len(minions), size)
+            ]
+        else:
+            turns = [(random.sample(minions, min(int(subset), len(minions))), "list")]
     found: dict[str, Any] = {}
-    for answer in cmd_iter(tgt, fun, arg, timeout, tgt_type, ret, kwarg, ssh, **kwargs):
-        found.update(answer)
+    for who, kind in turns:
+        failed = False
+        for answer in cmd_iter(who, fun, arg, timeout, kind, ret, kwarg, ssh, **kwargs):
+            found.update(answer)
+            failed = failed or any(data.get("retcode") for data in answer.values())
+        if failed and batch and kwargs.get("failhard"):
+            break
     return found
+
+
+def _batch_size(batch: Any, count: int) -> int:
+    """
+    How many of so many minions: a number or a percentage.
+
+    @raises SaltInvocationError: neither.
+    """
+    text = str(batch)
+    try:
+        if text.endswith("%"):
+            return max(1, int(float(text[:-1]) / 100.0 * count))
+        return max(1, int(text))
+    except ValueError as error:
+        raise SaltInvocationError(f"Invalid batch size: {text}") from error
 
 
 def runner(
