@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from twisted.logger import Logger
@@ -52,7 +53,7 @@ from saltwisted.stores.secrets import SecretFile
 from saltwisted.stores.sessions import SessionStore
 from saltwisted.stores.shared import SharedPublishKey, alone
 from saltwisted.transports.bus import EventBus
-from saltwisted.transports.ipc import ControlServer
+from saltwisted.transports.ipc import ControlServer, Peer, Stream
 from saltwisted.transports.kernel import connected_addresses
 from saltwisted.transports.latency import LatencyMeter
 from saltwisted.transports.threads import Threads
@@ -67,6 +68,8 @@ from saltwisted.worker.warm import exec_warm_parent
 
 log = Logger()
 SOCKET = "saltwisted.sock"
+Operation = Callable[[dict[str, Any], Peer, Stream], Awaitable[Any]]
+"""One operation of the control socket: arguments, who asks, where items go."""
 PILLAR_ENTRY = "saltwisted.worker.pillarwork:serve"
 
 
@@ -291,7 +294,8 @@ class Master:
             exec_warm_parent,
             pools={PILLAR_ENTRY: PoolLimits(keep=0)},
         )
-        self.ctx.dispatcher = Dispatcher(self.ctx, JidMaker())
+        self.jids = JidMaker()
+        self.ctx.dispatcher = Dispatcher(self.ctx, self.jids)
         self.ctx.pillars = Pillars(self.ctx, self.warm)
         self.ctx.signins = SignIns(self.ctx, identity, self.crypto_threads)
         self.ctx.rotation = Rotation(
@@ -311,9 +315,11 @@ class Master:
         else:
             self.ports = ZeroMqPorts(reactor, config, self.requests)
         publisher.add_server(self.ports.publications)
+        self.operations: dict[str, Operation] = {}
+        self._master_control = Control(self.ctx, self.status)
         self.control = ControlServer(
             reactor,
-            Control(self.ctx, self.status).handle,
+            self.handle,
             os.path.join(config.sock_dir, SOCKET),
             counters=counters,
         )
@@ -341,6 +347,13 @@ class Master:
                 reactor, shared, publisher, self.files_threads.run, self.key_is_new
             )
             self.parts.append(self.sharing)
+
+    async def handle(self, op: str, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
+        """One call on the control socket: a master's own, or one that a role has added."""
+        operation = self.operations.get(op)
+        if operation is not None:
+            return await operation(args, peer, stream)
+        return await self._master_control.handle(op, args, peer, stream)
 
     def rotated(self) -> None:
         """After a switch to a new publish key of our own."""
