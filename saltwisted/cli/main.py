@@ -20,6 +20,7 @@ COMMANDS = {
     "salt-run": ("run", "run a runner on the master"),
     "salt-cp": ("cp", "copy files to minions"),
     "demo": ("demo", "start a master and minions of its own, and show what they do"),
+    "complete": ("complete", "words that a shell's completion may offer"),
 }
 """Name to module and one line of help."""
 

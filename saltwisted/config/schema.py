@@ -15,7 +15,7 @@ refused. Parsing files is in C{load.py}.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import isfinite
 from typing import Any, ClassVar, dataclass_transform
 
@@ -76,6 +76,17 @@ class Options:
     def evolve(self, **changes: Any) -> Any:
         """A copy of the same class with some options changed."""
         return type(self)(**{**self.__dict__, **changes})
+
+    def adopt(self, other: Options, names: Iterable[str]) -> None:
+        """
+        Take the values of these options from C{other}: the one way in which a configuration
+        changes while a daemon runs, so that whoever holds it reads the new values.
+
+        @raises TypeError: they are of different roles.
+        """
+        if type(self) is not type(other):
+            raise TypeError(f"{type(other).__name__} is no {type(self).__name__}")
+        self.__dict__.update({name: other.__dict__[name] for name in names})
 
 
 def is_int(value: Any) -> bool:

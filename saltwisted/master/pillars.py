@@ -87,6 +87,11 @@ class Pillars:
         """Tell the workers the configuration."""
         self._workers.set_fact("opts", self._ctx.facts.get("opts") or self._ctx.config.as_opts())
 
+    def reconfigure(self) -> None:
+        """The configuration has new values: pillars are compiled anew, with them."""
+        self.startService()
+        self.clear()
+
     def stopService(self) -> None:
         """Forget everything."""
         self.clear()

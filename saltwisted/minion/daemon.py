@@ -10,7 +10,7 @@ Grains are collected in a worker process; pillar comes from the master. The part
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from twisted.application.service import Service
@@ -173,6 +173,17 @@ class Minion(Service):
             if source.get("minion_blackout")
         ]
         self.on_facts(self.pillar, self.grains)
+
+    def reconfigure(self, names: Iterable[str]) -> None:
+        """These options of the configuration have new values: jobs from now on see them."""
+        fresh = self._config.as_opts()
+        for name in names:
+            if name == "extra":
+                self.opts.update(self._config.extra)
+            elif name in fresh:
+                self.opts[name] = fresh[name]
+        self._facts.set_fact("opts", self.opts)
+        self._tell()
 
     # -- masters
 

@@ -8,6 +8,7 @@ sockets closed before stores are flushed. Nothing here knows what the parts do.
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Sequence
 from inspect import isawaitable
 from typing import Any
@@ -17,6 +18,7 @@ from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import ILogObserver, Logger
 
+from saltwisted.roles.notify import ServiceManager
 from saltwisted.transports.loose import let_go
 
 
@@ -32,8 +34,8 @@ class OrderedService(Service):
 
     A part that fails to start stops those already started, and then C{failed} is
     called with the failure (the daemon says why, and ends). Each part gets at most
-    C{deadline} seconds to stop; one that takes longer is named in the log and left.
-    C{stopService} may be called at any time, also twice and during the start.
+    C{deadline} seconds to stop, and all together C{within}; one that takes longer is named in
+    the log and left. C{stopService} may be called at any time, also twice and during the start.
     """
 
     log = Logger()
@@ -46,6 +48,8 @@ class OrderedService(Service):
         started: Callable[[], None] | None = None,
         deadline: float = 5.0,
         observer: Any = None,
+        reload: Callable[[], Any] | None = None,
+        within: float = 8.0,
     ) -> None:
         """
         @param clock: the reactor.
@@ -53,7 +57,15 @@ class OrderedService(Service):
         @param started: called when all are up: the daemon can serve now.
         @param deadline: seconds that one part may take to stop.
         @param observer: a log observer that twistd is to use instead of its own.
+        @param reload: what SIGHUP means: reads the configuration again; its result is a line
+            for the service manager. Without it SIGHUP means nothing.
+        @param within: seconds that the whole stop may take.
         """
+        self._reload = reload
+        self._within = within
+        self._reloading = False
+        self._again = False
+        self._manager = ServiceManager(clock)
         self._observer = observer
         self._clock = clock
         self._parts = list(parts)
@@ -80,6 +92,10 @@ class OrderedService(Service):
     def startService(self) -> Deferred[None]:
         """Start the parts; the Deferred fires when all are up or the start was given up."""
         Service.startService(self)
+        call = getattr(self._clock, "callFromThread", None)
+        if call is not None:
+            # SIGHUP ends a process that does not expect it: we do from here on
+            signal.signal(signal.SIGHUP, lambda number, frame: call(self.reload))
         self._starting = Deferred.fromCoroutine(self._start())
         return self._starting
 
@@ -95,13 +111,41 @@ class OrderedService(Service):
                 await self._stop_parts()
                 self._failed(error)
                 return
-        if self.running and self._started is not None:
-            self._started()
+        if self.running:
+            if self._started is not None:
+                self._started()
+            self._manager.ready()
+
+    def reload(self) -> None:
+        """Read the configuration again, after the reading that is under way if there is one."""
+        if self._reload is None or not self.running:
+            return
+        if self._reloading:
+            self._again = True
+            return
+        self._reloading = True
+        self._manager.reloading()
+        let_go(self._do_reload(), self.log, "the configuration could not be read again")
+
+    async def _do_reload(self) -> None:
+        assert self._reload is not None
+        text = ""
+        try:
+            text = str(await self._reload())
+        finally:
+            self._reloading = False
+            if self.running:
+                self._manager.ready()
+                self._manager.status(text)
+                if self._again:
+                    self._again = False
+                    self.reload()
 
     def stopService(self) -> Deferred[None]:
         """Stop the parts in reverse; fires when all have stopped or run out of time."""
         if self._stopping is None:
             Service.stopService(self)
+            self._manager.stopping()
             self._stopping = Deferred.fromCoroutine(self._stop_parts())
         d: Deferred[None] = Deferred()
 
@@ -112,16 +156,19 @@ class OrderedService(Service):
         return d
 
     async def _stop_parts(self) -> None:
+        end = self._clock.seconds() + self._within
         while self._up:
             part = self._up.pop()
+            # The last ones flush stores: they get a moment even when the others took it all
+            seconds = min(self._deadline, max(0.5, end - self._clock.seconds()))
             try:
                 waiting = Deferred.fromCoroutine(_settle(part.stopService()))
-                await waiting.addTimeout(self._deadline, self._clock)
+                await waiting.addTimeout(seconds, self._clock)
             except TimeoutError:
                 self.log.error(
-                    "{part} did not stop within {seconds} s",
+                    "{part} did not stop within {seconds:.1f} s",
                     part=_name(part),
-                    seconds=self._deadline,
+                    seconds=seconds,
                 )
             except Exception:
                 self.log.failure("{part} failed to stop", part=_name(part))

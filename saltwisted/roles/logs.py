@@ -2,11 +2,13 @@
 Salt's log options for Twisted's logger: levels, formats, the console and a file.
 
 C{log_level} and C{log_fmt_console} govern what goes to the console (under systemd: the
-journal), C{log_level_logfile} and C{log_fmt_logfile} what goes to C{log_file}.
+journal), C{log_level_logfile} and C{log_fmt_logfile} what goes to C{log_file}. A format that
+is the word C{json} makes one JSON object of each event, a line each, with its fields.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -48,6 +50,30 @@ LOGFILE = (
     "%(asctime)s,%(msecs)03d [%(name)-17s:%(lineno)-4d][%(levelname)-8s][%(process)d] %(message)s"
 )
 
+JSON = "json"
+"""The format that asks for one JSON object a line."""
+
+
+def as_json(record: Mapping[str, Any], trace: str) -> str:
+    """One event as a line of JSON; the time in UTC, with its zone."""
+    created = record["created"]
+    line: dict[str, Any] = {
+        "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(created))
+        + f".{int(created * 1000) % 1000:03d}Z",
+        "level": record["levelname"].lower(),
+        "logger": record["name"],
+        "message": record["message"],
+        "pid": record["process"],
+        "fields": record.get("fields") or {},
+    }
+    if trace:
+        line["traceback"] = trace
+    return json.dumps(line, ensure_ascii=True, default=_short) + "\n"
+
+
+def _short(value: Any) -> str:
+    return str(value)[:200]
+
 
 def level_number(name: Any, default: int = 30) -> int:
     """The number of a level's name; an unknown name is the default."""
@@ -67,13 +93,17 @@ class Target:
         """Write one event; a console that is gone is not worth dying for."""
         if number < self.level:
             return
-        record["asctime"] = time.strftime(self.datefmt, time.localtime(record["created"]))
+        if self.fmt == JSON:
+            text = as_json(record, trace)
+        else:
+            record["asctime"] = time.strftime(self.datefmt, time.localtime(record["created"]))
+            try:
+                line = self.fmt % record
+            except (KeyError, ValueError, TypeError):
+                line = CONSOLE % record
+            text = line + "\n" + trace
         try:
-            line = self.fmt % record
-        except (KeyError, ValueError, TypeError):
-            line = CONSOLE % record
-        try:
-            self.stream.write(line + "\n" + trace)
+            self.stream.write(text)
             self.stream.flush()
         except (OSError, ValueError):
             self.level = LEVELS["quiet"]
@@ -83,8 +113,16 @@ class Target:
 class SaltLog:
     """Twisted's log events as Salt's lines. May be called from any thread."""
 
-    def __init__(self, targets: list[Target]) -> None:
+    def __init__(self, targets: list[Target], environ: Mapping[str, str] | None = None) -> None:
         self._targets = targets
+        self._journal = "JOURNAL_STREAM" in (environ or {})
+
+    def follow(self, config: Any, level: str | None) -> None:
+        """Log as this configuration says from now on; the file is opened anew, for logrotate."""
+        old, self._targets = self._targets, targets(config, level, self._journal)
+        for target in old:
+            if target.stream is not sys.stderr:
+                target.stream.close()
 
     def __call__(self, event: LogEvent) -> None:
         """Format and write one event."""
@@ -117,6 +155,8 @@ class SaltLog:
             "colormsg": "",
         }
         record["colormsg"] = record["message"]
+        if any(target.fmt == JSON for target in self._targets):
+            record["fields"] = fields_of(event)
         failure = event.get("log_failure")
         trace = ""
         if failure is not None:
@@ -125,18 +165,32 @@ class SaltLog:
             target.write(shown, dict(record), trace)
 
 
+def fields_of(event: Mapping[str, Any]) -> dict[str, Any]:
+    """What our own code logged beside the words; Twisted's own keys begin with C{log_}."""
+    return {
+        name: value if isinstance(value, (bool, int, float, type(None))) else _short(value)
+        for name, value in event.items()
+        if not name.startswith(("log_", "_")) and name not in ("always", "isError", "system")
+    }
+
+
 def observer(config: Any, level: str | None, environ: Mapping[str, str]) -> SaltLog:
     """
     The observer that a configuration asks for.
 
     A log file that cannot be opened is told on the console, and does not stop the start.
     """
+    return SaltLog(targets(config, level, "JOURNAL_STREAM" in environ), environ)
+
+
+def targets(config: Any, level: str | None, journal: bool) -> list[Target]:
+    """The console and, if there is one, the log file, opened for appending."""
     console_level = level_number(level or config.log_level)
     datefmt = str(config.log_datefmt or "%H:%M:%S")
     console_fmt = str(config.log_fmt_console or CONSOLE)
-    if "JOURNAL_STREAM" in environ:
+    if journal and console_fmt != JSON:
         console_fmt = "%(levelname)s: %(message)s"
-    targets = [Target(sys.stderr, console_level, console_fmt, datefmt)]
+    found = [Target(sys.stderr, console_level, console_fmt, datefmt)]
     path = str(config.log_file or "")
     if path.startswith("/"):
         file_level = level_number(config.log_level_logfile or level or config.log_level)
@@ -144,7 +198,7 @@ def observer(config: Any, level: str | None, environ: Mapping[str, str]) -> Salt
             os.makedirs(os.path.dirname(path), mode=0o750, exist_ok=True)
             fd = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o640)
             stream = os.fdopen(fd, "w", encoding="utf-8", errors="backslashreplace")
-            targets.append(
+            found.append(
                 Target(
                     stream,
                     file_level,
@@ -154,4 +208,4 @@ def observer(config: Any, level: str | None, environ: Mapping[str, str]) -> Salt
             )
         except OSError as error:
             sys.stderr.write(f"saltwisted: no log file {path}: {error.strerror}\n")
-    return SaltLog(targets)
+    return found

@@ -41,9 +41,9 @@ from saltwisted.roles.banner import Banner
 from saltwisted.roles.base import OrderedService
 from saltwisted.roles.logs import observer
 from saltwisted.roles.memory import Collector, Trimmer, settle
-from saltwisted.roles.notify import notify
 from saltwisted.roles.ports import TcpPorts, check_transport
 from saltwisted.roles.privileges import become, modest
+from saltwisted.roles.reload import MASTER_BUILT_IN, Reload
 from saltwisted.stores.cache import MinionCache
 from saltwisted.stores.files import make_dir, sweep_temporary
 from saltwisted.stores.jobs import JobStore
@@ -93,6 +93,15 @@ def build(reactor: Any, config_dir: str | None, log_level: str | None) -> Ordere
         failed=lambda error: reactor.callWhenRunning(reactor.stop),
         started=master.started,
         observer=logs,
+        reload=Reload(
+            config,
+            lambda: load_from_disk("master", config_dir),
+            master.files_threads.run,
+            MASTER_BUILT_IN,
+            lambda names: master.ctx.pillars.reconfigure(),
+            logs,
+            log_level,
+        ),
     )
 
 
@@ -375,7 +384,6 @@ class Master:
             ret=self.config.ret_port,
             seconds=time.monotonic() - self.began,
         )
-        notify("READY=1")
 
     def status(self) -> dict[str, Any]:
         """What C{status} on the control socket answers."""

@@ -44,9 +44,9 @@ from saltwisted.roles.banner import Banner
 from saltwisted.roles.base import OrderedService
 from saltwisted.roles.logs import observer
 from saltwisted.roles.memory import settle
-from saltwisted.roles.notify import notify
 from saltwisted.roles.ports import check_transport
 from saltwisted.roles.privileges import become, modest
+from saltwisted.roles.reload import MINION_BUILT_IN, Reload
 from saltwisted.stores.files import make_dir, read_file, sweep_temporary, write_atomic
 from saltwisted.stores.keys import master_keys
 from saltwisted.stores.minion import MasterKeyFile, SeenFile
@@ -93,6 +93,15 @@ def build(reactor: Any, config_dir: str | None, log_level: str | None) -> Ordere
         failed=lambda error: reactor.callWhenRunning(reactor.stop),
         started=minion.started,
         observer=logs,
+        reload=Reload(
+            config,
+            lambda: load_from_disk("minion", config_dir),
+            minion.threads.run,
+            MINION_BUILT_IN,
+            minion.minion.reconfigure,
+            logs,
+            log_level,
+        ),
     )
 
 
@@ -548,7 +557,6 @@ class MinionRole:
         gc.freeze()
         trim()
         log.info("ready after {seconds:.2f} s", seconds=time.monotonic() - self.began)
-        notify("READY=1")
 
     def status(self) -> dict[str, Any]:
         """What C{status} on the control socket answers."""

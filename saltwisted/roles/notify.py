@@ -1,16 +1,34 @@
 """
-Telling systemd that we are ready, or going (sd_notify(3)).
+Talking to the service manager (sd_notify(3)): ready, reloading, going, and still alive.
+
+The variables by which systemd says where it listens are taken out of the environment, so
+that no job of ours and no program that a state starts speaks in our name.
 """
 
 from __future__ import annotations
 
 import os
 import socket
+import time
+from collections.abc import Mapping, MutableMapping
+from typing import Any
+
+from twisted.internet.task import LoopingCall
+
+_taken: dict[str, str] = {}
+
+
+def take(environ: MutableMapping[str, str] | None = None) -> None:
+    """Remember where the service manager listens, and let nobody else know."""
+    environ = os.environ if environ is None else environ
+    for name in ("NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"):
+        if name in environ:
+            _taken[name] = environ.pop(name)
 
 
 def notify(message: str) -> bool:
     """Send one message to the service manager, if there is one; never fails."""
-    path = os.environ.get("NOTIFY_SOCKET", "")
+    path = os.environ.get("NOTIFY_SOCKET") or _taken.get("NOTIFY_SOCKET", "")
     if not path.startswith(("/", "@")):
         return False
     address = "\0" + path[1:] if path.startswith("@") else path
@@ -21,3 +39,50 @@ def notify(message: str) -> bool:
     except OSError:
         return False
     return True
+
+
+class ServiceManager:
+    """
+    What one daemon tells its service manager.
+
+    Pings of the watchdog come from the reactor: one that is stuck stops pinging, and systemd
+    starts the daemon anew after C{WatchdogSec}.
+    """
+
+    def __init__(self, clock: Any) -> None:
+        take()
+        self._clock = clock
+        self._pings: LoopingCall | None = None
+
+    def ready(self) -> None:
+        """It can serve; from now on the reactor proves that it turns."""
+        notify("READY=1")
+        seconds = watchdog_seconds(_taken, os.getpid())
+        if seconds and self._pings is None:
+            self._pings = LoopingCall(notify, "WATCHDOG=1")
+            self._pings.clock = self._clock
+            _ = self._pings.start(seconds / 3)
+
+    def reloading(self) -> None:
+        """The configuration is being read again; L{ready} ends it."""
+        microseconds = time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000
+        notify(f"RELOADING=1\nMONOTONIC_USEC={microseconds}")
+
+    def status(self, text: str) -> None:
+        """One line for C{systemctl status}."""
+        notify("STATUS=" + text.replace("\n", " "))
+
+    def stopping(self) -> None:
+        """It is going; whether it hangs is now the stop's own time limit's business."""
+        if self._pings is not None and self._pings.running:
+            self._pings.stop()
+        self._pings = None
+        notify("STOPPING=1")
+
+
+def watchdog_seconds(environ: Mapping[str, str], pid: int) -> float:
+    """How often the service manager wants to hear from this process; 0 for never."""
+    wanted = environ.get("WATCHDOG_USEC", "")
+    if environ.get("WATCHDOG_PID", str(pid)) != str(pid) or not wanted.isdigit():
+        return 0.0
+    return int(wanted) / 1e6

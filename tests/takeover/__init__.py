@@ -1,0 +1,3 @@
+"""
+Taking the place of a stock salt-master, and giving it back.
+"""
