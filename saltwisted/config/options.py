@@ -1079,15 +1079,18 @@ class MinionConfig(CommonOptions):
         The configured masters as host and request port, in the order they are written.
 
         C{host:port} and C{[v6]:port} are split, unless C{master_uri_format} is C{ip_only};
-        a bare IPv6 address is a host. Names are not resolved.
+        a bare IPv6 address is a host. C{tcp://} in front says nothing. Names are not resolved.
         """
         names = [self.master] if isinstance(self.master, str) else self.master
         if isinstance(self.master, str) and "," in self.master:
             names = [name.strip() for name in self.master.split(",")]
-        return [self._address(name) for name in names if name]
+        return [self.address_of(name) for name in names if name]
 
-    def _address(self, name: str) -> tuple[str, int]:
+    def address_of(self, name: str) -> tuple[str, int]:
+        """Host and request port of one master as it is written; see L{masters}."""
         host, port = name.strip(), self.master_port
+        if host.startswith("tcp://"):
+            host = host[6:].rstrip("/")
         if self.master_uri_format != "ip_only":
             if host.startswith("[") and "]" in host:
                 host, _, rest = host[1:].partition("]")

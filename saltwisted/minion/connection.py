@@ -110,6 +110,7 @@ class Hooks:
     @ivar on_doubt: the link is up, but its subscription has ended or, with a true second
         argument, a heartbeat was not answered.
     @ivar on_trust: a heartbeat was answered.
+    @ivar on_masters: a master of a cluster has said which masters there are.
     """
 
     on_up: Callable[[MasterLink, bool], None] = lambda link, first: None
@@ -118,6 +119,7 @@ class Hooks:
     on_failed: Callable[[MasterLink], None] = lambda link: None
     on_doubt: Callable[[MasterLink, bool], None] = lambda link, silent: None
     on_trust: Callable[[MasterLink], None] = lambda link: None
+    on_masters: Callable[[MasterLink, list[str]], None] = lambda link, names: None
 
 
 @define(eq=False)
@@ -624,7 +626,7 @@ class MasterLink:
         return event
 
     def _take_keys(self, value: Any) -> None:
-        """What a master of our kind says in answer: its publish key, and the one after it."""
+        """What a master of our kind says in answer: its publish keys, and who else is there."""
         if not isinstance(value, dict) or not isinstance(value.get("aes"), str):
             return
         following = value.get("next")
@@ -634,6 +636,9 @@ class MasterLink:
         except WireError:
             return
         self.session.publish_key, self.session.next_key = publish_key, next_key
+        masters = value.get("masters")
+        if isinstance(masters, list) and masters:
+            self._tell(self._hooks.on_masters, masters)
 
     # -- publications
 

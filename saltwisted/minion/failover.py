@@ -135,7 +135,15 @@ class Look:
     """The wait that L{LookLater} began is over."""
 
 
-Event = Begin | End | Up | Down | Refused | Doubted | Trusted | Turn | Look
+@frozen
+class Listed:
+    """There are other masters now: these, the one to dial first in front."""
+
+    order: tuple[int, ...]
+    home: int | None = None
+
+
+Event = Begin | End | Up | Down | Refused | Doubted | Trusted | Turn | Look | Listed
 
 
 # What is to be done
@@ -197,7 +205,9 @@ Effect = Dial | Drop | Serve | Lose | Ask | Hush | LookLater | LookNever
 Outcome = tuple[Choice, tuple[Effect, ...]]
 
 
-def ranked(config: MinionConfig, count: int, shuffle: Callable[[list[int]], None]) -> Choice:
+def ranked(
+    config: MinionConfig, masters: Sequence[int], shuffle: Callable[[list[int]], None]
+) -> Choice:
     """
     The masters in the order to dial them, by C{random_master} and C{master_type}.
 
@@ -205,12 +215,13 @@ def ranked(config: MinionConfig, count: int, shuffle: Callable[[list[int]], None
     first when it is shuffled, if the minion is to go back to it (as in Salt), or was
     sent there by its id.
 
+    @param masters: in the order of the configuration.
     @param shuffle: shuffles a list in place.
     """
-    order = list(range(count))
+    order = list(masters)
     distributed = config.master_type == "distributed"
-    if distributed and count:
-        order.insert(0, order.pop(crc32(config.id.encode()) % count))
+    if distributed and order:
+        order.insert(0, order.pop(crc32(config.id.encode()) % len(order)))
     if config.random_master or config.master_shuffle:
         fixed = 1 if config.master_failback or distributed else 0
         rest = order[fixed:]
@@ -277,8 +288,12 @@ def _down(choice: Choice, event: Down, policy: Policy) -> Outcome:
         return choice, ()
     order = (*(other for other in choice.order if other != event.master), event.master)
     alone = evolve(choice, place=Place.SEEKING, serving=None, order=order)
+    left: tuple[Effect, ...] = ()
+    if event.master not in choice.order:
+        dialled = choice.dialled - {event.master}
+        alone, left = evolve(alone, order=choice.order, dialled=dialled), (Drop(event.master),)
     after, effects = _more(alone, 1, policy)
-    return after, (Lose(event.master), *effects, LookNever())
+    return after, (Lose(event.master), *left, *effects, LookNever())
 
 
 def _refused(choice: Choice, event: Refused, policy: Policy) -> Outcome:
@@ -326,6 +341,27 @@ def _later(choice: Choice, event: Look, policy: Policy) -> Outcome:
     return choice, (LookLater(policy.failback),)
 
 
+def _listed(choice: Choice, event: Listed, policy: Policy) -> Outcome:
+    """
+    Who is not listed any more is let go, but the one in use, which stays until it fails; where
+    the list has become empty those that are tried are tried on.
+    """
+    if not event.order:
+        return choice, ()
+    gone = [m for m in choice.dialled if m not in event.order and m != choice.serving]
+    after = evolve(
+        choice,
+        order=event.order,
+        home=event.home,
+        dialled=choice.dialled.difference(gone),
+    )
+    effects: list[Effect] = _drop(gone)
+    if choice.place is Place.SEEKING:
+        after, more = _more(after, 0 if after.dialled else 1, policy)
+        effects += more
+    return after, tuple(effects)
+
+
 def _nothing(choice: Choice, event: Any, policy: Policy) -> Outcome:
     return choice, ()
 
@@ -335,6 +371,7 @@ def _stray(choice: Choice, event: Up, policy: Policy) -> Outcome:
 
 
 TABLE: dict[tuple[Place, type], Callable[[Choice, Any, Policy], Outcome]] = {
+    (Place.STOPPED, Listed): _listed,
     (Place.STOPPED, Begin): _begin,
     (Place.STOPPED, End): _nothing,
     (Place.STOPPED, Up): _stray,
@@ -344,6 +381,7 @@ TABLE: dict[tuple[Place, type], Callable[[Choice, Any, Policy], Outcome]] = {
     (Place.STOPPED, Trusted): _nothing,
     (Place.STOPPED, Turn): _nothing,
     (Place.STOPPED, Look): _nothing,
+    (Place.SEEKING, Listed): _listed,
     (Place.SEEKING, Begin): _nothing,
     (Place.SEEKING, End): _end,
     (Place.SEEKING, Up): _up,
@@ -353,6 +391,7 @@ TABLE: dict[tuple[Place, type], Callable[[Choice, Any, Policy], Outcome]] = {
     (Place.SEEKING, Trusted): _nothing,
     (Place.SEEKING, Turn): _turn,
     (Place.SEEKING, Look): _nothing,
+    (Place.SERVED, Listed): _listed,
     (Place.SERVED, Begin): _nothing,
     (Place.SERVED, End): _end,
     (Place.SERVED, Up): _up,
@@ -362,6 +401,7 @@ TABLE: dict[tuple[Place, type], Callable[[Choice, Any, Policy], Outcome]] = {
     (Place.SERVED, Trusted): _nothing,
     (Place.SERVED, Turn): _nothing,
     (Place.SERVED, Look): _look,
+    (Place.DOUBTING, Listed): _listed,
     (Place.DOUBTING, Begin): _nothing,
     (Place.DOUBTING, End): _end,
     (Place.DOUBTING, Up): _up,

@@ -4,12 +4,13 @@ All masters of one minion: at the same time, or one of them at a time.
 A list of masters is Salt's hot-hot: a link to each, all wanted (one master is a list of
 one). With C{master_type: failover} or C{distributed} one link is in use and the others
 stand by, as L{saltwisted.minion.failover} decides. Whoever asks sees no difference.
+Who the masters are may change while we run (L{saltwisted.minion.directory}).
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attrs import evolve
@@ -23,13 +24,29 @@ from saltwisted.domain.targeting.matchers import MinionFacts
 from saltwisted.errors import ConfigError, SaltwistedError, TransportClosed
 from saltwisted.minion import failover
 from saltwisted.minion.connection import Hooks, MasterLink
+from saltwisted.minion.directory import Directory, Master, is_service
 from saltwisted.minion.outside import Outside
 from saltwisted.minion.subscriber import Subscriber
+
+
+def _address(config: MinionConfig, name: str) -> Master | None:
+    """A master from what another one says; C{None} when it is no name."""
+    host, port = config.address_of(name[:255])
+    good = host and host.isprintable() and " " not in host and 0 < port < 65536
+    return (host, port) if good and not is_service(host) else None
+
 
 ONE_AT_A_TIME = ("failover", "distributed")
 
 FOR_ALL = frozenset(("_mine", "_mine_delete", "_mine_flush"))
 """What each master keeps for itself, and so must hear for itself."""
+
+PING: Mapping[str, Any] = {
+    "cmd": "_minion_event",
+    "pretag": None,
+    "tag": "minion_ping",
+    "data": "ping",
+}
 
 ONCE = frozenset(("minion_pub", "minion_publish", "minion_runner", "_minion_event"))
 """What would happen twice if it were asked again of another master."""
@@ -39,7 +56,7 @@ class Links(Service):
     """
     All masters of one minion.
 
-    @ivar links: one per configured master.
+    @ivar links: one per master; those that are not listed any more stay, stopped.
     """
 
     log = Logger()
@@ -63,27 +80,76 @@ class Links(Service):
         self._hooks = hooks = hooks or Hooks()
         self._config = config
         self._outside = outside
+        self._subscriber = subscriber
+        self._facts = facts
         self._delayed: IDelayedCall | None = None
+        self._pinging: IDelayedCall | None = None
+        self._ping_after = 0.0
         self._waiting: list[Deferred[MasterLink]] = []
-        self._standby = Standby(self, config, outside, hooks) if kind in ONE_AT_A_TIME else None
+        configured = list(dict.fromkeys(config.masters())) if kind != "disable" else []
+        # One master is in use at a time, also when it names others of its cluster
+        single = len(configured) == 1 and not is_service(configured[0][0])
+        one = single or kind in ONE_AT_A_TIME
+        self._standby = Standby(self, config, outside, hooks) if one else None
         own = self._standby.hooks if self._standby else evolve(hooks, on_up=self.is_up)
-        masters = list(dict.fromkeys(config.masters())) if kind != "disable" else []
-        hosts = Counter(host for host, _ in masters)
-        self.links = [
-            MasterLink(
-                host,
-                port,
-                config,
-                outside,
-                subscriber,
-                facts,
-                own,
-                name=host if hosts[host] == 1 else f"{host}:{port}",
-            )
-            for host, port in masters
-        ]
+        self._own = evolve(own, on_masters=lambda link, names: self._directory.told(names))
+        self._directory = Directory(
+            outside.reactor,
+            configured,
+            outside.services,
+            outside.dice,
+            outside.kept if kind != "disable" else None,
+            lambda name: _address(config, name),
+            self._follow,
+            lambda: self.best is None,
+        )
+        self.links: list[MasterLink] = []
+        self._add(self._directory.masters)
         if self._standby is not None:
-            self._standby.rank(len(masters))
+            self._standby.rank(range(len(self.links)))
+
+    def _add(self, masters: Sequence[Master]) -> list[int]:
+        """Links for masters that have none yet; the numbers of the links of all these."""
+        hosts = Counter(host for host, _ in masters)
+        numbers = []
+        for host, port in masters:
+            at = next(
+                (n for n, link in enumerate(self.links) if (link.host, link.port) == (host, port)),
+                None,
+            )
+            if at is None:
+                taken = hosts[host] > 1 or self.named(host) is not None
+                self.links.append(
+                    MasterLink(
+                        host,
+                        port,
+                        self._config,
+                        self._outside,
+                        self._subscriber,
+                        self._facts,
+                        self._own,
+                        name=f"{host}:{port}" if taken else host,
+                    )
+                )
+                at = len(self.links) - 1
+            numbers.append(at)
+        return numbers
+
+    def _follow(self, masters: Sequence[Master]) -> None:
+        """There are other masters now. A link that is not wanted any more may be again."""
+        self.log.info(
+            "the masters are {masters}", masters=", ".join(f"{h}:{p}" for h, p in masters)
+        )
+        numbers = self._add(masters)
+        if self._standby is not None:
+            self._standby.rank(numbers)
+            return
+        started = self.running and self._delayed is None
+        for number, link in enumerate(self.links):
+            if number not in numbers:
+                link.stop()
+            elif started:
+                link.start()
 
     def startService(self) -> None:
         """Want masters; returns at once."""
@@ -98,15 +164,33 @@ class Links(Service):
 
     def _start(self) -> None:
         self._delayed = None
+        self._directory.start()
+        if self._config.ping_interval > 0:
+            self._ping_after = max(1.0, float(self._config.ping_interval) * 60.0)
+            self._pinging = self._outside.reactor.callLater(self._ping_after, self._ping)
         if self._standby is not None:
             self._standby.happens(failover.Begin())
             return
         for link in self.links:
             link.start()
 
+    def _ping(self) -> None:
+        """
+        Salt's C{ping_interval}: an event on each master, for whoever listens there. That a master
+        is alive is known by the heartbeat.
+        """
+        self._pinging = self._outside.reactor.callLater(self._ping_after, self._ping)
+        for link in self.links:
+            if link.up:
+                self._also(link, PING)
+
     def stopService(self) -> None:
         """Close them all."""
         super().stopService()
+        if self._pinging is not None:
+            self._pinging.cancel()
+            self._pinging = None
+        self._directory.stop()
         if self._delayed is not None:
             self._delayed.cancel()
             self._delayed = None
@@ -177,7 +261,7 @@ class Links(Service):
                 raise
             return await instead.request(load, **how)
 
-    def _also(self, link: MasterLink, load: dict[str, Any]) -> None:
+    def _also(self, link: MasterLink, load: Mapping[str, Any]) -> None:
         def failed(failure: Any) -> None:
             failure.trap(SaltwistedError)
             self.log.warn(
@@ -247,9 +331,10 @@ class Standby:
             on_trust=lambda link: self._happened(failover.Trusted, link),
         )
 
-    def rank(self, count: int) -> None:
-        """There are so many masters."""
-        self._choice = failover.ranked(self._config, count, self._outside.dice.shuffle)
+    def rank(self, masters: Sequence[int]) -> None:
+        """These are the masters, by the numbers of their links."""
+        choice = failover.ranked(self._config, masters, self._outside.dice.shuffle)
+        self.happens(failover.Listed(choice.order, choice.home))
 
     # -- what happens
 

@@ -21,6 +21,7 @@ from twisted.internet.interfaces import IReactorTime
 from saltwisted.config.options import MinionConfig
 from saltwisted.interfaces import Entropy
 from saltwisted.minion.channel import Identity, Requests, Run
+from saltwisted.minion.directory import Ask, Kept, Service
 from saltwisted.transports.zeromq import DealerClient, Keepalive, SubClient, ZeroMQ
 from saltwisted.wire.rsa import PublicKey
 
@@ -79,6 +80,11 @@ Resolver = Callable[[str], Awaitable[Sequence[str]]]
 """From a host name to its IP addresses, best first; fails when there are none."""
 
 
+async def no_services(name: str) -> Sequence[Service]:
+    """Nobody can be asked for SRV records."""
+    raise OSError(f"{name}: no name servers")
+
+
 @frozen(kw_only=True)
 class Outside:
     """
@@ -90,6 +96,8 @@ class Outside:
     @ivar keys: the key file; all masters of a minion share one, as in Salt.
     @ivar keys_of: the key file of the master of this name, where masters have keys of their
         own that one signing key vouches for.
+    @ivar services: asks for SRV records.
+    @ivar kept: remembers the masters that a cluster has told us of; C{None}: they do not matter.
     @ivar sign_key: the key in C{<master_sign_key_name>.pub}, if there is one.
     """
 
@@ -102,6 +110,8 @@ class Outside:
     entropy: Entropy
     now: Callable[[], float] = time.time
     dice: random.Random = field(factory=random.SystemRandom)
+    services: Ask = no_services
+    kept: Kept | None = None
     sign_key: PublicKey | None = None
     keys_of: Callable[[str], MasterKeys] | None = None
 

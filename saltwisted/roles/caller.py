@@ -26,13 +26,14 @@ from saltwisted.config.options import MinionConfig
 from saltwisted.domain.targeting.matchers import MinionFacts
 from saltwisted.errors import ConfigError, RemoteError, SaltwistedError, TransportClosed
 from saltwisted.minion.control import Control
+from saltwisted.minion.directory import srv_lookup
 from saltwisted.minion.links import Links
 from saltwisted.minion.outside import Outside, resolver
 from saltwisted.roles.logs import observer
 from saltwisted.roles.minion import dialer_of, identity_of, keys_of, led_by, sign_key_of
 from saltwisted.roles.privileges import become, modest
 from saltwisted.stores.files import make_dir
-from saltwisted.stores.minion import MasterKeyFile
+from saltwisted.stores.minion import MasterKeyFile, MastersFile
 from saltwisted.transports.bus import EventBus
 from saltwisted.transports.ipc import ControlServer
 from saltwisted.transports.threads import Threads
@@ -87,6 +88,8 @@ class Caller:
             entropy=os.urandom,
             sign_key=sign_key_of(config),
             keys_of=keys_of(config),
+            services=srv_lookup(reactor),
+            kept=MastersFile(os.path.join(config.cachedir, "saltwisted", "masters")),
         )
         facts = MinionFacts(
             id=config.id, grains=dict(grains), pillar={}, nodegroups=config.nodegroups

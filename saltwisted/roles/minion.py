@@ -31,6 +31,7 @@ from saltwisted.minion.channel import Identity
 from saltwisted.minion.connection import Hooks, MasterLink
 from saltwisted.minion.control import Control
 from saltwisted.minion.daemon import Minion
+from saltwisted.minion.directory import srv_lookup
 from saltwisted.minion.executor import Executor
 from saltwisted.minion.jobs import Jobs
 from saltwisted.minion.links import Links
@@ -49,7 +50,7 @@ from saltwisted.roles.privileges import become, modest
 from saltwisted.roles.reload import MINION_BUILT_IN, Reload
 from saltwisted.stores.files import make_dir, read_file, sweep_temporary, write_atomic
 from saltwisted.stores.keys import master_keys
-from saltwisted.stores.minion import MasterKeyFile, SeenFile
+from saltwisted.stores.minion import MasterKeyFile, MastersFile, SeenFile
 from saltwisted.transports.bus import EventBus
 from saltwisted.transports.ipc import ControlServer
 from saltwisted.transports.latency import LatencyMeter
@@ -231,6 +232,8 @@ class Network:
             "entropy": os.urandom,
             "sign_key": sign_key_of(config),
             "keys_of": keys_of(config),
+            "services": srv_lookup(reactor),
+            "kept": MastersFile(os.path.join(config.cachedir, "saltwisted", "masters")),
         }
         self.seen = Seen(self._seen_file, time.time, remember=int(config.minion_jid_queue_hwm) * 10)
         insist = config.extra.get("saltwisted_unsigned_publications") is not True

@@ -10,7 +10,10 @@ are made in the reactor thread, except where said.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import suppress
+
+from twisted.logger import Logger
 
 from saltwisted.errors import StoreError, WireError
 from saltwisted.stores.files import make_dir, read_file, store_error, write_atomic
@@ -51,6 +54,35 @@ class MasterKeyFile:
         """
         make_dir(os.path.dirname(self.path))
         write_atomic(self.path, key.pem.encode("ascii"), 0o644)
+
+
+class MastersFile:
+    """
+    The masters that a cluster has told us of, one a line.
+    """
+
+    log = Logger()
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def load(self) -> list[str]:
+        """What was saved last; nothing when that cannot be read."""
+        try:
+            data = read_file(self.path, 65536)
+        except StoreError as error:
+            self.log.warn("the masters that we knew cannot be read: {error}", error=error)
+            return []
+        return (data or b"").decode("utf-8", "replace").split()
+
+    def save(self, names: Sequence[str]) -> None:
+        """
+        Remember these. Does not wait for the disk.
+
+        @raises StoreError: it refuses.
+        """
+        make_dir(os.path.dirname(self.path))
+        write_atomic(self.path, "".join(f"{name}\n" for name in names).encode(), sync=False)
 
 
 class SeenFile:

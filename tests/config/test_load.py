@@ -322,12 +322,21 @@ class IdTests(SynchronousTestCase):
     def test_masters(self) -> None:
         """Masters are split into host and port in every form Salt knows."""
         config = self.minion(
-            "master: [a, 'b:5506', '::1', '[::1]:5507', '[fe80::1]']\nmaster_port: 4999\n"
+            "master: [a, 'b:5506', '::1', '[::1]:5507', '[fe80::1]', 'tcp://c:5', 'tcp://[::2]']\n"
+            "master_port: 4999\n"
         )
 
         self.assertEqual(
             config.masters(),
-            [("a", 4999), ("b", 5506), ("::1", 4999), ("::1", 5507), ("fe80::1", 4999)],
+            [
+                ("a", 4999),
+                ("b", 5506),
+                ("::1", 4999),
+                ("::1", 5507),
+                ("fe80::1", 4999),
+                ("c", 5),
+                ("::2", 4999),
+            ],
         )
         self.assertEqual(
             self.minion("master: 'a:1'\nmaster_uri_format: ip_only\n").masters(), [("a:1", 4506)]

@@ -60,6 +60,7 @@ class FakeMaster:
         self.script: list[Any] = []
         self.log: list[str] = []
         self.loads: list[dict[str, Any]] = []
+        self.masters: list[str] = []
         self.auths: list[Auth] = []
         self.pillar: Any = {"role": "web"}
         self.values: dict[str, Any] = {}
@@ -136,6 +137,8 @@ class FakeMaster:
             value = {"aes": self.publish_key.text}
             if self.next_key is not None:
                 value["next"] = self.next_key.text
+            if self.masters:
+                value["masters"] = self.masters
         return encode_sealed_reply(self.session(request.id), value, self.dice(16), common.nonce)
 
     def publication(

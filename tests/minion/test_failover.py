@@ -43,6 +43,7 @@ from tests.wire.recorded import key
 EVENTS = (
     failover.Begin(),
     failover.End(),
+    failover.Listed((0, 1, 2)),
     failover.Turn(),
     failover.Look(),
     *(
@@ -145,7 +146,7 @@ class TableTests(SynchronousTestCase):
 
         def order(master_type: str, **options: Any) -> tuple[int, ...]:
             settings = config(master_type=master_type, **options)
-            return ranked(settings, 3, lambda some: some.reverse()).order
+            return ranked(settings, range(3), lambda some: some.reverse()).order
 
         first = crc32(b"m1") % 3
         self.assertEqual(order("failover"), (0, 1, 2))

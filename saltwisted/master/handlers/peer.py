@@ -135,11 +135,15 @@ async def revoke_auth(ctx: Context, who: str, cmd: RevokeAuth) -> bool:
 
 def publish_keys(ctx: Context, who: str, cmd: PublishKeys) -> dict[str, Any]:
     """
-    A saltwisted minion's heartbeat: the publish keys, the next one ahead of its use.
+    A saltwisted minion's heartbeat: the publish keys, the next one ahead of its use, and the
+    masters of a cluster.
 
     A stock master answers this unknown command with an empty map, which is heartbeat enough.
     """
-    keys = {"aes": ctx.publisher.key.text}
+    keys: dict[str, Any] = {"aes": ctx.publisher.key.text}
     if ctx.publisher.next_key is not None:
         keys["next"] = ctx.publisher.next_key.text
+    masters = list(ctx.masters())
+    if masters:
+        keys["masters"] = masters
     return keys
