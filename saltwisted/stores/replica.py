@@ -144,7 +144,7 @@ class ReplicaLog:
     def _load(self, db: sqlite3.Connection) -> None:
         if db.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
             error = sqlite3.DatabaseError("quick_check failed")
-            error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT  # type: ignore[attr-defined]
+            error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
             raise error
         meta = table.read_meta(db)
         inode = os.stat(self.path).st_ino
@@ -336,7 +336,8 @@ class ReplicaLog:
                 table.write_meta(db, proven=proven)
 
             # It rides with the next transaction: nothing is lost if it is late
-            self._enqueue(_Write(work), wake=False).addErrback(lambda _: None)
+            late = self._enqueue(_Write(work), wake=False)
+            late.addErrback(lambda _: None)  # type: ignore[unused-awaitable]
 
     def renew(self) -> Deferred[None]:
         """Begin a new incarnation; own entries that nobody has confirmed are added anew."""
