@@ -10,15 +10,24 @@ by subscribing to a topic of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
 from saltwisted.domain.presence import known_addresses, present_ids
 from saltwisted.master.sessions import Sessions
 from saltwisted.stores.cache import MinionCache
 
 
+async def _nothing() -> None:
+    """A master without peers knows all there is to know."""
+
+
 class Presence:
-    """Answers who is connected, from sessions, cached grains and the kernel's connections."""
+    """
+    Answers who is connected, from sessions, cached grains and the kernel's connections.
+
+    @ivar elsewhere: minions at other nodes, with the node; none without a cluster.
+    @ivar refresh: awaited before an answer that shall be of this moment.
+    """
 
     def __init__(
         self,
@@ -40,9 +49,25 @@ class Presence:
         self._now = now
         self._recent = recent
         self._subscribed = subscribed
+        self.elsewhere: Callable[[], Mapping[str, str]] = dict
+        self.refresh: Callable[[], Awaitable[None]] = _nothing
 
     def present(self, ids: Iterable[str]) -> set[str]:
-        """Those of C{ids} that are here now."""
+        """Those of C{ids} that are here now, or at another node of the cluster."""
+        elsewhere = self.elsewhere()
+        if not elsewhere:
+            return self.here(ids)
+        rest = []
+        found = set()
+        for minion_id in ids:
+            if minion_id in elsewhere:
+                found.add(minion_id)
+            else:
+                rest.append(minion_id)
+        return found | self.here(rest)
+
+    def here(self, ids: Iterable[str]) -> set[str]:
+        """Those of C{ids} that are at this node now."""
         live = self._sessions.live()
         addresses = self._connected()
         horizon = self._now() - self._recent

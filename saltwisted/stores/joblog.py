@@ -462,6 +462,10 @@ class JobLog:
         """None."""
         return ()
 
+    def merge_facts(self, facts: Sequence[tuple[str, Any]]) -> Deferred[None]:
+        """There are none."""
+        return succeed(None)
+
     def renew(self) -> Deferred[None]:
         """Begin a new incarnation; what nobody had confirmed is in it again."""
         return self._store.renew()

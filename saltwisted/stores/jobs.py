@@ -229,7 +229,7 @@ class JobStore:
         """
         jid, minion_id = load["jid"], load["id"]
         try:
-            packed = pack_bin({k: v for k, v in load.items() if k not in _DROPPED})
+            packed = stored_form(load)
             job = None
             at = self._moment()
             if requested or jid not in self._known:
@@ -699,6 +699,15 @@ class JobStore:
             return {"jobs": jobs, "returns": returns}
 
         return self._read(query)
+
+
+def stored_form(load: Mapping[str, Any]) -> bytes:
+    """
+    What is kept of a return: nothing that is new at each attempt.
+
+    @raises TypeError: it cannot be packed.
+    """
+    return pack_bin({k: v for k, v in load.items() if k not in _DROPPED})
 
 
 def _fun_text(fun: Any) -> str:

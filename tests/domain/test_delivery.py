@@ -80,6 +80,13 @@ class WindowTests(SynchronousTestCase):
 
         self.assertEqual(self.window.arrived("o", 101.0), [])
 
+    def test_returned_before(self) -> None:
+        """A return may come before its job: its minion does not get it again either."""
+        self.window.returned(J, "o")
+        self.heard()
+
+        self.assertEqual(self.window.arrived("o", 101.0), [])
+
     def test_closed(self) -> None:
         """At the end it is known who was not reached, apart from who did not answer."""
         self.heard()

@@ -100,7 +100,18 @@ class Rig:
     @ivar replies: what was answered to the last L{ask}; a list, since never is an answer too.
     """
 
-    def __init__(self, test: SynchronousTestCase, **options: Any) -> None:
+    def __init__(
+        self,
+        test: SynchronousTestCase,
+        *,
+        jobs: Any = None,
+        clock: Clock | None = None,
+        **options: Any,
+    ) -> None:
+        """
+        @param jobs: makes the job store of a directory; a fake one without.
+        @param clock: one that several masters share.
+        """
         self.home = tempfile.mkdtemp(prefix="swt", dir="/tmp")
         test.addCleanup(shutil.rmtree, self.home, ignore_errors=True)
         self.root = os.path.join(self.home, "srv")
@@ -115,8 +126,8 @@ class Rig:
                 **options,
             }
         )
-        self.clock = Clock()
-        self.clock.advance(1_800_000_000)
+        self.clock = clock or Clock()
+        self.clock.advance(0 if clock else 1_800_000_000)
         now = self.clock.seconds
         threads = AtOnce()
         entropy = Dice()
@@ -124,7 +135,7 @@ class Rig:
         keys = KeyStore(config.pki_dir)
         keys.open()
         secrets = SecretFile(os.path.join(config.cachedir, "secret"), entropy, now)
-        store = SessionStore(config.cachedir, secrets, now, acceptance=keys.acceptance)
+        self.store = store = SessionStore(config.cachedir, secrets, now, acceptance=keys.acceptance)
         store.startService()
         cache = MinionCache(config.cachedir)
         cache.startService()
@@ -136,7 +147,7 @@ class Rig:
         roots = Roots(config.file_roots, threads.run, config)
         roots.startService()
         self.events: list[tuple[str, dict[str, Any]]] = []
-        self.jobs = FakeJobs()
+        self.jobs = jobs(self.home) if jobs else FakeJobs()
         self.ctx = Context(
             config=config,
             node=config.id,

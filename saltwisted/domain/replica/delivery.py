@@ -28,6 +28,8 @@ WAIT = 1.0
 """Seconds that a return waits for its second copy."""
 REPEAT_SECONDS = 300.0
 MAX_REPEATS = 100_000
+MAX_EARLY = 200
+"""Jobs not heard of of which returns are remembered: those of minions' own calls are among them."""
 
 
 @frozen
@@ -84,6 +86,7 @@ class Window:
         self._node = node
         self._seconds = seconds
         self._open: OrderedDict[str, _Open] = OrderedDict()
+        self._early: OrderedDict[str, set[str]] = OrderedDict()
 
     def started(
         self, jid: str, minions: Iterable[str], holders: Mapping[str, str], now: float
@@ -99,7 +102,7 @@ class Window:
         # A batch publishes its parts under one jid
         new = set(minions) - job.expected
         job.expected |= new
-        job.missing |= new
+        job.missing |= new - self._early.pop(jid, set())
         job.published.add(self._node)
 
     def heard(
@@ -129,6 +132,11 @@ class Window:
         job = self._open.get(jid)
         if job is not None:
             job.missing.discard(minion_id)
+            return
+        # A return may be here before its job
+        self._early.setdefault(jid, set()).add(minion_id)
+        if len(self._early) > MAX_EARLY:
+            self._early.popitem(last=False)
 
     def arrived(self, minion_id: str, now: float) -> list[Publish]:
         """

@@ -49,7 +49,7 @@ def minion_return(ctx: Context, who: str, cmd: Return) -> Any:
 
     def stored(_new: bool) -> Deferred[None] | None:
         announce(ctx, who, load)
-        return ctx.return_stored(jid, who)
+        return ctx.return_stored(load["jid"], who)
 
     return saved.addCallback(stored)
 

@@ -116,6 +116,7 @@ async def present(run: Run, subset: Any = None, show_ip: bool = False) -> Any:
         salt-run manage.present show_ip=True
         salt-run manage.present subset=web1,web2
     """
+    await run.ctx.presence.refresh()
     here = run.ctx.presence.present(run.ctx.keys.accepted_ids())
     return _with_ip(run, _subset(sorted(here), subset), show_ip)
 
@@ -128,6 +129,7 @@ async def not_present(run: Run, subset: Any = None, show_ip: bool = False) -> An
 
         salt-run manage.not_present
     """
+    await run.ctx.presence.refresh()
     ids = run.ctx.keys.accepted_ids()
     here = run.ctx.presence.present(ids)
     return _subset(sorted(m for m in ids if m not in here), subset)

@@ -1,0 +1,146 @@
+"""
+Events of one node on the buses of all.
+
+What arises at a node (a sign-in, a started minion, a new job, a runner) is sent to every linked
+node, all of one turn together (word C{events}), and fired there with its origin. Only events of a
+node's own are sent, so nothing goes in circles; a node that the origin does not reach gets
+them from one that both reach. Events are not kept: who is away misses them. Returns that are
+kept come as rows of the job cache (C{forward}), presence is told by each node itself.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
+
+from saltwisted.errors import WireError
+from saltwisted.interfaces import IPeers
+from saltwisted.transports.bus import EventBus, Fired
+from saltwisted.wire.msgpack import pack_bin, unpack_bin
+
+EVENTS = "events"
+MOST_QUEUED = 8 * 1024 * 1024
+"""Bytes that may wait for a node before it misses events."""
+OWN_BUSINESS = ("salt/presence/", "saltwisted/", "cluster/")
+"""Tags that every node fires by itself, or that are no one else's business."""
+REMEMBERED = 50_000
+
+
+class Events:
+    """
+    Sends and takes events. Reactor thread only.
+
+    @param kept: whether the return of this event is kept in the job cache, and so comes as a row.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        clock: Any,
+        node: str,
+        incarnation: str,
+        bus: EventBus,
+        peers: IPeers,
+        kept: Callable[[Mapping[str, Any]], bool],
+        counters: Counter[str],
+        own_business: Sequence[str] = OWN_BUSINESS,
+    ) -> None:
+        """
+        @param incarnation: new at each start, since events are numbered from 1 then.
+        """
+        self._clock = clock
+        self._node = node
+        self._incarnation = incarnation
+        self._bus = bus
+        self._peers = peers
+        self._kept = kept
+        self._counters = counters
+        self._own_business = tuple(own_business)
+        self._number = 0
+        self._queue: list[tuple[int, str, Mapping[str, Any]]] = []
+        self._flush_call: IDelayedCall | None = None
+        self._seen: set[tuple[str, str, int]] = set()
+        self._order: deque[tuple[str, str, int]] = deque()
+        self._stop = bus.subscribe_events("", self._fired)
+        peers.answer(EVENTS, self._came)
+
+    def startService(self) -> None:
+        """Nothing to start."""
+
+    def stopService(self) -> None:
+        """Send nothing any more."""
+        self._stop()
+        if self._flush_call is not None:
+            self._flush_call.cancel()
+            self._flush_call = None
+
+    def _fired(self, event: Fired) -> None:
+        tag = event.tag
+        if event.origin or tag.startswith(self._own_business):
+            return
+        if tag.startswith("salt/job/") and "/ret/" in tag and self._kept(event.data):
+            return
+        if not self._peers.links():
+            return
+        self._number += 1
+        self._queue.append((self._number, tag, event.data))
+        if self._flush_call is None:
+            self._flush_call = self._clock.callLater(0, self._flush)
+
+    def _flush(self) -> None:
+        self._flush_call = None
+        queue, self._queue = self._queue, []
+        try:
+            packed = [[number, tag, dict(data)] for number, tag, data in queue]
+            self._send(self._node, self._incarnation, packed, ())
+        except TypeError as error:
+            self._counters["events:unpackable"] += len(queue)
+            self.log.error("events cannot be sent: {error}", error=str(error))
+
+    def _send(
+        self, origin: str, incarnation: str, events: list[Any], reached: Sequence[str]
+    ) -> None:
+        """Send to all linked nodes that are not said to be reached already."""
+        links = [link for link in self._peers.links() if link.node not in (origin, *reached)]
+        if not links:
+            return
+        all_reached = sorted({origin, self._node, *reached, *(link.node for link in links)})
+        body = pack_bin([origin, incarnation, events, all_reached])
+        for link in links:
+            if link.queued > MOST_QUEUED:
+                self._counters["events:missed"] += len(events)
+            else:
+                link.tell(EVENTS, body)
+
+    def _came(self, node: str, body: bytes) -> None:
+        try:
+            origin, incarnation, events, reached = unpack_bin(body)
+            fresh = [
+                (int(number), str(tag), dict(data))
+                for number, tag, data in events
+                if self._is_new((str(origin), str(incarnation), int(number)))
+            ]
+            nodes = [str(each) for each in reached]
+        except (WireError, TypeError, ValueError):
+            self._counters["refused:events"] += 1
+            return
+        if origin == self._node:
+            return
+        for _, tag, data in fresh:
+            self._bus.fire(tag, data, origin)
+        if fresh:
+            self._send(origin, incarnation, [list(event) for event in fresh], nodes)
+
+    def _is_new(self, key: tuple[str, str, int]) -> bool:
+        if key in self._seen:
+            return False
+        self._seen.add(key)
+        self._order.append(key)
+        if len(self._order) > REMEMBERED:
+            self._seen.discard(self._order.popleft())
+        return True

@@ -1,0 +1,286 @@
+"""
+Jobs and returns between the nodes.
+
+A job goes to every other node at once (word C{job}), and once more as a row of the job cache,
+which reaches nodes that are not linked to this one, or not yet. Whichever comes first within
+the publish window is published. A return reaches the others as a row alone; its event is
+fired on their buses when it is on their disks. When a return may be acknowledged, and what
+is published to whom and until when, is decided by L{saltwisted.domain.replica.delivery}.
+
+What is not here: shipping rows (C{shipping}), other events (C{events}), who is where
+(C{presence}).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
+
+from saltwisted.domain.jid import jid_seconds
+from saltwisted.domain.replica.delivery import (
+    Acknowledge,
+    Copies,
+    Publish,
+    Repeats,
+    Window,
+    load_hash,
+)
+from saltwisted.domain.replica.entry import Entry
+from saltwisted.errors import WireError
+from saltwisted.interfaces import IPeerLink, IPeers
+from saltwisted.stores.jobs import JobStore, stored_form
+from saltwisted.transports.bus import EventBus
+from saltwisted.wire.msgpack import pack_bin, unpack_bin
+
+JOB = "job"
+PUBLISHED = "job-published"
+REMEMBERED = 2000
+"""Job maps that are kept for publishing them again, and jobs of which the unreached are kept."""
+LARGE = 256 * 1024
+"""Bytes above which a return is put on the bus only if somebody listens."""
+
+
+class Holders(Protocol):
+    """Who is where; see L{saltwisted.cluster.presence}."""
+
+    def holders(self) -> Mapping[str, str]:
+        """Minion to node; a map that is never changed."""
+
+    def age(self, node: str, moment: float) -> float:
+        """Seconds since a moment by another node's clock."""
+
+
+class Forward:
+    """
+    Sends and takes jobs and returns. Reactor thread only.
+
+    @param publish: sends a job map to this node's minions.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        *,
+        clock: Any,
+        node: str,
+        bus: EventBus,
+        peers: IPeers,
+        jobs: JobStore,
+        holders: Holders,
+        publish: Callable[[Mapping[str, Any], Sequence[str] | None], None],
+        counters: Counter[str],
+        window: float = 30.0,
+        copies: int = 2,
+    ) -> None:
+        self._clock = clock
+        self._node = node
+        self._bus = bus
+        self._peers = peers
+        self._jobs = jobs
+        self._holders = holders
+        self._publish = publish
+        self._counters = counters
+        self._window = Window(node, window)
+        self._copies = Copies(copies)
+        self._repeats = Repeats()
+        self._maps: OrderedDict[str, tuple[Mapping[str, Any], list[str]]] = OrderedDict()
+        self._unreached: OrderedDict[str, tuple[str, ...]] = OrderedDict()
+        self._waiting: dict[tuple[str, str], list[Deferred[None]]] = {}
+        self._timer: IDelayedCall | None = None
+        replica = jobs.replica
+        replica.on_entries(self._entries)
+        replica.on_new(self._new)
+        replica.on_confirmed(self._confirmed)
+        peers.answer(JOB, self._job_came)
+        peers.answer(PUBLISHED, self._published_there)
+        peers.on_link(self._link)
+
+    def startService(self) -> None:
+        """Nothing to start."""
+
+    def stopService(self) -> None:
+        """Acknowledge nothing any more: minions that wait try again elsewhere."""
+        self._waiting.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # -- what the master tells and asks (L{saltwisted.master.context.Context})
+
+    def job_published(self, job: Mapping[str, Any], minions: Sequence[str]) -> None:
+        """A job of this node went out here: send it to the others."""
+        jid = str(job["jid"])
+        self._remember(jid, job, minions)
+        self._window.started(jid, minions, self._holders.holders(), self._clock.seconds())
+        self._tell_all(JOB, pack_bin([dict(job), list(minions)]))
+        self._schedule()
+
+    def return_stored(self, jid: str, minion_id: str) -> Deferred[None] | None:
+        """What to wait for before this return is acknowledged."""
+        if not self._copies.is_waiting(jid, minion_id):
+            return None
+        waiting: Deferred[None] = Deferred()
+        self._waiting.setdefault((jid, minion_id), []).append(waiting)
+        return waiting
+
+    def repeated(self, minion_id: str, load: Mapping[str, Any]) -> str | None:
+        """The jid that another node gave to this return."""
+        digest = load_hash(stored_form(load))
+        found = self._repeats.jid_of(minion_id, digest, self._node, self._clock.seconds())
+        if found is not None:
+            self._counters["returns:repeated-elsewhere"] += 1
+        return found
+
+    def unreached(self, jid: str) -> Sequence[str]:
+        """Expected minions that were on no node while the job could be published."""
+        return self._unreached.get(jid, ())
+
+    def arrived(self, minion_id: str) -> None:
+        """A minion has come to this node: it may have missed a job."""
+        for publish in self._window.arrived(minion_id, self._clock.seconds()):
+            self._again(publish)
+
+    # -- jobs
+
+    def _job_came(self, node: str, body: bytes) -> None:
+        try:
+            job, minions = unpack_bin(body)
+            jid, moment = str(job["jid"]), jid_seconds(str(job["jid"]))
+            expected = [str(minion) for minion in minions]
+        except (WireError, KeyError, TypeError, ValueError):
+            self._counters["refused:job"] += 1
+            return
+        if moment is None:
+            self._counters["refused:job"] += 1
+            return
+        # Never by when it was sent: it may have lain in a socket while this node was stopped
+        self._heard(jid, job, expected, self._holders.age(node, moment))
+
+    def _heard(self, jid: str, job: Mapping[str, Any], minions: Sequence[str], age: float) -> None:
+        now = self._clock.seconds()
+        for _ in self._window.heard(jid, minions, self._holders.holders(), age, now):
+            self._remember(jid, job, minions)
+            self._publish(job, minions)
+            self._counters["jobs:forwarded"] += 1
+            self._tell_all(PUBLISHED, jid.encode())
+        self._schedule()
+
+    def _again(self, publish: Publish) -> None:
+        job, _ = self._maps.get(publish.jid, (None, None))
+        if job is None or publish.only is None:
+            return
+        only = list(publish.only)
+        self._counters["jobs:again"] += 1
+        self._publish({**job, "tgt": only, "tgt_type": "list"}, only)
+
+    def _published_there(self, node: str, body: bytes) -> None:
+        self._window.published(body.decode("utf-8", "replace"), node)
+
+    def _remember(self, jid: str, job: Mapping[str, Any], minions: Sequence[str]) -> None:
+        self._maps[jid] = (dict(job), list(minions))
+        self._maps.move_to_end(jid)
+        while len(self._maps) > REMEMBERED:
+            self._maps.popitem(last=False)
+
+    def _tell_all(self, word: str, body: bytes) -> None:
+        for link in self._peers.links():
+            link.tell(word, body)
+
+    # -- rows
+
+    def _entries(self, entries: Sequence[Entry], source: str) -> None:
+        """Rows are on disk; our own wait for another node's disk."""
+        if source:
+            return
+        now = self._clock.seconds()
+        linked = len(self._peers.links())
+        for entry in entries:
+            if entry.kind == "return":
+                jid, minion_id = self._note_return(entry)[:2]
+                stored = self._copies.stored(entry.number, jid, minion_id, linked, now)
+                self._acknowledge(stored)
+        self._schedule()
+
+    def _new(self, entries: Sequence[Entry]) -> None:
+        """Rows of other nodes that were new here."""
+        for entry in entries:
+            if entry.kind == "return":
+                self._announce(*self._note_return(entry), entry.stream.node)
+            elif entry.kind == "job":
+                self._job_row(entry)
+
+    def _note_return(self, entry: Entry) -> tuple[str, str, float, bytes]:
+        fields = entry.fields()
+        jid, minion_id, load = fields["jid"], fields["id"], fields["load"]
+        self._window.returned(jid, minion_id)
+        if not self._jobs.is_published(jid):
+            node, now = entry.stream.node, self._clock.seconds()
+            self._repeats.remember(minion_id, load_hash(load), jid, node, now)
+        return jid, minion_id, fields["at"], load
+
+    def _announce(self, jid: str, minion_id: str, at: float, load: bytes, node: str) -> None:
+        tag = f"salt/job/{jid}/ret/{minion_id}"
+        if len(load) > LARGE and not self._bus.listening(tag):
+            return
+        stamp = datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds")
+        data = {"cmd": "_return", "id": minion_id, "jid": jid, **unpack_bin(load)}
+        data["_stamp"] = stamp
+        self._bus.fire(tag, data, node)
+
+    def _job_row(self, entry: Entry) -> None:
+        fields = entry.fields()
+        jid = fields["jid"]
+        moment = jid_seconds(jid)
+        if moment is None:
+            return
+        age = self._holders.age(entry.stream.node, moment)
+        job = {**unpack_bin(fields["load"]), "jid": jid}
+        job.pop("kwargs", None)
+        self._heard(jid, job, unpack_bin(fields["minions"]), age)
+
+    # -- acknowledgements
+
+    def _confirmed(self, number: int) -> None:
+        self._acknowledge(self._copies.confirmed(number))
+
+    def _link(self, link: IPeerLink, up: bool) -> None:
+        if not up and not self._peers.links():
+            self._acknowledge(self._copies.alone())
+
+    def _acknowledge(self, effects: Sequence[Acknowledge]) -> None:
+        for effect in effects:
+            self._counters[f"returns:copies-{effect.copies}"] += 1
+            for waiting in self._waiting.pop((effect.jid, effect.minion_id), ()):
+                waiting.callback(None)
+
+    # -- time
+
+    def _schedule(self) -> None:
+        due = [t for t in (self._copies.next_tick(), self._window.next_tick()) if t is not None]
+        if self._timer is not None:
+            if due and self._timer.getTime() <= min(due):
+                return
+            self._timer.cancel()
+            self._timer = None
+        if due:
+            delay = max(min(due) - self._clock.seconds(), 0.0)
+            self._timer = self._clock.callLater(delay, self._tick)
+
+    def _tick(self) -> None:
+        self._timer = None
+        now = self._clock.seconds()
+        self._acknowledge(self._copies.tick(now))
+        for closed in self._window.tick(now):
+            if closed.unreached:
+                self._unreached[closed.jid] = closed.unreached
+                self._counters["jobs:unreached"] += len(closed.unreached)
+                if len(self._unreached) > REMEMBERED:
+                    self._unreached.popitem(last=False)
+        self._schedule()

@@ -1,0 +1,216 @@
+"""
+Which minion is at which node, and how far the clocks of the nodes are apart.
+
+Every node asks every other, each few seconds and before a runner answers, whom it holds (word
+C{holds}). The answer carries its clock; only an answer that came at once is taken for the
+difference of the clocks, so that a node which was stopped for a minute is not deceived by what
+lay in its sockets meanwhile. A node whose link is down holds nobody.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
+
+from saltwisted.domain.replica.delivery import merged_holders
+from saltwisted.errors import SaltwistedError, WireError
+from saltwisted.interfaces import IPeerLink, IPeers
+from saltwisted.transports.loose import as_deferred, let_go
+from saltwisted.wire.msgpack import pack_bin, unpack_bin
+
+HOLDS = "holds"
+EVERY = 5.0
+PATIENCE = 1.0
+"""Seconds that a runner waits for the others' word, and that an answer with a clock may take."""
+SLICE = 400
+"""Minions that are looked at per turn: about 2 ms."""
+
+
+@define
+class _Other:
+    """
+    What another node has said.
+
+    @ivar mark: digest of the list, so that it is sent only when it has changed.
+    @ivar offset: its clock minus ours, in seconds.
+    """
+
+    mark: bytes = b""
+    minions: Sequence[str] = ()
+    offset: float = field(default=0.0)
+
+
+class ClusterPresence:
+    """
+    Asks and answers. Reactor thread only.
+
+    @param ids: the accepted minions.
+    @param here: those of some minions that are at this node now.
+    @param arrived: told of a minion that is at this node and was not at the last look.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        clock: Any,
+        now: Callable[[], float],
+        node: str,
+        peers: IPeers,
+        ids: Callable[[], Iterable[str]],
+        here: Callable[[Iterable[str]], set[str]],
+        arrived: Callable[[str], None] = lambda minion_id: None,
+    ) -> None:
+        self._clock = clock
+        self._now = now
+        self._node = node
+        self._peers = peers
+        self._ids = ids
+        self._here = here
+        self.arrived = arrived
+        self._others: dict[str, _Other] = {}
+        self._own: frozenset[str] = frozenset()
+        self._own_mark = b""
+        self._elsewhere: Mapping[str, str] = {}
+        self._holders: Mapping[str, str] = {}
+        self._timer: IDelayedCall | None = None
+        self._waiting: list[Deferred[None]] = []
+        self._stopped = True
+        peers.answer(HOLDS, self._asked)
+        peers.on_link(self._link)
+
+    def startService(self) -> None:
+        """Look, ask, and do so again."""
+        self._stopped = False
+        self._tick()
+
+    def stopService(self) -> None:
+        """End it."""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # -- what others may ask
+
+    def holders(self) -> Mapping[str, str]:
+        """Minion to node, of all nodes; the map is replaced, never changed."""
+        return self._holders
+
+    def elsewhere(self) -> Mapping[str, str]:
+        """Minion to node, of the other nodes."""
+        return self._elsewhere
+
+    def age(self, node: str, moment: float) -> float:
+        """Seconds since a moment by another node's clock."""
+        other = self._others.get(node)
+        return self._now() + (other.offset if other is not None else 0.0) - moment
+
+    async def refresh(self) -> None:
+        """Have all others look, and wait for their word a moment at most."""
+        asked = [self._ask(link, True) for link in self._peers.links()]
+        await DeferredList([self._look(), *asked], consumeErrors=True)
+
+    def came(self, minion_id: str) -> None:
+        """A minion has just signed in here, or opened a subscription."""
+        if minion_id not in self._own:
+            self._own = self._own | {minion_id}
+            self._own_mark = b""
+            self._merge()
+            self.arrived(minion_id)
+
+    # -- the look at our own
+
+    def _tick(self) -> None:
+        self._timer = self._clock.callLater(EVERY, self._tick)
+        let_go(self._look(), self.log, "looking for minions failed")
+        for link in self._peers.links():
+            let_go(self._ask(link), self.log, "asking {node} failed", node=link.node)
+
+    def _look(self) -> Deferred[None]:
+        """Find out who is here, some per turn."""
+        waiting: Deferred[None] = Deferred()
+        self._waiting.append(waiting)
+        if len(self._waiting) == 1:
+            self._look_on(iter(tuple(self._ids())), set())
+        return waiting
+
+    def _look_on(self, rest: Iterator[str], found: set[str]) -> None:
+        some = list(islice(rest, SLICE))
+        if some and not self._stopped:
+            found |= self._here(some)
+            self._clock.callLater(0, self._look_on, rest, found)
+            return
+        before, self._own = self._own, frozenset(found)
+        if before != self._own:
+            self._own_mark = b""
+            self._merge()
+        for minion_id in self._own - before:
+            self.arrived(minion_id)
+        waiting, self._waiting = self._waiting, []
+        for each in waiting:
+            each.callback(None)
+
+    def _merge(self) -> None:
+        others = [(node, other.minions) for node, other in sorted(self._others.items())]
+        self._elsewhere = merged_holders(others)
+        # A minion that two nodes claim has left one of them a moment ago: who is here, is here
+        self._holders = merged_holders([*others, (self._node, self._own)])
+
+    # -- the word
+
+    async def _asked(self, node: str, body: bytes) -> bytes:
+        mark, look = body[1:], body[:1] == b"\1"
+        if look:
+            await self._look()
+        if not self._own_mark:
+            self._own_mark = _mark(self._own)
+        minions = None if mark == self._own_mark else sorted(self._own)
+        return pack_bin([self._now(), self._own_mark, minions])
+
+    def _ask(self, link: IPeerLink, look: bool = False) -> Deferred[None]:
+        other = self._others.setdefault(link.node, _Other())
+        began = self._clock.seconds()
+        body = (b"\1" if look else b"\0") + other.mark
+        asked = as_deferred(link.ask(HOLDS, body, PATIENCE))
+        return asked.addCallbacks(
+            self._answered, self._failed, callbackArgs=(link.node, other, began)
+        )
+
+    def _answered(self, body: bytes, node: str, other: _Other, began: float) -> None:
+        if self._others.get(node) is not other:
+            return
+        try:
+            moment, mark, minions = unpack_bin(body)
+            if minions is not None:
+                other.minions = [str(minion_id) for minion_id in minions]
+                other.mark = bytes(mark)
+            took = self._clock.seconds() - began
+            if took < PATIENCE:
+                other.offset = float(moment) + took / 2 - self._now()
+        except (WireError, TypeError, ValueError) as error:
+            self.log.error("{node} says nonsense: {error}", node=node, error=str(error))
+            return
+        if minions is not None:
+            self._merge()
+
+    def _failed(self, failure: Any) -> None:
+        failure.trap(SaltwistedError)
+
+    def _link(self, link: IPeerLink, up: bool) -> None:
+        if not up:
+            if self._others.pop(link.node, None) is not None:
+                self._merge()
+        elif not self._stopped:
+            let_go(self._ask(link), self.log, "asking {node} failed", node=link.node)
+
+
+def _mark(minions: Iterable[str]) -> bytes:
+    return hashlib.blake2b("\n".join(sorted(minions)).encode(), digest_size=16).digest()

@@ -1,0 +1,264 @@
+"""
+Jobs and returns between nodes: every minion gets them, once, in time; no return is lost.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.wire.crypticle import open_sealed
+from saltwisted.wire.msgpack import unpack_raw
+from tests.cluster.memory import Node, Nodes
+from tests.master.rig import RigMinion
+
+
+class Sent:
+    """A return on its way: the frame's answers so far."""
+
+    def __init__(self, minion: RigMinion, node: Node, jid: str, value: Any = True) -> None:
+        self.minion = minion
+        self.nonce = minion.nonce()
+        load = {
+            "cmd": "_return",
+            "jid": jid,
+            "fun": "test.ping",
+            "fun_args": [],
+            "return": value,
+            "retcode": 0,
+            "success": True,
+        }
+        self.replies = node.ask(minion.frame(load, nonce=self.nonce))
+
+    @property
+    def acknowledged(self) -> bool:
+        """Whether the node has said that it keeps it."""
+        if not self.replies:
+            return False
+        assert self.minion.session is not None
+        return open_sealed(self.minion.session, unpack_raw(self.replies[0]), self.nonce) is None
+
+
+class ForwardTests(SynchronousTestCase):
+    """Three nodes; minion m is on a, n on b."""
+
+    def setUp(self) -> None:
+        self.nodes = Nodes(self, "abc")
+        self.a, self.b, self.c = (self.nodes.one[name] for name in "abc")
+        self.m = self.nodes.accept("m", "a")
+        self.n = self.nodes.accept("n", "b")
+        self.nodes.turn(6)
+
+    def answer(self, minion: RigMinion, node: Node, jid: str, **more: Any) -> Sent:
+        """A minion returns, and is acknowledged."""
+        sent = Sent(minion, node, jid, **more)
+        self.nodes.until(lambda: sent.acknowledged, "the acknowledgement")
+        return sent
+
+    def fired(self, node: Node, end: str) -> list[dict[str, Any]]:
+        """Events of a node by the end of their tag."""
+        return [data for tag, data in node.events if tag.endswith(end)]
+
+    def test_published_everywhere(self) -> None:
+        """A job given to any node is published by all, once each, with the same jid."""
+        published = self.nodes.publish("a", arg=["x"])
+        self.nodes.settle()
+
+        self.assertEqual(sorted(published["minions"]), ["m", "n"])
+        for node in (self.a, self.b, self.c):
+            (job,) = node.published_jobs()
+            self.assertEqual((job["jid"], job["arg"]), (published["jid"], ["x"]))
+            self.assertNotIn("kwargs", job)
+
+    def test_returns_everywhere(self) -> None:
+        """Returns that came to any node are told and printed alike by all."""
+        jid = self.nodes.publish("a")["jid"]
+        self.answer(self.m, self.a, jid)
+        self.answer(self.n, self.b, jid, value={"x": 1})
+        self.nodes.settle()
+
+        shown = []
+        for node in (self.a, self.b, self.c):
+            self.nodes.until(
+                lambda node=node: len(self.fired(node, f"salt/job/{jid}/ret/n")) == 1, "the event"
+            )
+            (event,) = self.fired(node, f"salt/job/{jid}/ret/n")
+            self.assertEqual((event["id"], event["return"]), ("n", {"x": 1}))
+            runner = node.ctx.dispatcher.runner("jobs.print_job", [jid], {}, "root")
+            shown.append(self.nodes.get(Deferred.fromCoroutine(runner))["return"])
+            self.assertEqual(len(self.fired(node, f"{jid}/new")), 1)
+        self.assertEqual(sorted(shown[0][jid]["Result"]), ["m", "n"])
+        self.assertEqual(shown[1:], shown[:2])
+
+    def test_waiting_elsewhere(self) -> None:
+        """Who waits at a sees what came to b, and ends when all have answered."""
+        items: list[dict[str, Any]] = []
+
+        async def wait() -> None:
+            load = {"tgt": "*", "fun": "test.ping", "arg": []}
+            async for item in self.a.ctx.dispatcher.run(load, "root"):
+                items.append(item)
+
+        done = Deferred.fromCoroutine(wait())
+        self.nodes.until(lambda: items, "the publication")
+        jid = items[0]["jid"]
+        self.answer(self.m, self.a, jid)
+        self.answer(self.n, self.b, jid)
+        self.nodes.get(done)
+
+        self.assertEqual([item["kind"] for item in items], ["published", "return", "return"])
+
+    def test_moved_minion(self) -> None:
+        """A minion that signed in at one node is served by another at once."""
+        jid = self.nodes.publish("a")["jid"]
+
+        self.answer(self.m, self.c, jid)
+        self.nodes.settle()
+
+        self.assertEqual(list(self.nodes.get(self.b.jobs.returns(jid))), ["m"])
+
+    def test_two_copies(self) -> None:
+        """A return is acknowledged when another node has it on disk, and outlives its node."""
+        jid = self.nodes.publish("a")["jid"]
+        self.answer(self.n, self.b, jid)
+        self.assertEqual(self.b.ctx.counters["returns:copies-2"], 1)
+
+        self.b.stop()
+
+        def kept() -> bool:
+            return any("n" in self.nodes.get(node.jobs.returns(jid)) for node in (self.a, self.c))
+
+        self.assertTrue(kept())
+        self.nodes.turn(8)
+        self.nodes.settle()
+        self.assertEqual(list(self.nodes.get(self.a.jobs.returns(jid))), ["n"])
+        self.assertEqual(list(self.nodes.get(self.c.jobs.returns(jid))), ["n"])
+
+    def test_one_copy(self) -> None:
+        """When no other disk confirms it, a return is acknowledged after a second."""
+        jid = self.nodes.publish("a")["jid"]
+        self.nodes.settle()
+        for node in (self.a, self.c):
+            link = self.b.peers.link(node.name)
+            assert link is not None
+            link.held = []
+
+        sent = Sent(self.n, self.b, jid)
+        self.nodes.until(lambda: self.fired(self.b, f"{jid}/ret/n"), "the event")
+        self.nodes.turn(0.9)
+        self.assertFalse(sent.acknowledged)
+        self.nodes.turn(0.2)
+
+        self.assertTrue(sent.acknowledged)
+        self.assertEqual(self.b.ctx.counters["returns:copies-1"], 1)
+
+    def test_alone(self) -> None:
+        """A node without links acknowledges at once, and gives what it has when it has some."""
+        for name in "ac":
+            self.b.peers.cut(name)
+        jid = self.nodes.publish("b")["jid"]
+        self.answer(self.n, self.b, jid)
+        self.assertEqual(self.a.published_jobs(), [])
+
+        self.nodes.turn(31)
+        self.b.peers.join(self.a.peers)
+        self.b.peers.join(self.c.peers)
+        self.nodes.turn(5)
+        self.nodes.settle()
+
+        self.assertEqual(list(self.nodes.get(self.c.jobs.returns(jid))), ["n"])
+        # The window is over: nobody runs it now
+        self.assertEqual(self.a.published_jobs() + self.c.published_jobs(), [])
+
+    def test_late_link(self) -> None:
+        """A node that is linked within the window publishes what it missed, once."""
+        self.b.peers.cut("a")
+        self.b.peers.cut("c")
+        self.nodes.publish("a")
+        self.nodes.turn(10)
+        self.assertEqual(self.b.published_jobs(), [])
+
+        self.b.peers.join(self.c.peers)
+        self.nodes.turn(3)
+        self.nodes.settle()
+
+        self.assertEqual(len(self.b.published_jobs()), 1)
+
+    def test_stopped_node(self) -> None:
+        """What lay in the socket of a node that was stopped for a minute is not run by it."""
+        links = [self.a.peers.link("b"), self.c.peers.link("b")]
+        for link in links:
+            assert link is not None
+            link.held = []
+        self.nodes.publish("a")
+        self.nodes.turn(60)
+        for link in links:
+            assert link is not None
+            held, link.held = link.held or [], None
+            for arrive in held:
+                arrive()
+        self.nodes.turn(1)
+        self.nodes.settle()
+
+        self.assertEqual(self.b.published_jobs(), [])
+        self.assertEqual(len(self.c.published_jobs()), 1)
+
+    def test_relayed(self) -> None:
+        """Two nodes that cannot meet get each other's events, jobs and returns by a third."""
+        self.a.peers.cut("b")
+        jid = self.nodes.publish("a")["jid"]
+        self.a.ctx.bus.fire("custom/tag", {"x": 1})
+        self.nodes.turn(3)
+        self.answer(self.n, self.b, jid)
+        self.nodes.turn(3)
+        self.nodes.settle()
+
+        self.assertEqual(len(self.b.published_jobs()), 1, self.b.published_jobs())
+        self.assertEqual(len(self.fired(self.a, f"{jid}/ret/n")), 1)
+        self.assertEqual(len(self.fired(self.b, "custom/tag")), 1)
+        self.assertEqual(len(self.fired(self.c, "custom/tag")), 1)
+
+    def test_repeated_request(self) -> None:
+        """A C{salt-call} whose answer was lost is recognised on another node."""
+        first = Sent(self.m, self.a, "req")
+        self.nodes.until(lambda: first.acknowledged, "the acknowledgement")
+        self.nodes.settle()
+
+        second = Sent(self.m, self.b, "req")
+        self.nodes.until(lambda: second.acknowledged, "the acknowledgement")
+        self.nodes.settle()
+
+        self.assertEqual(len(self.nodes.get(self.c.jobs.list_jobs())), 1)
+        self.assertEqual(self.b.ctx.counters["returns:repeated-elsewhere"], 1)
+
+    def test_presence(self) -> None:
+        """Each node says the same of who is present."""
+        self.m.rig.ask(self.m.frame({"cmd": "_file_envs"}))
+        self.b.ask(self.n.frame({"cmd": "_file_envs"}))
+
+        for node in (self.a, self.b, self.c):
+            runner = node.ctx.dispatcher.runner("manage.present", [], {}, "root")
+            found = self.nodes.get(Deferred.fromCoroutine(runner))
+            self.assertEqual(found["return"], ["m", "n"], node.name)
+
+    def test_minion_that_comes(self) -> None:
+        """A minion that was nowhere when the job was given gets it when it comes."""
+        self.nodes.accept("late", "c")
+        self.nodes.turn(120)
+        jid = self.nodes.publish("a")["jid"]
+        self.nodes.settle()
+        before = len(self.c.published_jobs())
+        late = RigMinion(self.c, "late")
+
+        late.sign_in()
+        late.ask("_file_envs")
+        self.nodes.turn(6)
+
+        jobs = self.c.published_jobs()[before:]
+        self.assertEqual(
+            [(j["jid"], j["tgt"], j["tgt_type"]) for j in jobs], [(jid, ["late"], "list")]
+        )
+        self.nodes.turn(6)
+        self.assertEqual(len(self.c.published_jobs()), before + 1)
