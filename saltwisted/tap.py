@@ -19,13 +19,13 @@ from twisted.python.usage import UsageError
 from saltwisted import __version__
 from saltwisted.errors import SaltwistedError
 
-ROLES = ("master", "minion")
+ROLES = ("master", "minion", "cluster")
 
 
 class Options(UsageOptions):
     """The command line after C{twistd saltwisted}."""
 
-    synopsis = "twistd [options] saltwisted --role master|minion [--config DIR]"
+    synopsis = "twistd [options] saltwisted --role master|minion|cluster [--config DIR]"
     optParameters = [
         ["role", "r", None, "What to be: " + " or ".join(ROLES)],
         ["config", "c", None, "Directory with Salt's files (master, minion, *.d/)"],
@@ -42,10 +42,6 @@ class Options(UsageOptions):
         role = self["role"]
         if role is None:
             raise UsageError("--role is needed: " + " or ".join(ROLES))
-        if role == "cluster":
-            raise UsageError(
-                "--role cluster is not available in this version; --role master is one master"
-            )
         if role not in ROLES:
             raise UsageError(f"--role {role!r} is unknown: use " + " or ".join(ROLES))
 

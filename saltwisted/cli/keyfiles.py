@@ -279,6 +279,22 @@ def sign_master_key(
     return True
 
 
+def lay_down_token(pki_dir: str, token: str, discard_identity: bool) -> None:
+    """
+    Leave a join token where a node of a cluster looks at its start (C{pki_dir/cluster}).
+
+    @raises StoreError: the disk refuses.
+    """
+    folder = os.path.join(pki_dir, "cluster")
+    path = os.path.join(folder, "join.token")
+    words = f"{token} discard-identity\n" if discard_identity else f"{token}\n"
+    try:
+        os.makedirs(folder, 0o700, exist_ok=True)
+        _write(path, words.encode(), 0o600)
+    except OSError as error:
+        raise _store_error(error, path) from None
+
+
 def _write(path: str, data: bytes, mode: int) -> None:
     """A file that was not there before, whole or not at all."""
     fresh = f"{path}.{os.getpid()}.new"

@@ -19,10 +19,16 @@ COMMANDS = {
     "salt-call": ("call", "run a function on this machine"),
     "salt-run": ("run", "run a runner on the master"),
     "salt-cp": ("cp", "copy files to minions"),
+    "token": ("cluster:token", "make, show and revoke tokens by which machines join"),
+    "join": ("cluster:join", "make this node a member of a cluster"),
+    "members": ("cluster:members", "show who belongs to the cluster, and how they are"),
+    "leave": ("cluster:leave", "take this node out of its cluster"),
+    "remove": ("cluster:remove", "remove another node from the cluster, for good"),
+    "cluster": ("cluster:cluster", "found a cluster although listed peers do not answer"),
     "demo": ("demo", "start a master and minions of its own, and show what they do"),
     "complete": ("complete", "words that a shell's completion may offer"),
 }
-"""Name to module and one line of help."""
+"""Name to module (and function, if that is not C{main}) and one line of help."""
 
 EX_USAGE = 64
 
@@ -56,7 +62,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run(name: str, words: Sequence[str]) -> int:
     """Run a subcommand; C{SystemExit} in it becomes its status."""
     try:
-        status: int = import_module(f"saltwisted.cli.{COMMANDS[name][0]}").main(words)
+        module, _, function = COMMANDS[name][0].partition(":")
+        command = import_module(f"saltwisted.cli.{module}")
+        status: int = getattr(command, function or "main")(words)
     except SystemExit as leaving:
         code = leaving.code
         if code is None or isinstance(code, int):
@@ -82,7 +90,7 @@ def usage() -> str:
         "",
         "saltwisted COMMAND --help shows the options of a command. Through a link with the name of",
         "a command, saltwisted is that command. The daemons are started with",
-        "twistd --nodaemon --pidfile= saltwisted --role master|minion --config DIR.",
+        "twistd --nodaemon --pidfile= saltwisted --role master|minion|cluster --config DIR.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -304,7 +304,7 @@ class Master:
             pools={PILLAR_ENTRY: PoolLimits(keep=0)},
         )
         self.jids = JidMaker()
-        self.ctx.dispatcher = Dispatcher(self.ctx, self.jids)
+        self.ctx.dispatcher = Dispatcher(self.ctx, self.jids, self.warm)
         self.ctx.pillars = Pillars(self.ctx, self.warm)
         self.ctx.signins = SignIns(self.ctx, identity, self.crypto_threads)
         self.ctx.rotation = Rotation(

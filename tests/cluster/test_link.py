@@ -221,7 +221,7 @@ class StrangerTests(Pair):
             class Raw(Protocol):
                 def connectionMade(self) -> None:
                     assert self.transport is not None
-                    self.transport.write(self.factory.data)  # type: ignore[union-attr, attr-defined]
+                    self.transport.write(self.factory.data)
 
                 def connectionLost(self, reason: Any = None) -> None:
                     nonlocal closed

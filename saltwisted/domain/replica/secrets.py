@@ -28,7 +28,7 @@ KINDS = (SESSION, PUBLISH, AUTHORITY)
 KEPT = 2
 """Versions that are kept: the current one and the one before."""
 MAX_VALUE = 16 * 1024
-_NOWHERE = (0, Dot("", "", 0))
+_NOWHERE = (0, Dot("*", "0" * 16, 0))
 
 
 @frozen

@@ -31,7 +31,7 @@ _CHECK = 4
 MASTER, MINION = "master", "minion"
 ROLES = (MASTER, MINION)
 MAX_USES = 10_000
-_NOWHERE = (0, Dot("", "", 0))
+_NOWHERE = (0, Dot("*", "0" * 16, 0))
 _VOID = "*"
 
 Place = tuple[int, Dot]

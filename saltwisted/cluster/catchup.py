@@ -1,0 +1,138 @@
+"""
+The gate between a start and the first request: first apply what the other members know.
+
+A node is caught up when every member has answered, or after C{catchup_wait} seconds; who did not
+answer is named, and the node is degraded. A joiner waits until its content equals that of a
+member by digest, however long it takes (cluster.md, section 3). Members answer each other before
+they serve, so that a cluster that starts as a whole waits for nobody for ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from saltwisted.errors import SaltwistedError
+from saltwisted.interfaces import IPeers
+from saltwisted.transports.loose import as_deferred
+from saltwisted.wire.msgpack import pack_bin, unpack_bin
+
+DIGESTS = "digests"
+STEP = 0.05
+ASK_TIME = 5.0
+TELL_AGAIN = 30.0
+
+
+@define(kw_only=True)
+class CatchUp:
+    """
+    A part of the service, started before the ports that minions know.
+
+    @ivar others: ids of all other members that are not removed.
+    @ivar caught_up_with: whether this node has all that a member knew when its link came up.
+    @ivar digests: what this node holds, by kind.
+    @ivar verified: false for a joiner that has not yet compared itself with a member.
+    @ivar now_verified: called when it has.
+    @ivar wait: seconds to wait for members that do not answer.
+    @ivar alone: C{serve_alone}: whether to serve without them at all.
+    @ivar missing: members that were not heard; while there are any, the node is degraded.
+    @ivar done: whether requests may be served.
+    """
+
+    clock: Any
+    peers: IPeers
+    others: Callable[[], Sequence[str]]
+    caught_up_with: Callable[[str], bool]
+    digests: Callable[[], Mapping[str, bytes]]
+    verified: bool
+    now_verified: Callable[[], None]
+    wait: float
+    alone: bool
+    missing: tuple[str, ...] = ()
+    done: bool = False
+    log: Logger = field(factory=Logger)
+    _running: bool = False
+
+    def __attrs_post_init__(self) -> None:
+        self.peers.answer(
+            DIGESTS,
+            lambda node, body: pack_bin({k: bytes(v) for k, v in self.digests().items()}),
+        )
+
+    async def startService(self) -> None:
+        """Wait until this node may serve."""
+        self._running = True
+        if not self.verified:
+            await self._verify()
+            self.verified = True
+            self.now_verified()
+        await self._wait()
+        self.done = self._running
+
+    def stopService(self) -> None:
+        """Serve no more."""
+        self._running = False
+        self.done = False
+
+    def behind(self) -> list[str]:
+        """Members whose knowledge this node has not got yet."""
+        return [node for node in self.others() if not self.caught_up_with(node)]
+
+    @property
+    def degraded(self) -> list[str]:
+        """Members that were not heard at the start and still are not."""
+        if self.missing:
+            late = set(self.behind())
+            self.missing = tuple(node for node in self.missing if node in late)
+        return list(self.missing)
+
+    async def _wait(self) -> None:
+        end = self.clock.seconds() + self.wait
+        told = self.clock.seconds()
+        while self._running:
+            late = self.behind()
+            if not late:
+                return
+            now = self.clock.seconds()
+            if now >= end and (self.alone or len(late) < len(self.others())):
+                self.missing = tuple(late)
+                self.log.warn(
+                    "degraded: {missing} did not answer within {seconds:.0f} s. This node serves "
+                    "what it knows; keys that were revoked there and not here are still honoured "
+                    "until a link returns. Start them, or remove them from the cluster.",
+                    missing=", ".join(late),
+                    seconds=self.wait,
+                )
+                return
+            if now >= told + TELL_AGAIN:
+                told = now
+                self.log.warn("not serving yet: waiting for {late}", late=", ".join(late))
+            await self._pause()
+
+    async def _verify(self) -> None:
+        told = self.clock.seconds()
+        while self._running:
+            for link in self.peers.links():
+                if self.caught_up_with(link.node) and await self._equals(link):
+                    self.log.info("everything that {node} knows is here", node=link.node)
+                    return
+            if self.clock.seconds() >= told + TELL_AGAIN:
+                told = self.clock.seconds()
+                self.log.warn("not serving yet: the cluster's keys are not here")
+            await self._pause()
+
+    async def _equals(self, link: Any) -> bool:
+        try:
+            theirs = unpack_bin(await as_deferred(link.ask(DIGESTS, b"", ASK_TIME)))
+        except SaltwistedError:
+            return False
+        ours = {kind: bytes(value) for kind, value in self.digests().items()}
+        return bool(ours) and ours == theirs
+
+    def _pause(self) -> Deferred[None]:
+        return deferLater(self.clock, STEP, lambda: None)

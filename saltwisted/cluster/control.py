@@ -1,0 +1,205 @@
+"""
+What the command line may ask about the cluster: operations of the control socket.
+
+All are for root and the master's own user. Which operations there are does not depend on the
+phase: a node that waits to be let in says so.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+from typing import Any
+
+from saltwisted.cluster.lifecycle import Lifecycle
+from saltwisted.cluster.member import ClusterMember
+from saltwisted.domain.replica.tokens import MASTER, MAX_USES, ROLES, new_token, parse
+from saltwisted.errors import DeniedError, RemoteError, WireError
+from saltwisted.stores.node import LEFT
+from saltwisted.transports.ipc import Peer
+
+MAX_TTL = 365 * 86400.0
+
+
+class ClusterControl:
+    """Operations by name; L{operations} are what a control socket serves."""
+
+    def __init__(self, lifecycle: Lifecycle) -> None:
+        self._lifecycle = lifecycle
+
+    def operations(self) -> dict[str, Any]:
+        """Operation name to C{async method(args, peer)}."""
+        prefix = "op_"
+        return {
+            name.removeprefix(prefix): self._guarded(getattr(self, name))
+            for name in dir(self)
+            if name.startswith(prefix)
+        }
+
+    def _guarded(self, method: Any) -> Any:
+        async def run(args: dict[str, Any], peer: Peer, stream: Any) -> Any:
+            if peer.uid not in (0, os.geteuid()):
+                raise RemoteError(
+                    "AuthorizationError", "the cluster is for root and the master's own user"
+                )
+            try:
+                return await method(args, _user(peer.uid))
+            except WireError as error:
+                raise RemoteError("SaltInvocationError", error.reason) from None
+            except DeniedError as error:
+                raise RemoteError("ClusterError", str(error)) from None
+
+        return run
+
+    def _member(self) -> ClusterMember:
+        member = self._lifecycle.member
+        found = getattr(member, "cluster", None)
+        if not isinstance(found, ClusterMember):
+            raise DeniedError(self._why_not())
+        return found
+
+    def _why_not(self) -> str:
+        life = self._lifecycle
+        if life.waits_for:
+            return "this node is in no cluster yet: it waits for " + ", ".join(life.waits_for)
+        return life.problem or "this node is in no cluster yet"
+
+    async def op_members(self, args: dict[str, Any], user: str) -> Any:
+        """C{{"cluster", "node", "ready", "members", "problem"}}."""
+        life = self._lifecycle
+        member = getattr(life.member, "cluster", None)
+        if member is None:
+            return {
+                "cluster": life.state.cluster,
+                "node": life.state.node,
+                "ready": False,
+                "problem": self._why_not(),
+                "members": [
+                    {
+                        "node": life.state.node,
+                        "role": "cluster",
+                        "state": "waiting" if life.waits_for else life.state.phase,
+                        "this": True,
+                        "problem": self._why_not(),
+                    }
+                ],
+            }
+        rows = await member.table()
+        own: dict[str, Any] = next((row for row in rows if row["this"]), {})
+        return {
+            "cluster": life.state.cluster,
+            "node": life.state.node,
+            "ready": own.get("state") in ("serving", "degraded"),
+            "problem": own.get("problem") or "",
+            "members": rows,
+        }
+
+    async def op_token_create(self, args: dict[str, Any], user: str) -> Any:
+        """A new token, and who else has it."""
+        member = self._member()
+        role = str(args.get("role") or MASTER)
+        if role not in ROLES:
+            raise DeniedError(f"--role {role}: use " + " or ".join(ROLES))
+        ttl, uses = float(args.get("ttl") or 1800), int(args.get("uses") or 1)
+        if not 0 < ttl <= MAX_TTL or not 0 < uses <= MAX_USES:
+            raise DeniedError(f"--ttl up to 365d and --uses up to {MAX_USES}, please")
+        addresses = [a for m in self._by_nearness(member) for a in m.addresses]
+        token = new_token(
+            member.entropy,
+            pin=member.pin,
+            expiry=member.now() + ttl,
+            uses=uses,
+            role=role,
+            pattern=str(args.get("pattern") or ""),
+            cluster=self._lifecycle.state.cluster,
+            peers=tuple(dict.fromkeys(addresses))[:20],
+        )
+        wait = bool(args.get("approve"))
+        await member.append("token", member.tokens.create_body(token, user, wait))
+        unreached = list(await member.settled())
+        others = member.others()
+        return {
+            "token": token.line,
+            "id": token.id,
+            "expiry": token.expiry,
+            "held_by": [node for node in others if node not in unreached],
+            "unreached": unreached,
+        }
+
+    @staticmethod
+    def _by_nearness(member: ClusterMember) -> list[Any]:
+        """Members that are linked first: a token lists those that live."""
+        linked = {link.node for link in member.peers.links()} | {member.card.state.node}
+        return sorted(member.membership.members(), key=lambda m: m.node not in linked)
+
+    async def op_token_list(self, args: dict[str, Any], user: str) -> Any:
+        """All tokens, without their secrets."""
+        member = self._member()
+        now = member.now()
+        return [
+            {
+                "id": token_id,
+                "role": known.role,
+                "uses": known.uses,
+                "used": len(known.used),
+                "expiry": known.expiry,
+                "pattern": known.pattern,
+                "approve": known.wait,
+                "by": known.by,
+                "state": member.tokens.why_not(token_id, now) or "live",
+            }
+            for token_id, known in sorted(
+                member.tokens.list().items(), key=lambda item: item[1].expiry
+            )
+        ]
+
+    async def op_token_revoke(self, args: dict[str, Any], user: str) -> Any:
+        """Take a token back, by the beginning of its id."""
+        member = self._member()
+        start = str(args.get("id") or "")
+        found = [each for each in member.tokens.list() if start and each.startswith(start)]
+        if len(found) != 1:
+            how = "no token begins" if not found else "several tokens begin"
+            raise DeniedError(f"{how} with {start!r}: saltwisted token list shows them")
+        await member.append("token", {"op": "revoke", "id": found[0]})
+        return {"revoked": found[0], "unreached": list(await member.settled())}
+
+    async def op_cluster_join(self, args: dict[str, Any], user: str) -> Any:
+        """Join another cluster by a token; C{dry_run} changes nothing."""
+        line = str(args.get("token") or "")
+        token = parse(line)
+        if token.role != MASTER:
+            raise DeniedError("this token is for a minion; a master needs --role master")
+        if args.get("dry_run"):
+            return await self._lifecycle.preview(token)
+        return await self._lifecycle.join(line, bool(args.get("discard")))
+
+    async def op_cluster_init(self, args: dict[str, Any], user: str) -> Any:
+        """Found without waiting for the listed peers."""
+        if self._lifecycle.member is not None:
+            return {"cluster": self._lifecycle.state.cluster, "already": True}
+        self._lifecycle.force()
+        return {"already": False}
+
+    async def op_cluster_leave(self, args: dict[str, Any], user: str) -> Any:
+        """End this node's membership."""
+        done = await self._member().leave(user)
+        self._lifecycle.removed(LEFT)
+        return done
+
+    async def op_cluster_remove(self, args: dict[str, Any], user: str) -> Any:
+        """Remove another node for good."""
+        return await self._member().remove(
+            str(args.get("node") or ""), user, bool(args.get("compromised"))
+        )
+
+    async def op_members_approve(self, args: dict[str, Any], user: str) -> Any:
+        """Let a suspended node in."""
+        return await self._member().approve(str(args.get("node") or ""))
+
+
+def _user(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

@@ -1,0 +1,541 @@
+"""
+The phases of a node: alone, waiting, joining, member, removed.
+
+A member is built by the role (L{saltwisted.roles.cluster}) from what is on disk; whoever joins,
+leaves or is removed stops that service, changes the disk, and builds it again. So there is
+one way into every phase, the same after a restart as while running.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from attrs import define, evolve, field, frozen
+from twisted.internet.defer import Deferred, DeferredLock
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from saltwisted import __version__
+from saltwisted.cluster.join import (
+    ASK,
+    ENTER,
+    IDENTITY_BOX,
+    Joiner,
+    Myself,
+    Unfounded,
+    unpack_facts,
+)
+from saltwisted.cluster.port import Closed, PeerPort
+from saltwisted.domain.replica.certificates import NodeKey, issue
+from saltwisted.domain.replica.founding import Answer, Found, JoinPeer, Wait, decide
+from saltwisted.domain.replica.tokens import Token, parse
+from saltwisted.errors import DeniedError, SaltwistedError, TransportClosed, WireError
+from saltwisted.interfaces import Entropy
+from saltwisted.stores.node import JOINING, LEFT, MEMBER, REMOVED, NodeFiles, NodeState
+from saltwisted.transports.loose import as_deferred, let_go
+from saltwisted.transports.tls import JOIN, Badge, Session
+from saltwisted.wire.msgpack import unpack_bin
+
+AGAIN = 1.0
+"""Seconds between two rounds of asking the listed peers, plus as much jitter."""
+GOOD_BYE = 0.2
+"""Seconds between an answer on the control socket and the end of the service behind it."""
+APPROVAL = 5.0
+"""Seconds between two questions of a joiner that waits for an operator."""
+
+
+@frozen(kw_only=True)
+class Settings:
+    """
+    What the configuration says of the cluster.
+
+    @ivar node: the configured id.
+    @ivar peers: C{cluster_peers}, C{host} or C{host:port}.
+    @ivar addresses: where others reach this node, if that is not the address it dials from.
+    """
+
+    node: str
+    interface: str
+    port: int
+    peers: tuple[str, ...] = ()
+    cluster_secret: str = field(default="", repr=False)
+    pinned: str = ""
+    addresses: tuple[str, ...] = ()
+
+
+@frozen(kw_only=True)
+class MemberCard:
+    """
+    What a member is built from.
+
+    @ivar founder: whether the cluster's first facts are still to be written.
+    @ivar facts: what came with the join.
+    """
+
+    state: NodeState
+    badge: Badge
+    founder: bool
+    facts: Sequence[tuple[str, Any]]
+
+
+@define
+class Waiting:
+    """The gate of a node without a cluster: it says so to who proves C{cluster_secret}."""
+
+    unfounded: Unfounded
+
+    def purposes(self) -> Sequence[bytes]:
+        """Joins alone."""
+        return (JOIN,) if self.unfounded.open() else ()
+
+    def judge(self, purpose: bytes, key: str) -> bool:
+        """Anybody may bring its one record."""
+        return purpose == JOIN
+
+    def enter(self, session: Session) -> Any:
+        """See L{Unfounded}."""
+        return self.unfounded.reader(session)
+
+
+class Lifecycle:
+    """
+    Brings a node into its phase, and from one to another.
+
+    @param build: C{build(card)} gives the member's service (C{startService}, C{stopService}).
+    @param local: C{local()} gives this master's own identity and minions, as found on disk:
+        C{{"fingerprint", "minions"}}.
+    @param room: C{room(open)}: open or close the control socket of a node that does not serve.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        reactor: Any,
+        settings: Settings,
+        files: NodeFiles,
+        build: Callable[[MemberCard], Any],
+        local: Callable[[], dict[str, Any]],
+        room: Callable[[bool], None],
+        entropy: Entropy,
+        now: Callable[[], float],
+        dice: Callable[[], float],
+        fingerprint_of: Callable[[bytes], str],
+    ) -> None:
+        self.settings = settings
+        self.files = files
+        self.state = NodeState()
+        self.waits_for: tuple[str, ...] = ()
+        self.problem = ""
+        self.member: Any = None
+        self._reactor = reactor
+        self._build = build
+        self._local = local
+        self._room = room
+        self._entropy = entropy
+        self._now = now
+        self._dice = dice
+        self._fingerprint_of = fingerprint_of
+        self._counters: Counter[str] = Counter()
+        self._service: Any = None
+        self._searching: Deferred[Any] | None = None
+        self._lock = DeferredLock()
+        self._running = False
+        self._forced = False
+        self.port: PeerPort
+        self.key: NodeKey
+
+    # Start and stop
+
+    async def startService(self) -> None:
+        """
+        Open the peer port and go where the disk says; returns when a member serves, or at once
+        when there is something to wait for.
+
+        @raises ConfigError: the port is taken.
+        @raises StoreError: the node's own files cannot be read.
+        """
+        self._running = True
+        self.files.open()
+        self.state = self.files.state()
+        if not self.state.node:
+            self.state = evolve(self.state, node=self.settings.node)
+            self.files.save(self.state)
+        elif self.state.node != self.settings.node:
+            self.log.warn(
+                "this node is {node} in its cluster and stays so; id: {id} is not used",
+                node=self.state.node,
+                id=self.settings.node,
+            )
+        self.key = self.files.key()
+        self.port = PeerPort(
+            self._reactor,
+            self.settings.interface,
+            self.settings.port,
+            self._own_badge(),
+            self._counters,
+        )
+        self.port.startService()
+        if self.files.pending_token()[0]:
+            self._search(self._join_pending())
+        elif self.state.phase == MEMBER:
+            await self._serve()
+        elif self.state.phase in (REMOVED, LEFT):
+            self.problem = f"this node was {self.state.phase} from its cluster; join anew"
+            self.log.error("{problem}", problem=self.problem)
+            self._room(True)
+        elif self.settings.peers:
+            self._search(self._found_or_join())
+        else:
+            await self._found()
+
+    async def stopService(self) -> None:
+        """Stop whatever runs."""
+        self._running = False
+        self._stop_searching()
+        await self._stop_member()
+        self._room(False)
+        await as_deferred(self.port.stopService())
+
+    def _own_badge(self) -> Badge:
+        """A certificate that this node signed itself: enough to ask, not to be a member."""
+        certificate = issue(self.key, self.key.public, self.state.node, "unknown", self._now())
+        return Badge(self.key, certificate)
+
+    def _search(self, search: Any) -> None:
+        self._room(True)
+        self.port.gate = Waiting(
+            Unfounded(
+                self.state.node,
+                self.key.id,
+                self._reactor,
+                self._now,
+                self._entropy,
+                self.settings.cluster_secret,
+            )
+        )
+        self._searching = Deferred.fromCoroutine(search)
+        let_go(self._searching, self.log, "the search for the cluster ended")
+
+    def _stop_searching(self) -> None:
+        searching, self._searching = self._searching, None
+        if searching is not None:
+            searching.cancel()
+
+    # Being a member
+
+    async def _serve(self) -> None:
+        self._room(False)
+        self.problem, self.waits_for = "", ()
+        card = MemberCard(
+            state=self.state,
+            badge=self._own_badge(),
+            founder=bool(self.state.more.get("founder")),
+            facts=unpack_facts(self.files.facts()),
+        )
+        self.member = self._build(card)
+        self._service = self.member
+        await as_deferred(self._service.startService())
+
+    async def _stop_member(self) -> None:
+        service, self._service, self.member = self._service, None, None
+        self.port.gate = Closed()
+        if service is not None:
+            await as_deferred(service.stopService())
+
+    async def _found(self) -> None:
+        cluster = self._entropy(8).hex()
+        self._save(cluster=cluster, phase=MEMBER, verified=True, more={"founder": True})
+        self.log.info("{node} founds cluster {cluster}", node=self.state.node, cluster=cluster)
+        await self._serve()
+
+    def _save(self, **changes: Any) -> None:
+        self.state = evolve(self.state, **changes)
+        self.files.save(self.state)
+
+    def founded(self) -> None:
+        """The first facts are on disk."""
+        self._save(more={**self.state.more, "founder": False})
+
+    def verified(self) -> None:
+        """A joiner has everything that the cluster knew."""
+        if not self.state.verified:
+            self._save(verified=True)
+
+    def removed(self, phase: str = REMOVED) -> None:
+        """Others removed this node, or it left: it serves nobody any more."""
+        if self.state.phase != MEMBER:
+            return
+        self._save(phase=phase)
+        self.problem = f"this node was {phase} from its cluster; join anew"
+        self.log.error("{problem}", problem=self.problem)
+
+        async def end() -> None:
+            await self._stop_member()
+            self._room(True)
+
+        self._reactor.callLater(0, lambda: let_go(end(), self.log, "the end was not clean"))
+
+    # Founding and joining
+
+    async def _found_or_join(self) -> None:
+        peers = [str(peer) for peer in self.settings.peers]
+        told = ""
+        while self._running:
+            if self._forced:
+                await self._found()
+                return
+            answers = {peer: await self._ask(peer) for peer in peers}
+            step = decide(self.state.node, peers, answers)
+            if isinstance(step, Found):
+                await self._found()
+                return
+            if isinstance(step, JoinPeer):
+                try:
+                    await self._enter(self._joiner(None), [step.address], discard=False)
+                    return
+                except SaltwistedError as error:
+                    step = Wait((f"{step.address}: {error}",))
+            self.waits_for = step.whom
+            text = ", ".join(step.whom)
+            if text != told:
+                told = text
+                self.log.warn(
+                    "not ready: waiting for {whom}. 'saltwisted cluster init' founds without them.",
+                    whom=text,
+                )
+            await deferLater(self._reactor, AGAIN * (1 + self._dice()))
+
+    def force(self) -> None:
+        """C{cluster init}: found without waiting for anybody."""
+        self._forced = True
+
+    async def _ask(self, address: str) -> Answer:
+        try:
+            value = await self._joiner(None).ask(address, {"do": ASK, "node": self.state.node})
+        except Myself:
+            return Answer(myself=True)
+        except SaltwistedError as error:
+            return Answer(reason=str(error))
+        return Answer(node=str(value.get("node", "")), cluster=str(value.get("cluster", "")))
+
+    def _joiner(self, token: Token | None) -> Joiner:
+        return Joiner(
+            reactor=self._reactor,
+            badge=self._own_badge(),
+            entropy=self._entropy,
+            token=token,
+            cluster_secret="" if token is not None else self.settings.cluster_secret,
+            pinned=self.settings.pinned,
+            default_port=self.settings.port,
+        )
+
+    async def _join_pending(self) -> None:
+        """A join that was asked for before the daemon ran, or that a restart interrupted."""
+        while self._running:
+            try:
+                line, discard = self.files.pending_token()
+                token = parse(line)
+                await self._enter(self._joiner(token), token.peers, discard)
+                self.files.forget_token()
+                return
+            except (DeniedError, WireError) as error:
+                self.problem = str(error)
+                self.log.error(
+                    "the join is refused: {error}. The token is forgotten; 'saltwisted join' "
+                    "takes another.",
+                    error=error,
+                )
+                self.files.forget_token()
+                self.waits_for = ("a token that is valid",)
+                return
+            except SaltwistedError as error:
+                self.waits_for = (str(error),)
+                await deferLater(self._reactor, AGAIN * (1 + self._dice()))
+
+    async def preview(self, token: Token) -> dict[str, Any]:
+        """
+        What a join by this token would do; changes nothing.
+
+        @raises SaltwistedError: nobody can be reached, or the token is refused.
+        """
+        joiner, problem = self._joiner(token), "the token names no peers"
+        for address in token.peers:
+            try:
+                value = await joiner.ask(address, {"do": ASK, "node": self.state.node})
+            except Myself:
+                problem = f"{address} is this node itself"
+                continue
+            except TransportClosed as error:
+                problem = f"{address}: {error}"
+                continue
+            own = self._local()
+            same = own["fingerprint"] in ("", value.get("fingerprint"))
+            return {
+                "cluster": value.get("cluster"),
+                "members": value.get("members"),
+                "minions": value.get("minions"),
+                "identity": value.get("fingerprint"),
+                "own_identity": own["fingerprint"],
+                "identity_changes": not same,
+                "own_minions": own["minions"],
+                "cut_off": 0 if same else own["minions"],
+            }
+        raise TransportClosed(problem)
+
+    async def join(self, line: str, discard: bool) -> dict[str, Any]:
+        """
+        Join another cluster now; this node's own (of one) ends.
+
+        @raises DeniedError: this is a member among others, the token is no good, or minions would
+            be cut off.
+        """
+        await self._lock.acquire()
+        try:
+            token = parse(line)
+            if self.state.phase == MEMBER and self.state.cluster == token.cluster:
+                return {"joined": self.state.cluster, "already": True}
+            if self.state.phase == MEMBER and self.member is not None and self.member.others():
+                raise DeniedError(
+                    f"this node is a member of cluster {self.state.cluster} with "
+                    f"{', '.join(self.member.others())}: 'saltwisted leave' comes first"
+                )
+            self._stop_searching()
+            self.files.keep_token(line, discard)
+            admitted: Deferred[dict[str, Any]] = Deferred()
+            # On its own: the control connection that asked ends with the service it belongs to
+            let_go(self._join_now(token, discard, admitted), self.log, "the join failed")
+            return await admitted
+        finally:
+            self._lock.release()
+
+    async def _join_now(
+        self, token: Token, discard: bool, admitted: Deferred[dict[str, Any]]
+    ) -> None:
+        try:
+            await self._enter(
+                self._joiner(token), token.peers, discard, lambda v: admitted.callback(dict(v))
+            )
+        except TransportClosed as error:
+            # The token is kept: tried again until somebody answers
+            if not admitted.called:
+                admitted.errback(error)
+            await deferLater(self._reactor, GOOD_BYE)
+            await self._stop_member()
+            self._search(self._join_pending())
+        except SaltwistedError as error:
+            self.files.forget_token()
+            if admitted.called:
+                raise
+            admitted.errback(error)
+        else:
+            self.files.forget_token()
+
+    async def _enter(
+        self,
+        joiner: Joiner,
+        peers: Sequence[str],
+        discard: bool,
+        admitted: Callable[[Mapping[str, Any]], None] = lambda value: None,
+    ) -> None:
+        """
+        Ask one member after another to be admitted, and become a member.
+
+        @param admitted: called when a member has let us in, a moment before this node's
+            service is stopped to be built anew.
+        @raises DeniedError: refused, with the reason.
+        @raises TransportClosed: nobody answered.
+        """
+        if self.state.phase in (REMOVED, LEFT):
+            self.key = self.files.key(new=True)
+            joiner.badge = self._own_badge()
+        problems: list[str] = []
+        for address in peers:
+            try:
+                value = await joiner.ask(address, {"do": ASK, "node": self.state.node})
+                self._check_identity(value, discard)
+                value = await self._admitted(joiner, address)
+            except Myself:
+                problems.append(f"{address} is this node itself")
+                continue
+            except TransportClosed as error:
+                problems.append(f"{address}: {error}")
+                continue
+            identity = self._checked(value)
+            admitted({"joined": value["cluster"], "by": value.get("node"), "already": False})
+            await deferLater(self._reactor, GOOD_BYE)
+            await self._adopt(value, *identity)
+            return
+        raise TransportClosed("; ".join(problems) or "the token names no peers")
+
+    def _check_identity(self, value: Mapping[str, Any], discard: bool) -> None:
+        own = self._local()
+        differs = own["fingerprint"] not in ("", value.get("fingerprint"))
+        if differs and own["minions"] and not discard:
+            raise DeniedError(
+                f"this master has another identity key than the cluster and {own['minions']} "
+                "accepted minion(s), which would be cut off: stock minions never take another "
+                "master key by themselves. --discard-identity joins nevertheless"
+            )
+
+    async def _admitted(self, joiner: Joiner, address: str) -> dict[str, Any]:
+        fields = {
+            "do": ENTER,
+            "node": self.state.node,
+            "port": self.port.port,
+            "addresses": list(self.settings.addresses),
+            "version": __version__,
+        }
+        told = False
+        while True:
+            value = await joiner.ask(address, fields)
+            if value.get("refused"):
+                raise DeniedError(str(value["refused"]))
+            if not value.get("suspended"):
+                return value
+            self.waits_for = (f"an operator: saltwisted members approve {self.state.node}",)
+            if not told:
+                told = True
+                self.log.warn("not ready: waiting for {whom}", whom=self.waits_for[0])
+            await deferLater(self._reactor, APPROVAL)
+
+    def _checked(self, value: Mapping[str, Any]) -> tuple[bytes, bytes]:
+        """
+        The identity key pair in an answer.
+
+        @raises DeniedError: the answer is not what it ought to be; nothing has changed.
+        """
+        try:
+            private, public = unpack_bin(self.key.open(value["identity"], IDENTITY_BOX))
+            unpack_facts(value["facts"])
+            value["cluster"].encode()
+        except (WireError, KeyError, TypeError, ValueError, AttributeError) as error:
+            raise DeniedError(f"the answer to the join is of no use: {error}") from error
+        fingerprint = self._fingerprint_of(public)
+        if fingerprint != value.get("fingerprint") or (
+            self.settings.pinned and fingerprint != self.settings.pinned
+        ):
+            raise DeniedError("the identity key in the answer is not the one it should be")
+        return private, public
+
+    async def _adopt(self, value: Mapping[str, Any], private: bytes, public: bytes) -> None:
+        """Become what the answer says: accepted once, in this state alone (T-PEER-2)."""
+        cluster = str(value["cluster"])
+        await self._stop_member()
+        self._save(phase=JOINING)
+        self.files.keep_facts(value["facts"])
+        self.files.forget_log()
+        self.files.adopt_identity(private, public)
+        self._save(cluster=cluster, phase=MEMBER, verified=False, more={})
+        self.log.info(
+            "{node} has joined cluster {cluster} by {by}",
+            node=self.state.node,
+            cluster=cluster,
+            by=value.get("node"),
+        )
+        if self._running:
+            self.port.wear(self._own_badge())
+            # Who waits for the join does not wait until all is caught up
+            let_go(self._serve(), self.log, "the member did not start")

@@ -1,0 +1,447 @@
+"""
+A node as a member: what it writes first, whom it lets in, and what follows from a removal.
+
+It joins the folds of membership, tokens and secrets to the port, the links and the
+node's own files. Keys, jobs and roots are replicated beside it, over the same links.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+
+from saltwisted import __version__
+from saltwisted.cluster.join import CLAIM, Admission, pack_facts
+from saltwisted.cluster.lifecycle import Lifecycle, MemberCard
+from saltwisted.cluster.peers import Peers
+from saltwisted.domain.replica.certificates import NodeKey, issue
+from saltwisted.domain.replica.membership import MEMBER, SUSPENDED, Member, Membership
+from saltwisted.domain.replica.secrets import (
+    AUTHORITY,
+    PUBLISH,
+    SESSION,
+    Secrets,
+    ban_body,
+)
+from saltwisted.domain.replica.tokens import Tokens
+from saltwisted.errors import DeniedError, SaltwistedError
+from saltwisted.interfaces import Entropy
+from saltwisted.transports.loose import as_deferred, let_go
+from saltwisted.transports.tls import AMP, BULK, JOIN, Badge, Session
+from saltwisted.wire.crypticle import SessionKey
+from saltwisted.wire.msgpack import pack_bin, unpack_bin
+from saltwisted.wire.sessionkey import SECRET_BYTES, SessionSecret
+
+STATUS, FAREWELL = "status", "farewell"
+STATUS_TIME = 1.5
+KEEP_FACTS = 1.0
+"""Seconds after which a change of membership is also kept beside the log."""
+TICK = 30.0
+
+
+@define(kw_only=True)
+class ClusterMember:
+    """
+    One member, from its log being open to its end.
+
+    @ivar append: C{append(kind, body)} of the fact log.
+    @ivar settled: C{settled(nodes)}: fires with the nodes that have not confirmed what this node
+        has appended so far, at the latest after some seconds.
+    @ivar status: C{status()}: what this node says of itself: plain data.
+    @ivar set_slot: C{set_slot(slot)}: the last digits of new jids.
+    @ivar on_removal: called after a node was removed, here or elsewhere.
+    """
+
+    reactor: Any
+    card: MemberCard
+    lifecycle: Lifecycle
+    membership: Membership
+    tokens: Tokens
+    secrets: Secrets
+    peers: Peers
+    admission: Admission
+    append: Callable[[str, Mapping[str, Any]], Awaitable[Any]]
+    listen: Callable[[str, Callable[[Sequence[Any]], None]], None]
+    settled: Callable[[], Awaitable[Sequence[str]]]
+    status: Callable[[], dict[str, Any]]
+    set_slot: Callable[[int], None]
+    fire: Callable[[str, dict[str, Any]], None]
+    session_period: float
+    now: Callable[[], float]
+    entropy: Entropy = field(repr=False)
+    log: Logger = field(factory=Logger)
+    on_removal: list[Callable[[], None]] = field(factory=list)
+    _keeping: Any = None
+    _ticker: Any = None
+    _running: bool = False
+    _removed: set[str] = field(factory=set)
+
+    # Service
+
+    async def startService(self) -> None:
+        """The log is open: write what is missing in it, open the gate, and dial."""
+        self._running = True
+        self.peers.answer(CLAIM, self.admission.claimed)
+        self.peers.answer(STATUS, lambda node, body: pack_bin(self.status()))
+        self.peers.answer(FAREWELL, lambda node, body: self.lifecycle.removed())
+        self._removed = {m.key for m in self.membership.registers.values() if m.removed}
+        self.listen("member", self._members_changed)
+        self.listen("secret", lambda changes: self._secrets_changed())
+        self.listen("token", lambda changes: self._tokens_changed())
+        if self.card.founder:
+            await self._found()
+            self.lifecycle.founded()
+        own = self.own
+        if own is None or own.state not in (MEMBER, SUSPENDED):
+            self.lifecycle.removed()
+            return
+        self.set_slot(own.slot)
+        await self._say_about()
+        self._wear()
+        self.lifecycle.port.gate = self
+        self.peers.startService()
+        self._ticker = LoopingCall(self._tick)
+        self._ticker.clock = self.reactor
+        self._ticker.start(TICK, now=False)
+
+    def stopService(self) -> None:
+        """Close the links."""
+        self._running = False
+        if self._ticker is not None and self._ticker.running:
+            self._ticker.stop()
+        if self._keeping is not None and self._keeping.active():
+            self._keeping.cancel()
+            self._keep()
+        self.peers.stopService()
+
+    @property
+    def key(self) -> str:
+        """This node's key id."""
+        return self.card.badge.key.id
+
+    @property
+    def own(self) -> Member | None:
+        """This node's register."""
+        return self.membership.find(self.key)
+
+    def others(self) -> list[str]:
+        """Ids of the other live members."""
+        return [member.node for member in self.membership.live() if member.key != self.key]
+
+    # The gate of the peer port
+
+    def purposes(self) -> Sequence[bytes]:
+        """Joins only while there is something to join by."""
+        return (AMP, BULK, JOIN) if self.admission.open() else (AMP, BULK)
+
+    def judge(self, purpose: bytes, key: str) -> bool:
+        """Members for links; anybody for the one record of a join."""
+        if purpose == JOIN:
+            return self.admission.open()
+        return self.peers.judge(purpose, key)
+
+    def enter(self, session: Session) -> Any:
+        """The protocol for who has come in."""
+        if session.purpose == JOIN:
+            return self.admission.reader(session)
+        return self.peers.enter(session)
+
+    # The first facts, and those about this node
+
+    async def _found(self) -> None:
+        now = self.now()
+        if self.secrets.current(AUTHORITY) is None:
+            await self.append(
+                "secret", self.secrets.next_body(AUTHORITY, NodeKey.generate().pem, now)
+            )
+        if self.secrets.current(SESSION) is None:
+            value = self.entropy(SECRET_BYTES)
+            await self.append("secret", self.secrets.next_body(SESSION, value, now))
+        if self.own is None:
+            await self.append(
+                "member",
+                {
+                    "op": "add",
+                    "key": self.key,
+                    "node": self.card.state.node,
+                    "public": self.card.badge.key.public.hex(),
+                    "by": self.card.state.node,
+                    "token": "",
+                    "wait": False,
+                    "about": self._about(0),
+                },
+            )
+
+    def _about(self, slot: int) -> dict[str, Any]:
+        return {
+            "addresses": list(self.lifecycle.settings.addresses),
+            "slot": slot,
+            "version": __version__,
+        }
+
+    async def _say_about(self) -> None:
+        own = self.own
+        if own is None:
+            return
+        slot = own.slot
+        if slot < 0 or self.membership.must_change_slot(self.key):
+            slot = self.membership.free_slot()
+            self.log.info("this node takes slot {slot}", slot=slot)
+        about = self._about(slot)
+        if not about["addresses"]:
+            about["addresses"] = own.addresses
+        if about != dict(own.about):
+            await self.append("member", {"op": "about", "key": self.key, "about": about})
+        self.set_slot(slot)
+
+    def _wear(self) -> None:
+        """Show a certificate of the current authority."""
+        authority = self.secrets.current(AUTHORITY)
+        if authority is None:
+            return
+        try:
+            issuer = NodeKey.from_pem(authority.value)
+            cluster, node, now = self.card.state.cluster, self.card.state.node, self.now()
+            own = self.card.badge.key
+            badge = Badge(
+                own,
+                issue(issuer, own.public, node, cluster, now),
+                issue(issuer, issuer.public, cluster, cluster, now, is_ca=True),
+            )
+        except SaltwistedError:
+            self.log.failure("the authority's key is of no use")
+            return
+        self.lifecycle.port.wear(badge)
+        self.peers.wear(badge)
+
+    @property
+    def pin(self) -> str:
+        """What a token pins: the authority's key."""
+        authority = self.secrets.current(AUTHORITY)
+        return NodeKey.from_pem(authority.value).id if authority is not None else ""
+
+    # Changes, wherever they come from
+
+    def _members_changed(self, changes: Sequence[Any]) -> None:
+        if not self._running:
+            return
+        self._keep_soon()
+        gone = {m.key for m in self.membership.registers.values() if m.removed is not None}
+        new, self._removed = gone - self._removed, gone
+        for key in new:
+            member = self.membership.find(key)
+            if member is not None:
+                self.log.warn(
+                    "{node} has {state} the cluster" if member.left else "{node} was removed",
+                    node=member.node,
+                    state="left",
+                )
+                self.fire(
+                    "salt/cluster/leave" if member.left else "salt/cluster/remove",
+                    {"node": member.node, "by": member.removed_by},
+                )
+        self.peers.membership_changed()
+        own = self.own
+        if own is not None and own.removed is not None:
+            self.lifecycle.removed()
+        elif own is not None and self.membership.must_change_slot(self.key):
+            let_go(self._say_about(), self.log, "no new slot")
+        if new:
+            for call in self.on_removal:
+                call()
+
+    def _secrets_changed(self) -> None:
+        if self._running:
+            self._keep_soon()
+            self._wear()
+
+    def _tokens_changed(self) -> None:
+        if not self._running:
+            return
+        self._keep_soon()
+        for _, key in self.tokens.overused():
+            member = self.membership.find(key)
+            if member is not None and member.state == MEMBER and member.approved is None:
+                self.log.error(
+                    "{node} joined by a token that was used up elsewhere: it is suspended until "
+                    "'saltwisted members approve {node}'",
+                    node=member.node,
+                )
+                d = as_deferred(self.append("member", {"op": "suspend", "key": key}))
+                let_go(d, self.log, "no suspension")
+
+    def _keep_soon(self) -> None:
+        if self._keeping is None or not self._keeping.active():
+            self._keeping = self.reactor.callLater(KEEP_FACTS, self._keep)
+
+    def _keep(self) -> None:
+        """Beside the log, so that a node whose log is lost still knows its cluster."""
+        try:
+            self.lifecycle.files.keep_facts(pack_facts(self.membership, self.secrets, self.tokens))
+        except SaltwistedError as error:
+            self.log.error("the membership cannot be kept: {error}", error=error)
+
+    # Secrets
+
+    def session_secrets(self) -> tuple[SessionSecret, ...]:
+        """The secrets that minions' sessions come from, newest first."""
+        found = self.secrets.versions(SESSION)
+        return tuple(SessionSecret(each.version, each.value, each.born) for each in found)
+
+    def _tick(self) -> None:
+        """One node, the lowest of those that see each other, makes new versions in time."""
+        current = self.secrets.current(SESSION)
+        linked = [link.node for link in self.peers.links()]
+        lowest = all(self.card.state.node < node for node in linked)
+        age = self.now() - current.born if current is not None else self.session_period
+        if lowest and not -self.session_period < age < self.session_period:
+            body = self.secrets.next_body(SESSION, self.entropy(SECRET_BYTES), self.now())
+            let_go(as_deferred(self.append("secret", body)), self.log, "no new session secret")
+
+    async def renew_secrets(self) -> None:
+        """All secrets anew; the versions before are refused at once. After a removal."""
+        now = self.now()
+        publish = SessionKey.generate(self.entropy).text.encode()
+        for what, value in (
+            (AUTHORITY, NodeKey.generate().pem),
+            (SESSION, self.entropy(SECRET_BYTES)),
+            (PUBLISH, publish),
+        ):
+            await self.append("secret", self.secrets.next_body(what, value, now, refuse_old=True))
+
+    # What operators ask
+
+    def find(self, name: str) -> Member:
+        """
+        A live member by its id, or by the beginning of its key.
+
+        @raises DeniedError: there is none, or more than one.
+        """
+        found = [m for m in self.membership.live() if m.node == name]
+        if len(found) != 1 and len(name) >= 8:
+            found = [m for m in self.membership.live() if m.key.startswith(name)]
+        if len(found) != 1:
+            known = ", ".join(m.node for m in self.membership.live())
+            how = "is no member" if not found else "is several members: give the key"
+            raise DeniedError(f"{name} {how} (members: {known})")
+        return found[0]
+
+    async def remove(self, name: str, by: str, compromised: bool) -> dict[str, Any]:
+        """
+        Remove a node for good: its link, its tokens and every secret that it holds end.
+
+        @raises DeniedError: no such member, or it is this node.
+        """
+        member = self.find(name)
+        if member.key == self.key:
+            raise DeniedError(
+                f"{name} is this node: use 'saltwisted leave' here, or remove it on another member"
+            )
+        for link in self.peers.links():
+            if link.session.key == member.key:
+                link.tell(FAREWELL, b"")
+                link.close("it was removed", polite=True)
+        body = {"op": "remove", "key": member.key, "by": by, "left": False}
+        await self.append("member", body)
+        await self.append("token", self.tokens.void_body())
+        secret = self.admission.cluster_secret
+        if secret and not self.secrets.is_banned(secret):
+            await self.append("secret", ban_body(secret))
+        await self.renew_secrets()
+        unreached: Sequence[str]
+        if compromised:
+            linked = {link.node for link in self.peers.links()}
+            unreached = [node for node in self.others() if node not in linked]
+        else:
+            unreached = list(await self.settled())
+        return {
+            "removed": member.node,
+            "key": member.key,
+            "unreached": unreached,
+            "cluster_secret": bool(secret),
+        }
+
+    async def leave(self, by: str) -> dict[str, Any]:
+        """
+        End this node's membership; the others go on without it.
+
+        @raises DeniedError: there is nobody to leave.
+        """
+        if not self.others():
+            raise DeniedError("this node is the only member: there is nothing to leave")
+        await self.append("member", {"op": "remove", "key": self.key, "by": by, "left": True})
+        unreached = list(await self.settled())
+        if len(unreached) >= len(self.others()):
+            self.log.warn("nobody could be told that this node leaves")
+        return {"left": self.card.state.cluster, "unreached": unreached}
+
+    async def approve(self, name: str) -> dict[str, Any]:
+        """
+        Let a suspended node in.
+
+        @raises DeniedError: no such member.
+        """
+        member = self.find(name)
+        await self.append("member", {"op": "approve", "key": member.key})
+        self.fire("salt/cluster/approve", {"node": member.node})
+        return {"approved": member.node}
+
+    async def ask_peers(self, word: str, body: bytes, seconds: float) -> list[bytes]:
+        """The answers of all linked members that answer in time."""
+        asked = [as_deferred(link.ask(word, body, seconds)) for link in self.peers.links()]
+        found: Deferred[Any] = DeferredList(asked, consumeErrors=True)
+        return [value for good, value in await found if good]
+
+    async def table(self) -> list[dict[str, Any]]:
+        """One row for each live member, this node first to know."""
+        links = {link.session.key: link for link in self.peers.links()}
+        asked = {
+            key: as_deferred(link.ask(STATUS, b"", STATUS_TIME)) for key, link in links.items()
+        }
+        answers: dict[str, dict[str, Any]] = {self.key: self.status()}
+        for key, waiting in asked.items():
+            try:
+                value = unpack_bin(await waiting)
+                answers[key] = value if isinstance(value, dict) else {}
+            except SaltwistedError as error:
+                answers[key] = {"problem": str(error)}
+        contacts = self.peers.contacts()
+        rows = []
+        for member in self.membership.live():
+            contact = contacts.get(member.key)
+            answer = answers.get(member.key, {})
+            row = {
+                "node": member.node,
+                "role": "cluster",
+                "state": _state(member, member.key == self.key, member.key in links, answer),
+                "this": member.key == self.key,
+                "version": answer.get("version") or member.version,
+                "uptime": answer.get("uptime"),
+                "minions": answer.get("minions"),
+                "knowledge": answer.get("knowledge"),
+                "lag": {"keys": None, "returns": None, "roots": None},
+                "roots": answer.get("roots", "not replicated"),
+                "slot": member.slot,
+                "addresses": member.addresses,
+                "key": member.key,
+                "seen": self.now() if member.key in answers else getattr(contact, "seen", 0.0),
+                "problem": answer.get("problem") or getattr(contact, "problem", ""),
+            }
+            rows.append(row)
+        return rows
+
+
+def _state(member: Member, own: bool, linked: bool, answer: Mapping[str, Any]) -> str:
+    """C{suspended}, C{down}, C{starting}, C{degraded} or C{serving}."""
+    if member.state == SUSPENDED:
+        return SUSPENDED
+    if not own and not linked:
+        return "down"
+    if not answer.get("serving"):
+        return "starting"
+    return "degraded" if answer.get("degraded") else "serving"

@@ -1,0 +1,365 @@
+"""
+C{--role cluster}: a master with peers, from the parts of L{saltwisted.roles.master} and C{cluster}.
+
+A node goes through phases (L{saltwisted.cluster.lifecycle}); as a member it is built here.
+Nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from saltwisted import __version__
+from saltwisted.cluster.catchup import CatchUp
+from saltwisted.cluster.control import ClusterControl
+from saltwisted.cluster.join import Admission
+from saltwisted.cluster.lifecycle import Lifecycle, MemberCard, Settings
+from saltwisted.cluster.member import ClusterMember
+from saltwisted.cluster.peers import Peers, join_address
+from saltwisted.cluster.shipping import Shipping
+from saltwisted.config.options import MasterConfig
+from saltwisted.domain.replica.fold import Folds
+from saltwisted.domain.replica.joining import Attempts, weak_secret
+from saltwisted.domain.replica.keyset import KeySet
+from saltwisted.domain.replica.membership import Membership
+from saltwisted.domain.replica.secrets import Secrets
+from saltwisted.domain.replica.tokens import Tokens
+from saltwisted.errors import ConfigError, RemoteError, StoreError
+from saltwisted.roles.banner import Banner
+from saltwisted.roles.base import OrderedService
+from saltwisted.roles.logs import observer
+from saltwisted.roles.master import SOCKET, Master
+from saltwisted.roles.memory import settle
+from saltwisted.roles.privileges import become, modest
+from saltwisted.stores.files import make_dir
+from saltwisted.stores.keys import KeyStore
+from saltwisted.stores.node import NodeFiles
+from saltwisted.stores.replica import ReplicaLog
+from saltwisted.transports.ipc import ControlServer, Peer, Stream
+from saltwisted.transports.loose import as_deferred, let_go
+from saltwisted.wire.rsa import fingerprint
+from saltwisted.worker.configio import load_from_disk
+
+log = Logger()
+SETTLE_TIME = 2.0
+"""Seconds that a change waits for the members that are reachable to confirm it."""
+EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
+
+
+def build(reactor: Any, config_dir: str | None, log_level: str | None) -> OrderedService:
+    """
+    A node, ready to be started by twistd.
+
+    @raises ConfigError: when the configuration cannot work.
+    @raises StoreError: when the node's files cannot be read or made.
+    """
+    loaded = load_from_disk("master", config_dir)
+    config = loaded.master
+    check(config)
+    modest()
+    become(config.user)
+    settle()
+    logs = observer(config, log_level, os.environ)
+    node = Node(reactor, config)
+    return OrderedService(
+        reactor,
+        [Banner(config, loaded.sources, loaded.warnings), node],
+        failed=lambda error: reactor.callWhenRunning(reactor.stop),
+        observer=logs,
+    )
+
+
+def check(config: MasterConfig) -> None:
+    """
+    Refuse what cannot work as a cluster.
+
+    @raises ConfigError: with what to write instead.
+    """
+    if config.cluster_secret is not None:
+        reason = weak_secret(str(config.cluster_secret))
+        if reason:
+            raise ConfigError(
+                f"{reason}; make one by: head -c 32 /dev/urandom | base64, or leave it out and "
+                "let nodes join by 'saltwisted token create'"
+            )
+    if config.cluster_peers and config.cluster_secret is None:
+        raise ConfigError(
+            "cluster_peers without cluster_secret: nodes could not prove themselves to each other. "
+            "Set cluster_secret on all of them, or leave both out and let nodes join by "
+            "'saltwisted token create' and 'saltwisted join'"
+        )
+
+
+def settings_of(config: MasterConfig) -> Settings:
+    """What the configuration says of the cluster."""
+    port = int(config.cluster_pool_port)
+    host = primary_address() if config.interface in EVERYWHERE else config.interface
+    return Settings(
+        node=config.id,
+        interface=config.interface,
+        port=port,
+        peers=tuple(str(peer) for peer in config.cluster_peers if str(peer) != config.id),
+        cluster_secret=str(config.cluster_secret or ""),
+        pinned=str(config.cluster_pub_fingerprint or ""),
+        addresses=(join_address(host, port),) if host else (),
+    )
+
+
+def primary_address() -> str:
+    """The address of this machine by which it reaches others; nothing is sent to find it."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))
+            return str(probe.getsockname()[0])
+        except OSError:
+            return ""
+
+
+class Node:
+    """What twistd starts: the lifecycle, and a control socket while no member has one."""
+
+    name = "cluster node"
+
+    def __init__(self, reactor: Any, config: MasterConfig) -> None:
+        make_dir(config.pki_dir)
+        self.config = take_over(config)
+        self._reactor = reactor
+        self._room: ControlServer | None = None
+        self.lifecycle = Lifecycle(
+            reactor=reactor,
+            settings=settings_of(config),
+            files=NodeFiles(config.pki_dir),
+            build=self._build,
+            local=self._local,
+            room=self._open_room,
+            entropy=os.urandom,
+            now=time.time,
+            dice=random.SystemRandom().random,
+            fingerprint_of=lambda pem: fingerprint(pem, self.config.hash_type),
+        )
+        self._operations = ClusterControl(self.lifecycle).operations()
+
+    def startService(self) -> Any:
+        """Go into the phase that the disk says."""
+        return Deferred.fromCoroutine(self.lifecycle.startService())
+
+    def stopService(self) -> Any:
+        """Leave it."""
+        return Deferred.fromCoroutine(self.lifecycle.stopService())
+
+    def _build(self, card: MemberCard) -> MemberService:
+        return MemberService(self._reactor, self.config, card, self.lifecycle, self._operations)
+
+    def _local(self) -> dict[str, Any]:
+        """The identity and the accepted minions in this master's own directories."""
+        public = os.path.join(self.config.pki_dir, "master.pub")
+        try:
+            with open(public, "rb") as file:
+                own = fingerprint(file.read(), self.config.hash_type)
+        except FileNotFoundError:
+            own = ""
+        except OSError as error:
+            raise StoreError(error.strerror or str(error), public) from error
+        keys = KeyStore(self.config.pki_dir)
+        keys.open()
+        return {"fingerprint": own, "minions": len(keys.accepted_ids())}
+
+    def _open_room(self, is_open: bool) -> None:
+        room, self._room = self._room, None
+        if room is not None:
+            let_go(room.stopService(), log, "the control socket was not closed")
+        if is_open:
+            path = os.path.join(self.config.sock_dir, SOCKET)
+            self._room = ControlServer(self._reactor, self._answer, path)
+            self._room.startService()
+
+    async def _answer(self, op: str, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
+        if op == "status":
+            return {"role": "cluster", "id": self.config.id, "pid": os.getpid(), "serving": False}
+        operation = self._operations.get(op)
+        if operation is None:
+            state = await self._operations["members"]({}, peer, stream)
+            raise RemoteError("NotReady", state["problem"])
+        return await operation(args, peer, stream)
+
+
+def take_over(config: MasterConfig) -> MasterConfig:
+    """The configuration of the master in the node: what its own peers are is the node's matter."""
+    changed: MasterConfig = config.evolve(cluster_id=None, cluster_pki_dir=None)
+    return changed
+
+
+class MemberService:
+    """
+    A member: a master, the logs, the links, and what they carry.
+
+    @ivar cluster: its membership, for questions.
+    """
+
+    def __init__(
+        self,
+        reactor: Any,
+        config: MasterConfig,
+        card: MemberCard,
+        lifecycle: Lifecycle,
+        operations: Mapping[str, Any],
+    ) -> None:
+        node, now, entropy = card.state.node, time.time, os.urandom
+        self.reactor = reactor
+        self.lifecycle = lifecycle
+        self.master = master = Master(reactor, config)
+        ctx = master.ctx
+        self.membership, self.tokens, self.secrets = Membership(), Tokens(), Secrets()
+        self.keyset = KeySet()
+        self.folds = Folds([self.membership, self.tokens, self.secrets, self.keyset])
+        self.folds.apply_facts(card.facts)
+        self.log = ReplicaLog(reactor, lifecycle.files.log_path, node, self.folds, entropy, now)
+        self.peers = Peers(
+            reactor,
+            node,
+            card.state.cluster,
+            card.badge,
+            self.membership,
+            random.SystemRandom().random,
+            entropy,
+            lifecycle.settings.port,
+            ctx.counters,
+            now,
+        )
+        self.shipping = Shipping(node, self.log, self.peers, reactor)
+        self._last: Any = None
+        self.admission = Admission(
+            node=node,
+            cluster=card.state.cluster,
+            key=card.badge.key.id,
+            clock=reactor,
+            now=now,
+            entropy=entropy,
+            membership=self.membership,
+            tokens=self.tokens,
+            secrets=self.secrets,
+            log_append=self.append,
+            identity=self._identity,
+            fingerprint=lambda: fingerprint(self._identity()[1], config.hash_type),
+            minions=lambda: len(ctx.keys.accepted_ids()),
+            cluster_secret=lifecycle.settings.cluster_secret,
+            alarm=ctx.bus.fire,
+            ask_peers=lambda word, body, seconds: self.cluster.ask_peers(word, body, seconds),
+            attempts=Attempts(),
+        )
+        self.cluster = ClusterMember(
+            reactor=reactor,
+            card=card,
+            lifecycle=lifecycle,
+            membership=self.membership,
+            tokens=self.tokens,
+            secrets=self.secrets,
+            peers=self.peers,
+            admission=self.admission,
+            append=self.append,
+            listen=self.folds.listen,
+            settled=self.settled,
+            status=self.status,
+            set_slot=self._set_slot,
+            fire=ctx.bus.fire,
+            session_period=float(config.publish_session) / 2,
+            now=now,
+            entropy=entropy,
+        )
+        self.catch_up = CatchUp(
+            clock=reactor,
+            peers=self.peers,
+            others=self.cluster.others,
+            caught_up_with=self.shipping.machine.caught_up_with,
+            digests=self.log.digests,
+            verified=card.state.verified,
+            now_verified=lifecycle.verified,
+            wait=float(config.catchup_wait),
+            alone=bool(config.serve_alone),
+        )
+        master.store.secrets = self.cluster.session_secrets
+        master.operations.update(operations)
+        # A node that is stopped closes its doors before it closes its links
+        at = master.parts.index(master.ports)
+        parts = [
+            *master.parts[:at],
+            self.log,
+            self.shipping,
+            self.cluster,
+            self.catch_up,
+            *master.parts[at:],
+        ]
+        self._service = OrderedService(reactor, parts, failed=self._failed, started=master.started)
+        self._error: BaseException | None = None
+
+    # What the lifecycle asks
+
+    async def startService(self) -> None:
+        """
+        Start all parts; returns when minions are served.
+
+        @raises BaseException: whatever kept a part from starting.
+        """
+        await as_deferred(self._service.startService())
+        if self._error is not None:
+            raise self._error
+
+    def stopService(self) -> Any:
+        """Stop all parts."""
+        return self._service.stopService()
+
+    def others(self) -> list[str]:
+        """The other members."""
+        return self.cluster.others()
+
+    def _failed(self, error: BaseException) -> None:
+        self._error = error
+
+    # What the parts ask
+
+    async def append(self, kind: str, body: Mapping[str, Any]) -> Any:
+        """Add a fact, and remember the last for L{settled}."""
+        self._last = await self.log.append(kind, body)
+        return self._last
+
+    async def settled(self) -> Sequence[str]:
+        """The members that have not confirmed, after some seconds, what was added here last."""
+        linked = {link.node for link in self.peers.links()}
+        late = set(self.cluster.others()) - linked
+        if self._last is not None:
+            late |= set(await self.shipping.settled(self._last, SETTLE_TIME))
+        return sorted(late)
+
+    def _identity(self) -> tuple[bytes, bytes]:
+        found = []
+        for name in ("master.pem", "master.pub"):
+            path = os.path.join(self.master.config.pki_dir, name)
+            try:
+                with open(path, "rb") as file:
+                    found.append(file.read())
+            except OSError as error:
+                raise StoreError(error.strerror or str(error), path) from error
+        return found[0], found[1]
+
+    def _set_slot(self, slot: int) -> None:
+        self.master.jids.slot = slot if slot >= 0 else None
+
+    def status(self) -> dict[str, Any]:
+        """What this node says of itself to the others."""
+        ctx = self.master.ctx
+        return {
+            "version": __version__,
+            "uptime": ctx.now() - ctx.started,
+            "minions": len(ctx.presence.here(ctx.keys.accepted_ids())),
+            "serving": self.catch_up.done,
+            "degraded": self.catch_up.degraded,
+            "roots": "not replicated",
+        }
