@@ -31,6 +31,8 @@ PERIOD = 5.0
 """Seconds between two looks at what is free."""
 WORTH = 4 * 1024 * 1024
 """Bytes of growth since the last time that make it worth while."""
+GROWN = 50_000
+"""Frozen objects more than before that make a look at everything worth while: some 5 MiB."""
 
 
 def settle() -> None:
@@ -90,8 +92,10 @@ class Collector:
     Python's collector of cycles, kept from holding up the reactor.
 
     What has survived a whole collection is frozen: the next one looks at what came since, some
-    thousand objects and not all sessions of all minions. Once in an hour everything is
-    looked at, which takes some 20 ms, for cycles that were frozen and died later.
+    thousand objects and not all sessions of all minions. Cycles that were frozen and died later
+    need a look at everything, which takes some 20 ms with two thousand sessions. That is done at
+    most once in an hour, and only when so much more is frozen than after the last such look that
+    it would be worth it: what dies without a cycle leaves by itself.
     """
 
     log = Logger()
@@ -100,11 +104,13 @@ class Collector:
         self._loop = LoopingCall(self._everything)
         self._loop.clock = reactor
         self._before = gc.get_threshold()
+        self._frozen = 0
 
     def startService(self) -> None:
         """Freeze what the start has made."""
         gc.collect()
         gc.freeze()
+        self._frozen = gc.get_freeze_count()
         gc.set_threshold(700, 10, 3)
         gc.callbacks.append(self._collected)
         let_go(self._loop.start(HOUR, now=False), self.log, "cycles are no longer collected")
@@ -122,10 +128,12 @@ class Collector:
         if phase == "stop" and info["generation"] == 2:
             gc.freeze()
 
-    @staticmethod
-    def _everything() -> None:
+    def _everything(self) -> None:
+        if gc.get_freeze_count() - self._frozen < GROWN:
+            return
         gc.unfreeze()
         gc.collect()
+        self._frozen = gc.get_freeze_count()
 
 
 def _resident() -> int:

@@ -44,7 +44,7 @@ from saltwisted.minion.tcp import TcpDialer
 from saltwisted.roles.banner import Banner
 from saltwisted.roles.base import OrderedService
 from saltwisted.roles.logs import observer
-from saltwisted.roles.memory import settle
+from saltwisted.roles.memory import Collector, Trimmer, settle
 from saltwisted.roles.ports import check_transport
 from saltwisted.roles.privileges import become, modest
 from saltwisted.roles.reload import MINION_BUILT_IN, Reload
@@ -482,6 +482,8 @@ class MinionRole:
             self.later,
             self.network,
             self.meter,
+            Trimmer(reactor, self.threads.start),
+            Collector(reactor),
         ]
 
     # -- introductions

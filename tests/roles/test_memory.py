@@ -12,7 +12,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.roles import memory
-from saltwisted.roles.memory import HOUR, PERIOD, Collector, Trimmer
+from saltwisted.roles.memory import GROWN, HOUR, PERIOD, Collector, Trimmer
 
 
 class CollectorTests(SynchronousTestCase):
@@ -34,7 +34,10 @@ class CollectorTests(SynchronousTestCase):
         self.assertGreaterEqual(gc.get_freeze_count() - before, len(kept))
 
     def test_cycles_that_die_late(self) -> None:
-        """A cycle that was frozen alive and died is gone after the hourly collection."""
+        """
+        A cycle that was frozen alive and died is gone after the hourly collection, which
+        does nothing while little has been added.
+        """
         gone: list[int] = []
 
         class Loud:
@@ -49,8 +52,14 @@ class CollectorTests(SynchronousTestCase):
         self.assertEqual(gone, [])
 
         self.clock.advance(HOUR)
+        self.assertEqual(gone, [])
+
+        more = [[number] for number in range(GROWN)]
+        gc.collect()
+        self.clock.advance(HOUR)
 
         self.assertEqual(gone, [1])
+        self.assertEqual(len(more), GROWN)
 
     def test_stop(self) -> None:
         """Afterwards Python collects as it did before."""
