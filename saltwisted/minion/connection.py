@@ -20,10 +20,11 @@ What is promised. A link is C{up} only after a round trip under its session key 
 pillar). It never gives up and never ends the process: whatever a master says, the
 link waits and tries again, with a jittered back-off that has a cap. The name is
 resolved at every attempt. While up, a sealed heartbeat asks the master every
-C{Rules.heartbeat} seconds unless it was heard anyway; two misses and the link
-starts over. A publication or reply that does not open makes it sign in anew, once for all
-that wait, and nothing is lost meanwhile. C{minion_start} and C{salt/minion/<id>/start} are
-fired the first time a link is up, as in Salt.
+C{Rules.heartbeat} seconds unless it was heard anyway; two misses, or one when the
+subscription has lost its connection as well, and the link starts over. A publication or
+reply that does not open makes it sign in anew, once for all that wait, and nothing is lost
+meanwhile. C{minion_start} and C{salt/minion/<id>/start} are fired the first time a link is
+up, as in Salt.
 """
 
 from __future__ import annotations
@@ -148,6 +149,7 @@ class MasterLink:
         and returns are told apart by it.
     @ivar host: what is looked up.
     @ivar first: whether it has never been up.
+    @ivar doubtful: whether something says, while it is up, that the master may be gone.
     @ivar standing: where it stands.
     @ivar since: when it came there, seconds since 1970.
     """
@@ -178,6 +180,7 @@ class MasterLink:
         self.session = Session()
         self.standing = Standing()
         self.first = True
+        self.doubtful = False
         self.since = 0.0
         self._outside = outside
         self._subscriber = subscriber
@@ -435,6 +438,16 @@ class MasterLink:
         )
         attempt.subscribed_to = where
 
+    def _resubscribe(self, attempt: _Attempt) -> None:
+        """
+        The master answers, but the subscription had ended: begin it anew now.
+
+        By itself it would come back when its back-off ends, up to C{recon_max} later.
+        """
+        if attempt is self._attempt and attempt.subscription is not None:
+            attempt.subscribed_to = ("", 0)
+            self._subscribe(attempt)
+
     def _hello(self) -> bytes | None:
         """Salt's first frame of C{transport: tcp}, and that we know our masters' signs of life."""
         key, identity = self.session.publish_key, self._outside.identity
@@ -446,6 +459,7 @@ class MasterLink:
 
     def _do_announce(self, effect: Announce) -> None:
         first, self.first = self.first, False
+        self.doubtful = False
         self._complained = ("", 0.0)
         self.log.info(
             "connected to master {master} ({address})",
@@ -488,9 +502,11 @@ class MasterLink:
         self._tell(self._hooks.on_down, effect.reason)
 
     def _do_doubt(self, effect: Doubt) -> None:
+        self.doubtful = True
         self._tell(self._hooks.on_doubt, True)
 
     def _do_trust(self, effect: Trust) -> None:
+        self.doubtful = False
         self._tell(self._hooks.on_trust)
 
     def _do_close(self, effect: Close) -> None:
@@ -590,6 +606,7 @@ class MasterLink:
             return
         if self.up:
             self._suspected = self._outside.now()
+            self.doubtful = True
             self._beat_after(0.2 * self._outside.dice.random(), True)
             self._tell(self._hooks.on_doubt, False)
         elif self.standing.state is State.PREPARING:
@@ -607,14 +624,18 @@ class MasterLink:
         period = rules.heartbeat if ours else rules.slow_heartbeat
         since = outside.now()
         quiet = since - channel.heard
+        suspected = self._suspected > channel.heard
         if always or self.standing.misses or not 0 <= quiet < 0.75 * period:
             try:
                 ask = OUR_HEARTBEAT if ours else STOCK_HEARTBEAT
-                self._take_keys(await heart.request(ask, rules.heartbeat_timeout, 1))
+                wait = rules.suspect_timeout if suspected else rules.heartbeat_timeout
+                self._take_keys(await heart.request(ask, wait, 1))
                 channel.heard = outside.now()
+                if suspected:
+                    self._resubscribe(attempt)
             except (TransportClosed, WireError):
                 # Silence, or a refusal even after a new sign-in: as good as silence.
-                event = Heard() if channel.heard > since else Missed()
+                event = Heard() if channel.heard > since else Missed(suspected)
         if isinstance(event, Heard) and self._suspected > since:
             event = None  # it was asked before the connection ended, and says nothing of after
         if attempt is self._attempt and self._beat is None:

@@ -40,10 +40,13 @@ class Policy:
     Seconds.
 
     @ivar stagger: how long the masters that are dialled have for themselves.
+    @ivar doubt: how long the one in use has to dispel a doubt before others are dialled: the time
+        that a restart takes, so that not all minions leave for that.
     @ivar failback: between two looks whether the first master is back; 0 for never.
     """
 
     stagger: float = 2.0
+    doubt: float = 1.0
     failback: float = 0.0
 
     @classmethod
@@ -313,7 +316,7 @@ def _doubted(choice: Choice, event: Doubted, policy: Policy) -> Outcome:
     doubting = evolve(choice, place=Place.DOUBTING)
     if event.silent:
         return _turn(doubting, Turn(), policy)
-    return doubting, (Ask(policy.stagger),)
+    return doubting, (Ask(policy.doubt),)
 
 
 def _trusted(choice: Choice, event: Trusted, policy: Policy) -> Outcome:

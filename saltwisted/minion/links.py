@@ -211,10 +211,11 @@ class Links(Service):
 
     @property
     def best(self) -> MasterLink | None:
-        """The first link that is up, in the order of the configuration; or the one in use."""
+        """The first link that is up and not in doubt, as configured; or the one in use."""
         if self._standby is not None:
             return self._standby.serving
-        return next((link for link in self.links if link.up), None)
+        up = [link for link in self.links if link.up]
+        return next((link for link in up if not link.doubtful), up[0] if up else None)
 
     def named(self, name: str) -> MasterLink | None:
         """The link to this master, by its name; with fail-over, whether it is in use or not."""

@@ -38,6 +38,8 @@ class Rules:
         enough by itself, and who comes back must be found within seconds.
     @ivar heartbeat: between two heartbeats to a master that answers them with its keys.
     @ivar slow_heartbeat: the same for a stock master, for which each costs milliseconds.
+    @ivar suspect_timeout: for a heartbeat that is asked because the subscription's connection has
+        ended: of a master that has gone no more than this is expected.
     @ivar misses: heartbeats in a row that may fail before the link starts over.
     """
 
@@ -54,6 +56,7 @@ class Rules:
     heartbeat: float = 10
     slow_heartbeat: float = 60
     heartbeat_timeout: float = 5
+    suspect_timeout: float = 3
     misses: int = 2
 
     @classmethod
@@ -158,7 +161,9 @@ class Heard:
 
 @frozen
 class Missed:
-    """A heartbeat was not."""
+    """A heartbeat was not; C{lost}: the subscription's connection has ended as well."""
+
+    lost: bool = False
 
 
 @frozen
@@ -310,7 +315,7 @@ def _wait(link: Standing, event: Any, rules: Rules, luck: float) -> Outcome:
 
 
 def _missed(link: Standing, event: Any, rules: Rules, luck: float) -> Outcome:
-    if link.misses + 1 < rules.misses:
+    if link.misses + 1 < rules.misses and not event.lost:
         return evolve(link, misses=link.misses + 1), (Doubt(),)
     return _silent(link, event, rules, luck)
 
@@ -346,15 +351,15 @@ TABLE: dict[tuple[State, type], Callable[..., Outcome]] = {
     (State.RESOLVING, Unresolved): _wait,
     (State.RESOLVING, Failed): _wait,
     (State.RESOLVING, Stop): _stop,
-    (State.SIGNING_IN, SignedIn): _to(State.PREPARING, Prepare()),
+    (State.SIGNING_IN, SignedIn): _to(State.PREPARING, Prepare(), misses=0),
     (State.SIGNING_IN, Denied): _wait,
     (State.SIGNING_IN, Distrusted): _wait,
     (State.SIGNING_IN, Failed): _wait,
     (State.SIGNING_IN, Stop): _stop,
     (State.PREPARING, Prepared): _to(State.UP, Announce(), reason="", failures=0, misses=0),
     (State.PREPARING, SignedIn): _stay,
-    (State.PREPARING, Heard): _stay,
-    (State.PREPARING, Missed): _silent,
+    (State.PREPARING, Heard): _to(State.PREPARING, misses=0),
+    (State.PREPARING, Missed): _missed,
     (State.PREPARING, Denied): _wait,
     (State.PREPARING, Distrusted): _wait,
     (State.PREPARING, Failed): _wait,

@@ -122,6 +122,22 @@ class RulesTests(SynchronousTestCase):
         self.assertIsInstance(effects[0], rules.Withdraw)
         self.assertEqual(cleared.misses, 0)
 
+    def test_miss_after_the_connection_ended(self) -> None:
+        """When the subscription has lost its connection as well, one miss is enough."""
+        after, _ = step(Standing(state=State.UP), rules.Missed(lost=True), Rules())
+
+        self.assertEqual(after.state, State.WAITING)
+
+    def test_miss_while_the_pillar_is_made(self) -> None:
+        """A master that is slow with the pillar may miss a heartbeat; two are too many."""
+        once, _ = step(Standing(state=State.PREPARING), rules.Missed(), Rules())
+        twice, _ = step(once, rules.Missed(), Rules())
+        heard, _ = step(once, rules.Heard(), Rules())
+        came, _ = step(once, rules.Prepared(), Rules())
+
+        self.assertEqual((once.state, twice.state), (State.PREPARING, State.WAITING))
+        self.assertEqual((heard.misses, came.misses, came.state), (0, 0, State.UP))
+
 
 class LinkCase(SynchronousTestCase):
     """One link, one master, one clock."""
@@ -578,7 +594,8 @@ class LivingTests(LinkCase):
         self.net.run(60)
         self.master.alive = False
         self.net.subscriptions[0].lost()
-        self.net.run(12)
+        self.assertTrue(self.link.doubtful)
+        self.net.run(3.5)
 
         self.assertEqual(self.heard[-1][0], "down")
 
@@ -592,6 +609,7 @@ class LivingTests(LinkCase):
         self.net.run(12)
 
         self.assertTrue(self.link.up)
+        self.assertFalse(self.link.doubtful)
         self.assertEqual(self.master.log.count("heartbeat"), before + 1)
 
     def test_idle_link_stays(self) -> None:
@@ -816,6 +834,23 @@ class LinksTests(SynchronousTestCase):
 
         self.successResultOf(d)
         self.assertIn("_return", self.a.log)
+
+    def test_doubt(self) -> None:
+        """The master that is asked is one that is not in doubt, if there is one."""
+        self.a.ours = self.b.ours = True
+        links = self.build(master=["a", "b"])
+        links.startService()
+        self.net.run(1)
+        self.assertIs(links.best, links.named("a"))
+
+        self.a.alive = False
+        self.net.subscriptions[0].lost()
+
+        self.assertIs(links.best, links.named("b"))
+        self.net.subscriptions[1].lost()
+        self.assertIs(links.best, links.named("a"))
+        self.net.run(1)
+        self.assertIs(links.best, links.named("b"))
 
     def test_none_is_up(self) -> None:
         """Without any master a request fails, and waiting ends when the service does."""
