@@ -27,13 +27,17 @@ def take(environ: MutableMapping[str, str] | None = None) -> None:
 
 
 def notify(message: str) -> bool:
-    """Send one message to the service manager, if there is one; never fails."""
+    """
+    Send one message to the service manager, if there is one; never fails, and never waits:
+    a service manager that does not read must not stop our reactor.
+    """
     path = os.environ.get("NOTIFY_SOCKET") or _taken.get("NOTIFY_SOCKET", "")
     if not path.startswith(("/", "@")):
         return False
     address = "\0" + path[1:] if path.startswith("@") else path
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
+            sock.setblocking(False)
             sock.connect(address)
             sock.sendall(message.encode())
     except OSError:

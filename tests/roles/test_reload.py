@@ -107,6 +107,16 @@ class ServiceManagerTests(SynchronousTestCase):
 
         self.assertEqual(self.environ, {})
 
+    def test_deaf(self) -> None:
+        """A service manager that does not read costs some messages, and no time."""
+        service = self.service()
+        service.startService()  # type: ignore[unused-awaitable]
+
+        self.clock.pump([10.0] * 2000)
+
+        self.assertLess(len(self.manager.heard()), 2000)
+        self.successResultOf(service.stopService())
+
     def test_other_process(self) -> None:
         """A watchdog that waits for another process gets no pings from us."""
         self.assertEqual(notify.watchdog_seconds({"WATCHDOG_USEC": "5", "WATCHDOG_PID": "1"}, 2), 0)
