@@ -600,7 +600,7 @@ class LivingTests(LinkCase):
         self.assertEqual(self.heard[-1][0], "down")
 
     def test_connection_blinks(self) -> None:
-        """When it ends and the master is alive, nothing happens but a heartbeat."""
+        """When it ends and the master is alive, a heartbeat says so, and it is made anew once."""
         self.up()
         self.net.run(60)
         before = self.master.log.count("heartbeat")
@@ -611,6 +611,7 @@ class LivingTests(LinkCase):
         self.assertTrue(self.link.up)
         self.assertFalse(self.link.doubtful)
         self.assertEqual(self.master.log.count("heartbeat"), before + 1)
+        self.assertEqual([one.closed for one in self.net.subscriptions], [True, False])
 
     def test_idle_link_stays(self) -> None:
         """A quiet link stays up for hours, at about a heartbeat a minute."""
