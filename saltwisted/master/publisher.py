@@ -47,6 +47,7 @@ class Publisher:
         self._servers: list[IPublishServer] = []
         self.key = key
         self.next_key: SessionKey | None = None
+        self.under: tuple[SessionKey, ...] = ()
         self.published = 0
         self.on_publish: list[Callable[[], None]] = []
 
@@ -72,13 +73,13 @@ class Publisher:
 
     def publish(self, job: Mapping[str, Any], minions: Sequence[str] | None) -> None:
         """
-        Send one job.
+        Send one job; under several keys, the oldest first, while nodes hand out different ones.
+
+        A minion that can read two of them drops the second by its jid.
 
         @param minions: the resolved ids, when the target is of a type that the master
             resolves; C{None} for all others, which each minion judges itself.
         """
-        blob = seal_job(job, self.key, self._entropy(16))
-        payload = sign_blob(blob, self._identity if self._signing else None, self._signing)
         topics = None
         if self._filtering:
             topics = [BROADCAST]
@@ -86,8 +87,11 @@ class Publisher:
                 topics = [topic_of(m) for m in minions]
                 if self._order_masters:
                     topics.append(SYNDIC)
-        for server in self._servers:
-            server.publish(payload, topics)
+        for key in self.under or (self.key,):
+            blob = seal_job(job, key, self._entropy(16))
+            payload = sign_blob(blob, self._identity if self._signing else None, self._signing)
+            for server in self._servers:
+                server.publish(payload, topics)
         self.published += 1
         for hook in self.on_publish:
             hook()

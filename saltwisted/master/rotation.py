@@ -29,7 +29,11 @@ RETRY = 0.5
 
 
 class Rotation:
-    """Coalesces requests for a new publish key and switches to it."""
+    """
+    Coalesces requests for a new publish key and switches to it.
+
+    @ivar agree: takes the requests instead, where several nodes share the key.
+    """
 
     log = Logger()
 
@@ -53,10 +57,14 @@ class Rotation:
         self._rotated = rotated
         self._call: IDelayedCall | None = None
         self._last = -PATIENCE
+        self.agree: Callable[[str], None] | None = None
         self.count = 0
 
     def request(self, why: str) -> None:
         """Ask for a rotation; it happens once for all that ask within the next moment."""
+        if self.agree is not None:
+            self.agree(why)
+            return
         if self._call is not None:
             return
         self.log.info("the publish key will be made new: {why}", why=why)
