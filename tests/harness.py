@@ -28,7 +28,7 @@ from saltwisted.worker.control import ControlClient
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PEERS = os.environ.get("SALTWISTED_PEERS", "")
-SECONDS = float(os.environ.get("SALTWISTED_TEST_PATIENCE", "60"))
+SECONDS = float(os.environ.get("SALTWISTED_TEST_PATIENCE", "120"))
 
 
 def needs_peers(test: Any) -> Any:
