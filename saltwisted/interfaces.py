@@ -187,6 +187,12 @@ class Fold(Protocol):
     def dump_buckets(self, buckets: Container[int]) -> Iterator[Any]:
         """As L{dump}, of some parts."""
 
+    def expire(self, ignored: Mapping[Any, int], dropped: Mapping[Any, int]) -> int:
+        """
+        Forget what was deleted by then: C{ignored} no longer counts against what did not know of
+        it, C{dropped} is gone. Nothing to do where nothing is deleted.
+        """
+
 
 class ILog(Interface):
     """
@@ -211,6 +217,9 @@ class ILog(Interface):
         How far tombstones may have been forgotten: a node that knows something, but less than
         this, was away for too long and has to join as new.
         """
+
+    def forget(ignored: Mapping[Any, int]) -> None:
+        """Another member may have forgotten tombstones up to here, which is all known here."""
 
     def since(after: Mapping[Any, int], limit: int) -> Awaitable[Sequence[Any]]:
         """

@@ -21,6 +21,7 @@ from saltwisted.domain.replica.entry import Entry, Stream
 from saltwisted.domain.replica.ship import (
     Differs,
     Effect,
+    Forget,
     Merge,
     MergeFacts,
     MergeState,
@@ -243,6 +244,9 @@ class Shipping:
 
         self._go(renew())
 
+    def _forget(self, effect: Forget) -> None:
+        self._log.forget(effect.ignored)
+
     def _refused(self, effect: Refused) -> None:
         self.on_refused(effect.peer, effect.by_peer)
 
@@ -267,6 +271,7 @@ class Shipping:
         MergeState: _merge_state,
         MergeFacts: _merge_facts,
         Renew: _renew,
+        Forget: _forget,
         Refused: _refused,
         Differs: _differs,
     }

@@ -147,7 +147,7 @@ class ReplicaLog:
             error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
             raise error
         meta = table.read_meta(db)
-        inode = os.stat(self.path).st_ino
+        inode = self._inode()
         reason = ""
         if not meta.incarnation:
             reason = "the log is new"
@@ -172,9 +172,13 @@ class ReplicaLog:
             self._now(),
         )
         book.proven = min(proven, book.last)
+        self.folds.expire(book.forgotten(), {})
         self._streams = table.Streams(db)
         self._kept = db.execute("SELECT count(*) FROM entries").fetchone()[0]
         self._marks = _read_marks(db)
+
+    def _inode(self) -> int:
+        return os.stat(self.path).st_ino
 
     def _move_aside(self, reason: str) -> None:
         stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(self._now()))
@@ -512,32 +516,47 @@ class ReplicaLog:
 
     # -- forgetting
 
-    async def mark(self, life: float) -> Knowledge:
-        """
-        Remember what is known today; called once a day.
+    def forget(self, ignored: Knowledge) -> None:
+        """Another member may have forgotten tombstones up to here."""
+        if self._thread is not None:
+            self._forget(ignored, {})
 
-        @param life: seconds that tombstones live.
-        @return: what has been known for at least that long: the folds may forget what was
-            deleted by then, and who knows less has to join as new.
+    def _forget(self, ignored: Knowledge, dropped: Knowledge) -> None:
+        self._book.raise_forgotten(ignored)
+        self.folds.expire(ignored, dropped)
+        forgotten = dict(self._book.forgotten())
+
+        def work(db: sqlite3.Connection, streams: table.Streams) -> None:
+            streams.set("forgotten", forgotten)
+
+        late = self._enqueue(_Write(work))
+        late.addErrback(lambda _: None)  # type: ignore[unused-awaitable]
+
+    def mark(self, life: float, margin: float) -> Deferred[None]:
+        """
+        Remember what is known today, and forget what was deleted long ago; called once a day.
+
+        @param life: seconds after which a deletion is ignored, and who has not heard of it
+            has to join as new.
+        @param margin: seconds more until it is dropped; at least two days.
         """
         now = self._now()
         known = dict(self._book.knowledge())
-        old = [mark for mark in self._marks if mark[0] <= now - life]
-        self._marks = [mark for mark in self._marks if mark[0] > now - life]
-        self._marks.append((now, known))
-        horizon = old[-1][1] if old else dict(self._book.forgotten())
+        ignored = [mark for at, mark in self._marks if at <= now - life]
+        dropped = [mark for at, mark in self._marks if at <= now - life - margin]
+        self._marks = [*self._marks[max(0, len(dropped) - 1) :], (now, known)]
+        oldest = self._marks[0][0]
+        if ignored:
+            self._forget(ignored[-1], dropped[-1] if dropped else {})
 
         def work(db: sqlite3.Connection, streams: table.Streams) -> None:
-            db.execute("DELETE FROM marks WHERE at <= ?", (now - life,))
+            db.execute("DELETE FROM marks WHERE at < ?", (oldest,))
             db.executemany(
                 "INSERT INTO marks VALUES (?, ?, ?)",
                 [(now, streams.of(stream), number) for stream, number in known.items()],
             )
-            streams.set("forgotten", horizon)
 
-        await self._enqueue(_Write(work))
-        self._book.raise_forgotten(horizon)
-        return horizon
+        return self._enqueue(_Write(work))
 
 
 def _read_marks(db: sqlite3.Connection) -> list[tuple[float, dict[Stream, int]]]:

@@ -250,24 +250,27 @@ class ReplicaLogTests(TestCase):
         return self.run_async(run())
 
     def test_marks(self) -> Deferred[Any]:
-        """What was deleted long ago is forgotten, and who knows less than that is too old."""
+        """What was deleted long ago is ignored and then gone; who knows less is too old."""
 
         async def run() -> None:
             log = self.opened()
             await self.accept(log, "m1")
             await log.append(KIND, self.keys.act("delete", "m1", PUB))
-            self.assertEqual(await log.mark(1000.0), {})
+            await log.mark(1000.0, 500.0)
+            self.assertEqual(log.forgotten(), {})
             known = log.knowledge()
-            self.time += 2000
+            self.time += 1200
             await self.accept(log, "m2")
 
-            horizon = await log.mark(1000.0)
+            await log.mark(1000.0, 500.0)
 
-            self.assertEqual(horizon, known)
             self.assertEqual(log.forgotten(), known)
-            self.assertEqual(self.keys.expire(horizon), 1)
+            self.assertEqual(sorted(self.keys.ids()), ["m1", "m2"])
             log = await self._again(log)
             self.assertEqual(log.forgotten(), known)
+            self.time += 500
+            await log.mark(1000.0, 500.0)
+            self.assertEqual(sorted(self.keys.ids()), ["m2"])
 
         return self.run_async(run())
 

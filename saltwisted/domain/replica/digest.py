@@ -38,6 +38,7 @@ class Buckets:
     def __init__(self) -> None:
         self._sums = [0] * BUCKETS
         self._hashes: dict[str, int] = {}
+        self._whole = b""
 
     def put(self, key: str, value: int) -> None:
         """Replace the hash of a register; 0 takes it out."""
@@ -46,10 +47,13 @@ class Buckets:
             self._hashes[key] = value
         if old != value:
             self._sums[bucket_of(key)] ^= old ^ value
+            self._whole = b""
 
     def whole(self) -> bytes:
         """One digest for all."""
-        return hash_of([self.each()]).to_bytes(WIDTH, "big")
+        if not self._whole:
+            self._whole = hash_of([self.each()]).to_bytes(WIDTH, "big")
+        return self._whole
 
     def each(self) -> bytes:
         """All buckets' digests, one after another."""

@@ -19,6 +19,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from saltwisted.domain.replica.digest import Buckets, bucket_of, hash_of
 from saltwisted.domain.replica.entry import Dot, Entry, decode_stream, fields_of, is_number
 from saltwisted.domain.replica.hlc import is_stamp
+from saltwisted.domain.replica.knowledge import Knowledge
 from saltwisted.errors import WireError
 from saltwisted.interfaces import Fold
 from saltwisted.wire.msgpack import pack_bin
@@ -155,6 +156,12 @@ class Registers(Generic[State]):
             if bucket_of(key) in buckets:
                 yield from self.facts(key, state)
 
+    def expire(self, ignored: Knowledge, dropped: Knowledge) -> int:
+        """
+        Forget what was deleted long ago, in two steps; see L{KeySet.expire}. How much was dropped.
+        """
+        return 0
+
     def _refresh(self) -> None:
         for key in self._stale:
             state = self.registers.get(key)
@@ -274,6 +281,10 @@ class Folds:
         for kind, changed in changes.items():
             for listener in self._listeners.get(kind, ()):
                 listener(changed)
+
+    def expire(self, ignored: Knowledge, dropped: Knowledge) -> int:
+        """Have all folds forget what was deleted long ago; how much was dropped."""
+        return sum(fold.expire(ignored, dropped) for fold in list(self._folds.values()))
 
     def dump(self) -> Iterator[tuple[str, Fact]]:
         """Everything, as L{Fold.dump} gives it."""

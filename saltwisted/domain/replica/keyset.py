@@ -192,9 +192,12 @@ class KeySet(Registers[KeyRegister]):
             other = _of_act(
                 empty, act, _read_seen(body["seen"]), _mark(body, stamp, origin), origin
             )
-        if self._expired(other):
-            return state if state is not None else other
-        known = state if state is not None and not self._expired(state) else empty
+        if state is not None and self._expired(other):
+            return state
+        known = state if state is not None else empty
+        if self._expired(known) and not covers(other.seen, known.seen):
+            # Whoever did this had forgotten already what we still remember
+            known = empty
         if pub and not known.pub:
             if finger_of(pub) != empty.finger:
                 raise WireError("key-finger")
@@ -292,16 +295,23 @@ class KeySet(Registers[KeyRegister]):
             and covers(self._horizon, state.seen)
         )
 
-    def expire(self, horizon: Knowledge) -> int:
+    def expire(self, ignored: Knowledge, dropped: Knowledge) -> int:
         """
-        Forget the keys whose deletion is part of this knowledge, and never hear of it again.
+        Forget deleted keys in two steps.
 
-        @param horizon: what this node has known for longer than tombstones live; every
-            member that is not to join as new knows it too.
-        @return: how many were forgotten.
+        What is ignored no longer counts against an act that did not know of it, but acts from here
+        still name it. What is dropped is gone. A deletion must be ignored by all members
+        before the first drops it: between the two lie days.
+
+        @param ignored: what every member knows that is not to join as new.
+        @return: how many were dropped.
         """
-        self._horizon = joined(self._horizon, horizon)
-        old = [key for key, state in self.registers.items() if self._expired(state)]
+        self._horizon = joined(self._horizon, ignored)
+        old = [
+            key
+            for key, state in self.registers.items()
+            if self._expired(state) and covers(dropped, state.seen)
+        ]
         for key in old:
             self.forget(key)
         return len(old)

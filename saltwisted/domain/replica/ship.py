@@ -150,6 +150,13 @@ class Renew:
 
 
 @frozen
+class Forget:
+    """Tombstones up to here are forgotten by a peer: have them not count here either."""
+
+    ignored: Knowledge
+
+
+@frozen
 class Refused:
     """The peer was away for too long (or, C{by_peer}, we were): one of us has to join as new."""
 
@@ -165,7 +172,9 @@ class Differs:
     kind: str
 
 
-Effect = Send | Read | Merge | SendState | MergeState | MergeFacts | Renew | Refused | Differs
+Effect = (
+    Send | Read | Merge | SendState | MergeState | MergeFacts | Renew | Forget | Refused | Differs
+)
 
 
 @define
@@ -304,6 +313,7 @@ class Shipper:
             peer.goal = message.knowledge
         peer.restart()
         return [
+            *self._forget(message.forgotten),
             *self._compare(peer),
             *self._check_own(peer),
             *self._pump(peer),
@@ -315,7 +325,17 @@ class Shipper:
         digests = self._log.digests()
         if not digests or not self._same(peer.known):
             return []
-        return [self._send(peer.node, Digest(self._log.knowledge(), digests))]
+        return [self._digest(peer)]
+
+    def _digest(self, peer: Peer) -> Effect:
+        log = self._log
+        return self._send(peer.node, Digest(log.knowledge(), log.forgotten(), log.digests()))
+
+    def _forget(self, ignored: Knowledge) -> list[Effect]:
+        log = self._log
+        if covers(log.forgotten(), ignored) or not covers(log.knowledge(), ignored):
+            return []
+        return [Forget(ignored)]
 
     def _same(self, other: Knowledge) -> bool:
         ours = self._log.knowledge()
@@ -540,7 +560,7 @@ class Shipper:
 
     def _got_digest(self, peer: Peer, message: Digest, now: float) -> list[Effect]:
         peer.known = joined(peer.known, message.knowledge)
-        effects = self._check_own(peer)
+        effects = [*self._forget(message.forgotten), *self._check_own(peer)]
         peer.landed()
         if peer.flying or not covers(message.knowledge, peer.sent):
             # It is awake, and has not got what was sent: a reliable link does not do that
@@ -624,8 +644,7 @@ class Shipper:
         for peer in self._peers.values():
             if peer.ready and now >= peer.digest_at:
                 peer.digest_at = now + DIGEST_SECONDS * self._dice.uniform(0.75, 1.25)
-                digests = self._log.digests()
-                effects.append(self._send(peer.node, Digest(self._log.knowledge(), digests)))
+                effects.append(self._digest(peer))
                 effects += self._pump(peer)
         return [*effects, *self._ask(now)]
 

@@ -85,9 +85,10 @@ class StatePart:
 
 @frozen
 class Digest:
-    """What the sender knows, and the digest of each kind of fact in it."""
+    """What the sender knows and may have forgotten, and the digest of each kind of fact in it."""
 
     knowledge: Knowledge
+    forgotten: Knowledge
     digests: Mapping[str, bytes]
 
 
@@ -182,8 +183,9 @@ def encode(message: Message) -> bytes:
             fields = {"w": "state", "i": index, "x": _facts(facts)}
             if last is not None:
                 fields["k"] = k(last)
-        case Digest(knowledge, digests):
-            fields = {"w": "digest", "k": k(knowledge), "d": dict(digests)}
+        case Digest(knowledge, forgotten, digests):
+            digest = dict(digests)
+            fields = {"w": "digest", "k": k(knowledge), "o": k(forgotten), "d": digest}
         case BucketSums(kind, sums):
             fields = {"w": "buckets", "n": kind, "b": sums}
         case BucketFacts(kind, some, buckets, answer):
@@ -222,7 +224,7 @@ def _read_state(fields: Mapping[str, Any]) -> StatePart:
 
 def _read_digest(fields: Mapping[str, Any]) -> Digest:
     digests = {_kind(kind): _bytes(value) for kind, value in fields["d"].items()}
-    return Digest(decode_knowledge(fields["k"]), digests)
+    return Digest(decode_knowledge(fields["k"]), decode_knowledge(fields["o"]), digests)
 
 
 def _read_bucket_facts(fields: Mapping[str, Any]) -> BucketFacts:

@@ -1,0 +1,826 @@
+"""
+Two to seven masters, their keys, and what can go wrong between and below them, from one seed.
+
+Real are the fact log with its tables (SQLite in memory), its folds, and the shipping over links
+with its machine. Played are the network, the moment at which a disk has synced, the clocks, and the
+operators. Time is a L{Clock} that jumps from one event to the next.
+
+What breaks, until a moment at which all is well again: links (cut, cut without a notice, in one
+pair or around a whole group of nodes), messages (late; on wild wires also lost, twice, out of
+order), nodes (killed at any write, losing what was not synced; frozen), disks (set back to an
+earlier day with or without a notice, lost), clocks (drifting, jumping by a year).
+
+C{python -m tests.sim.cluster --seeds 10000 [--first N]} plays many; exit status 1 when one broke.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+import time
+from argparse import ArgumentParser
+from bisect import insort
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.base import DelayedCall
+from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.task import Clock
+from zope.interface import implementer
+
+from saltwisted.cluster.shipping import Shipping
+from saltwisted.domain.replica.entry import Entry
+from saltwisted.domain.replica.fold import Folds
+from saltwisted.domain.replica.keyset import KIND, REVOCATIONS, KeySet, finger_of
+from saltwisted.domain.replica.knowledge import Knowledge
+from saltwisted.errors import StoreError
+from saltwisted.interfaces import IPeerLink, IPeers
+from saltwisted.stores import replicatable as table
+from saltwisted.stores.replica import ReplicaLog, _Write
+
+NOW = 1_800_000_000.0
+SETTLED = 120.0
+"""Seconds from healing until all nodes must be the same."""
+
+BOUND = 1.0
+"""Seconds in which a revocation is obeyed wherever there is a sound link."""
+
+LIFE = 200.0
+"""Seconds that tombstones live here; so some nodes come back too late."""
+
+
+class FastClock(Clock):
+    """A L{Clock} that does not sort all its calls for each new one."""
+
+    def callLater(self, when: float, what: Callable[..., Any], *args: Any, **kw: Any) -> Any:
+        call = DelayedCall(
+            self.seconds() + when, what, args, kw, self.calls.remove, _nothing, self.seconds
+        )
+        insort(self.calls, call, key=DelayedCall.getTime)
+        return call
+
+    def _sortCalls(self) -> None:
+        """They are sorted."""
+
+
+def _nothing(call: Any) -> None:
+    """A call is never put off here."""
+
+
+class Broken(AssertionError):
+    """A promise was not kept."""
+
+
+class SimDisk:
+    """What is on a node's disk: one database, and its earlier days."""
+
+    def __init__(self) -> None:
+        self.db = _database()
+        self.inode = 1
+        self.days: list[sqlite3.Connection] = []
+
+    def remember(self) -> None:
+        """A backup."""
+        day = _database()
+        self.db.backup(day)
+        self.days.append(day)
+
+    def set_back(self, day: sqlite3.Connection, noticed: bool) -> None:
+        """An earlier day is back; C{noticed}: the file is another one, as after a copy."""
+        self.db = _database()
+        day.backup(self.db)
+        self.inode += noticed
+
+    def lose(self) -> None:
+        """Nothing is left."""
+        self.db = _database()
+        self.inode += 1
+
+
+def _database() -> sqlite3.Connection:
+    return sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+
+
+class SimLog(ReplicaLog):
+    """The fact log, with a simulated moment at which a write has reached the disk."""
+
+    def __init__(self, world: World, node: SimNode, folds: Folds) -> None:
+        super().__init__(world.clock, "", node.name, folds, world.entropy, node.now)
+        self._world = world
+        self._owner = node
+        self._committing: list[_Write] = []
+
+    def startService(self) -> None:
+        """Read what is on the disk."""
+        db = self._owner.disk.db
+        if db.execute("PRAGMA user_version").fetchone()[0] == 0:
+            for number, text in enumerate(table.MIGRATIONS):
+                db.executescript(f"BEGIN; {text} PRAGMA user_version={number + 1}; COMMIT;")
+        self._load(db)
+        self._db = db
+        self._thread = self  # type: ignore[assignment]
+
+    def _inode(self) -> int:
+        return self._owner.disk.inode
+
+    def stopService(self) -> Deferred[None]:
+        self._thread = None
+        return succeed(None)
+
+    def _enqueue(self, write: _Write, wake: bool = True) -> Deferred[None]:
+        if self._thread is None:
+            return fail(StoreError("closed"))
+        self._queue.append(write)
+        if not self._committing:
+            self._begin()
+        return write.done
+
+    def _begin(self) -> None:
+        self._committing, self._queue = list(self._queue), type(self._queue)()
+        delay = self._world.dice.choice((0.001, 0.004, 0.02, self._owner.slowness))
+        self._world.clock.callLater(delay, self._synced)
+
+    def _synced(self) -> None:
+        if self._thread is None:
+            return
+        if self._owner.frozen:
+            self._world.clock.callLater(0.5, self._synced)
+            return
+        batch, self._committing = self._committing, []
+        self.sync(batch)
+        if self._queue:
+            self._begin()
+        for write in batch:
+            if self._thread is not None:
+                write.done.callback(None)
+
+    def sync(self, batch: Sequence[_Write]) -> None:
+        """One transaction."""
+        assert self._db is not None and self._streams is not None
+        self._db.execute("BEGIN")
+        for write in batch:
+            write.work(self._db, self._streams)
+        self._db.execute("COMMIT")
+
+    def kill(self) -> None:
+        """The process is gone: what was being written may be on the disk, the rest is not."""
+        if self._committing and self._world.dice.random() < 0.5:
+            self.sync(self._committing)
+        self._thread = None
+
+    def since(self, after: Knowledge, limit: int) -> Deferred[Sequence[Entry]]:
+        if self._thread is None:
+            return fail(StoreError("closed"))
+        db, upto = self._db, self.knowledge()
+        assert db is not None
+        d: Deferred[Sequence[Entry]] = Deferred()
+        found = table.read_since(db, after, upto, limit)
+        self._world.clock.callLater(self._world.dice.uniform(0, 0.01), d.callback, found)
+        return d
+
+
+@implementer(IPeerLink)
+class SimLink:
+    """One side of a link."""
+
+    def __init__(self, world: World, owner: SimNode, node: str) -> None:
+        self.node = node
+        self.queued = 0
+        self.up = False
+        self._world = world
+        self.owner = owner
+        self.other: SimLink
+        self._last = 0.0
+
+    def tell(self, word: str, body: bytes) -> None:
+        self._world.carry(self, word, body)
+
+    def ask(self, word: str, body: bytes, timeout: float = 10.0) -> Deferred[bytes]:
+        raise NotImplementedError("nothing here asks")
+
+    def close(self, reason: str) -> None:
+        raise Broken(f"{self.owner.name} closed its link to {self.node}: {reason}")
+
+    def arrives(self, delay: float, ordered: bool) -> float:
+        """When a message arrives that takes so long."""
+        at = self._world.clock.seconds() + delay
+        if ordered:
+            at = self._last = max(at, self._last)
+        return at
+
+
+@implementer(IPeers)
+class SimPeers:
+    """The links of one life of a node."""
+
+    def __init__(self) -> None:
+        self.live: dict[str, SimLink] = {}
+        self.receivers: list[Callable[[Any, bool], None]] = []
+        self.words: dict[str, Callable[[str, bytes], Any]] = {}
+
+    def links(self) -> Sequence[Any]:
+        return [self.live[node] for node in sorted(self.live)]
+
+    def on_link(self, receiver: Callable[[Any, bool], None]) -> None:
+        self.receivers.append(receiver)
+
+    def answer(self, word: str, handler: Callable[[str, bytes], Any]) -> None:
+        self.words[word] = handler
+
+    def stream(self, purpose: str, factory: Callable[[str, bool], Any]) -> None:
+        raise NotImplementedError("nothing here streams")
+
+
+@define(eq=False)
+class SimNode:
+    """
+    A master.
+
+    @ivar group: nodes of different groups cannot meet.
+    @ivar offset: seconds by which its clock is wrong; C{drift}: seconds per second.
+    @ivar slowness: the longest that its disk takes.
+    @ivar young: deeds of this life that are not on its disk yet.
+    """
+
+    world: World
+    name: str
+    disk: SimDisk = field(factory=SimDisk)
+    alive: bool = False
+    frozen: bool = False
+    group: int = 0
+    offset: float = 0.0
+    drift: float = 0.0
+    slowness: float = 0.02
+    life: int = 0
+    inbox: list[Callable[[], None]] = field(factory=list)
+    young: set[str] = field(factory=set)
+    log: SimLog = field(init=False)
+    keys: KeySet = field(init=False)
+    peers: SimPeers = field(init=False)
+    shipping: Shipping = field(init=False)
+
+    def now(self) -> float:
+        """By its own clock."""
+        seconds = self.world.clock.seconds()
+        return NOW + seconds * (1 + self.drift) + self.offset
+
+    def start(self) -> None:
+        """A new life."""
+        self.life += 1
+        self.alive, self.frozen = True, False
+        self.inbox.clear()
+        self.young.clear()
+        self.keys = KeySet()
+        self.peers = SimPeers()
+        self.log = self.world.make_log(self)
+        self.log.startService()
+        self.shipping = self.world.make_shipping(self)
+        self.shipping.on_refused = self._refused
+        self.shipping.on_differs = self.world.differs
+        self.shipping.startService()
+
+    def _refused(self, peer: str, by_peer: bool) -> None:
+        self.world.tell(f"{self.name}: away too long, says {'' if by_peer else 'of '}{peer}")
+        if by_peer and not self.world.is_oldest(self):
+            # What the operator is told to do: join as a new node
+            self.world.rejoin(self)
+
+    def kill(self) -> None:
+        """End its process now."""
+        if self.alive:
+            self.alive = False
+            self.log.kill()
+            self.shipping.stopService()
+            self.peers.live.clear()
+
+    def awake(self, work: Callable[[], None]) -> None:
+        """Do something when it is not frozen."""
+        if self.alive:
+            if self.frozen:
+                self.inbox.append(work)
+            else:
+                work()
+
+
+@define
+class Deed:
+    """
+    What an operator did, or a minion's sign-in led to.
+
+    @ivar saw: the deeds on this key that its node had in its folds.
+    """
+
+    name: str
+    act: str
+    minion_id: str
+    finger: str
+    node: str
+    saw: frozenset[str]
+
+
+class World:
+    """
+    A cluster.
+
+    @ivar story: what happened, for people.
+    """
+
+    def __init__(self, seed: int, plan: Callable[[World], None] | None = None, size: int = 0):
+        """
+        @param plan: what goes wrong, instead of what the seed says.
+        """
+        self.seed = seed
+        self.dice = Random(seed)
+        self.clock = FastClock()
+        self.story: list[str] = []
+        self.wild = plan is None and self.dice.random() < 0.3
+        self.healed = False
+        self.deeds: dict[str, Deed] = {}
+        self.durable: set[str] = set()
+        self.places: dict[str, set[Any]] = {}
+        self.cuts: set[frozenset[str]] = set()
+        self.sessions: dict[frozenset[str], tuple[SimLink, SimLink]] = {}
+        self.set_backs = 0
+        self.messages = 0
+        self.alarms = 0
+        self._plan = plan
+        count = size or self.dice.randint(2, 7)
+        self.nodes = [SimNode(self, f"m{number}") for number in range(count)]
+        self.minions = [f"web{number}" for number in range(self.dice.randint(1, 6))]
+        self.pubs = [b"key a\n", b"key b\n"]
+
+    # -- parts that a mutation replaces
+
+    def make_log(self, node: SimNode) -> SimLog:
+        """The log of one life."""
+        log = SimLog(self, node, Folds([node.keys]))
+        log.on_entries(lambda entries, source: self._stored(entries))
+        return log
+
+    def make_shipping(self, node: SimNode) -> Shipping:
+        """The shipping of one life."""
+        dice = Random(self.dice.random())
+        return Shipping(node.name, node.log, node.peers, self.clock, dice)
+
+    def entropy(self, count: int) -> bytes:
+        """Dice for incarnations."""
+        return self.dice.randbytes(count)
+
+    # -- the wire
+
+    def tell(self, text: str) -> None:
+        """A line for the story."""
+        self.story.append(f"{self.clock.seconds():8.3f} {text}")
+
+    def carry(self, link: SimLink, word: str, body: bytes) -> None:
+        """Take a message from one side of a link to the other, or not."""
+        if not link.up:
+            return
+        self.messages += 1
+        hello = b"\xa5hello" in body[:16]
+        wild = self.wild and not self.healed and not hello
+        copies = 1
+        if wild and self.dice.random() < 0.06:
+            copies = self.dice.choice((0, 2))
+        delay = self.dice.choice((0.0005, 0.002, 0.01, 0.05))
+        link.queued += len(body)
+        life = link.other.owner.life
+
+        def arrive() -> None:
+            owner = link.other.owner
+            if link.other.up and owner.life == life and self._meet(link):
+                handler = owner.peers.words[word]
+                owner.awake(lambda: link.other.up and handler(link.owner.name, body))
+
+        for _ in range(copies):
+            extra = self.dice.uniform(0, 0.3) if wild and self.dice.random() < 0.1 else 0.0
+            at = link.arrives(delay + extra, ordered=not wild)
+            self.clock.callLater(at - self.clock.seconds(), arrive)
+        self.clock.callLater(delay, self._drained, link, len(body))
+
+    def _drained(self, link: SimLink, size: int) -> None:
+        link.queued -= size
+
+    def _meet(self, link: SimLink) -> bool:
+        return self.may_meet(link.owner, link.other.owner)
+
+    def may_meet(self, one: SimNode, other: SimNode) -> bool:
+        """Whether the network carries anything between two."""
+        pair = frozenset((one.name, other.name))
+        return one.group == other.group and pair not in self.cuts
+
+    def _links(self) -> None:
+        """Each second or so: make the links that can be, and end those that cannot."""
+        for index, one in enumerate(self.nodes):
+            for other in self.nodes[index + 1 :]:
+                pair = frozenset((one.name, other.name))
+                session = self.sessions.get(pair)
+                can = one.alive and other.alive and self.may_meet(one, other)
+                if session is not None and any(not side.up for side in session):
+                    del self.sessions[pair]
+                elif session is not None and not can:
+                    # Somebody notices at last; for 15 seconds perhaps nobody does
+                    if self.healed or self.dice.random() < 0.3:
+                        self.unlink(pair)
+                elif session is None and can and not (one.frozen or other.frozen):
+                    self.link(one, other)
+        self.clock.callLater(self.dice.uniform(0.5, 1.5), self._links)
+
+    def link(self, one: SimNode, other: SimNode) -> None:
+        """Both sides get their end."""
+        near, far = SimLink(self, one, other.name), SimLink(self, other, one.name)
+        near.other, far.other = far, near
+        self.sessions[frozenset((one.name, other.name))] = (near, far)
+        near.up = far.up = True
+        for side in (near, far):
+            side.owner.peers.live[side.node] = side
+        for side in (near, far):
+            for receiver in list(side.owner.peers.receivers):
+                receiver(side, True)
+
+    def unlink(self, pair: frozenset[str]) -> None:
+        """Both sides lose their end."""
+        for side in self.sessions.pop(pair, ()):
+            side.up = False
+            owner = side.owner
+            if owner.alive and owner.peers.live.get(side.node) is side:
+                del owner.peers.live[side.node]
+                for receiver in list(owner.peers.receivers):
+                    receiver(side, False)
+
+    # -- what goes wrong
+
+    def is_oldest(self, node: SimNode) -> bool:
+        """Whether this is the one that keeps what it has when two call each other too old."""
+        alive = [n for n in self.nodes if n.alive]
+        return bool(alive) and alive[0] is node
+
+    def differs(self, peer: str, kind: str) -> None:
+        """The digests of equal knowledge differ."""
+        self.alarms += 1
+        self.tell(f"{peer} knows the same and holds other {kind}")
+
+    def kill(self, node: SimNode) -> None:
+        """SIGKILL, or the power."""
+        if node.alive:
+            self.tell(f"{node.name} is killed")
+            node.kill()
+            for pair in [pair for pair in self.sessions if node.name in pair]:
+                self.unlink(pair)
+
+    def start(self, node: SimNode) -> None:
+        """Start it again."""
+        if not node.alive:
+            node.start()
+            self.tell(f"{node.name} starts as {node.log.stream.incarnation[:4]}")
+
+    def freeze(self, node: SimNode, seconds: float) -> None:
+        """SIGSTOP, and later SIGCONT."""
+        if node.alive and not node.frozen:
+            self.tell(f"{node.name} is frozen for {seconds:.0f} s")
+            node.frozen = True
+            self.clock.callLater(seconds, self.thaw, node, node.life)
+
+    def thaw(self, node: SimNode, life: int) -> None:
+        """SIGCONT."""
+        if node.frozen and node.life == life:
+            node.frozen = False
+            inbox, node.inbox = node.inbox, []
+            for work in inbox:
+                node.awake(work)
+
+    def rejoin(self, node: SimNode) -> None:
+        """Throw away what it has and join as new; what it alone knew is gone with it."""
+
+        def work() -> None:
+            self.kill(node)
+            self._forget_alone(node)
+            node.disk.lose()
+            self.start(node)
+
+        self.clock.callLater(0.1, work)
+
+    def _forget_alone(self, node: SimNode) -> None:
+        """Deeds that are on no other disk are lost with this one, and nothing was promised."""
+        here = self._on_disk(node)
+        others: set[str] = set()
+        for other in self.nodes:
+            if other is not node:
+                others |= self._on_disk(other)
+        lost = {name for name in here if name not in others}
+        self.durable -= lost
+        if lost:
+            self.tell(f"lost with {node.name}: {' '.join(sorted(lost))}")
+
+    def _on_disk(self, node: SimNode) -> set[str]:
+        """The deeds that a disk holds, one by one or in a snapshot (then: all that it knows)."""
+        try:
+            entries = list(table.read_entries(node.disk.db))
+            facts = list(table.read_facts(node.disk.db))
+        except sqlite3.Error:
+            return set()
+        keys = KeySet()
+        found = set()
+        for entry in entries:
+            fields = entry.fields()
+            if entry.kind == KIND:
+                found.add(str(fields.get("by", "")))
+                keys.apply(fields, entry.stamp, entry.dot)
+        for kind, fact in facts:
+            if kind == KIND:
+                keys.apply(*fact)
+        known = {s: k for s, (k, _, _) in table.read_streams(node.disk.db).items()}
+        for name, dot in self.places.items():
+            if any(known.get(stream, 0) >= number for stream, number in dot):
+                found.add(name)
+        return found
+
+    # -- operators
+
+    def deed(self) -> None:
+        """Somebody does something to a key, knowing what his node knows."""
+        awake = [node for node in self.nodes if node.alive and not node.frozen]
+        if not awake:
+            return
+        node = self.dice.choice(awake)
+        minion_id, pub = self.dice.choice(self.minions), self.dice.choice(self.pubs)
+        act = self.dice.choice(("accept", "accept", "pend", "delete", "reject", "delete", "clash"))
+        self.act(node, act, minion_id, pub)
+
+    def act(self, node: SimNode, act: str, minion_id: str, pub: bytes) -> str:
+        """Do it; the name of the deed."""
+        name = f"d{len(self.deeds)}"
+        finger = finger_of(pub)
+        saw = frozenset(self.applied(node))
+        body = node.keys.act(act, minion_id, pub, by=name)
+        self.deeds[name] = Deed(name, act, minion_id, finger, node.name, saw)
+        self.tell(f"{node.name}: {name} {act} {minion_id} {pub.decode().strip()[-1]}")
+        node.young.add(name)
+        done = node.log.append(KIND, body)
+        done.addErrback(lambda failure: None)
+        return name
+
+    def applied(self, node: SimNode) -> set[str]:
+        """The deeds whose streams this node's folds contain, its own that are under way too."""
+        known = dict(node.log.knowledge())
+        known[node.log.stream] = node.log.last
+        found = set()
+        for name, places in self.places.items():
+            if any(known.get(stream, 0) >= number for stream, number in places):
+                found.add(name)
+        return found | node.young
+
+    def _stored(self, entries: Sequence[Entry]) -> None:
+        for entry in entries:
+            if entry.kind != KIND:
+                continue
+            fields = entry.fields()
+            name = str(fields.get("by", ""))
+            if name not in self.deeds:
+                continue
+            places = self.places.setdefault(name, set())
+            new = not places
+            places.add((entry.stream, entry.number))
+            for node in self.nodes:
+                node.young.discard(name)
+            if new:
+                self.durable.add(name)
+                if self.deeds[name].act in REVOCATIONS:
+                    self._watch(name)
+
+    def _watch(self, name: str) -> None:
+        """A revocation is on disk: where the links are sound, it is obeyed a second later."""
+        deed = self.deeds[name]
+        node = next(n for n in self.nodes if n.name == deed.node)
+        sound = (
+            []
+            if self.wild
+            else [
+                (link, link.other.owner, link.other.owner.life)
+                for link in (node.peers.links() if node.alive else [])
+                if self._sound(link)
+            ]
+        )
+        self.clock.callLater(BOUND, self._obeyed, name, sound)
+
+    def _sound(self, link: SimLink) -> bool:
+        one, other = link.owner, link.other.owner
+        return (
+            link.up
+            and self._meet(link)
+            and not (one.frozen or other.frozen)
+            and max(one.slowness, other.slowness) < 0.1
+            and other.shipping.machine.lag(one.name) is not None
+            and one.shipping.machine.lag(other.name) is not None
+        )
+
+    def _obeyed(self, name: str, sound: list[tuple[SimLink, SimNode, int]]) -> None:
+        deed = self.deeds[name]
+        for link, node, life in sound:
+            if not self._sound(link) or node.life != life:
+                continue
+            register = node.keys.register(deed.minion_id, deed.finger)
+            if register is None or register.word != "accepted":
+                continue
+            # Unless somebody has accepted it again who knew
+            again = any(
+                other.act == "accept"
+                and other.finger == deed.finger
+                and other.minion_id == deed.minion_id
+                and name in other.saw
+                for other in self.deeds.values()
+            )
+            if not again:
+                self.broken(f"{node.name} still accepts {deed.minion_id} after {name}")
+
+    # -- a whole play
+
+    def mishap(self) -> None:
+        """Something goes wrong."""
+        dice, node = self.dice, self.dice.choice(self.nodes)
+        kind = dice.random()
+        if kind < 0.3:
+            self.kill(node)
+            if node.disk.days and dice.random() < 0.15:
+                self._set_back(node)
+            elif dice.random() < 0.05 and len([n for n in self.nodes if n.alive]) > 1:
+                self.tell(f"{node.name} loses its disk")
+                self._forget_alone(node)
+                node.disk.lose()
+            self.clock.callLater(dice.choice((0.01, 1.0, 20.0)), self.start, node)
+        elif kind < 0.45:
+            self.freeze(node, dice.choice((1.0, 7.0, 25.0)))
+        elif kind < 0.6:
+            other = dice.choice(self.nodes)
+            pair = frozenset((node.name, other.name))
+            if len(pair) == 2:
+                self.tell(f"cut between {node.name} and {other.name}")
+                self.cuts.add(pair)
+                self.clock.callLater(dice.choice((2.0, 30.0)), self.cuts.discard, pair)
+        elif kind < 0.75:
+            self.tell("the network falls into groups")
+            for each in self.nodes:
+                each.group = dice.randint(0, 1)
+            self.clock.callLater(dice.choice((3.0, 30.0)), self._rejoin_groups)
+        elif kind < 0.85:
+            node.offset = dice.choice((0.0, 0.5, -3.0, 700.0, -86400.0, 365 * 86400.0))
+            node.drift = dice.choice((0.0, 0.01, -0.01))
+            self.tell(f"the clock of {node.name} is {node.offset:+.1f} s off")
+        elif kind < 0.92:
+            node.slowness = dice.choice((0.02, 0.02, 0.5, 3.0))
+        elif node.alive and not node.frozen:
+            self.tell(f"{node.name} compacts")
+            _ = Deferred.fromCoroutine(node.log.compact(keep=dice.choice((0, 2, 5)))).addErrback(
+                lambda failure: None
+            )
+
+    def _set_back(self, node: SimNode) -> None:
+        noticed = self.dice.random() < 0.5
+        self.tell(f"{node.name} is set back to an earlier day ({noticed=})")
+        self.set_backs += 1
+        before = self._on_disk(node)
+        day = self.dice.choice(node.disk.days)
+        held = {
+            n: self._on_disk(n_) for n, n_ in ((x.name, x) for x in self.nodes if x is not node)
+        }
+        node.disk.set_back(day, noticed)
+        after = self._on_disk(node)
+        elsewhere: set[str] = set().union(*held.values()) if held else set()
+        self.durable -= {name for name in before if name not in after | elsewhere}
+
+    def _rejoin_groups(self) -> None:
+        for node in self.nodes:
+            node.group = 0
+
+    def _daily(self) -> None:
+        """What the master does once a day, here every quarter of a tombstone's life."""
+        for node in self.nodes:
+            if node.alive and not node.frozen:
+                node.disk.remember()
+                _ = node.log.mark(LIFE, LIFE / 2).addErrback(lambda failure: None)
+        self.clock.callLater(LIFE / 4, self._daily)
+
+    def run(self) -> None:
+        """
+        Play it.
+
+        @raises Broken: with the story, when a promise was not kept.
+        """
+        for node in self.nodes:
+            node.start()
+        self._links()
+        self.clock.callLater(LIFE / 8, self._daily)
+        length = 60.0
+        if self._plan is None:
+            length = self.dice.choice((20.0, 60.0, 60.0, 400.0))
+            for _ in range(self.dice.randint(5, 40)):
+                self.clock.callLater(self.dice.uniform(0, length), self.deed)
+            for _ in range(self.dice.randint(0, 14)):
+                self.clock.callLater(self.dice.uniform(0, length), self.mishap)
+        else:
+            self._plan(self)
+        self.play(length)
+        self.heal()
+        self.play(SETTLED)
+        self.check()
+
+    def play(self, seconds: float) -> None:
+        """Let time pass, from event to event."""
+        end = self.clock.seconds() + seconds
+        while True:
+            calls = self.clock.getDelayedCalls()
+            if not calls or calls[0].getTime() > end:
+                break
+            self.clock.advance(max(0.0, calls[0].getTime() - self.clock.seconds()))
+        self.clock.advance(max(0.0, end - self.clock.seconds()))
+
+    def heal(self) -> None:
+        """All is well from now on."""
+        self.healed = True
+        self.tell("all is well again")
+        self.cuts.clear()
+        self._rejoin_groups()
+        for node in self.nodes:
+            node.slowness = 0.02
+            self.start(node)
+            self.thaw(node, node.life)
+
+    # -- promises
+
+    def broken(self, why: str) -> None:
+        """A promise was not kept."""
+        raise Broken("\n".join([f"seed {self.seed}: {why}", *self.story[-60:]]))
+
+    def check(self) -> None:
+        """Same knowledge, same keys everywhere; and they are what the rule says."""
+        if self.alarms and not self.set_backs:
+            self.broken("digests differed, though no disk has erred")
+        first = self.nodes[0]
+        for node in self.nodes:
+            if node.log.knowledge() != first.log.knowledge():
+                self.broken(
+                    f"{node.name} knows {_short(node.log.knowledge())}, "
+                    f"{first.name} {_short(first.log.knowledge())}"
+                )
+            if node.log.digests() != first.log.digests() or not node.log.digests():
+                self.broken(f"{node.name} and {first.name} hold different keys")
+            for minion_id in self.minions:
+                if node.keys.view(minion_id) != first.keys.view(minion_id):
+                    self.broken(f"{node.name} and {first.name} show {minion_id} differently")
+        for minion_id in self.minions:
+            for pub in self.pubs:
+                self._check_key(minion_id, finger_of(pub))
+
+    def _check_key(self, minion_id: str, finger: str) -> None:
+        deeds = [
+            self.deeds[name]
+            for name in self.durable
+            if self.deeds[name].minion_id == minion_id and self.deeds[name].finger == finger
+        ]
+        revoked = {deed.name for deed in deeds if deed.act in REVOCATIONS}
+        accepts = [deed for deed in deeds if deed.act == "accept"]
+        register = self.nodes[0].keys.register(minion_id, finger)
+        accepted = register is not None and register.word == "accepted"
+        may = any(revoked <= deed.saw for deed in accepts)
+        if accepted and not may:
+            self.broken(f"{minion_id} is accepted, though nobody did so who knew of {revoked}")
+        if may and not accepted and not self.set_backs:
+            self.broken(f"{minion_id} is not accepted: {register}")
+
+
+def _short(knowledge: Knowledge) -> str:
+    return " ".join(f"{s.node}/{s.incarnation[:4]}:{n}" for s, n in sorted(knowledge.items()))
+
+
+def main() -> int:
+    """Play them, and tell of those that broke a promise."""
+    parser = ArgumentParser(prog="python -m tests.sim.cluster")
+    parser.add_argument("--seeds", type=int, default=200, help="how many (200)")
+    parser.add_argument("--first", type=int, default=0, help="the first of them (0)")
+    parser.add_argument("--most", type=int, default=3, help="end after so many failures (3)")
+    options = parser.parse_args()
+    began, broken, alarms, messages = time.monotonic(), 0, 0, 0
+    for seed in range(options.first, options.first + options.seeds):
+        world = World(seed)
+        try:
+            world.run()
+        except Broken as error:
+            broken += 1
+            sys.stdout.write(f"{error}\n")
+            sys.stdout.flush()
+            if broken >= options.most:
+                break
+        alarms += world.alarms
+        messages += world.messages
+    seconds = time.monotonic() - began
+    sys.stdout.write(
+        f"seeds {options.first} to {seed}: {broken} broke a promise, {alarms} digests differed, "
+        f"{messages} messages, {seconds:.0f} s\n"
+    )
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
