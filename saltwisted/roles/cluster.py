@@ -35,6 +35,7 @@ from saltwisted.domain.replica.tokens import Tokens
 from saltwisted.errors import ConfigError, RemoteError, StoreError
 from saltwisted.roles.banner import Banner
 from saltwisted.roles.base import OrderedService
+from saltwisted.roles.clusterjobs import ClusterJobs
 from saltwisted.roles.logs import observer
 from saltwisted.roles.master import SOCKET, Master
 from saltwisted.roles.memory import settle
@@ -286,6 +287,9 @@ class MemberService:
             alone=bool(config.serve_alone),
         )
         master.store.secrets = self.cluster.session_secrets
+        self.jobs = ClusterJobs(
+            master, node, self.peers, self.secrets, self.append, self.folds.listen
+        )
         master.operations.update(operations)
         # A node that is stopped closes its doors before it closes its links
         at = master.parts.index(master.ports)
@@ -295,6 +299,7 @@ class MemberService:
             self.shipping,
             self.cluster,
             self.catch_up,
+            *self.jobs.parts,
             *master.parts[at:],
         ]
         self._service = OrderedService(reactor, parts, failed=self._failed, started=master.started)

@@ -18,7 +18,7 @@ from zmq import ZMQError
 
 from saltwisted import __version__
 from saltwisted.config.options import MasterConfig
-from saltwisted.domain.jid import JidMaker
+from saltwisted.domain.jid import JidMaker, jid_mark
 from saltwisted.errors import ConfigError
 from saltwisted.master.announced import Announced
 from saltwisted.master.autosign import Autosign
@@ -176,6 +176,8 @@ class ZeroMqPorts:
             config.interface,
             int(config.ret_port),
             backlog=int(config.zmq_backlog),
+            heartbeat=int(config.extra.get("zmq_heartbeat_ivl", 30_000)),
+            heartbeat_timeout=int(config.extra.get("zmq_heartbeat_timeout", 60_000)),
             ipv6=bool(config.ipv6),
         )
         self.publications = PubServer(
@@ -304,6 +306,7 @@ class Master:
             pools={PILLAR_ENTRY: PoolLimits(keep=0)},
         )
         self.jids = JidMaker()
+        jobs.on_open.append(lambda: self.jids.resume(jid_mark(jobs.newest_jid(self.jids.slot))))
         self.ctx.dispatcher = Dispatcher(self.ctx, self.jids, self.warm)
         self.ctx.pillars = Pillars(self.ctx, self.warm)
         self.ctx.signins = SignIns(self.ctx, identity, self.crypto_threads)

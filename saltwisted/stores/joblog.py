@@ -356,6 +356,9 @@ class JobLog:
         """There are no tombstones."""
         return {}
 
+    def forget(self, ignored: Mapping[Stream, int]) -> None:
+        """There are no tombstones."""
+
     def since(self, after: Mapping[Stream, int], limit: int) -> Deferred[Sequence[Entry]]:
         """Entries beyond C{after}, of about C{limit} bytes."""
         wanted = [

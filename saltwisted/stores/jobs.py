@@ -30,6 +30,7 @@ from twisted.python.failure import Failure
 from twisted.python.threadpool import ThreadPool
 from zope.interface import implementer
 
+from saltwisted.domain.jid import jid_at
 from saltwisted.domain.replica.entry import Entry, Stream
 from saltwisted.errors import StoreError
 from saltwisted.interfaces import IJobStore
@@ -124,6 +125,7 @@ class JobStore:
     @param keep_seconds: age at which L{prune} forgets a job; 0 keeps for ever, as in Salt.
     @ivar replica: the same rows as a log that other nodes can have.
     @ivar node: this node's id in a cluster; to be set before the start.
+    @ivar on_open: called when the file is open, before anything is written.
     """
 
     log = Logger()
@@ -147,6 +149,7 @@ class JobStore:
         self._stopping = False
         self._db: sqlite3.Connection | None = None
         self.node = ""
+        self.on_open: list[Callable[[], None]] = []
         self.replica = JobLog(self)
         self._book = Book(0, {}, 0, 0, 0)
         self._last = 0
@@ -174,6 +177,8 @@ class JobStore:
         files.make_dir(os.path.dirname(self.path))
         self._db = self._open_or_renew()
         self.replica.load(self._book)
+        for receiver in self.on_open:
+            receiver()
         self._stopping = False
         self._readers.start()
         self._thread = threading.Thread(target=self._write_loop, name="jobs-write", daemon=True)
@@ -274,6 +279,22 @@ class JobStore:
         """The time, growing strictly: nodes compare it to agree on which row came first."""
         self._at = max(self._now(), self._at + 1e-6)
         return self._at
+
+    def newest_jid(self, slot: int | None = None) -> str:
+        """
+        The newest jid of a published job, or C{""}. Blocks for a moment, at the start alone.
+
+        @param slot: of jids that end in these two digits.
+        """
+        if self._db is None or self._thread is not None:
+            return ""
+        query = "SELECT jid FROM jobs WHERE rank = ? AND jid < ? ORDER BY jid DESC LIMIT 1"
+        values: list[Any] = [PUBLISHED, jid_at(self._now() + 86400)]
+        if slot is not None:
+            query = query.replace("ORDER", "AND substr(jid, 19, 2) = ? ORDER")
+            values.append(f"{slot:02d}")
+        row = self._db.execute(query, values).fetchone()
+        return str(row[0]) if row is not None else ""
 
     def is_published(self, jid: str) -> bool:
         """Whether there is a published record of this job, as far as is remembered."""

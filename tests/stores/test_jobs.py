@@ -168,6 +168,24 @@ class JobStoreTests(FolderTestCase):
         self.assertEqual(job["minions"], ["a"])
         self.assertRaises(TypeError, self.store.list_jobs, colour="red")
 
+    def test_newest_jid(self) -> None:
+        """At the start the newest jid of a published job is known, of one node or of all."""
+        for jid in (JID, NEXT[:18] + "07", "20260701120000500003"):
+            self.get(self.store.save_job(jid, {"fun": "test.ping"}, []))
+        self.save(load("web1", "20260701120009000000"))
+        self.get(self.store.save_job("20990701120000000000", {"fun": "test.ping"}, []))
+        self.reactor.result(self.store.stopService())
+        store = JobStore(self.reactor, self.store.path, lambda: self.now)
+        found: list[str] = []
+        store.on_open.append(
+            lambda: found.extend(store.newest_jid(slot) for slot in (None, 7, 3, 8))
+        )
+
+        store.startService()
+
+        self.assertEqual(found, [NEXT[:18] + "07", NEXT[:18] + "07", "20260701120000500003", ""])
+        self.get(store.stopService())
+
     def test_several_functions(self) -> None:
         """A job of several functions is stored and listed like others."""
         self.get(self.store.save_job(JID, {"fun": ["test.ping", "cmd.run"]}, []))

@@ -1,0 +1,105 @@
+"""
+The parts of C{--role cluster} that carry jobs, returns, events, presence and the publish key.
+
+Introduces L{saltwisted.cluster} to the master's context; nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from saltwisted.cluster.events import Events
+from saltwisted.cluster.forward import Forward
+from saltwisted.cluster.presence import ClusterPresence
+from saltwisted.cluster.rotation import ClusterRotation
+from saltwisted.cluster.shipping import Shipping
+from saltwisted.domain.replica.secrets import PUBLISH, Secrets
+from saltwisted.interfaces import IPeers
+from saltwisted.roles.master import Master
+from saltwisted.wire.crypticle import SessionKey
+
+SETTLING = 2.0
+"""Seconds after a sign-in until a minion can be expected to listen."""
+
+
+class ClusterJobs:
+    """
+    Builds the parts; C{parts} start after the links, and before the ports are open.
+
+    @param append: C{append(kind, body)} of the fact log.
+    @param listen: C{listen(kind, receiver)}: of changes of facts.
+    """
+
+    def __init__(
+        self,
+        master: Master,
+        node: str,
+        peers: IPeers,
+        secrets: Secrets,
+        append: Callable[[str, Mapping[str, Any]], Awaitable[Any]],
+        listen: Callable[[str, Callable[[Sequence[Any]], None]], None],
+    ) -> None:
+        self._reactor = reactor = master.reactor
+        ctx = master.ctx
+        config = ctx.config
+        master.jobs.node = node
+        self.shipping = Shipping(node, master.jobs.replica, peers, reactor)
+        self.presence = ClusterPresence(
+            reactor, ctx.now, node, peers, ctx.keys.accepted_ids, ctx.presence.here
+        )
+        self.forward = Forward(
+            clock=reactor,
+            node=node,
+            bus=ctx.bus,
+            peers=peers,
+            jobs=master.jobs,
+            holders=self.presence,
+            publish=ctx.publisher.publish,
+            counters=ctx.counters,
+            window=float(config.publish_window),
+            copies=int(config.return_copies),
+        )
+        self.events = Events(
+            reactor, node, os.urandom(8).hex(), ctx.bus, peers, self._is_kept, ctx.counters
+        )
+
+        def make() -> Awaitable[Any]:
+            value = SessionKey.generate(ctx.entropy).text.encode()
+            return append("secret", secrets.next_body(PUBLISH, value, ctx.now()))
+
+        self.rotation = ClusterRotation(
+            reactor,
+            peers,
+            ctx.publisher,
+            lambda: secrets.versions(PUBLISH),
+            make,
+            ctx.signins.idle,
+            ctx.dispatcher.announce_next_key,
+            master.key_is_new,
+        )
+        listen("secret", lambda changes: self.rotation.changed())
+        self._job_cache = bool(config.job_cache)
+        self.presence.arrived = self.forward.arrived
+        ctx.sessions.on_arrival.append(self._signed_in)
+        ctx.presence.elsewhere = self.presence.elsewhere
+        ctx.presence.refresh = self.presence.refresh
+        ctx.job_published = self.forward.job_published
+        ctx.return_stored = self.forward.return_stored
+        ctx.repeated = self.forward.repeated
+        ctx.rotation.agree = self.rotation.request
+        self.parts: list[Any] = [
+            self.shipping,
+            self.rotation,
+            self.presence,
+            self.forward,
+            self.events,
+        ]
+
+    def _signed_in(self, minion_id: str) -> None:
+        self._reactor.callLater(SETTLING, self.presence.came, minion_id)
+
+    def _is_kept(self, data: Mapping[str, Any]) -> bool:
+        """Whether a return comes to the others as a row of the job cache."""
+        return self._job_cache and data.get("jid") != "nocache" and not data.get("nocache")
