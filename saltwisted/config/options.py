@@ -587,6 +587,10 @@ class MasterConfig(CommonOptions):
     serve_alone: bool = True
     #: Nodes that must have a return before it is acknowledged (clusters).
     return_copies: int = 2
+    #: Whether this node keeps pillar_roots in step with its peers, and compiles pillars (clusters).
+    cluster_pillar: bool = True
+    #: How roots are kept in step: quiet_ms, scan_s, conflict, links, guard_files, ... (clusters).
+    cluster_roots: dict[str, Any] = {}
 
     # -- Files
 

@@ -20,7 +20,15 @@ from saltwisted.config.options import MasterConfig, MinionConfig
 
 RECORDED = json.loads((Path(__file__).parent / "config_cases.json").read_text())
 
-OWN = {"config_dir", "publish_window", "catchup_wait", "serve_alone", "return_copies"}
+OWN = {
+    "config_dir",
+    "publish_window",
+    "catchup_wait",
+    "serve_alone",
+    "return_copies",
+    "cluster_pillar",
+    "cluster_roots",
+}
 """Our own options, which Salt has not."""
 
 UNUSED = {"worker_pools"}

@@ -163,6 +163,7 @@ class Index:
         unacked: int | None = None,
         approved: str = "",
         settled: Iterable[tuple[bytes, Dot]] = (),
+        founding: bool = False,
     ) -> tuple[Batch, Outcome] | None:
         """
         Make what this replica's user did a batch, and apply it; C{None} if nothing differs.
@@ -172,12 +173,13 @@ class Index:
         @param seen: what the writer had seen, where that is less than the index knows.
         @param unacked: the last counter of our bulk lane that every live peer has; a small
             batch does not claim to have seen later ones, unless it touches what they wrote.
+        @param founding: make a batch also of nothing, to say that this tree is the cluster's.
         """
         changed = {
             path: entry for path, entry in wanted.items() if entry != (self.visible(path) or GONE)
         }
         settled = tuple(settled)
-        if not changed and not settled:
+        if not changed and not settled and not founding:
             return None
         for path in list(changed):
             for above in ancestors(path):

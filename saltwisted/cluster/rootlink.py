@@ -1,0 +1,780 @@
+"""
+One stream of roots with one peer: messages out by urgency, objects in by asking for them.
+
+Control messages go at once; packs and slices of large objects only while the transport takes
+more, so that an edit never waits behind a large file. Objects are pulled: whoever lacks them
+asks for so many bytes at a time as it is ready to hold, which is the flow control.
+A peer that breaks the rules is told why, and the stream is closed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IPushProducer
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from saltwisted.domain.roots import codec, frames
+from saltwisted.domain.roots.delta import (
+    apply_delta,
+    literal_bytes,
+    make_delta,
+    pack_delta,
+    unpack_delta,
+)
+from saltwisted.domain.roots.entry import Knowledge, ReplicaId
+from saltwisted.domain.roots.frames import ACK, BATCH, DATA, ERR, HELLO, PING, PLAIN, PULL, WANT
+from saltwisted.domain.roots.guards import Forbidden
+from saltwisted.errors import StoreError, TransportClosed
+from saltwisted.stores.objects import SMALL, ContentStore
+from saltwisted.transports.loose import let_go
+
+VERSION = 1
+WINDOW = 8 * 1024 * 1024
+"""Bytes of objects asked for and not received yet; also of received ones not written yet."""
+PACK = 1024 * 1024
+SLICE = 256 * 1024
+MOST_WANTED = 50_000
+"""Objects that a peer may have asked for and not been sent yet."""
+MOST_UNASKED = 1000
+DELTA_TIME = 1.0
+DELTA_MOST = 512 * 1024 * 1024
+PING_EVERY = 30.0
+_SAMPLE = 64 * 1024
+
+
+@define
+class Want:
+    """One object that is asked for, by whoever asks or by whoever is asked."""
+
+    digest: bytes
+    size: int
+    base: bytes = b""
+    offset: int = 0
+
+
+@define
+class Fetch:
+    """
+    Objects on their way here.
+
+    @ivar waiting: not asked for yet.
+    @ivar asked: digest to what was asked.
+    """
+
+    share: str
+    store: ContentStore
+    done: Deferred[None]
+    waiting: deque[Want] = field(factory=deque)
+    asked: dict[bytes, Want] = field(factory=dict)
+    bytes_asked: int = 0
+
+
+@define
+class Growing:
+    """A large object that arrives in slices; hashed as it comes."""
+
+    size: int
+    at: int
+    hash: Any
+
+
+@implementer(IPushProducer)
+class RootLink(Protocol):
+    """
+    The protocol of one stream.
+
+    @param owner: the service: C{hello() -> value}, C{link_up(link)}, C{link_down(link)},
+        C{received(link, kind, share, body)} and C{store(share)}; C{pool(function, *args)}.
+    """
+
+    log = Logger()
+    transport: Any
+
+    def __init__(self, owner: Any, node: str, dialled: bool, clock: Any) -> None:
+        self.node = node
+        self.dialled = dialled
+        self.shares: list[str] = []
+        self.knowledge: dict[str, dict[ReplicaId, int]] = {}
+        self.digests: dict[str, bytes] = {}
+        self.clock_ms = 0
+        self.heard_at = 0.0
+        self.bytes_in = self.bytes_out = 0
+        self.error = ""
+        self.greeted = False
+        self._owner = owner
+        self._clock = clock
+        self._frames = frames.Frames()
+        self._paused = False
+        self._bulk: deque[tuple[str, Want]] = deque()
+        self._wanted = 0
+        self._unasked = 0
+        self._sending = False
+        self._fetches: list[Fetch] = []
+        self._growing: dict[bytes, Growing] = {}
+        self._deltas: dict[bytes, list[Any]] = {}
+        self._unwritten = 0
+        self._writing: deque[Callable[[], Any]] = deque()
+        self._write_running = False
+        self._reading_paused = False
+        self._ping: Any = None
+        self.closed = False
+
+    # -- the connection
+
+    def connectionMade(self) -> None:
+        """Introduce ourselves."""
+        transport = self.transport
+        with suppress(AttributeError):
+            transport.setTcpNoDelay(True)
+        transport.registerProducer(self, True)
+        self.heard_at = self._clock.seconds()
+        self.send(HELLO, frames.NO_SHARE, codec.pack(self._owner.hello(self.node)))
+        self._ping = self._clock.callLater(PING_EVERY, self._pinging)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """What was asked for will not come."""
+        self.closed = True
+        if self._ping is not None and self._ping.active():
+            self._ping.cancel()
+        fetches, self._fetches = self._fetches, []
+        for fetch in fetches:
+            fetch.done.errback(TransportClosed(f"the roots stream to {self.node} was lost"))
+        self._bulk.clear()
+        self._owner.link_down(self)
+
+    def pauseProducing(self) -> None:
+        """The peer does not keep up: large things wait."""
+        self._paused = True
+
+    def resumeProducing(self) -> None:
+        """Go on."""
+        self._paused = False
+        self._pump()
+
+    def stopProducing(self) -> None:
+        """The connection is gone."""
+        self._paused = True
+
+    def close(self, reason: str, path: bytes = b"") -> None:
+        """Tell the peer why, and close."""
+        if self.closed:
+            return
+        self.error = reason
+        self.log.warn("roots: {node}: {reason}", node=self.node, reason=reason[:200])
+        self.send(ERR, frames.NO_SHARE, codec.pack([reason[:500], path[:500]]))
+        transport = self.transport
+        transport.unregisterProducer()
+        transport.loseConnection()
+        self.closed = True
+
+    def dataReceived(self, data: bytes) -> None:
+        """Take messages; the first that is against the rules is the last."""
+        if self.closed:
+            return
+        self.bytes_in += len(data)
+        self.heard_at = self._clock.seconds()
+        try:
+            for kind, share, body in self._frames.feed(data):
+                if not self._is_open():
+                    return
+                self._message(kind, share, body)
+        except Forbidden as error:
+            self._owner.flagged(self, error)
+            self.close(error.reason, error.path)
+
+    def _is_open(self) -> bool:
+        return not self.closed
+
+    def _message(self, kind: int, number: int, body: bytes) -> None:
+        if kind == HELLO:
+            self._hello(codec.unpack(body))
+            return
+        if kind == ERR:
+            value = codec.unpack(body)
+            reason = str(value[0])[:200] if isinstance(value, list) and value else "?"
+            self.error = f"refused by the peer: {reason}"
+            self.log.warn("roots: {node} refuses: {reason}", node=self.node, reason=reason)
+            return
+        if not self.greeted:
+            raise Forbidden("no-hello")
+        if kind == PING:
+            self._pinged(codec.unpack(body))
+            return
+        if number >= len(self.shares):
+            raise Forbidden("unknown-share")
+        share = self.shares[number]
+        if not self._owner.serves(self, share):
+            return
+        if kind == WANT:
+            self._asked(share, codec.unpack(body))
+        elif kind == DATA:
+            self._data(share, body)
+        else:
+            self._owner.received(self, kind, share, body)
+
+    # -- who is there
+
+    def _hello(self, value: Any) -> None:
+        if (
+            self.greeted
+            or not isinstance(value, list)
+            or len(value) != 3
+            or not isinstance(value[2], list)
+            or len(value[2]) > frames.MAX_SHARES
+        ):
+            raise Forbidden("hello")
+        if value[0] != VERSION:
+            raise Forbidden(f"protocol version {value[0]}")
+        self._take_clock(value[1])
+        for item in value[2]:
+            if (
+                not isinstance(item, list)
+                or len(item) != 3
+                or not isinstance(item[0], str)
+                or not isinstance(item[2], bytes)
+            ):
+                raise Forbidden("hello")
+            self.shares.append(item[0])
+            self.knowledge[item[0]] = codec.unpack_knowledge(item[1])
+            self.digests[item[0]] = item[2]
+        self.greeted = True
+        self._owner.link_up(self)
+
+    def _take_clock(self, value: Any) -> None:
+        if type(value) is int and 0 <= value < 1 << 53:
+            self.clock_ms = value
+
+    def _pinging(self) -> None:
+        self._ping = self._clock.callLater(PING_EVERY, self._pinging)
+        if self._clock.seconds() - self.heard_at > 4 * PING_EVERY:
+            self.close("silent")
+            return
+        self.send(PING, frames.NO_SHARE, codec.pack(self._owner.hello(self.node)))
+
+    def _pinged(self, value: Any) -> None:
+        if not isinstance(value, list) or len(value) != 3 or not isinstance(value[2], list):
+            raise Forbidden("ping")
+        self._take_clock(value[1])
+        for item in value[2]:
+            if not isinstance(item, list) or len(item) != 3 or item[0] not in self.shares:
+                continue
+            self.knows(item[0], codec.unpack_knowledge(item[1]), item[2])
+            self._owner.heard(self, item[0])
+
+    def knows(self, share: str, knowledge: Knowledge, digest: bytes) -> None:
+        """What the peer says that it knows."""
+        self.knowledge[share] = dict(knowledge)
+        self.digests[share] = digest if isinstance(digest, bytes) else b""
+
+    # -- out
+
+    def send(self, kind: int, number: int, body: bytes) -> None:
+        """Send a message at once."""
+        if self.closed:
+            return
+        for frame in frames.pack_frames(kind, number, body):
+            self.bytes_out += len(frame)
+            self.transport.write(frame)
+
+    def tell(self, kind: int, share: str, body: bytes) -> None:
+        """Send a message about a share, if the peer has it."""
+        number = self._owner.number(share)
+        if share in self.knowledge and number is not None:
+            self.send(kind, number, body)
+
+    def push(self, share: str, body: bytes) -> None:
+        """A batch, with what rides in it."""
+        self.tell(BATCH, share, body)
+
+    def acknowledge(self, share: str, knowledge: Knowledge, digest: bytes) -> None:
+        """What we know now."""
+        self.tell(ACK, share, codec.pack([codec.pack_knowledge(knowledge), digest]))
+
+    def pull(self, share: str, knowledge: Knowledge) -> None:
+        """Ask for what we do not know."""
+        self.tell(PULL, share, codec.pack(codec.pack_knowledge(knowledge)))
+
+    def ask_plain(self, share: str, replica: ReplicaId, lo: int) -> None:
+        """Ask for a batch without folded moves."""
+        self.tell(PLAIN, share, codec.pack([replica.master, replica.incarnation, lo]))
+
+    # -- objects that the peer wants
+
+    def _asked(self, share: str, value: Any) -> None:
+        if not isinstance(value, list) or len(value) + self._wanted > MOST_WANTED:
+            raise Forbidden("too-many-wanted")
+        for item in value:
+            if (
+                not isinstance(item, list)
+                or len(item) != 3
+                or not isinstance(item[0], bytes)
+                or not isinstance(item[1], bytes)
+                or type(item[2]) is not int
+                or len(item[0]) != 32
+                or len(item[1]) not in (0, 32)
+                or item[2] < 0
+            ):
+                raise Forbidden("want")
+            store = self._owner.store(share)
+            size = store.size(item[0]) if store is not None else -1
+            self._bulk.append((share, Want(item[0], size, item[1], item[2])))
+            self._wanted += 1
+        self._pump()
+
+    def _pump(self) -> None:
+        if self._sending or self._paused or self.closed or not self._bulk:
+            return
+        self._sending = True
+        let_go(Deferred.fromCoroutine(self._serve()), self.log, "sending objects failed")
+
+    async def _serve(self) -> None:
+        try:
+            while self._bulk and not self.closed:
+                if self._paused:
+                    return
+                share, first = self._bulk[0]
+                store = self._owner.store(share)
+                if store is None or first.size < 0:
+                    self._bulk.popleft()
+                    self._wanted -= 1
+                    self._data_out(share, ["n", first.digest])
+                elif first.size <= SMALL:
+                    await self._serve_pack(share, store)
+                else:
+                    self._bulk.popleft()
+                    self._wanted -= 1
+                    await self._serve_large(share, store, first)
+        finally:
+            self._sending = False
+        self._pump()
+
+    async def _serve_pack(self, share: str, store: ContentStore) -> None:
+        wants: list[Want] = []
+        size = 0
+        while self._bulk and self._bulk[0][0] == share and size < PACK:
+            want = self._bulk[0][1]
+            if want.size < 0 or want.size > SMALL:
+                break
+            self._bulk.popleft()
+            self._wanted -= 1
+            wants.append(want)
+            size += want.size
+        body = await self._owner.pool(_make_pack, store, wants)
+        self._write_data(share, body)
+
+    def _write_data(self, share: str, body: bytes) -> None:
+        number = self._owner.number(share)
+        if number is not None:
+            self.send(DATA, number, body)
+
+    def _data_out(self, share: str, value: Any) -> None:
+        self._write_data(share, codec.squeeze(codec.pack(value)))
+
+    async def _serve_large(self, share: str, store: ContentStore, want: Want) -> None:
+        if want.base and not want.offset and store.has(want.base) and want.size <= DELTA_MOST:
+            operations = await self._owner.pool(_large_delta, store, want)
+            if operations is not None:
+                await self._serve_delta(share, want, operations)
+                return
+        at = want.offset
+        squeezable: bool | None = None
+        while at < want.size and not self.closed:
+            if self._paused:
+                # What is left goes to the front: packs that were asked for since come first
+                want.offset, want.base = at, b""
+                self._requeue(share, want)
+                return
+            length = min(SLICE, want.size - at)
+            try:
+                body, squeezable = await self._owner.pool(
+                    _make_slice, store, want, at, length, squeezable
+                )
+            except StoreError as error:
+                self.log.error("roots: an object cannot be read: {error}", error=str(error))
+                self._data_out(share, ["n", want.digest])
+                return
+            self._write_data(share, body)
+            at += length
+            if self._bulk and self._bulk[0][1].size <= SMALL and at < want.size:
+                want.offset, want.base = at, b""
+                self._requeue(share, want)
+                return
+
+    def _requeue(self, share: str, want: Want) -> None:
+        """Small objects overtake large ones; large ones keep their order."""
+        small = [item for item in self._bulk if item[1].size <= SMALL]
+        large = [item for item in self._bulk if item[1].size > SMALL]
+        self._bulk = deque([*small, (share, want), *large])
+        self._wanted += 1
+
+    async def _serve_delta(self, share: str, want: Want, operations: list[Any]) -> None:
+        part: list[Any] = []
+        size = 0
+        for one in _cut(operations):
+            part.append(one)
+            size += len(one) if isinstance(one, bytes) else 12
+            if size >= SLICE:
+                self._data_out(share, ["d", want.digest, want.base, False, part])
+                part, size = [], 0
+        self._data_out(share, ["d", want.digest, want.base, True, part])
+
+    # -- objects that we want
+
+    def fetch(self, share: str, store: ContentStore, wants: Sequence[Want]) -> Deferred[None]:
+        """
+        Get objects; fires when all are in the store (not yet durable), fails if the stream
+        ends or the peer has not got one of them.
+        """
+        fetch = Fetch(share, store, Deferred())
+        if self.closed:
+            fetch.done.errback(TransportClosed(f"no roots stream to {self.node}"))
+            return fetch.done
+        fetch.waiting.extend(sorted(wants, key=lambda want: want.size > SMALL))
+        self._fetches.append(fetch)
+        self._ask_more(fetch)
+        return fetch.done
+
+    def _ask_more(self, fetch: Fetch) -> None:
+        if not fetch.waiting and not fetch.asked:
+            if fetch in self._fetches:
+                self._fetches.remove(fetch)
+                fetch.done.callback(None)
+            return
+        if fetch.bytes_asked > WINDOW // 2 or self._reading_paused:
+            return
+        request = []
+        while fetch.waiting and (fetch.bytes_asked < WINDOW or not fetch.asked):
+            want = fetch.waiting.popleft()
+            fetch.asked[want.digest] = want
+            # A large object is read as it comes; what is not written yet stops the reading
+            fetch.bytes_asked += min(want.size, WINDOW // 2) if want.size > SMALL else want.size
+            if want.size > SMALL:
+                with suppress(OSError):
+                    want.offset = os.stat(fetch.store.part_path(want.digest)).st_size
+                if want.offset >= want.size:
+                    want.offset = 0
+            request.append([want.digest, want.base, want.offset])
+        if request:
+            self.tell(WANT, fetch.share, codec.pack(request))
+
+    def _wanted_by(self, share: str, digest: object) -> tuple[Fetch, Want] | None:
+        for fetch in self._fetches:
+            if fetch.share == share and isinstance(digest, bytes):
+                want = fetch.asked.get(digest)
+                if want is not None:
+                    return fetch, want
+        # Perhaps of a fetch that was given up meanwhile; not for ever
+        self._unasked += 1
+        if self._unasked > MOST_UNASKED:
+            raise Forbidden("not-asked")
+        return None
+
+    def _arrived(self, fetch: Fetch, want: Want) -> None:
+        if fetch.asked.pop(want.digest, None) is None:
+            return
+        fetch.bytes_asked -= min(want.size, WINDOW // 2) if want.size > SMALL else want.size
+        self._ask_more(fetch)
+
+    def _data(self, share: str, body: bytes) -> None:
+        value = codec.unpack(codec.expand(body, 4 * 1024 * 1024))
+        if not isinstance(value, list) or len(value) < 2:
+            raise Forbidden("data")
+        kind = value[0]
+        if kind == "p" and len(value) == 2 and isinstance(value[1], list):
+            self._pack(share, value[1])
+        elif kind == "s" and len(value) == 4:
+            self._slice(share, value[1], value[2], value[3])
+        elif kind == "d" and len(value) == 5:
+            self._delta(share, value[1], value[2], value[3], value[4])
+        elif kind == "n":
+            found = self._wanted_by(share, value[1])
+            if found is not None:
+                fetch = found[0]
+                self._fetches.remove(fetch)
+                fetch.done.errback(StoreError("the peer has not got an object", value[1].hex()))
+        else:
+            raise Forbidden("data")
+
+    def _pack(self, share: str, items: list[Any]) -> None:
+        took: list[tuple[Fetch, Want, bytes]] = []
+        for item in items:
+            if not isinstance(item, list) or len(item) != 2 or not isinstance(item[1], bytes):
+                raise Forbidden("data")
+            found = self._wanted_by(share, item[0])
+            if found is None:
+                continue
+            fetch, want = found
+            if len(item[1]) != want.size:
+                raise Forbidden("object-size")
+            took.append((fetch, want, item[1]))
+        if not took:
+            return
+        store = took[0][0].store
+        size = sum(len(data) for _, _, data in took)
+
+        def done(good: bool) -> None:
+            if not good:
+                raise Forbidden("object-digest")
+            for fetch, want, _ in took:
+                self._arrived(fetch, want)
+
+        pairs = [(want.digest, data) for _, want, data in took]
+        self._write(size, lambda: self._owner.pool(_store_pack, store, pairs), done)
+
+    def _slice(self, share: str, digest: object, offset: object, data: object) -> None:
+        found = self._wanted_by(share, digest)
+        if found is None:
+            return
+        fetch, want = found
+        if not isinstance(data, bytes) or type(offset) is not int or not data:
+            raise Forbidden("data")
+        if offset + len(data) > want.size:
+            raise Forbidden("object-size")
+        growing = self._growing.get(want.digest)
+        expected = want.offset if growing is None else growing.at
+        if offset != expected:
+            raise Forbidden("object-offset")
+        if growing is None:
+            growing = self._growing[want.digest] = Growing(want.size, offset, None)
+        growing.at = offset + len(data)
+        last = growing.at == want.size
+        if last:
+            self._growing.pop(want.digest, None)
+
+        def done(good: bool) -> None:
+            if not good:
+                raise Forbidden("object-digest")
+            if last:
+                self._arrived(fetch, want)
+
+        def work() -> Any:
+            return self._owner.pool(_store_slice, fetch.store, want, growing, offset, data, last)
+
+        self._write(len(data), work, done)
+
+    def _delta(
+        self, share: str, digest: object, base: object, last: object, operations: object
+    ) -> None:
+        found = self._wanted_by(share, digest)
+        if found is None:
+            return
+        fetch, want = found
+        if base != want.base or not want.base or not isinstance(operations, list):
+            raise Forbidden("data")
+        parts = self._deltas.setdefault(want.digest, [])
+        parts.extend(operations)
+        if len(parts) > 60_000 or sum(len(p) for p in parts if isinstance(p, bytes)) > want.size:
+            raise Forbidden("delta")
+        if not last:
+            return
+        del self._deltas[want.digest]
+
+        def done(good: bool) -> None:
+            if not good:
+                raise Forbidden("object-digest")
+            self._arrived(fetch, want)
+
+        self._write(1024, lambda: self._owner.pool(_store_delta, fetch.store, want, parts), done)
+
+    # -- one writer at a time, so slices stay in order
+
+    def _write(self, size: int, work: Callable[[], Any], done: Callable[[bool], None]) -> None:
+        self._unwritten += size
+        if self._unwritten > WINDOW and not self._reading_paused:
+            self._reading_paused = True
+            self.transport.pauseProducing()
+
+        async def one() -> None:
+            try:
+                good = await work()
+            finally:
+                self._unwritten -= size
+            try:
+                done(bool(good))
+            except Forbidden as error:
+                self._owner.flagged(self, error)
+                self.close(error.reason, error.path)
+
+        self._writing.append(one)
+        if not self._write_running:
+            self._write_running = True
+            let_go(Deferred.fromCoroutine(self._write_all()), self.log, "storing objects failed")
+
+    async def _write_all(self) -> None:
+        try:
+            while self._writing:
+                try:
+                    await self._writing.popleft()()
+                except StoreError as error:
+                    self.log.error("roots: an object was not stored: {error}", error=str(error))
+                    self.close("disk")
+                if self._reading_paused and self._unwritten < WINDOW // 2 and not self.closed:
+                    self._reading_paused = False
+                    self.transport.resumeProducing()
+                    for fetch in list(self._fetches):
+                        self._ask_more(fetch)
+        finally:
+            self._write_running = False
+
+
+# -- in the pool
+
+
+def _make_pack(store: ContentStore, wants: list[Want]) -> bytes:
+    items = []
+    for want in wants:
+        try:
+            items.append([want.digest, store.read(want.digest)])
+        except StoreError:
+            return codec.squeeze(codec.pack(["n", want.digest]))
+    return codec.squeeze(codec.pack(["p", items]), 1)
+
+
+def _make_slice(
+    store: ContentStore, want: Want, at: int, length: int, squeezable: bool | None
+) -> tuple[bytes, bool]:
+    data = store.read(want.digest, at, length)
+    if squeezable is None:
+        import zlib
+
+        sample = data[:_SAMPLE]
+        squeezable = len(zlib.compress(sample, 1)) < len(sample) * 0.95
+    body = codec.pack(["s", want.digest, at, data])
+    return (codec.squeeze(body, 1) if squeezable else b"-" + body), squeezable
+
+
+def _large_delta(store: ContentStore, want: Want) -> list[Any] | None:
+    old = store.map(want.base)
+    new = store.map(want.digest)
+    limit = time.monotonic() + DELTA_TIME
+    try:
+        operations = make_delta(old, new, lambda: time.monotonic() > limit)  # type: ignore[arg-type]
+        if literal_bytes(operations) > want.size * 0.6:
+            return None
+        return pack_delta(operations)
+    except (StoreError, OSError):
+        return None
+    finally:
+        for mapped in (old, new):
+            if not isinstance(mapped, bytes):
+                mapped.close()
+
+
+def _cut(operations: list[Any]) -> Iterator[Any]:
+    for one in operations:
+        if isinstance(one, bytes) and len(one) > SLICE:
+            for at in range(0, len(one), SLICE):
+                yield one[at : at + SLICE]
+        else:
+            yield one
+
+
+def _store_pack(store: ContentStore, pairs: list[tuple[bytes, bytes]]) -> bool:
+    for digest, data in pairs:
+        if hashlib.sha256(data).digest() != digest:
+            return False
+    for digest, data in pairs:
+        store.put_known(digest, data)
+    return True
+
+
+def _store_slice(
+    store: ContentStore, want: Want, growing: Growing, offset: int, data: bytes, last: bool
+) -> bool:
+    path = store.part_path(want.digest)
+    try:
+        if growing.hash is None:
+            growing.hash = hashlib.sha256()
+            if offset:
+                with open(path, "rb") as part:
+                    left = offset
+                    while left and (piece := part.read(min(left, 1 << 20))):
+                        growing.hash.update(piece)
+                        left -= len(piece)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            if not offset:
+                os.ftruncate(fd, 0)
+            at = offset
+            rest = memoryview(data)
+            while rest:
+                count = os.pwrite(fd, rest, at)
+                at += count
+                rest = rest[count:]
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise StoreError(error.strerror or str(error), path) from error
+    growing.hash.update(data)
+    if not last:
+        return True
+    if growing.hash.digest() != want.digest:
+        with suppress(OSError):
+            os.unlink(path)
+        return False
+    store.adopt(want.digest, want.size, path)
+    return True
+
+
+def _store_delta(store: ContentStore, want: Want, parts: list[Any]) -> bool:
+    try:
+        operations = unpack_delta(parts, want.size, store.size(want.base))
+    except ValueError:
+        return False
+    if want.size <= SMALL:
+        data = apply_delta(store.read(want.base), operations)
+        if hashlib.sha256(data).digest() != want.digest:
+            return False
+        store.put_known(want.digest, data)
+        return True
+    path = store.temporary()
+    whole = hashlib.sha256()
+    base_path, base_offset, _ = store.locate(want.base)
+    try:
+        source = os.open(base_path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            for one in operations:
+                if isinstance(one, bytes):
+                    whole.update(one)
+                    _write_all(fd, one)
+                    continue
+                at, left = base_offset + one.start, one.length
+                while left:
+                    piece = os.pread(source, min(left, 1 << 20), at)
+                    if not piece:
+                        return False
+                    whole.update(piece)
+                    _write_all(fd, piece)
+                    at += len(piece)
+                    left -= len(piece)
+        finally:
+            os.close(fd)
+            os.close(source)
+        if whole.digest() != want.digest:
+            return False
+        store.adopt(want.digest, want.size, path)
+        return True
+    except OSError as error:
+        raise StoreError(error.strerror or str(error), path) from error
+    finally:
+        with suppress(OSError):
+            os.unlink(path)
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(fd, rest) :]

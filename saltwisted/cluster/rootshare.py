@@ -1,0 +1,1281 @@
+"""
+One share of a node: from the working tree to the peers, and from the peers to the tree.
+
+All that touches index or tree is done under one lock, the work itself in the pool. A batch from a
+peer waits in the inbox until what it depends on and what it needs is here; then it is
+committed (minions see it), acknowledged to all peers, and written to the working tree.
+Rules are in C{domain.roots}, disks in C{stores}.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from attrs import define, evolve, field, frozen
+from twisted.internet.defer import Deferred, DeferredLock
+from twisted.logger import Logger
+
+from saltwisted.cluster.rootlink import RootLink, Want
+from saltwisted.domain.roots import codec
+from saltwisted.domain.roots.delta import (
+    apply_delta,
+    literal_bytes,
+    make_delta,
+    pack_delta,
+    unpack_delta,
+)
+from saltwisted.domain.roots.entry import (
+    DIR,
+    FILE,
+    GONE,
+    Batch,
+    Dot,
+    Entry,
+    Knowledge,
+    ReplicaId,
+    covers,
+    gap,
+)
+from saltwisted.domain.roots.frames import ACK, BATCH, PLAIN, PULL, STATE
+from saltwisted.domain.roots.guards import Brake, Forbidden, Limits
+from saltwisted.domain.roots.index import NotYet, Outcome
+from saltwisted.domain.roots.manifest import Generation, name_of
+from saltwisted.domain.roots.moves import unfold
+from saltwisted.errors import SaltwistedError, StoreError
+from saltwisted.stores.rootindex import Known
+from saltwisted.stores.rootstore import RootStore
+from saltwisted.stores.worktree import BULK, Seen, WorkTree, Written
+from saltwisted.transports.inotify import TreeWatch
+from saltwisted.transports.loose import let_go
+
+if TYPE_CHECKING:
+    from saltwisted.cluster.rootsync import RootSync
+
+INLINE = 256 * 1024
+TOGETHER = 256 * 1024 * 1024
+"""Bytes of large files up to which they are committed with the small ones they came with."""
+MOST_PENDING = 2000
+PENDING_BYTES = 64 * 1024 * 1024
+MOST_DIRTY = 20_000
+GRACE = 1.0
+"""Seconds for a batch to come by itself before it is asked for."""
+RETRY = 5.0
+REPLY_BYTES = 8 * 1024 * 1024
+TRASH_TIME = 60.0
+BUSY_WAIT = 60.0
+HOT = 20
+"""Commits a minute after which a path is taken less often."""
+
+
+@frozen
+class Settings:
+    """Times of a share, in seconds; see C{cluster_roots}."""
+
+    quiet: float = 0.05
+    quiet_most: float = 2.0
+    scan: float = 60.0
+    rejoin: str = "adopt"
+
+
+@define(eq=False)
+class Pending:
+    """A batch that came and is not applied yet."""
+
+    batch: Batch
+    hi: int
+    link: RootLink
+    size: int
+    inline: dict[bytes, bytes] = field(factory=dict)
+    fetching: bool = False
+    refused: str = ""
+
+
+class RootShare:
+    """
+    @param name: the same on all masters, such as C{file/base/0}.
+    @ivar suspended: why local changes are not taken; empty if they are.
+    @ivar held: deletions that wait for an approval: path to the entry that is gone.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        owner: RootSync,
+        name: str,
+        root: str,
+        folder: str,
+        reactor: Any,
+        settings: Settings,
+        make_store: Callable[[str], RootStore],
+        tree: WorkTree,
+    ) -> None:
+        self.name = name
+        self.root = root
+        self.settings = settings
+        self.suspended = "starting"
+        self.held: dict[bytes, Entry] = {}
+        self.held_remote: dict[str, str] = {}
+        self.skipped: dict[bytes, str] = {}
+        self.kept: set[bytes] = set()
+        self.failed: dict[bytes, str] = {}
+        self.store: RootStore | None = None
+        self.scans = 0
+        self.scan_seconds = 0.0
+        self.last_error = ""
+        self.ready = False
+        self._folder = folder
+        self._owner = owner
+        self._reactor = reactor
+        self._make_store = make_store
+        self._tree = tree
+        self._lock = DeferredLock()
+        self._watch = TreeWatch(reactor, root, self._changed, self._lost_events)
+        self._watching = False
+        self._dirty: set[bytes] = set()
+        self._scan_all = False
+        self._first_dirty: float | None = None
+        self._busy_since: float | None = None
+        self._timers: dict[str, Any] = {}
+        self._inbox: dict[tuple[ReplicaId, int], Pending] = {}
+        self._inbox_bytes = 0
+        self._coming: set[bytes] = set()
+        self._pulling: tuple[RootLink, float] | None = None
+        self._working = False
+        self._work_again = False
+        self._stopped = False
+        self._approved = ""
+        self._brake: Brake | None = None
+        self._remote_brake: Brake | None = None
+        self._large: dict[bytes, int] = {}
+
+    # -- start and stop
+
+    @property
+    def limits(self) -> Limits:
+        """What this share takes."""
+        return self._tree.limits
+
+    @property
+    def generation(self) -> Generation | None:
+        """The tree that is served."""
+        return None if self.store is None else self.store.generation
+
+    async def start(self) -> None:
+        """
+        Open the store, look at the root, and begin to watch.
+
+        @raises StoreError: the store cannot be opened.
+        """
+        self._brake, self._remote_brake = Brake(self.limits), Brake(self.limits)
+        self.store = await self._owner.pool(self._make_store, self._folder)
+        await self._open_root()
+        if self._is_blank():
+            # Peers may have a tree already: it comes first, ours joins it
+            self._owner.blank(self)
+        else:
+            self.ready = True
+            await self._lock.run(self._locked, self._first_scan)
+        self._later("scan", self.settings.scan * self._owner.jitter(), self._periodic)
+
+    async def _open_root(self) -> None:
+        remembered = self._remembered_root()
+        problem = await self._owner.pool(self._tree.open, remembered)
+        if problem:
+            self._suspend(problem)
+            return
+        self.suspended = ""
+        if remembered is None:
+            self._remember_root()
+        try:
+            if not self._watching:
+                self._watch.start()
+                self._watching = True
+        except OSError as error:
+            self.log.error("inotify is not available, scanning: {error}", error=str(error))
+
+    def _remembered_root(self) -> tuple[int, int] | None:
+        value = self._db.database.get("root")
+        if not value:
+            return None
+        device, inode = str(value).split()
+        return int(device), int(inode)
+
+    def _remember_root(self) -> None:
+        device, inode = self._tree.root_identity
+        with self._db.database.transaction():
+            self._db.database.set("root", f"{device} {inode}")
+
+    def _is_blank(self) -> bool:
+        return not self._db.index.knowledge
+
+    @property
+    def _db(self) -> RootStore:
+        if self.store is None:
+            raise StoreError("the store is not open", self.name)
+        return self.store
+
+    async def stop(self) -> None:
+        """Wait for what runs, and close."""
+        self._stopped = True
+        for timer in self._timers.values():
+            if timer.active():
+                timer.cancel()
+        self._timers.clear()
+        if self._watching:
+            self._watch.stop()
+            self._watching = False
+        await self._lock.acquire()
+        self._lock.release()
+        self._tree.close()
+        if self.store is not None:
+            self.store.close()
+
+    def _later(self, name: str, delay: float, act: Callable[[], Any]) -> None:
+        timer = self._timers.get(name)
+        if timer is not None and timer.active():
+            timer.cancel()
+        if not self._stopped:
+            self._timers[name] = self._reactor.callLater(delay, act)
+
+    def _locked(self, act: Callable[..., Any], *args: Any) -> Deferred[Any]:
+        return Deferred.fromCoroutine(act(*args))
+
+    async def locked(self, act: Callable[..., Any], *args: Any) -> Any:
+        """Run a coroutine function while nothing else touches index or tree."""
+        return await self._lock.run(self._locked, act, *args)
+
+    def _go(self, act: Callable[..., Any], *args: Any) -> None:
+        """Run a coroutine function under the lock, soon."""
+        if self._stopped:
+            return
+        d = self._lock.run(self._locked, act, *args)
+        let_go(d, self.log, "roots: {share} failed", share=self.name)
+
+    # -- local changes
+
+    def _changed(self, path: bytes, mask: int) -> None:
+        if not path or self._tree.ignored(path, bool(mask & 0x40000000)):
+            return
+        if mask == 0x2:
+            # Being written: it is looked at when it is closed; but it is not quiet
+            if self._dirty:
+                self._quiet()
+            return
+        if mask & 0x40000000 and mask & (0x100 | 0x80):
+            self._watch.add([path])
+        self._dirty.add(path)
+        if len(self._dirty) > MOST_DIRTY:
+            self._scan_all = True
+            self._dirty.clear()
+        self._quiet()
+
+    def _lost_events(self) -> None:
+        self._scan_all = True
+        self._quiet()
+
+    def _quiet(self) -> None:
+        now = self._reactor.seconds()
+        if self._first_dirty is None:
+            self._first_dirty = now
+        rest = self._first_dirty + self.settings.quiet_most - now
+        self._later("quiet", max(min(self.settings.quiet, rest), 0.0), self._settled)
+
+    def _settled(self) -> None:
+        self._first_dirty = None
+        if self.ready:
+            self._go(self._take_changes)
+
+    def _periodic(self) -> None:
+        self._later("scan", self.settings.scan * self._owner.jitter(), self._periodic)
+        self._scan_all = True
+        if self.ready:
+            self._go(self._take_changes)
+        self.consider()
+
+    async def rescan(self) -> None:
+        """Look at everything now."""
+        self._scan_all = True
+        await self.locked(self._take_changes)
+
+    async def _take_changes(self) -> None:
+        if self.suspended:
+            return
+        if not self._dirty and not self._scan_all:
+            return
+        problem = await self._owner.pool(self._tree.check)
+        if problem:
+            self._suspend(problem)
+            return
+        if await self._owner.pool(self._tree.is_busy):
+            now = self._reactor.seconds()
+            self._busy_since = self._busy_since or now
+            if now - self._busy_since < BUSY_WAIT:
+                self._later("quiet", self.settings.quiet, self._settled)
+                return
+        self._busy_since = None
+        everything, self._scan_all = self._scan_all, False
+        dirty, self._dirty = self._dirty, set()
+        if b".rootsignore" in dirty or everything:
+            await self._owner.pool(self._tree.read_rules)
+            everything = everything or b".rootsignore" in dirty
+        began = self._reactor.seconds()
+        seen = await self._gather(None if everything else dirty)
+        if everything:
+            self.scans += 1
+            self.scan_seconds = self._reactor.seconds() - began
+            problem = await self._owner.pool(self._tree.check)
+            if problem:
+                self._suspend(problem)
+                return
+        await self._commit_seen(seen)
+        if self._db.pending() and not self._stopped:
+            await self._write_tree()
+
+    async def _gather(self, paths: set[bytes] | None) -> Seen:
+        store, tree, pool = self._db, self._tree, self._owner.pool
+        known: Mapping[bytes, Known] = store.tree
+        if paths is None:
+            seen: Seen = await pool(tree.scan, known, store.objects)
+            self.skipped = dict(seen.skipped)
+        else:
+            seen = await pool(tree.look, paths, known, store.objects)
+            for path in paths:
+                self.skipped.pop(path, None)
+            self.skipped.update(seen.skipped)
+        for _ in range(8):
+            folders = [p for p, one in seen.changed.items() if one and one.entry.kind == DIR]
+            if paths is None:
+                folders += [p for p, one in known.items() if one.entry.kind == DIR]
+                folders.append(b"")
+            fresh = self._watch.add(folders) if self._watching else []
+            if not fresh:
+                break
+            # What was made in them before they were watched has made no event
+            overlay = ChainMap({p: one for p, one in seen.changed.items() if one}, dict(known))
+            more: Seen = await pool(tree.scan, overlay, store.objects, fresh)
+            seen.changed.update(more.changed)
+            seen.again |= more.again
+            seen.large.update(more.large)
+            self.skipped.update(more.skipped)
+        if seen.again:
+            self._dirty |= seen.again
+            self._later("again", 0.1 if paths is not None else 1.0, self._settled)
+        return seen
+
+    async def _commit_seen(self, seen: Seen) -> None:
+        store = self._db
+        changed = dict(seen.changed)
+        apart: dict[bytes, int] = {}
+        if seen.large:
+            if sum(seen.large.values()) <= TOGETHER:
+                for path in seen.large:
+                    known = await self._owner.pool(self._tree.take_large, path, store.objects)
+                    if known is None:
+                        self._dirty.add(path)
+                        self._quiet()
+                    else:
+                        changed[path] = known
+            else:
+                apart = dict(seen.large)
+        if changed:
+            await self._commit_changes(changed)
+        for path in apart:
+            if path not in self._large:
+                self._large[path] = apart[path]
+                d = Deferred.fromCoroutine(self._take_large(path))
+                let_go(d, self.log, "roots: a large file of {share} failed", share=self.name)
+
+    async def _take_large(self, path: bytes) -> None:
+        """A file that takes seconds to read: others are committed meanwhile."""
+        try:
+            known = await self._owner.pool(self._tree.take_large, path, self._db.objects)
+        finally:
+            self._large.pop(path, None)
+        if known is None:
+            self._dirty.add(path)
+            self._later("again", 1.0, self._settled)
+        else:
+            await self.locked(self._commit_changes, {path: known})
+
+    async def _commit_changes(self, changed: dict[bytes, Known | None]) -> None:
+        """What the user did, as versions: one batch, but for what was not seen (see C{beside})."""
+        store = self._db
+        generation = store.generation
+        plain: dict[bytes, Entry] = {}
+        beside: dict[bytes, Entry] = {}
+        for path, known in changed.items():
+            entry = GONE if known is None else known.entry
+            before = store.tree.get(path)
+            shown = generation.get(path)
+            if before is not None and known is not None and before.entry == known.entry:
+                continue  # only touched by us, or its times moved without its content
+            if before is None and shown is not None and known is not None:
+                # Not written yet by us, and there already: the same, or an edit of its own
+                (plain if known.entry.same_content(shown) else beside)[path] = entry
+            elif before is not None and before.entry != shown:
+                if not (known is None and shown is None):
+                    beside[path] = entry
+            else:
+                plain[path] = entry
+        plain, still = await self._let_through(plain)
+        tree = {path: known for path, known in changed.items() if path not in still}
+        for path, entry in beside.items():
+            if path in still:
+                continue
+            await self._commit({path: entry}, beside=path)
+        if plain:
+            await self._commit(plain, tree=tree)
+        elif tree:
+            await self._owner.pool(store.remember, tree)
+
+    async def _let_through(
+        self, wanted: dict[bytes, Entry]
+    ) -> tuple[dict[bytes, Entry], set[bytes]]:
+        """Hold deletions that go too far; the rest goes on."""
+        store = self._db
+        generation = store.generation
+        gone = {path for path, entry in wanted.items() if entry == GONE}
+        was_held = set(self.held)
+        for path in was_held:
+            if path not in gone and path in wanted:
+                self.held.pop(path)
+        if not gone or self._approved:
+            return wanted, set()
+        shown: dict[bytes, tuple[Entry | None, Entry | None]] = {
+            path: (generation.get(path), None if entry == GONE else entry)
+            for path, entry in wanted.items()
+        }
+        brake = self._brake
+        if brake is None:
+            return wanted, set()
+        files, size = brake.weigh(shown)
+        all_files, all_bytes = generation.counts()
+        now = self._reactor.seconds()
+        if not brake.holds(now, files, size, all_files, all_bytes):
+            brake.passed(now, files, size)
+            return wanted, set()
+        fresh = gone - was_held
+        self.held.update({path: generation.get(path) or GONE for path in gone})
+        if fresh:
+            self._owner.event(
+                "held",
+                {
+                    "share": self.name,
+                    "files": files,
+                    "bytes": size,
+                    "where": "origin",
+                    "approve": f"saltwisted roots approve --share {self.name}",
+                },
+            )
+            self.log.warn(
+                "roots: {share}: {files} deletions are held: approve or restore them",
+                share=self.name,
+                files=files,
+            )
+        return {path: entry for path, entry in wanted.items() if path not in gone}, gone
+
+    async def _commit(
+        self,
+        wanted: Mapping[bytes, Entry],
+        *,
+        tree: Mapping[bytes, Known | None] | None = None,
+        beside: bytes | None = None,
+        approved: str = "",
+        settled: Iterable[tuple[bytes, Dot]] = (),
+        note: str = "",
+        founding: bool = False,
+    ) -> Batch | None:
+        if self._owner.clock_problem:
+            self._suspend(self._owner.clock_problem)
+            return None
+        store = self._db
+        before = store.generation
+        new = {
+            entry.content: entry.size
+            for path, entry in wanted.items()
+            if entry.kind == FILE and not _same_content(before.get(path), entry)
+        }
+        bulk = sum(new.values()) > BULK
+        unacked = None
+        links = self._owner.links_of(self.name)
+        if links:
+            lane = store.index.bulk
+            unacked = min(link.knowledge[self.name].get(lane, 0) for link in links)
+        try:
+            made = await self._owner.pool(
+                _commit_and_pack,
+                store,
+                dict(wanted),
+                dict(tree or {}),
+                bulk,
+                beside,
+                unacked,
+                approved or self._approved,
+                tuple(settled),
+                note,
+                before,
+                founding,
+            )
+        except StoreError as error:
+            self._failed_to_store(error)
+            return None
+        if made is None:
+            return None
+        batch, outcome, body = made
+        for link in links:
+            link.push(self.name, body)
+        self._owner.committed(self, batch, outcome, True)
+        return batch  # type: ignore[no-any-return]
+
+    def _failed_to_store(self, error: StoreError) -> None:
+        self.last_error = str(error)
+        self.log.error("roots: {share}: {error}", share=self.name, error=str(error))
+        self._scan_all = True
+        self._later("again", RETRY, self._settled)
+
+    def _suspend(self, reason: str) -> None:
+        if reason == self.suspended:
+            return
+        self.suspended = reason
+        self.log.error(
+            "roots: {share} is suspended: {reason}. What is committed is still served",
+            share=self.name,
+            reason=reason,
+        )
+        self._owner.event("suspended", {"share": self.name, "reason": reason})
+
+    # -- the first time
+
+    async def _first_scan(self) -> None:
+        self._scan_all = True
+        await self._take_changes()
+
+    async def found(self) -> None:
+        """No peer has a tree: ours is the first."""
+        if not self.ready:
+            self.ready = True
+            await self.locked(self._first_scan)
+            if self._is_blank():
+                # An empty root: others have to learn that this is the tree
+                await self.locked(self._commit_nothing)
+
+    async def _commit_nothing(self) -> None:
+        await self._commit({}, founding=True)
+
+    async def _adopt(self) -> None:
+        """
+        A peer's tree is here, and there is one on this disk: equal files join, others are
+        kept as conflicts of this node, and the tree becomes the cluster's.
+        """
+        store, tree = self._db, self._tree
+        if self.suspended:
+            return
+        if self.settings.rejoin == "merge":
+            return
+        seen: Seen = await self._owner.pool(tree.scan, {}, store.objects)
+        for path in seen.large:
+            known = await self._owner.pool(tree.take_large, path, store.objects)
+            if known is not None:
+                seen.changed[path] = known
+        generation = store.generation
+        known_now: dict[bytes, Known | None] = {}
+        kept: list[tuple[bytes, Entry]] = []
+        for path, one in seen.changed.items():
+            if one is None:
+                continue
+            shown = generation.get(path)
+            known_now[path] = one
+            if one.entry.kind != DIR and (shown is None or not one.entry.same_content(shown)):
+                kept.append((path, one.entry))
+        await self._owner.pool(_keep_adopted, store, known_now, kept)
+        if kept:
+            self.log.warn(
+                "roots: {share}: {count} files of this node differ from the cluster's; they are "
+                "kept as conflicts (saltwisted roots conflicts)",
+                share=self.name,
+                count=len(kept),
+            )
+            self._owner.event("conflict", {"share": self.name, "adopted": len(kept)})
+
+    # -- what peers send
+
+    def received(self, link: RootLink, kind: int, body: bytes) -> None:
+        """
+        A message about this share.
+
+        @raises Forbidden: it is against the rules.
+        """
+        if kind == BATCH:
+            self._batch_came(link, body)
+        elif kind == ACK:
+            value = codec.unpack(body)
+            if not isinstance(value, list) or len(value) != 2:
+                raise Forbidden("ack")
+            link.knows(self.name, codec.unpack_knowledge(value[0]), value[1])
+            self.heard(link)
+        elif kind == PULL:
+            theirs = codec.unpack_knowledge(codec.unpack(body))
+            link.knowledge[self.name] = theirs
+            d = Deferred.fromCoroutine(self._answer_pull(link, theirs))
+            let_go(d, self.log, "roots: answering {node} failed", node=link.node)
+        elif kind == PLAIN:
+            value = codec.unpack(body)
+            if not isinstance(value, list) or len(value) != 3:
+                raise Forbidden("plain")
+            replica = codec.unpack_replica(value[0], value[1])
+            plain = self._db.database.body(replica, codec.unpack_counter(value[2]))
+            if plain is not None:
+                link.push(self.name, codec.pack([plain, []]))
+        elif kind == STATE:
+            self._go(self._state_came, link, codec.unpack_state(body, self.limits))
+        else:
+            raise Forbidden("frame-type")
+
+    def heard(self, link: RootLink) -> None:
+        """A peer said what it knows."""
+        if self.store is None:
+            return
+        theirs = link.knowledge[self.name]
+        d = self._owner.pool(self.store.acknowledged, link.node, theirs)
+        let_go(d, self.log, "roots: an acknowledgement was not kept")
+        if self.store.is_behind(theirs):
+            self._go(self._new_life, link)
+        if theirs == self.store.knowledge:
+            digest = link.digests.get(self.name, b"")
+            if digest and digest != self.store.generation.digest and not self._inbox:
+                self._owner.differs(self, link)
+        self._later("consider", GRACE, self.consider)
+
+    async def _new_life(self, link: RootLink) -> None:
+        if self._db.is_behind(link.knowledge[self.name]):
+            self.log.warn(
+                "roots: {share}: {node} knows more of us than we do: this index is an old copy; "
+                "going on under a new incarnation",
+                share=self.name,
+                node=link.node,
+            )
+            await self._owner.pool(self._db.begin_new_life)
+            self.consider()
+
+    def _batch_came(self, link: RootLink, body: bytes) -> None:
+        value = codec.unpack(body)
+        if (
+            not isinstance(value, list)
+            or len(value) != 2
+            or not isinstance(value[0], bytes)
+            or not isinstance(value[1], list)
+            or len(value[1]) > 10_000
+        ):
+            raise Forbidden("batch")
+        batch, hi = codec.unpack_batch(value[0], self.limits)
+        if hi <= self._db.knowledge.get(batch.replica, 0):
+            return
+        key = batch.replica, batch.lo
+        if key in self._inbox and not (self._inbox[key].batch.moves and not batch.moves):
+            return
+        pending = Pending(batch, hi, link, len(body))
+        if len(self._inbox) >= MOST_PENDING or self._inbox_bytes + len(body) > PENDING_BYTES:
+            # It is asked for again when there is room
+            return
+        for item in value[1]:
+            if (
+                not isinstance(item, list)
+                or len(item) != 3
+                or not isinstance(item[0], bytes)
+                or len(item[0]) != 32
+                or not isinstance(item[1], bytes)
+            ):
+                raise Forbidden("inline")
+            if not isinstance(item[2], bytes | list):
+                raise Forbidden("inline")
+            pending.inline[item[0]] = codec.pack([item[1], item[2]])
+        old = self._inbox.pop(key, None)
+        if old is not None:
+            self._inbox_bytes -= old.size
+        self._inbox[key] = pending
+        self._inbox_bytes += pending.size
+        self.work()
+
+    def work(self) -> None:
+        """Apply what can be applied, fetch what is missing."""
+        if self._stopped or not self._inbox:
+            return
+        if self._working:
+            self._work_again = True
+            return
+        self._working = True
+        d = Deferred.fromCoroutine(self._work())
+        let_go(d, self.log, "roots: applying to {share} failed", share=self.name)
+
+    async def _work(self) -> None:
+        try:
+            while not self._stopped:
+                self._work_again = False
+                progress = False
+                for key, pending in list(self._inbox.items()):
+                    if self._inbox.get(key) is not pending:
+                        continue
+                    if pending.hi <= self._db.knowledge.get(pending.batch.replica, 0):
+                        self._drop(key)
+                        continue
+                    if await self._try(key, pending):
+                        progress = True
+                if not progress and not self._work_again:
+                    break
+        finally:
+            self._working = False
+        if not self._stopped:
+            self._later("consider", GRACE, self.consider)
+
+    def _drop(self, key: tuple[ReplicaId, int]) -> None:
+        pending = self._inbox.pop(key, None)
+        if pending is not None:
+            self._inbox_bytes -= pending.size
+
+    def _applicable(self, batch: Batch) -> bool:
+        known = self._db.knowledge
+        return batch.lo == known.get(batch.replica, 0) + 1 and covers(known, batch.deps)
+
+    async def _try(self, key: tuple[ReplicaId, int], pending: Pending) -> bool:
+        if pending.inline:
+            inline, pending.inline = pending.inline, {}
+            entries = {e.content: e for _, e in pending.batch.entries if e.kind == FILE}
+            good = await self._owner.pool(_store_inline, self._db, entries, inline)
+            if not good:
+                self._drop(key)
+                error = Forbidden("object-digest")
+                self._owner.flagged(pending.link, error)
+                pending.link.close(error.reason)
+                return False
+        lacking = self._db.lacking(entry for _, entry in pending.batch.entries)
+        if lacking:
+            self._fetch(pending, lacking)
+            return False
+        if pending.fetching or not self._applicable(pending.batch):
+            return False
+        return bool(await self.locked(self._apply, key, pending))
+
+    def _fetch(self, pending: Pending, lacking: dict[bytes, int]) -> None:
+        wanted = {d: s for d, s in lacking.items() if d not in self._coming}
+        if pending.fetching or not wanted:
+            return
+        if self._no_room(sum(wanted.values())):
+            return
+        link = pending.link
+        if link.closed:
+            others = [
+                other
+                for other in self._owner.links_of(self.name)
+                if other.knowledge[self.name].get(pending.batch.replica, 0) >= pending.hi
+            ]
+            if not others:
+                return
+            link = pending.link = others[0]
+        bases: dict[bytes, bytes] = {}
+        generation = self._db.generation
+        for path, entry in pending.batch.entries:
+            if entry.kind == FILE and entry.content in wanted:
+                there = generation.get(path)
+                if there is not None and there.kind == FILE:
+                    bases[entry.content] = there.content
+        pending.fetching = True
+        self._coming |= wanted.keys()
+        wants = [Want(digest, size, bases.get(digest, b"")) for digest, size in wanted.items()]
+        d = link.fetch(self.name, self._db.objects, wants)
+
+        def done(result: Any) -> None:
+            pending.fetching = False
+            self._coming.difference_update(wanted)
+            if isinstance(result, SaltwistedError):
+                self.last_error = str(result)
+                self._later("consider", GRACE, self.consider)
+            else:
+                self.work()
+
+        let_go(
+            d.addCallbacks(done, lambda failure: done(failure.value)),
+            self.log,
+            "roots: fetching for {share} failed",
+            share=self.name,
+        )
+
+    def _no_room(self, size: int) -> bool:
+        problem = self._owner.room_problem(self._folder, size)
+        if problem and problem != self.last_error:
+            self.log.error("roots: {share}: {why}", share=self.name, why=problem)
+            self._owner.event("held", {"share": self.name, "where": "receiver", "reason": problem})
+        self.last_error = problem or self.last_error
+        if problem:
+            self._later("consider", RETRY, self.consider)
+        return bool(problem)
+
+    async def _apply(self, key: tuple[ReplicaId, int], pending: Pending) -> bool:
+        """One batch, under the lock: commit, acknowledge, write to the tree."""
+        store = self._db
+        if self._inbox.get(key) is not pending or not self._applicable(pending.batch):
+            return False
+        batch = pending.batch
+        if batch.moves:
+            more = await self._owner.pool(unfold, store.index.folders, batch.moves)
+            entries = dict(batch.entries) | (more or {})
+            whole = evolve(batch, entries=tuple(sorted(entries.items())))
+            if more is None or whole.hi != pending.hi:
+                self._drop(key)
+                pending.link.ask_plain(self.name, batch.replica, batch.lo)
+                return False
+            batch = whole
+        if not self._may_apply(batch, pending):
+            return False
+        if self.ready and not self.suspended:
+            await self._look_before(batch)
+        try:
+            outcome: Outcome | None = await self._owner.pool(store.apply, batch)
+        except NotYet:
+            return False
+        except StoreError as error:
+            self._failed_to_store(error)
+            return False
+        self._drop(key)
+        if outcome is not None:
+            await self._applied(batch, outcome)
+        return True
+
+    async def _look_before(self, batch: Batch) -> None:
+        """An edit that we have not seen yet did not see this batch either: it comes first."""
+        paths = {path for path, _ in batch.entries if path in self._db.tree}
+        if not paths:
+            return
+        if len(paths) > MOST_DIRTY:
+            paths = set(list(paths)[:MOST_DIRTY])
+        seen: Seen = await self._owner.pool(self._tree.look, paths, self._db.tree, self._db.objects)
+        if seen.changed:
+            await self._commit_seen(seen)
+
+    async def _applied(self, batch: Batch | None, outcome: Outcome) -> None:
+        store = self._db
+        for link in self._owner.links_of(self.name):
+            link.acknowledge(self.name, store.knowledge, store.generation.digest)
+        self._owner.committed(self, batch, outcome, False)
+        if not self.ready:
+            await self._adopt()
+            self.ready = True
+            self._scan_all = True
+            self._quiet()
+        await self._write_tree(outcome.shown, batch)
+
+    def _may_apply(self, batch: Batch, pending: Pending) -> bool:
+        """The brake of the receiver, and its limits."""
+        generation = self._db.generation
+        removed = {
+            path: (generation.get(path), None) for path, entry in batch.entries if entry == GONE
+        }
+        brake = self._remote_brake
+        if len(self._db.index.rows) + len(batch.entries) > 2 * self.limits.max_entries:
+            self._refuse(pending, "too-many-entries")
+            return False
+        if brake is None or not removed or batch.approved:
+            return True
+        approvals = self._owner.approvals
+        if (self.name, batch.replica.master, batch.hi) in approvals:
+            return True
+        shown: dict[bytes, tuple[Entry | None, Entry | None]] = dict(removed)
+        shown.update({p: (generation.get(p), e) for p, e in batch.entries if e != GONE})
+        files, size = brake.weigh(shown)
+        all_files, all_bytes = generation.counts()
+        now = self._reactor.seconds()
+        if brake.holds(now, files, size, all_files, all_bytes):
+            self._refuse(pending, f"409: {files} deletions without an approval")
+            return False
+        brake.passed(now, files, size)
+        return True
+
+    def _refuse(self, pending: Pending, reason: str) -> None:
+        if pending.refused == reason:
+            return
+        pending.refused = reason
+        origin = pending.batch.replica.master
+        self.held_remote[origin] = reason
+        self.log.warn(
+            "roots: {share}: changes of {origin} are held: {reason}",
+            share=self.name,
+            origin=origin,
+            reason=reason,
+        )
+        self._owner.event(
+            "held", {"share": self.name, "where": "receiver", "origin": origin, "reason": reason}
+        )
+
+    # -- catching up
+
+    def consider(self) -> None:
+        """Ask a peer for what it knows and we do not, unless that is on its way."""
+        if self._stopped or self.store is None:
+            return
+        self.work()
+        known: dict[ReplicaId, int] = dict(self.store.knowledge)
+        for pending in sorted(self._inbox.values(), key=lambda p: p.batch.lo):
+            replica = pending.batch.replica
+            if pending.batch.lo == known.get(replica, 0) + 1:
+                known[replica] = pending.hi
+        now = self._reactor.seconds()
+        if self._pulling is not None:
+            link, since = self._pulling
+            if not link.closed and now - since < RETRY:
+                self._later("consider", RETRY, self.consider)
+                return
+        best: tuple[int, RootLink] | None = None
+        for link in self._owner.links_of(self.name):
+            lack = gap(known, link.knowledge[self.name])
+            if lack and (best is None or lack > best[0]):
+                best = lack, link
+        if best is None:
+            self._pulling = None
+            return
+        self._pulling = best[1], now
+        best[1].pull(self.name, known)
+        self._later("consider", RETRY, self.consider)
+
+    async def _answer_pull(self, link: RootLink, theirs: Knowledge) -> None:
+        store = self._db
+        if covers(theirs, store.knowledge):
+            return
+        missing = store.missing_for(theirs)
+        if missing is None:
+            body = await self.locked(self._state)
+            link.tell(STATE, self.name, body)
+            return
+        sent = 0
+        for replica, lo in missing:
+            body = await self._owner.pool(store.database.body, replica, lo)
+            if body is None or link.closed:
+                return
+            link.push(self.name, codec.pack([body, []]))
+            sent += len(body)
+            if sent > REPLY_BYTES:
+                return
+
+    async def _state(self) -> bytes:
+        return await self._owner.pool(self._db.state)  # type: ignore[no-any-return]
+
+    async def _state_came(self, link: RootLink, state: tuple[Any, Any, Any]) -> None:
+        rows, lost, knowledge = state
+        store = self._db
+        if covers(store.knowledge, knowledge):
+            return
+        entries = [v.entry for row in rows.values() for v in row]
+        lacking = store.lacking([*entries, *(v.entry for _, v in lost)])
+        if lacking:
+            if self._no_room(sum(lacking.values())):
+                return
+            wanted = {d: s for d, s in lacking.items() if d not in self._coming}
+            bases = {
+                row[0].entry.content: there.content
+                for path, row in rows.items()
+                if row[0].entry.content in wanted
+                and (there := store.generation.get(path)) is not None
+                and there.kind == FILE
+            }
+            wants = [Want(digest, size, bases.get(digest, b"")) for digest, size in wanted.items()]
+            self._coming |= wanted.keys()
+            d = link.fetch(self.name, store.objects, wants)
+
+            def done(result: Any) -> None:
+                self._coming.difference_update(wanted)
+                if isinstance(result, SaltwistedError):
+                    self.last_error = str(result)
+                    self._later("consider", GRACE, self.consider)
+                else:
+                    self._go(self._state_came, link, state)
+
+            let_go(
+                d.addCallbacks(done, lambda failure: done(failure.value)),
+                self.log,
+                "roots: fetching for {share} failed",
+                share=self.name,
+            )
+            return
+        if self.ready and not self.suspended:
+            self._scan_all = True
+            await self._take_changes()
+        try:
+            outcome = await self._owner.pool(store.merge, rows, lost, knowledge, link.node)
+        except StoreError as error:
+            self._failed_to_store(error)
+            return
+        await self._applied(None, outcome)
+
+    # -- to the working tree
+
+    async def _write_tree(
+        self,
+        shown: Mapping[bytes, tuple[Entry | None, Entry | None]] | None = None,
+        batch: Batch | None = None,
+    ) -> None:
+        """Make the working tree what the generation says, wherever it is not."""
+        store = self._db
+        if self.suspended:
+            return
+        if shown is None:
+            wanted = await self._owner.pool(store.pending)
+        else:
+            wanted = {}
+            for path, (_, after) in shown.items():
+                known = store.tree.get(path)
+                if (known.entry if known is not None else None) != after:
+                    wanted[path] = after
+        wanted = {path: entry for path, entry in wanted.items() if path not in self.held}
+        if not wanted:
+            return
+        problem = await self._owner.pool(self._tree.check)
+        if problem:
+            self._suspend(problem)
+            return
+        done: Written = await self._owner.pool(self._tree.write, wanted, store.tree, store.objects)
+        self.failed = {**{p: w for p, w in self.failed.items() if p not in wanted}, **done.failed}
+        self.kept = (self.kept - wanted.keys()) | done.kept
+        try:
+            await self._owner.pool(store.remember, done.known)
+        except StoreError as error:
+            self._failed_to_store(error)
+            return
+        for path, known in done.edits.items():
+            # Somebody wrote it between our look and our exchange: a version beside ours
+            await self._commit({path: known.entry}, beside=path)
+        if self._watching:
+            fresh = self._watch.add(p for p, e in wanted.items() if e is not None and e.kind == DIR)
+            del fresh
+        again = done.again - done.failed.keys()
+        if again:
+            self._dirty |= again
+            self._later("again", self.settings.quiet, self._settled)
+        if done.edits:
+            await self._write_tree()
+        self._later("trash", TRASH_TIME, self._empty_trash)
+
+    def _empty_trash(self) -> None:
+        self._go(self._clear_trash)
+
+    async def _clear_trash(self) -> None:
+        if self.suspended:
+            return
+        left = await self._owner.pool(self._tree.empty_trash, TRASH_TIME)
+        if left:
+            self._later("trash", TRASH_TIME, self._empty_trash)
+
+    # -- what operators ask for
+
+    async def approve(self, user: str) -> int:
+        """Let the held deletions through; how many."""
+        count = len(self.held)
+        self._approved = user
+        try:
+            self.held.clear()
+            if self._brake is not None:
+                self._brake.clear()
+            self._scan_all = True
+            await self.locked(self._take_changes)
+        finally:
+            self._approved = ""
+        for pending in self._inbox.values():
+            if pending.refused:
+                pending.refused = ""
+                key = (self.name, pending.batch.replica.master, pending.hi)
+                self._owner.approvals.add(key)
+                self.held_remote.pop(pending.batch.replica.master, None)
+                count += 1
+        self.work()
+        return count
+
+    async def restore(self) -> int:
+        """Refill the root from the store: the answer to held deletions and to a lost disk."""
+        return int(await self.locked(self._restore))
+
+    async def _restore(self) -> int:
+        store = self._db
+        gone = dict.fromkeys(self.held)
+        self.held.clear()
+        if self.suspended:
+            await self._trust_root()
+            seen: Seen = await self._owner.pool(self._tree.scan, store.tree, store.objects)
+            gone.update({path: None for path, known in seen.changed.items() if known is None})
+        await self._owner.pool(store.remember, dict(gone))
+        await self._write_tree()
+        self._scan_all = True
+        self._quiet()
+        return len(gone)
+
+    async def _trust_root(self) -> None:
+        """This directory is the root from now on."""
+        await self._owner.pool(_trust, self._tree)
+        self._remember_root()
+        self.suspended = ""
+        if self._watching:
+            self._watch.stop()
+            self._watching = False
+        await self._open_root()
+
+    async def accept(self, user: str) -> None:
+        """Take the root as it stands now, deletions included."""
+        await self.locked(self._trust_root)
+        await self.approve(user)
+
+    async def rollback(self, name: str, user: str) -> dict[str, Any]:
+        """
+        Make the tree of an earlier generation visible again, as a new generation.
+
+        @raises StoreError: there is no such generation, or its contents are gone.
+        """
+        return dict(await self.locked(self._rollback, name, user))
+
+    async def _rollback(self, name: str, user: str) -> dict[str, Any]:
+        store = self._db
+        change = await self._owner.pool(store.find, name)
+        wanted = await self._owner.pool(store.way_back, change.number)
+        if wanted:
+            await self._commit(wanted, approved=user, note=f"rollback to {name_of(change.digest)}")
+            await self._write_tree()
+        return {"share": self.name, "to": name_of(change.digest), "changed": len(wanted)}
+
+    async def resolve(self, path: bytes, take: Dot | None, user: str) -> int:
+        """Close the conflicts of a path, and make one of the lost versions visible if asked to."""
+        return int(await self.locked(self._resolve, path, take, user))
+
+    async def _resolve(self, path: bytes, take: Dot | None, user: str) -> int:
+        store = self._db
+        found = [
+            one for one in store.database.conflicts() if one[0] == path and one[3] != "settled"
+        ]
+        wanted: dict[bytes, Entry] = {}
+        for _, version, _, _ in found:
+            if version.dot == take:
+                wanted[path] = version.entry
+        await self._commit(
+            wanted,
+            settled=[(path, version.dot) for _, version, _, _ in found],
+            note=f"resolved by {user}",
+        )
+        await self._write_tree()
+        return len(found)
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing waits: no local change, no batch, no file to be written."""
+        return not (
+            self._dirty
+            or self._scan_all
+            or self._inbox
+            or self._large
+            or self._lock.locked
+            or self._first_dirty is not None
+        )
+
+
+def _same_content(before: Entry | None, entry: Entry) -> bool:
+    return before is not None and before.same_content(entry)
+
+
+# -- in the pool
+
+
+def _commit_and_pack(
+    store: RootStore,
+    wanted: dict[bytes, Entry],
+    tree: dict[bytes, Known | None],
+    bulk: bool,
+    beside: bytes | None,
+    unacked: int | None,
+    approved: str,
+    settled: Sequence[tuple[bytes, Dot]],
+    note: str,
+    before: Generation,
+    founding: bool,
+) -> tuple[Batch, Outcome, bytes] | None:
+    made = store.commit(
+        wanted,
+        tree=tree,
+        bulk=bulk,
+        beside=beside,
+        unacked=unacked,
+        approved=approved,
+        settled=settled,
+        note=note,
+        founding=founding,
+    )
+    if made is None:
+        return None
+    batch, outcome = made
+    packed = codec.pack_batch(batch, folded=True)
+    return batch, outcome, codec.pack([packed, _inline(store, batch, before)])
+
+
+def _inline(store: RootStore, batch: Batch, before: Generation) -> list[list[Any]]:
+    """Contents that ride in the batch: those that are new, as long as all of them fit."""
+    found: list[list[Any]] = []
+    room = INLINE
+    had = (
+        {e.content for f in before.folders.values() for e in f.values()}
+        if (len(batch.entries) > 8)
+        else set()
+    )
+    for path, entry in batch.entries:
+        if entry.kind != FILE or entry.size > INLINE or entry.content in had:
+            continue
+        old = before.get(path)
+        if old is not None and old.content == entry.content:
+            continue
+        data = store.objects.read(entry.content)
+        base = b""
+        payload: Any = codec.squeeze(data)
+        cost = len(payload)
+        if old is not None and old.kind == FILE and store.objects.has(old.content):
+            operations = make_delta(store.objects.read(old.content), data)
+            if literal_bytes(operations) + 8 * len(operations) < cost:
+                base, payload = old.content, pack_delta(operations)
+                cost = literal_bytes(operations) + 8 * len(operations)
+        room -= cost
+        if room < 0:
+            break
+        found.append([entry.content, base, payload])
+        had.add(entry.content)
+    return found
+
+
+def _store_inline(
+    store: RootStore, entries: Mapping[bytes, Entry], inline: Mapping[bytes, bytes]
+) -> bool:
+    """Put contents into the store that came with a batch; false if one is not what it says."""
+    for digest, packed in inline.items():
+        entry = entries.get(digest)
+        if entry is None or store.objects.has(digest):
+            continue
+        base, payload = codec.unpack(packed)
+        try:
+            if isinstance(payload, bytes):
+                data = codec.expand(payload, entry.size)
+            elif not store.objects.has(base):
+                continue
+            else:
+                old = store.objects.read(base)
+                data = apply_delta(old, unpack_delta(payload, entry.size, len(old)))
+        except (Forbidden, ValueError):
+            return False
+        if hashlib.sha256(data).digest() != digest:
+            return False
+        store.objects.put_known(digest, data)
+    return True
+
+
+def _keep_adopted(
+    store: RootStore, known: Mapping[bytes, Known | None], kept: Sequence[tuple[bytes, Entry]]
+) -> None:
+    store.keep_adopted(kept)
+    store.remember(known)
+
+
+def _trust(tree: WorkTree) -> None:
+    tree.close()
+    tree.mark()

@@ -1,0 +1,493 @@
+"""
+The roots service of a node: its shares, its streams to the peers, and what both report.
+
+A share is one entry of one environment's C{file_roots}, or of C{pillar_roots}, known by the same
+name on every master. How one share works is in L{saltwisted.cluster.rootshare}, how one
+stream does in L{saltwisted.cluster.rootlink}; here they are introduced to one another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from attrs import frozen
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from saltwisted.cluster.rootlink import RootLink
+from saltwisted.cluster.rootshare import RootShare, Settings
+from saltwisted.domain.roots import codec
+from saltwisted.domain.roots.entry import Batch, gap
+from saltwisted.domain.roots.guards import MIB, Forbidden, Limits
+from saltwisted.domain.roots.index import Outcome, Policy
+from saltwisted.domain.roots.manifest import name_of
+from saltwisted.domain.roots.stamps import skewed
+from saltwisted.errors import ConfigError, StoreError
+from saltwisted.stores.objects import ContentStore
+from saltwisted.stores.rootstore import DAY, RootStore
+from saltwisted.stores.worktree import WorkTree
+from saltwisted.transports.loose import let_go
+
+VERSION = 1
+FOUND_AFTER = 10.0
+"""Seconds that a node without a tree waits for members that it does not reach."""
+CLEAN_EVERY = 3600.0
+KINDS = ("file", "pillar")
+
+
+@frozen
+class Root:
+    """A directory to be kept in step: C{file/base/0} and where it is."""
+
+    name: str
+    path: str
+
+
+def roots_of(config: Any) -> tuple[list[Root], dict[str, str]]:
+    """
+    The shares that a configuration means, and what does not take part, with the reason.
+    """
+    found: list[Root] = []
+    left: dict[str, str] = {}
+    seen: dict[str, str] = {}
+    pillar = bool(config.cluster_pillar)
+    for kind, roots in (("file", config.file_roots), ("pillar", config.pillar_roots)):
+        for env, paths in (roots or {}).items():
+            for number, path in enumerate([paths] if isinstance(paths, str) else paths or []):
+                name = f"{kind}/{env}/{number}"
+                path = str(path)
+                if kind == "pillar" and not pillar:
+                    left[name] = "this node has no pillar role"
+                elif env == "__env__" or "__env__" in path:
+                    left[name] = "roots of __env__ are not replicated"
+                elif any(char in path for char in "*?["):
+                    left[name] = "roots named by a pattern are not replicated"
+                elif not os.path.isabs(path):
+                    left[name] = "is no absolute path"
+                elif os.path.realpath(path) in seen:
+                    left[name] = f"is the same directory as {seen[os.path.realpath(path)]}"
+                else:
+                    seen[os.path.realpath(path)] = name
+                    found.append(Root(name, path.rstrip("/") or "/"))
+    return found, left
+
+
+class RootSync:
+    """
+    Reactor thread only.
+
+    @param node: this node's id.
+    @param pool: runs a blocking call, C{pool(function, *args) -> Deferred}.
+    @param members: the ids of the other members, reachable or not.
+    @param fire: C{fire(tag, data)} on the bus.
+    @param options: the C{cluster_roots} map of the configuration.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        reactor: Any,
+        node: str,
+        roots: Sequence[Root],
+        folder: str,
+        pool: Callable[..., Deferred[Any]],
+        fire: Callable[[str, Mapping[str, Any]], None],
+        members: Callable[[], Sequence[str]] = lambda: (),
+        options: Mapping[str, Any] | None = None,
+        entropy: Callable[[int], bytes] = os.urandom,
+        now: Callable[[], float] = time.time,
+        now_ns: Callable[[], int] = time.time_ns,
+        jitter: Callable[[], float] = lambda: 1.0,
+        left_out: Mapping[str, str] | None = None,
+    ) -> None:
+        self.node = node
+        self.pool = pool
+        self.members = members
+        self.now = now
+        self.jitter = jitter
+        self.left_out = dict(left_out or {})
+        self.approvals: set[tuple[str, str, int]] = set()
+        self.counters: Counter[str] = Counter()
+        self.clock_problem = ""
+        self.flags: dict[str, str] = {}
+        self.alarms: dict[str, str] = {}
+        self.on_generation: list[Callable[[str], None]] = []
+        self._reactor = reactor
+        self._fire = fire
+        self._links: dict[str, RootLink] = {}
+        self._offsets: dict[str, int] = {}
+        self._totals: dict[str, list[int]] = {}
+        self._running = False
+        self._timers: list[Any] = []
+        self._unfounded: dict[str, float] = {}
+        options = dict(options or {})
+        self.settings, self.limits, self.policy = settings_of(options)
+        extra = tuple(str(rule).encode() for rule in options.get("ignore") or ())
+        self._free = int(options.get("free_mib", 512)) * MIB
+        keep = float(options.get("keep_base_days", 7)) * DAY
+        self.shares: dict[str, RootShare] = {}
+        for root in roots:
+            self.shares[root.name] = RootShare(
+                self,
+                root.name,
+                root.path,
+                f"{folder}/{root.name.replace('/', '-')}",
+                reactor,
+                self.settings,
+                lambda where: RootStore(
+                    where, node, entropy, now, self.policy, self.limits, keep=keep
+                ),
+                WorkTree(root.path, root.name, self.limits, now_ns, extra),
+            )
+
+    # -- start and stop
+
+    async def startService(self) -> None:
+        """Open every share; one that cannot be opened is named and left out."""
+        self._running = True
+        for name, share in list(self.shares.items()):
+            try:
+                await share.start()
+            except (StoreError, OSError) as error:
+                self.log.error("roots: {share}: {error}", share=name, error=str(error))
+                self.left_out[name] = str(error)
+                del self.shares[name]
+        self._later(CLEAN_EVERY, self._clean)
+
+    async def stopService(self) -> None:
+        """Close streams and shares."""
+        self._running = False
+        for timer in self._timers:
+            if timer.active():
+                timer.cancel()
+        for link in list(self._links.values()):
+            if link.transport is not None:
+                link.transport.loseConnection()
+        for share in self.shares.values():
+            await share.stop()
+
+    def _later(self, delay: float, act: Callable[[], None]) -> None:
+        self._timers = [timer for timer in self._timers if timer.active()]
+        if self._running:
+            self._timers.append(self._reactor.callLater(delay, act))
+
+    def _clean(self) -> None:
+        self._later(CLEAN_EVERY * self.jitter(), self._clean)
+        d = Deferred.fromCoroutine(self.clean())
+        let_go(d, self.log, "roots: housekeeping failed")
+
+    async def clean(self) -> None:
+        """Forget what nobody needs any more."""
+        for share in self.shares.values():
+            store = share.store
+            if store is None:
+                continue
+            members = [store.peers.get(node, {}) for node in self.members()]
+            await share.locked(self._clean_one, store, members)
+
+    async def _clean_one(self, store: RootStore, members: list[Any]) -> None:
+        await self.pool(store.clean, members)
+
+    # -- streams
+
+    def stream(self, node: str, dialled: bool) -> RootLink:
+        """The protocol for a new stream with a member."""
+        return RootLink(self, node, dialled, self._reactor)
+
+    def hello(self, node: str) -> list[Any]:
+        """What a peer is told first, and every half minute."""
+        return [
+            VERSION,
+            int(self.now() * 1000),
+            [
+                [
+                    name,
+                    codec.pack_knowledge(share.store.knowledge if share.store else {}),
+                    share.generation.digest if share.generation else b"",
+                ]
+                for name, share in self.shares.items()
+            ],
+        ]
+
+    def link_up(self, link: RootLink) -> None:
+        """A peer has introduced itself."""
+        old = self._links.get(link.node)
+        if old is not None and old is not link and not old.closed:
+            old.close("replaced")
+        self._links[link.node] = link
+        self.flags.pop(link.node, None)
+        self._take_clock(link)
+        for name in link.knowledge:
+            self.heard(link, name)
+            share = self.shares.get(name)
+            if share is not None:
+                share.consider()
+        self._found_blank()
+
+    def link_down(self, link: RootLink) -> None:
+        """A stream has ended."""
+        totals = self._totals.setdefault(link.node, [0, 0])
+        totals[0] += link.bytes_in
+        totals[1] += link.bytes_out
+        if self._links.get(link.node) is link:
+            del self._links[link.node]
+            for share in self.shares.values():
+                share.work()
+
+    def heard(self, link: RootLink, name: str) -> None:
+        """A peer said what it knows of a share."""
+        self._take_clock(link)
+        share = self.shares.get(name)
+        if share is not None:
+            share.heard(link)
+            if name in self._unfounded:
+                self._found_blank()
+
+    def received(self, link: RootLink, kind: int, name: str, body: bytes) -> None:
+        """@raises Forbidden: the message is against the rules."""
+        share = self.shares.get(name)
+        if share is not None and share.store is not None:
+            share.received(link, kind, body)
+
+    def serves(self, link: RootLink, name: str) -> bool:
+        """Whether a share is here."""
+        return name in self.shares
+
+    def store(self, name: str) -> ContentStore | None:
+        """Where the contents of a share are."""
+        share = self.shares.get(name)
+        return share.store.objects if share is not None and share.store is not None else None
+
+    def number(self, name: str) -> int | None:
+        """How we call a share in our frames: its place in our greeting."""
+        for number, each in enumerate(self.shares):
+            if each == name:
+                return number
+        return None
+
+    def links_of(self, name: str) -> list[RootLink]:
+        """Streams to peers that have this share."""
+        return [
+            link
+            for link in self._links.values()
+            if link.greeted and not link.closed and name in link.knowledge
+        ]
+
+    def flagged(self, link: RootLink, error: Forbidden) -> None:
+        """A peer broke the rules."""
+        self.counters[f"roots:refused:{error.reason}"] += 1
+        self.flags[link.node] = str(error)
+        self.event("refused", {"peer": link.node, "reason": str(error)})
+
+    def _take_clock(self, link: RootLink) -> None:
+        if link.clock_ms:
+            self._offsets[link.node] = link.clock_ms - int(self.now() * 1000)
+            link.clock_ms = 0
+        live = [offset for node, offset in self._offsets.items() if node in self._links]
+        problem = ""
+        if skewed(0, live):
+            problem = "clock: this node's clock is over ten minutes off its peers'"
+        if problem != self.clock_problem:
+            self.clock_problem = problem
+            if problem:
+                self.log.error("roots: {problem}; its changes wait", problem=problem)
+                self.event("suspended", {"reason": problem})
+            else:
+                for share in self.shares.values():
+                    if share.suspended.startswith("clock"):
+                        share.suspended = ""
+
+    # -- the first tree
+
+    def blank(self, share: RootShare) -> None:
+        """A share that has never had a tree: a member's comes first, if one has any."""
+        self._unfounded[share.name] = self._reactor.seconds()
+        self._later(FOUND_AFTER, self._found_blank)
+        self._found_blank()
+
+    def _found_blank(self) -> None:
+        """The smallest of the reachable nodes founds, once all members were heard or waited for."""
+        for name, since in list(self._unfounded.items()):
+            share = self.shares.get(name)
+            if share is None or share.ready or (share.store and share.store.knowledge):
+                del self._unfounded[name]
+                continue
+            links = self.links_of(name)
+            if any(link.knowledge[name] for link in links):
+                continue
+            members = set(self.members())
+            missing = members - self._links.keys()
+            if missing and self._reactor.seconds() - since < FOUND_AFTER:
+                continue
+            if any(link.node < self.node for link in links):
+                continue
+            del self._unfounded[name]
+            d = Deferred.fromCoroutine(share.found())
+            let_go(d, self.log, "roots: founding {share} failed", share=name)
+
+    # -- what is told to others here
+
+    def event(self, what: str, data: Mapping[str, Any]) -> None:
+        """On the bus, as C{salt/roots/<what>}."""
+        self._fire(f"salt/roots/{what}", {"node": self.node, **data})
+
+    def committed(
+        self, share: RootShare, batch: Batch | None, outcome: Outcome, local: bool
+    ) -> None:
+        """A generation is committed."""
+        generation = share.generation
+        if generation is None:
+            return
+        self.alarms.pop(share.name, None)
+        if outcome.shown:
+            for receiver in self.on_generation:
+                receiver(share.name)
+            self.event(
+                "committed" if local else "applied",
+                {
+                    "share": share.name,
+                    "generation": generation.name,
+                    "number": generation.number,
+                    "origin": batch.replica.master if batch is not None else "",
+                    "changed": len(outcome.shown),
+                },
+            )
+        if outcome.conflicts:
+            self.event(
+                "conflict",
+                {
+                    "share": share.name,
+                    "paths": sorted({os.fsdecode(one.path) for one in outcome.conflicts})[:100],
+                },
+            )
+
+    def differs(self, share: RootShare, link: RootLink) -> None:
+        """Equal knowledge and another tree: a fault of a disk or of a program."""
+        if self.alarms.get(share.name):
+            return
+        self.alarms[share.name] = f"the tree differs from that of {link.node} at equal knowledge"
+        self.log.error("roots: {share}: {why}", share=share.name, why=self.alarms[share.name])
+        self.event("alarm", {"share": share.name, "peer": link.node})
+
+    def room_problem(self, folder: str, size: int) -> str:
+        """Why this many bytes cannot be taken in; empty if they can."""
+        info = os.statvfs(folder)
+        free = info.f_bavail * info.f_frsize
+        floor = min(max(self._free, info.f_blocks * info.f_frsize // 20), 20 * self._free)
+        if free - size < floor:
+            return (
+                f"no room: {size // MIB} MiB to come, {free // MIB} MiB free, "
+                f"{floor // MIB} MiB are kept free"
+            )
+        return ""
+
+    # -- readiness and reports
+
+    @property
+    def name(self) -> str:
+        """The generation of all file roots together: what a job is pinned to."""
+        return generation_name(
+            {
+                name: share.generation.digest
+                for name, share in self.shares.items()
+                if name.startswith("file/") and share.generation is not None
+            }
+        )
+
+    @property
+    def ready(self) -> bool:
+        """Whether this node has at least one whole generation of every share."""
+        return all(share.ready for share in self.shares.values())
+
+    def lag(self, link: RootLink, share: RootShare) -> tuple[int, int]:
+        """Changes that the peer lacks, and that we lack of what it knows."""
+        theirs = link.knowledge.get(share.name, {})
+        ours = share.store.knowledge if share.store is not None else {}
+        return gap(theirs, ours), gap(ours, theirs)
+
+    def peers(self) -> dict[str, dict[str, Any]]:
+        """What is known of each peer's roots."""
+        found: dict[str, dict[str, Any]] = {}
+        for node in sorted({*self.members(), *self._links}):
+            link = self._links.get(node)
+            was = self._totals.get(node, [0, 0])
+            entry: dict[str, Any] = {
+                "connected": link is not None,
+                "bytes_in": was[0] + (link.bytes_in if link else 0),
+                "bytes_out": was[1] + (link.bytes_out if link else 0),
+                "error": self.flags.get(node, "") or (link.error if link else ""),
+            }
+            if link is not None:
+                lags = {name: self.lag(link, share) for name, share in self.shares.items()}
+                entry["lag"] = sum(lag[0] for name, lag in lags.items() if name in link.knowledge)
+                entry["shares"] = {
+                    name: {"lacks": lag[0], "ahead": lag[1]}
+                    for name, lag in lags.items()
+                    if name in link.knowledge
+                }
+            found[node] = entry
+        return found
+
+    def members_state(self) -> str:
+        """One word for the list of members."""
+        if not self.ready:
+            return "waiting for a generation"
+        if any(share.suspended for share in self.shares.values()):
+            return "suspended"
+        behind = sum(
+            gap(share.store.knowledge, link.knowledge.get(name, {}))
+            for name, share in self.shares.items()
+            if share.store is not None
+            for link in self.links_of(name)
+        )
+        return f"{behind} behind" if behind else "in step"
+
+
+def generation_name(digests: Mapping[str, bytes]) -> str:
+    """The name of several shares' trees together; of one share, that of its own tree."""
+    if len(digests) == 1:
+        return name_of(next(iter(digests.values())))
+    whole = hashlib.sha256()
+    for name in sorted(digests):
+        whole.update(name.encode() + b"\0" + digests[name])
+    return name_of(whole.digest())
+
+
+def settings_of(options: Mapping[str, Any]) -> tuple[Settings, Limits, Policy]:
+    """
+    The C{cluster_roots} map as values.
+
+    @raises ConfigError: a value that makes no sense.
+    """
+    try:
+        settings = Settings(
+            quiet=float(options.get("quiet_ms", 50)) / 1000,
+            quiet_most=float(options.get("quiet_max_ms", 2000)) / 1000,
+            scan=max(float(options.get("scan_s", 60)), 1.0),
+            rejoin=str(options.get("rejoin", "adopt")),
+        )
+        limits = Limits(
+            max_file=int(options.get("max_file_mib", 1024)) * MIB,
+            guard_files=int(options.get("guard_files", 100)),
+            guard_part=float(options.get("guard_pct", 25)) / 100,
+            links=str(options.get("links", "inside")),
+        )
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"cluster_roots: {error}") from error
+    conflict = options.get("conflict", "newest")
+    primary = ""
+    if isinstance(conflict, Mapping) and set(conflict) == {"primary"}:
+        primary = str(conflict["primary"])
+    elif conflict != "newest":
+        raise ConfigError("cluster_roots: conflict is newest, or a map of primary to a node id")
+    if settings.rejoin not in ("adopt", "merge"):
+        raise ConfigError("cluster_roots: rejoin is adopt or merge")
+    if limits.links not in ("inside", "all", "none"):
+        raise ConfigError("cluster_roots: links is inside, all or none")
+    return settings, limits, Policy(primary)

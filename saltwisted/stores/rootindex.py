@@ -1,0 +1,422 @@
+"""
+The database of one share: rows of the index, its log, generations, conflicts, and places.
+
+One SQLite file, WAL, C{synchronous=FULL}. Each change of the index is one transaction together
+with the places of the objects that it needs: after a crash all of it is there,
+or nothing. What rows mean is in L{saltwisted.domain.roots.index}.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from saltwisted.domain.roots.entry import Dot, Entry, ReplicaId, Version
+from saltwisted.errors import StoreError
+from saltwisted.stores.objects import Place, Step, no_step
+
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS meta(name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS replica(rid INTEGER PRIMARY KEY, master TEXT, incarnation BLOB,
+    UNIQUE(master, incarnation));
+CREATE TABLE IF NOT EXISTS know(rid INTEGER PRIMARY KEY, ctr INTEGER);
+CREATE TABLE IF NOT EXISTS floor(rid INTEGER PRIMARY KEY, ctr INTEGER);
+CREATE TABLE IF NOT EXISTS version(path BLOB, rid INTEGER, ctr INTEGER, stamp INTEGER, kind TEXT,
+    mode INTEGER, size INTEGER, mtime INTEGER, content BLOB, PRIMARY KEY(path, rid, ctr))
+    WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS tree(path BLOB PRIMARY KEY, kind TEXT, mode INTEGER, size INTEGER,
+    mtime INTEGER, content BLOB, stat BLOB) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS batch(n INTEGER PRIMARY KEY, rid INTEGER, lo INTEGER, hi INTEGER,
+    at REAL, body BLOB, short BLOB);
+CREATE TABLE IF NOT EXISTS gen(n INTEGER PRIMARY KEY, at REAL, digest BLOB, origin TEXT,
+    note TEXT, files INTEGER, bytes INTEGER, undo BLOB);
+CREATE TABLE IF NOT EXISTS conflict(path BLOB, rid INTEGER, ctr INTEGER, stamp INTEGER, kind TEXT,
+    mode INTEGER, size INTEGER, mtime INTEGER, content BLOB, at REAL, state TEXT,
+    PRIMARY KEY(path, rid, ctr)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS object(hash BLOB PRIMARY KEY, size INTEGER, pack INTEGER, off INTEGER,
+    until REAL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS peer(master TEXT, rid INTEGER, ctr INTEGER, PRIMARY KEY(master, rid))
+    WITHOUT ROWID;
+"""
+
+
+class Identity(NamedTuple):
+    """What C{lstat} says of a file that was not touched since."""
+
+    mode: int
+    size: int
+    mtime: int
+    ctime: int
+    inode: int
+    device: int
+
+    @classmethod
+    def of(cls, info: os.stat_result) -> Identity:
+        """The identity in a C{stat} result."""
+        return cls(
+            info.st_mode,
+            info.st_size,
+            info.st_mtime_ns,
+            info.st_ctime_ns,
+            info.st_ino,
+            info.st_dev,
+        )
+
+
+class Known(NamedTuple):
+    """What is in the working tree at a path, as far as we know; no identity: look again."""
+
+    entry: Entry
+    identity: Identity | None
+
+
+class Change(NamedTuple):
+    """A generation in the log: which it is, when it came, whose change it was."""
+
+    number: int
+    at: float
+    digest: bytes
+    origin: str
+    note: str
+    files: int
+    size: int
+
+
+class IndexDatabase:
+    """
+    @param path: the file; made if there is none.
+    """
+
+    def __init__(self, path: str, step: Step = no_step) -> None:
+        self.path = path
+        self._step = step
+        fresh = not os.path.exists(path)
+        try:
+            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+            os.chmod(path, 0o600)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=FULL")
+            self._db.execute("PRAGMA wal_autocheckpoint=4000")
+            self._db.execute("PRAGMA cache_size=-4000")
+            self._db.executescript(SCHEMA)
+        except sqlite3.Error as error:
+            raise StoreError(str(error), path) from error
+        self.fresh = fresh
+        self._numbers: dict[ReplicaId, int] = {}
+        self._replicas: dict[int, ReplicaId] = {}
+        for number, master, incarnation in self._db.execute("SELECT * FROM replica"):
+            self._remember(number, ReplicaId(master, bytes(incarnation)))
+
+    def _remember(self, number: int, replica: ReplicaId) -> None:
+        self._numbers[replica] = number
+        self._replicas[number] = replica
+
+    def number(self, replica: ReplicaId) -> int:
+        """The small number of a replica; inside a transaction."""
+        found = self._numbers.get(replica)
+        if found is None:
+            cursor = self._db.execute(
+                "INSERT INTO replica(master, incarnation) VALUES(?, ?)",
+                (replica.master, replica.incarnation),
+            )
+            found = int(cursor.lastrowid or 0)
+            self._remember(found, replica)
+        return found
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """
+        All of it or nothing.
+
+        @raises StoreError: nothing has changed; also replica numbers are read again.
+        """
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            yield
+            self._step("commit")
+            self._db.execute("COMMIT")
+        except BaseException as error:
+            try:
+                self._db.execute("ROLLBACK")
+            except sqlite3.Error:
+                pass
+            self._numbers.clear()
+            self._replicas.clear()
+            for number, master, incarnation in self._db.execute("SELECT * FROM replica"):
+                self._remember(number, ReplicaId(master, bytes(incarnation)))
+            if isinstance(error, sqlite3.Error):
+                raise StoreError(str(error), self.path) from error
+            raise
+
+    # -- single values
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """A value of the share."""
+        row = self._db.execute("SELECT value FROM meta WHERE name=?", (name,)).fetchone()
+        return default if row is None else row[0]
+
+    def set(self, name: str, value: Any) -> None:
+        """Keep a value of the share."""
+        self._db.execute("INSERT OR REPLACE INTO meta VALUES(?, ?)", (name, value))
+
+    # -- the index
+
+    def rows(self) -> dict[bytes, tuple[Version, ...]]:
+        """All versions; siblings of a path in no particular order."""
+        found: dict[bytes, tuple[Version, ...]] = {}
+        for path, *rest in self._db.execute(
+            "SELECT path, rid, ctr, stamp, kind, mode, size, mtime, content FROM version"
+        ):
+            path = bytes(path)
+            found[path] = (*found.get(path, ()), self._version(rest))
+        return found
+
+    def _version(self, row: Sequence[Any]) -> Version:
+        rid, counter, stamp, kind, mode, size, mtime, content = row
+        entry = Entry(kind, mode, size, mtime, bytes(content))
+        return Version(Dot(self._replicas[rid], counter), stamp, entry)
+
+    def put_rows(self, rows: Iterable[tuple[bytes, Sequence[Version]]]) -> None:
+        """Replace the versions of these paths."""
+        rows = list(rows)
+        self._db.executemany("DELETE FROM version WHERE path=?", [(path,) for path, _ in rows])
+        self._db.executemany(
+            "INSERT INTO version VALUES(?,?,?,?,?,?,?,?,?)",
+            [(path, *self._flat(version)) for path, row in rows for version in row],
+        )
+
+    def _flat(self, version: Version) -> tuple[Any, ...]:
+        (replica, counter), stamp, entry = version
+        return (
+            self.number(replica),
+            counter,
+            stamp,
+            entry.kind,
+            entry.mode,
+            entry.size,
+            entry.mtime,
+            entry.content,
+        )
+
+    def vector(self, table: str) -> dict[ReplicaId, int]:
+        """C{know} or C{floor}."""
+        query = "SELECT rid, ctr FROM know" if table == "know" else "SELECT rid, ctr FROM floor"
+        return {self._replicas[rid]: counter for rid, counter in self._db.execute(query)}
+
+    def put_vector(self, table: str, vector: Mapping[ReplicaId, int]) -> None:
+        """Replace C{know} or C{floor}."""
+        name = "know" if table == "know" else "floor"
+        self._db.execute(f"DELETE FROM {name}")  # noqa: S608 -- one of two literals
+        self._db.executemany(
+            f"INSERT INTO {name} VALUES(?, ?)",
+            [(self.number(replica), counter) for replica, counter in vector.items()],
+        )
+
+    # -- the working tree
+
+    def tree(self) -> dict[bytes, Known]:
+        """What is known of the working tree."""
+        found = {}
+        for path, kind, mode, size, mtime, content, stat in self._db.execute("SELECT * FROM tree"):
+            identity = None
+            if stat:
+                identity = Identity(*(int(part) for part in bytes(stat).split()))
+            entry = Entry(kind, mode, size, mtime, bytes(content))
+            found[bytes(path)] = Known(entry, identity)
+        return found
+
+    def put_tree(self, known: Iterable[tuple[bytes, Known | None]]) -> None:
+        """Remember what is in the tree at these paths; C{None} for nothing."""
+        known = list(known)
+        self._db.executemany(
+            "DELETE FROM tree WHERE path=?", [(path,) for path, one in known if one is None]
+        )
+        self._db.executemany(
+            "INSERT OR REPLACE INTO tree VALUES(?,?,?,?,?,?,?)",
+            [
+                (
+                    path,
+                    one.entry.kind,
+                    one.entry.mode,
+                    one.entry.size,
+                    one.entry.mtime,
+                    one.entry.content,
+                    b" ".join(b"%d" % part for part in one.identity) if one.identity else b"",
+                )
+                for path, one in known
+                if one is not None
+            ],
+        )
+
+    # -- the log
+
+    def add_batch(
+        self,
+        number: int,
+        replica: ReplicaId,
+        lo: int,
+        hi: int,
+        at: float,
+        body: bytes,
+        short: bytes,
+    ) -> None:
+        """Keep a batch, as it travels: plain, and folded (empty if that is no shorter)."""
+        self._db.execute(
+            "INSERT INTO batch(n, rid, lo, hi, at, body, short) VALUES(?,?,?,?,?,?,?)",
+            (number, self.number(replica), lo, hi, at, body, short),
+        )
+
+    def log(self) -> list[tuple[int, ReplicaId, int, int]]:
+        """Number, replica, lo and hi of the batches that are kept, in the order they came."""
+        return [
+            (number, self._replicas[rid], lo, hi)
+            for number, rid, lo, hi in self._db.execute(
+                "SELECT n, rid, lo, hi FROM batch ORDER BY n"
+            )
+        ]
+
+    def body(self, replica: ReplicaId, lo: int, short: bool = False) -> bytes | None:
+        """A batch as it travels."""
+        row = self._db.execute(
+            "SELECT body, short FROM batch WHERE rid=? AND lo=?",
+            (self._numbers.get(replica, -1), lo),
+        ).fetchone()
+        if row is None:
+            return None
+        return bytes(row[1]) if short and row[1] else bytes(row[0])
+
+    def drop_batches(self, numbers: Iterable[int]) -> None:
+        """Forget batches."""
+        self._db.executemany("DELETE FROM batch WHERE n=?", [(number,) for number in numbers])
+
+    def old_batches(self, before: float, most_bytes: int) -> list[tuple[int, ReplicaId, int]]:
+        """Number, replica and hi of batches that are too old, or beyond the room for them."""
+        found = []
+        total = 0
+        for number, rid, hi, at, size in self._db.execute(
+            "SELECT n, rid, hi, at, length(body) + length(short) FROM batch ORDER BY n DESC"
+        ):
+            total += size
+            if at < before or total > most_bytes:
+                found.append((number, self._replicas[rid], hi))
+        return found
+
+    # -- generations
+
+    def add_generation(self, change: Change, undo: bytes) -> None:
+        """Keep a line of the history, and how to go back over it."""
+        self._db.execute("INSERT OR REPLACE INTO gen VALUES(?,?,?,?,?,?,?,?)", (*change, undo))
+
+    def generations(self, most: int = 1000) -> list[Change]:
+        """The history, newest first."""
+        return [
+            Change(number, at, bytes(digest), origin, note, files, size)
+            for number, at, digest, origin, note, files, size in self._db.execute(
+                "SELECT n, at, digest, origin, note, files, bytes FROM gen ORDER BY n DESC LIMIT ?",
+                (most,),
+            )
+        ]
+
+    def undo(self, number: int) -> bytes:
+        """How to go back over one generation."""
+        row = self._db.execute("SELECT undo FROM gen WHERE n=?", (number,)).fetchone()
+        if row is None:
+            raise StoreError(f"generation {number} is not kept any more", self.path)
+        return bytes(row[0])
+
+    def drop_generations(self, below: int) -> None:
+        """Forget the history before a generation."""
+        self._db.execute("DELETE FROM gen WHERE n<?", (below,))
+
+    # -- conflicts
+
+    def add_conflicts(
+        self, lost: Iterable[tuple[bytes, Version]], at: float, state: str = "open"
+    ) -> int:
+        """Keep versions that lost; how many are new."""
+        count = 0
+        for path, version in lost:
+            cursor = self._db.execute(
+                "INSERT OR IGNORE INTO conflict VALUES(?,?,?,?,?,?,?,?,?,?,?)",
+                (path, *self._flat(version), at, state),
+            )
+            count += cursor.rowcount
+        return count
+
+    def conflicts(self) -> list[tuple[bytes, Version, float, str]]:
+        """Path, version, when it was noticed, and C{open}, C{adopted} or C{settled}."""
+        return [
+            (bytes(path), self._version(rest), at, state)
+            for path, *rest, at, state in self._db.execute("SELECT * FROM conflict ORDER BY path")
+        ]
+
+    def settle(self, path: bytes, dot: Dot) -> None:
+        """An operator closed a conflict."""
+        self._db.execute(
+            "UPDATE conflict SET state='settled' WHERE path=? AND rid=? AND ctr=?",
+            (path, self.number(dot.replica), dot.counter),
+        )
+
+    def drop_conflicts(self, before: float) -> None:
+        """Forget conflicts that are older."""
+        self._db.execute("DELETE FROM conflict WHERE at<?", (before,))
+
+    # -- objects
+
+    def places(self) -> dict[bytes, Place]:
+        """Where all objects are."""
+        return {
+            bytes(digest): Place(size, pack, offset)
+            for digest, size, pack, offset in self._db.execute(
+                "SELECT hash, size, pack, off FROM object"
+            )
+        }
+
+    def put_places(self, places: Mapping[bytes, Place]) -> None:
+        """Remember where objects are."""
+        self._db.executemany(
+            "INSERT OR REPLACE INTO object VALUES(?,?,?,?,NULL)",
+            [(digest, *place) for digest, place in places.items()],
+        )
+
+    def drop_places(self, digests: Iterable[bytes]) -> None:
+        """Forget objects."""
+        self._db.executemany("DELETE FROM object WHERE hash=?", [(d,) for d in digests])
+
+    def ends(self) -> dict[bytes, float | None]:
+        """Object to the time until which it is kept though nothing refers to it."""
+        return {
+            bytes(digest): until
+            for digest, until in self._db.execute("SELECT hash, until FROM object")
+        }
+
+    def put_ends(self, ends: Mapping[bytes, float | None]) -> None:
+        """Change until when objects are kept."""
+        self._db.executemany(
+            "UPDATE object SET until=? WHERE hash=?",
+            [(until, digest) for digest, until in ends.items()],
+        )
+
+    # -- peers
+
+    def peers(self) -> dict[str, dict[ReplicaId, int]]:
+        """What each peer has confirmed to know."""
+        found: dict[str, dict[ReplicaId, int]] = {}
+        for master, rid, counter in self._db.execute("SELECT master, rid, ctr FROM peer"):
+            found.setdefault(master, {})[self._replicas[rid]] = counter
+        return found
+
+    def put_peer(self, master: str, vector: Mapping[ReplicaId, int]) -> None:
+        """Remember what a peer confirmed."""
+        self._db.execute("DELETE FROM peer WHERE master=?", (master,))
+        self._db.executemany(
+            "INSERT INTO peer VALUES(?,?,?)",
+            [(master, self.number(replica), counter) for replica, counter in vector.items()],
+        )
+
+    def close(self) -> None:
+        """Close the file."""
+        self._db.close()

@@ -1,0 +1,479 @@
+"""
+One share on disk: index, content, history and conflicts, changed in whole transactions.
+
+Every method blocks and is called in the pool, one at a time per share; what others need to see
+(the generation that is served, knowledge, counts) is left in attributes that are replaced, never
+changed. If the disk refuses, the index is read again from it: memory never runs ahead.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from saltwisted.domain.roots import codec
+from saltwisted.domain.roots.entry import (
+    FILE,
+    GONE,
+    Batch,
+    Conflict,
+    Dot,
+    Entry,
+    Knowledge,
+    ReplicaId,
+    Version,
+    join,
+    knows,
+    lanes,
+)
+from saltwisted.domain.roots.guards import MAX_ENTRIES, Limits
+from saltwisted.domain.roots.index import Index, Outcome, Policy
+from saltwisted.domain.roots.manifest import Generation
+from saltwisted.domain.roots.stamps import Stamps
+from saltwisted.errors import StoreError
+from saltwisted.stores.files import make_dir
+from saltwisted.stores.objects import ContentStore, Step, no_step
+from saltwisted.stores.rootindex import Change, IndexDatabase, Known
+
+DAY = 86400.0
+LOG_BYTES = 64 * 1024 * 1024
+MOST_GENERATIONS = 200
+
+
+class RootStore:
+    """
+    @param folder: where index and content live, this share's alone.
+    @param master: this node's name, in dots and in the history.
+    @param keep: seconds for which superseded objects are kept at least (delta bases, rollback).
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        master: str,
+        entropy: Callable[[int], bytes],
+        now: Callable[[], float],
+        policy: Policy | None = None,
+        limits: Limits | None = None,
+        keep: float = 7 * DAY,
+        step: Step = no_step,
+    ) -> None:
+        self.folder = folder
+        self.master = master
+        self.limits = limits or Limits()
+        self.keep = keep
+        self._entropy = entropy
+        self._now = now
+        self._policy = policy or Policy()
+        self._step = step
+        make_dir(folder)
+        self.database = IndexDatabase(f"{folder}/index.sqlite", step)
+        self.new_life = False
+        self._open()
+
+    def _open(self) -> None:
+        database = self.database
+        here = str(os.stat(database.path).st_ino)
+        rows, knowledge = database.rows(), database.vector("know")
+        incarnation = database.get("incarnation")
+        self.new_life = incarnation is None
+        if incarnation is None or database.get("inode") != here:
+            # A file that was copied here is an old copy of something: go on under a new name
+            incarnation = self._entropy(8)
+            with database.transaction():
+                database.set("incarnation", incarnation)
+                database.set("inode", here)
+        main, bulk = lanes(self.master, bytes(incarnation))
+        self.index = Index(main, bulk, self._policy)
+        ordered = {
+            path: tuple(sorted(row, key=self._policy.rank, reverse=True))
+            for path, row in rows.items()
+        }
+        self.index.load(ordered, knowledge)
+        self.index.number = int(database.get("number", 0))
+        self.floor = database.vector("floor")
+        self.log = database.log()
+        self.tree: dict[bytes, Known] = database.tree()
+        self.peers = database.peers()
+        self.stamps = Stamps(int(database.get("stamp", 0)))
+        self.objects = ContentStore(self.folder, database.places(), self._step)
+        self.generation: Generation = self.index.generation(self._now())
+        self.knowledge: Knowledge = dict(self.generation.knowledge)
+        self.open_conflicts = sum(1 for one in database.conflicts() if one[3] == "open")
+
+    def reload(self) -> None:
+        """Read everything again, after the disk refused a change."""
+        self.objects.close()
+        self._open()
+
+    def close(self) -> None:
+        """Close all files."""
+        self.objects.close()
+        self.database.close()
+
+    # -- changes
+
+    def commit(
+        self,
+        wanted: Mapping[bytes, Entry],
+        *,
+        tree: Mapping[bytes, Known | None] | None = None,
+        bulk: bool = False,
+        beside: bytes | None = None,
+        seen: Knowledge | None = None,
+        unacked: int | None = None,
+        approved: str = "",
+        settled: Iterable[tuple[bytes, Dot]] = (),
+        note: str = "",
+        founding: bool = False,
+    ) -> tuple[Batch, Outcome] | None:
+        """
+        What a user of this master changed, as one batch and one generation.
+
+        @param tree: what is known of the working tree now, kept in the same transaction.
+        @param beside: the writer had not seen the present versions of this path.
+        @raises StoreError: nothing has changed.
+        """
+        if beside is not None:
+            seen = self.index.beside(beside)
+        now = self._now()
+        made = self.index.commit(
+            wanted,
+            self.stamps.next(int(now * 1000)),
+            bulk=bulk,
+            seen=seen,
+            unacked=unacked,
+            approved=approved,
+            settled=settled,
+            founding=founding,
+        )
+        if made is None:
+            if tree:
+                self.remember(tree)
+            return None
+        batch, outcome = made
+        self._persist(outcome, batch, tree, self.master, note)
+        return batch, outcome
+
+    def apply(self, batch: Batch, note: str = "") -> Outcome | None:
+        """
+        Another master's batch, whose objects are here, as one generation.
+
+        @raises NotYet: it depends on another that is not here.
+        @raises StoreError: nothing has changed.
+        """
+        outcome = self.index.apply(batch)
+        if outcome is None:
+            return None
+        self.stamps.seen(batch.stamp, int(self._now() * 1000))
+        self._persist(outcome, batch, None, batch.replica.master, note)
+        return outcome
+
+    def merge(
+        self,
+        rows: Mapping[bytes, tuple[Version, ...]],
+        lost: Sequence[tuple[bytes, Version]],
+        knowledge: Knowledge,
+        origin: str,
+    ) -> Outcome:
+        """The whole state of a peer, as one generation."""
+        before = dict(self.index.knowledge)
+        outcome = self.index.merge(rows, knowledge)
+        outcome.conflicts += [Conflict(path, version) for path, version in lost]
+        for replica, counter in knowledge.items():
+            if counter > before.get(replica, 0):
+                self.floor[replica] = max(counter, self.floor.get(replica, 0))
+        self._persist(outcome, None, None, origin, "state")
+        return outcome
+
+    def _persist(
+        self,
+        outcome: Outcome,
+        batch: Batch | None,
+        tree: Mapping[bytes, Known | None] | None,
+        origin: str,
+        note: str,
+    ) -> None:
+        index, database = self.index, self.database
+        now = self._now()
+        generation = index.generation(now)
+        try:
+            places = self.objects.flush()
+            with database.transaction():
+                database.put_places(places)
+                database.put_rows((path, index.rows.get(path, ())) for path in outcome.rows)
+                database.put_vector("know", index.knowledge)
+                database.set("number", index.number)
+                database.set("stamp", self.stamps.last)
+                if batch is not None:
+                    self._log(batch, now)
+                    for path, dot in batch.settled:
+                        database.settle(path, dot)
+                else:
+                    database.put_vector("floor", self.floor)
+                database.add_conflicts(outcome.conflicts, now)
+                self._add_history(generation, outcome, origin, note, now)
+                if tree:
+                    database.put_tree(tree.items())
+        except StoreError:
+            self.reload()
+            raise
+        self.objects.stored(places)
+        if batch is None:
+            self.log = database.log()
+        else:
+            number = self.log[-1][0] + 1 if self.log else 1
+            self.log.append((number, batch.replica, batch.lo, batch.hi))
+        if outcome.conflicts or (batch is not None and batch.settled):
+            self.open_conflicts = sum(1 for one in database.conflicts() if one[3] == "open")
+        if tree:
+            self._take_tree(tree)
+        self.knowledge = dict(generation.knowledge)
+        self.generation = generation
+
+    def _log(self, batch: Batch, now: float) -> None:
+        body = codec.pack_batch(batch)
+        short = codec.pack_batch(batch, folded=True) if batch.moves else b""
+        number = self.log[-1][0] + 1 if self.log else 1
+        self.database.add_batch(number, batch.replica, batch.lo, batch.hi, now, body, short)
+
+    def _add_history(
+        self, generation: Generation, outcome: Outcome, origin: str, note: str, now: float
+    ) -> None:
+        if not outcome.shown and self.index.number > 1:
+            return
+        files, size = generation.counts()
+        undo = sorted((path, before or GONE) for path, (before, _) in outcome.shown.items())
+        self.database.add_generation(
+            Change(generation.number, now, generation.digest, origin, note, files, size),
+            codec.squeeze(codec.pack(codec.pack_entries(undo)), 1),
+        )
+
+    # -- the working tree
+
+    def remember(self, tree: Mapping[bytes, Known | None]) -> None:
+        """What is in the working tree at these paths now."""
+        if not tree:
+            return
+        with self.database.transaction():
+            self.database.put_tree(tree.items())
+        self._take_tree(tree)
+
+    def _take_tree(self, tree: Mapping[bytes, Known | None]) -> None:
+        for path, known in tree.items():
+            if known is None:
+                self.tree.pop(path, None)
+            else:
+                self.tree[path] = known
+
+    def pending(self) -> dict[bytes, Entry | None]:
+        """Where the working tree is not what the generation says; C{None}: to be removed."""
+        generation = self.generation
+        found: dict[bytes, Entry | None] = {
+            path: None for path in self.tree if generation.get(path) is None
+        }
+        for path, entry in generation.walk():
+            known = self.tree.get(path)
+            if known is None or known.entry != entry:
+                found[path] = entry
+        return found
+
+    def keep_adopted(self, kept: Sequence[tuple[bytes, Entry]]) -> None:
+        """Files of this node's old tree that the cluster's replaces: kept as conflicts here."""
+        now = self._now()
+        stamp = self.stamps.next(int(now * 1000))
+        lost = [
+            (path, Version(Dot(self.index.main, number + 1), stamp, entry))
+            for number, (path, entry) in enumerate(kept)
+        ]
+        places = self.objects.flush()
+        with self.database.transaction():
+            self.database.put_places(places)
+            self.database.add_conflicts(lost, now, "adopted")
+        self.objects.stored(places)
+
+    # -- what peers are told
+
+    def missing_for(self, theirs: Knowledge) -> list[tuple[ReplicaId, int]] | None:
+        """
+        The batches that a peer lacks, in an order that it can apply them.
+
+        C{None} when the log does not reach back to what it knows: it needs the whole state.
+        """
+        for replica, low in self.floor.items():
+            if theirs.get(replica, 0) < low:
+                return None
+        return [(replica, lo) for _, replica, lo, hi in self.log if hi > theirs.get(replica, 0)]
+
+    def state(self) -> bytes:
+        """Everything, as bytes, for a peer that the log does not reach."""
+        lost = [(path, v) for path, v, _, state in self.database.conflicts() if state == "open"]
+        return codec.pack_state(self.index.rows, lost, self.index.knowledge)
+
+    def lacking(self, entries: Iterable[Entry]) -> dict[bytes, int]:
+        """Digest to size of contents that are not here."""
+        return {
+            entry.content: entry.size
+            for entry in entries
+            if entry.kind == FILE and not self.objects.has(entry.content)
+        }
+
+    def acknowledged(self, peer: str, knowledge: Knowledge) -> None:
+        """A peer says what it knows; kept, since it tells an old copy of the index later."""
+        known = self.peers.get(peer, {})
+        if all(known.get(replica, 0) >= counter for replica, counter in knowledge.items()):
+            return
+        self.peers[peer] = join(known, knowledge)
+        with self.database.transaction():
+            self.database.put_peer(peer, self.peers[peer])
+
+    def is_behind(self, theirs: Knowledge) -> bool:
+        """Whether a peer knows dots of ours that we have not made: our index is an old copy."""
+        return any(
+            theirs.get(lane, 0) > self.index.knowledge.get(lane, 0)
+            for lane in (self.index.main, self.index.bulk)
+        )
+
+    def begin_new_life(self) -> None:
+        """Go on under a new incarnation, and write again what only we know."""
+        trusted: dict[ReplicaId, int] = {}
+        for vector in self.peers.values():
+            trusted = join(trusted, vector)
+        old = (self.index.main, self.index.bulk)
+        incarnation = self._entropy(8)
+        again = self.index.reincarnate(*lanes(self.master, incarnation), trusted)
+        doubtful = [
+            number
+            for number, replica, _, hi in self.log
+            if replica in old and hi > self.index.knowledge.get(replica, 0)
+        ]
+        with self.database.transaction():
+            self.database.set("incarnation", incarnation)
+            self.database.drop_batches(doubtful)
+            self.database.put_vector("know", self.index.knowledge)
+            self.database.put_rows((path, self.index.rows.get(path, ())) for path in again)
+        self.log = self.database.log()
+        self.generation = self.index.generation(self._now())
+        if again:
+            self.commit(again, note="written again under a new incarnation")
+        self.knowledge = dict(self.index.knowledge)
+
+    # -- history
+
+    def find(self, name: str) -> Change:
+        """
+        A generation by the first digits of its name, or by its number with C{#}.
+
+        @raises StoreError: there is none, or more than one tree of that name.
+        """
+        found = [
+            one
+            for one in self.database.generations(MOST_GENERATIONS)
+            if one.digest.hex().startswith(name.lower()) or f"#{one.number}" == name
+        ]
+        if not name or not found:
+            raise StoreError("no such generation is kept", name)
+        if len({one.digest for one in found}) > 1:
+            raise StoreError("names more than one generation", name)
+        return found[0]
+
+    def manifest(self, number: int) -> dict[bytes, Entry]:
+        """The tree of an earlier generation, by walking back."""
+        tree = dict(self.generation.walk())
+        for change in self.database.generations(MOST_GENERATIONS):
+            if change.number <= number:
+                break
+            body = codec.unpack(codec.expand(self.database.undo(change.number), codec.MAX_BODY))
+            for path, entry in codec.unpack_entries(body, 2 * MAX_ENTRIES):
+                if entry == GONE:
+                    tree.pop(path, None)
+                else:
+                    tree[path] = entry
+        return tree
+
+    def way_back(self, number: int) -> dict[bytes, Entry]:
+        """What has to change for the tree of an earlier generation to be visible again."""
+        target = self.manifest(number)
+        wanted = {path: GONE for path, _ in self.generation.walk() if path not in target}
+        wanted.update(
+            (path, entry) for path, entry in target.items() if self.generation.get(path) != entry
+        )
+        lacking = self.lacking(wanted.values())
+        if lacking:
+            raise StoreError(f"{len(lacking)} contents of it are not kept any more", self.folder)
+        return wanted
+
+    # -- housekeeping
+
+    def clean(self, members: Sequence[Knowledge], delete_ttl: float = 30 * DAY) -> int:
+        """
+        Forget what nobody needs: old log, old history, deletions, unreferenced contents.
+
+        @param members: what each member of the cluster knows.
+        @return: how many objects were removed.
+        """
+        now = self._now()
+        database = self.database
+        old = database.old_batches(now - self.keep, LOG_BYTES)
+        dead = []
+        for path, row in self.index.rows.items():
+            if len(row) != 1 or row[0].entry != GONE:
+                continue
+            age = now - (row[0].stamp >> 16) / 1000
+            everywhere = all(knows(known, row[0].dot) for known in members)
+            if (everywhere and age > DAY) or age > delete_ttl:
+                dead.append(path)
+        history = database.generations(MOST_GENERATIONS + 1)
+        oldest = min((one.number for one in history if one.at > now - self.keep), default=0)
+        if len(history) > MOST_GENERATIONS:
+            oldest = max(oldest, history[MOST_GENERATIONS - 1].number)
+        with database.transaction():
+            database.drop_batches(number for number, _, _ in old)
+            for _, replica, hi in old:
+                self.floor[replica] = max(hi, self.floor.get(replica, 0))
+            database.put_vector("floor", self.floor)
+            database.put_rows((path, ()) for path in self.index.purge(dead))
+            database.drop_conflicts(now - 30 * DAY)
+            if oldest:
+                database.drop_generations(oldest)
+        self.log = database.log()
+        return self._sweep(now)
+
+    def _sweep(self, now: float) -> int:
+        alive = {v.entry.content for row in self.index.rows.values() for v in row}
+        alive |= {version.entry.content for _, version, _, _ in self.database.conflicts()}
+        alive |= {known.entry.content for known in self.tree.values()}
+        ends = self.database.ends()
+        update: dict[bytes, float | None] = {}
+        dead = []
+        for digest, until in ends.items():
+            if digest in alive:
+                if until is not None:
+                    update[digest] = None
+            elif until is None:
+                update[digest] = now + self.keep
+            elif until < now:
+                dead.append(digest)
+        with self.database.transaction():
+            self.database.put_ends(update)
+            self.database.drop_places(dead)
+        self.objects.forget(dead)
+        for digest in self.objects.wasteful():
+            self.objects.rewrite(digest)
+        places = self.objects.flush()
+        if places:
+            with self.database.transaction():
+                self.database.put_places(places)
+            self.objects.stored(places)
+            self.objects.forget(())
+        return len(dead)
+
+    def difference(self, number: int) -> dict[bytes, tuple[Entry | None, Entry | None]]:
+        """Path to (then, now), between an earlier generation and the present one."""
+        then = self.manifest(number)
+        today = dict(self.generation.walk())
+        return {
+            path: (then.get(path), today.get(path))
+            for path in sorted(then.keys() | today.keys())
+            if then.get(path) != today.get(path)
+        }

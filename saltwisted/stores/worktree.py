@@ -1,0 +1,790 @@
+"""
+The working tree of a share: what people edit, read by scanning and written by exchange.
+
+Reading: an entry counts as unchanged when C{lstat} says what it said before; else it is read,
+and what changed while it was read is looked at again later. Writing never
+loses an edit: the new file is made under a hidden name and exchanged with the old one,
+and the displaced one is inspected: if it is not what was expected, somebody wrote it
+meanwhile, and it becomes a version of its own. Everything here blocks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+
+from attrs import define, field
+
+from saltwisted.domain.roots.entry import DIR, FILE, LINK, Entry, split
+from saltwisted.domain.roots.guards import (
+    MARKER,
+    TEMPORARY,
+    TRASH,
+    Forbidden,
+    Limits,
+    check_entry,
+)
+from saltwisted.domain.roots.ignore import RULES_FILE, Ignored, ignorer
+from saltwisted.errors import StoreError
+from saltwisted.stores.files import store_error
+from saltwisted.stores.objects import PIECE, SMALL, ContentStore
+from saltwisted.stores.rootindex import Identity, Known
+from saltwisted.stores.treefs import TreeFs
+
+RACY = 20_000_000
+"""Nanoseconds: a file whose time stamp is that young may change without a trace."""
+BULK = 8 * 1024 * 1024
+"""Bytes from which a file is taken in apart from the small ones."""
+MARKER_TIME = 1_000_000_000
+_IGNORED_RULES = 64 * 1024
+
+
+@define
+class Seen:
+    """
+    What a look at the tree found.
+
+    @ivar changed: path to what is there now, where that is not what was known; C{None} is nothing.
+    @ivar again: paths that were being written, or are too young to be sure: look again soon.
+    @ivar large: paths of large files to be taken in apart.
+    @ivar skipped: path to the reason why something there does not take part.
+    """
+
+    changed: dict[bytes, Known | None] = field(factory=dict)
+    again: set[bytes] = field(factory=set)
+    large: dict[bytes, int] = field(factory=dict)
+    skipped: dict[bytes, str] = field(factory=dict)
+
+
+@define
+class Written:
+    """
+    What writing a generation to the tree did.
+
+    @ivar known: path to what is there now.
+    @ivar edits: path to what somebody wrote there meanwhile, taken into the store.
+    @ivar again: paths to be looked at, and written later.
+    @ivar kept: directories that hold things which do not take part, and so stay.
+    @ivar failed: path to what the system said.
+    """
+
+    known: dict[bytes, Known | None] = field(factory=dict)
+    edits: dict[bytes, Known] = field(factory=dict)
+    again: set[bytes] = field(factory=set)
+    kept: set[bytes] = field(factory=set)
+    failed: dict[bytes, str] = field(factory=dict)
+
+
+def content_of(fs: TreeFs, path: bytes, store: ContentStore) -> tuple[bytes, os.stat_result] | None:
+    """
+    Take a file's content into the store; C{None} if it changed while it was read.
+
+    @return: its digest, and what C{fstat} said.
+    @raises OSError: it cannot be read.
+    """
+    fd = fs.open(path)
+    try:
+        before = os.fstat(fd)
+        if not stat.S_ISREG(before.st_mode):
+            return None
+        if before.st_size <= SMALL:
+            data = os.read(fd, SMALL + 1)
+            more = os.read(fd, 1) if len(data) <= SMALL else b"x"
+            after = os.fstat(fd)
+            if more or Identity.of(before) != Identity.of(after) or len(data) != after.st_size:
+                return None
+            return store.put(data), after
+        digest = hashlib.sha256()
+        temporary = store.temporary()
+        try:
+            size = _copy_hashed(fd, temporary, digest)
+            after = os.fstat(fd)
+            if Identity.of(before) != Identity.of(after) or size != after.st_size:
+                return None
+            if not store.has(digest.digest()):
+                store.adopt(digest.digest(), size, temporary)
+            return digest.digest(), after
+        finally:
+            with suppress(OSError):
+                os.unlink(temporary)
+    finally:
+        os.close(fd)
+
+
+def _copy_hashed(source: int, path: str, digest: hashlib._Hash) -> int:
+    target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    size = 0
+    try:
+        buffer = bytearray(PIECE)
+        view = memoryview(buffer)
+        while count := os.readv(source, [buffer]):
+            digest.update(view[:count])
+            rest = view[:count]
+            while rest:
+                rest = rest[os.write(target, rest) :]
+            size += count
+    finally:
+        os.close(target)
+    return size
+
+
+class WorkTree:
+    """
+    One root directory that people edit.
+
+    @param path: the directory; made if it is not there.
+    @param share: the share's name, written into the marker file.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        share: str,
+        limits: Limits,
+        now_ns: Callable[[], int],
+        extra_rules: tuple[bytes, ...] = (),
+        uid: int | None = None,
+    ) -> None:
+        self.path = path
+        self.share = share
+        self.limits = limits
+        self._now_ns = now_ns
+        self._extra = extra_rules
+        self._fs: TreeFs | None = None
+        self.ignored: Ignored = ignorer(b"", extra_rules)
+        self._counter = 0
+
+    # -- the root itself
+
+    @property
+    def fs(self) -> TreeFs:
+        """The open root."""
+        if self._fs is None:
+            self._fs = TreeFs(self.path)
+        return self._fs
+
+    def open(self, remembered: tuple[int, int] | None) -> str:
+        """
+        Open the root and see that it is the one of last time.
+
+        @param remembered: device and inode of last time; C{None} the first time.
+        @return: why the root cannot be trusted; empty if it can.
+        """
+        self.close()
+        if remembered is None:
+            with suppress(OSError):
+                os.makedirs(self.path, mode=0o755, exist_ok=True)
+        try:
+            fs = self.fs
+        except StoreError as error:
+            return f"the root cannot be opened: {error.reason}"
+        marker = self._marker()
+        if remembered is None:
+            if marker not in (None, self.share):
+                return f"the root belongs to {marker!r}"
+            if marker is None:
+                self.mark()
+        elif marker is None:
+            return "the marker file .saltwisted-root is missing: is the disk mounted?"
+        elif marker != self.share:
+            return f"the root belongs to {marker!r}"
+        elif remembered[0] != fs.device or remembered[1] != fs.inode:
+            return "the root is another directory than it was"
+        self.read_rules()
+        return ""
+
+    def check(self) -> str:
+        """Why the root cannot be trusted any more; empty if it can."""
+        if self._fs is None:
+            return "the root is not open"
+        if not self._fs.same_root():
+            return "the root is another directory than it was"
+        marker = self._marker()
+        if marker is None:
+            return "the marker file .saltwisted-root is missing: is the disk mounted?"
+        return "" if marker == self.share else f"the root belongs to {marker!r}"
+
+    def _marker(self) -> str | None:
+        try:
+            fd = self.fs.open(MARKER)
+        except OSError:
+            return None
+        try:
+            return os.read(fd, 1000).decode("utf-8", "replace").strip()
+        finally:
+            os.close(fd)
+
+    def mark(self) -> None:
+        """Write the marker file."""
+        with suppress(FileExistsError):
+            fd = self.fs.create(MARKER)
+            try:
+                os.write(fd, self.share.encode() + b"\n")
+                os.fchmod(fd, 0o644)
+                os.utime(fd, ns=(MARKER_TIME * 10**9, MARKER_TIME * 10**9))
+                os.fsync(fd)
+            finally:
+                os.close(fd)
+
+    @property
+    def root_identity(self) -> tuple[int, int]:
+        """Device and inode."""
+        return self.fs.device, self.fs.inode
+
+    def read_rules(self) -> None:
+        """Take in C{.rootsignore} as it is now."""
+        data = b""
+        with suppress(OSError):
+            fd = self.fs.open(RULES_FILE)
+            try:
+                data = os.read(fd, _IGNORED_RULES)
+            finally:
+                os.close(fd)
+        self.ignored = ignorer(data, self._extra)
+
+    def is_busy(self) -> bool:
+        """Whether git, hg or svn is in the middle of something."""
+        for name in (b".git/index.lock", b".hg/wlock", b".svn/wc.db-journal"):
+            if self.fs.lstat(name) is not None:
+                return True
+        return False
+
+    def close(self) -> None:
+        """Close the root."""
+        if self._fs is not None:
+            self._fs.close()
+            self._fs = None
+
+    # -- reading
+
+    def scan(
+        self, known: Mapping[bytes, Known], store: ContentStore, tops: Iterable[bytes] = (b"",)
+    ) -> Seen:
+        """
+        Look at whole directories.
+
+        @param tops: the directories; the root by default.
+        """
+        seen = Seen()
+        self.fs.forget()
+        found: set[bytes] = set()
+        moved: dict[tuple[int, ...], Entry] | None = None
+        todo: list[tuple[bytes, os.stat_result]] = []
+        tops = list(tops)
+        waiting = list(tops)
+        while waiting:
+            folder = waiting.pop()
+            try:
+                entries = list(self.fs.list(folder))
+            except OSError:
+                if not folder:
+                    raise
+                continue
+            for name, info in entries:
+                path = folder + b"/" + name if folder else name
+                is_dir = stat.S_ISDIR(info.st_mode)
+                if self.ignored(path, is_dir):
+                    continue
+                if is_dir and info.st_dev != self.fs.device:
+                    seen.skipped[path] = "another file system is mounted there"
+                    continue
+                before = known.get(path)
+                if before is not None and before.identity == Identity.of(info):
+                    found.add(path)
+                    if is_dir:
+                        waiting.append(path)
+                    continue
+                todo.append((path, info))
+                if is_dir:
+                    waiting.append(path)
+        for path, info in todo:
+            if moved is None:
+                moved = {
+                    one.identity[1:]: one.entry
+                    for one in known.values()
+                    if one.identity is not None and one.entry.kind == FILE
+                }
+            if self._look(path, info, known.get(path), store, seen, moved):
+                found.add(path)
+        for path in known:
+            if path not in found and path not in seen.changed and path not in seen.again:
+                if path in seen.large or (tops != [b""] and not _below(path, tops)):
+                    continue
+                if self._stays(path, known[path], seen):
+                    continue
+                seen.changed[path] = None
+        self._drop_below_skipped(seen)
+        return seen
+
+    def _stays(self, path: bytes, known: Known, seen: Seen) -> bool:
+        """Whether something that was not listed is not gone but ignored, or forbidden now."""
+        if path in seen.skipped:
+            return False
+        return self.ignored(path, known.entry.kind == DIR) or self._above_ignored(path)
+
+    def _above_ignored(self, path: bytes) -> bool:
+        head, _ = split(path)
+        while head:
+            if self.ignored(head, True):
+                return True
+            head, _ = split(head)
+        return False
+
+    def _drop_below_skipped(self, seen: Seen) -> None:
+        if not seen.skipped:
+            return
+        for path in [p for p in seen.changed if _below(p, list(seen.skipped))]:
+            if path not in seen.skipped and seen.changed[path] is not None:
+                del seen.changed[path]
+
+    def look(
+        self, paths: Iterable[bytes], known: Mapping[bytes, Known], store: ContentStore
+    ) -> Seen:
+        """Look at these paths alone; a directory that is new is read whole."""
+        seen = Seen()
+        self.fs.forget()
+        wanted = set(paths)
+        folders: set[bytes] = set()
+        for path in sorted(wanted):
+            info = self.fs.lstat(path)
+            is_dir = info is not None and stat.S_ISDIR(info.st_mode)
+            if self.ignored(path, is_dir) or self._above_ignored(path):
+                continue
+            before = known.get(path)
+            if info is None:
+                if before is not None:
+                    seen.changed[path] = None
+                    if before.entry.kind == DIR:
+                        inside = path + b"/"
+                        for other in known:
+                            if other.startswith(inside):
+                                seen.changed[other] = None
+                continue
+            if is_dir and info.st_dev != self.fs.device:
+                seen.skipped[path] = "another file system is mounted there"
+                continue
+            if before is not None and before.identity == Identity.of(info):
+                continue
+            self._look(path, info, before, store, seen, None)
+            if is_dir and (before is None or before.entry.kind != DIR):
+                folders.add(path)
+            elif not is_dir and before is not None and before.entry.kind == DIR:
+                inside = path + b"/"
+                for other in known:
+                    if other.startswith(inside):
+                        seen.changed[other] = None
+        if folders:
+            more = self.scan(known, store, folders)
+            seen.changed.update(more.changed)
+            seen.again |= more.again
+            seen.large.update(more.large)
+            seen.skipped.update(more.skipped)
+        return seen
+
+    def _look(
+        self,
+        path: bytes,
+        info: os.stat_result,
+        before: Known | None,
+        store: ContentStore,
+        seen: Seen,
+        moved: Mapping[tuple[int, ...], Entry] | None,
+    ) -> bool:
+        """Find out what is at a path; true if it is what was known."""
+        try:
+            entry, info, sure = self._entry(path, info, store, seen, moved)
+        except FileNotFoundError:
+            seen.again.add(path)
+            return False
+        except OSError as error:
+            seen.skipped[path] = error.strerror or str(error)
+            return before is not None
+        except Forbidden as error:
+            seen.skipped[path] = error.reason
+            return False
+        if entry is None:
+            return False
+        identity = Identity.of(info)
+        if not sure:
+            seen.again.add(path)
+        if before is None or before.entry != entry or before.identity != identity:
+            seen.changed[path] = Known(entry, identity if sure else None)
+            return False
+        return True
+
+    def _entry(
+        self,
+        path: bytes,
+        info: os.stat_result,
+        store: ContentStore,
+        seen: Seen,
+        moved: Mapping[tuple[int, ...], Entry] | None,
+    ) -> tuple[Entry | None, os.stat_result, bool]:
+        mode = stat.S_IMODE(info.st_mode) & 0o777
+        if stat.S_ISDIR(info.st_mode):
+            entry = Entry(DIR, mode)
+        elif stat.S_ISLNK(info.st_mode):
+            entry = Entry(LINK, 0, 0, 0, self.fs.readlink(path))
+        elif stat.S_ISREG(info.st_mode):
+            check_entry(path, Entry(FILE, mode, info.st_size, 0, b"\0" * 32), self.limits)
+            same = moved.get(Identity.of(info)[1:]) if moved else None
+            if same is not None and store.has(same.content):
+                digest = same.content
+            elif info.st_size >= BULK and path not in seen.large:
+                seen.large[path] = info.st_size
+                return None, info, True
+            else:
+                taken = content_of(self.fs, path, store)
+                if taken is None:
+                    seen.again.add(path)
+                    return None, info, True
+                digest, info = taken
+            entry = Entry(FILE, mode, info.st_size, info.st_mtime_ns, digest)
+        else:
+            raise Forbidden("not a file, directory or link", path)
+        check_entry(path, entry, self.limits)
+        young = self._now_ns() - max(info.st_mtime_ns, info.st_ctime_ns) < RACY
+        return entry, info, not (young and entry.kind == FILE)
+
+    def take_large(self, path: bytes, store: ContentStore) -> Known | None:
+        """Take in one large file; C{None} if it changes under the reader, or is gone."""
+        fs = TreeFs(self.path)
+        try:
+            taken = content_of(fs, path, store)
+            if taken is None:
+                return None
+            digest, info = taken
+            mode = stat.S_IMODE(info.st_mode) & 0o777
+            entry = Entry(FILE, mode, info.st_size, info.st_mtime_ns, digest)
+            check_entry(path, entry, self.limits)
+            return Known(entry, Identity.of(info))
+        except (OSError, Forbidden):
+            return None
+        finally:
+            fs.close()
+
+    # -- writing
+
+    def write(
+        self,
+        wanted: Mapping[bytes, Entry | None],
+        known: Mapping[bytes, Known],
+        store: ContentStore,
+    ) -> Written:
+        """
+        Make the tree what it should be at these paths.
+
+        @param wanted: C{None} for what should not be there.
+        """
+        done = Written()
+        self.fs.forget()
+        removed = sorted(
+            (
+                path
+                for path, entry in wanted.items()
+                if (before := known.get(path)) is not None
+                and (entry is None or (entry.kind == DIR) != (before.entry.kind == DIR))
+            ),
+            reverse=True,
+        )
+        for path in removed:
+            self._guarded(self._remove, path, known, store, done)
+        folders = sorted(p for p, e in wanted.items() if e is not None and e.kind == DIR)
+        for path in folders:
+            self._guarded(self._make_folder, path, known, store, done, wanted[path])
+        files = 0
+        for path, entry in sorted(wanted.items()):
+            if entry is not None and entry.kind != DIR and path not in done.failed:
+                self._guarded(self._put, path, known, store, done, entry)
+                files += 1
+        if files:
+            self.fs.sync()
+        return done
+
+    def _guarded(
+        self,
+        act: Callable[..., None],
+        path: bytes,
+        known: Mapping[bytes, Known],
+        store: ContentStore,
+        done: Written,
+        *more: Entry | None,
+    ) -> None:
+        try:
+            act(path, known, store, done, *more)
+        except (OSError, StoreError) as error:
+            done.failed[path] = getattr(error, "strerror", None) or str(error)
+            done.again.add(path)
+
+    def _unexpected(
+        self, path: bytes, info: os.stat_result, known: Known | None, done: Written
+    ) -> bool:
+        """Whether somebody changed this path since; then it is looked at before it is written."""
+        if known is not None and known.identity == Identity.of(info):
+            return False
+        if known is not None and known.entry.kind == DIR and stat.S_ISDIR(info.st_mode):
+            return False
+        done.again.add(path)
+        return True
+
+    def _remove(
+        self, path: bytes, known: Mapping[bytes, Known], store: ContentStore, done: Written
+    ) -> None:
+        info = self.fs.lstat(path)
+        if info is None:
+            done.known[path] = None
+            return
+        if self._unexpected(path, info, known.get(path), done):
+            return
+        if stat.S_ISDIR(info.st_mode):
+            try:
+                self.fs.rmdir(path)
+            except OSError as error:
+                if error.errno not in (39, 17):
+                    raise
+                done.kept.add(path)
+                return
+            done.known[path] = None
+            return
+        aside = self._trash_name()
+        self.fs.rename_new(path, aside)
+        done.known[path] = None
+        self._inspect(path, aside, known.get(path), store, done)
+
+    def _make_folder(
+        self,
+        path: bytes,
+        known: Mapping[bytes, Known],
+        store: ContentStore,
+        done: Written,
+        entry: Entry,
+    ) -> None:
+        info = self.fs.lstat(path)
+        if info is None:
+            self.fs.mkdir(path, entry.mode)
+        elif not stat.S_ISDIR(info.st_mode):
+            done.again.add(path)
+            return
+        elif stat.S_IMODE(info.st_mode) & 0o777 != entry.mode:
+            self.fs.chmod_folder(path, entry.mode)
+        info = self.fs.lstat(path)
+        if info is not None:
+            done.known[path] = Known(entry, Identity.of(info))
+
+    def _put(
+        self,
+        path: bytes,
+        known: Mapping[bytes, Known],
+        store: ContentStore,
+        done: Written,
+        entry: Entry,
+    ) -> None:
+        before = known.get(path)
+        info = self.fs.lstat(path)
+        if done.known.get(path, before) is None:
+            before = None
+        if info is not None:
+            if before is None and not self._same(path, info, entry, store):
+                done.again.add(path)
+                return
+            if before is not None and self._unexpected(path, info, before, done):
+                return
+            if (
+                before is not None
+                and before.entry.same_content(entry)
+                and entry.kind == FILE
+                and self._touch(path, info, entry, done)
+            ):
+                return
+        head, _ = split(path)
+        self._counter += 1
+        temporary = TEMPORARY + b"%d-%d" % (os.getpid(), self._counter)
+        if head:
+            temporary = head + b"/" + temporary
+        inode = self._make(temporary, entry, store)
+        try:
+            if info is None:
+                try:
+                    self.fs.rename_new(temporary, path)
+                except FileExistsError:
+                    done.again.add(path)
+                    self.fs.unlink(temporary)
+                    return
+            elif self.fs.exchange(temporary, path):
+                aside = self._trash_name()
+                self.fs.rename_new(temporary, aside)
+                self._inspect(path, aside, before or Known(entry, Identity.of(info)), store, done)
+            else:
+                aside = self._trash_name()
+                self.fs.rename_new(path, aside)
+                self.fs.rename_new(temporary, path)
+                self._inspect(path, aside, before or Known(entry, Identity.of(info)), store, done)
+        except OSError:
+            with suppress(OSError):
+                self.fs.unlink(temporary)
+            raise
+        after = self.fs.lstat(path)
+        if after is None or after.st_ino != inode:
+            done.again.add(path)
+        elif entry.kind == FILE and (
+            after.st_mtime_ns != entry.mtime or after.st_size != entry.size
+        ):
+            # Written in place since: that is an edit of what we have just put there
+            done.known[path] = Known(entry, None)
+            done.again.add(path)
+            return
+        done.known[path] = Known(entry, Identity.of(after) if after is not None else None)
+
+    def _same(self, path: bytes, info: os.stat_result, entry: Entry, store: ContentStore) -> bool:
+        """Whether an unknown file is what should be there already (a tree that is adopted)."""
+        if entry.kind == LINK:
+            return stat.S_ISLNK(info.st_mode) and self.fs.readlink(path) == entry.content
+        if not stat.S_ISREG(info.st_mode) or info.st_size != entry.size:
+            return False
+        taken = content_of(self.fs, path, store)
+        return taken is not None and taken[0] == entry.content
+
+    def _touch(self, path: bytes, info: os.stat_result, entry: Entry, done: Written) -> bool:
+        """Only mode or time differ: change those in place."""
+        fd = self.fs.open(path)
+        try:
+            now = os.fstat(fd)
+            if Identity.of(now) != Identity.of(info):
+                return False
+            if now.st_nlink > 1:
+                return False
+            os.fchmod(fd, entry.mode)
+            os.utime(fd, ns=(entry.mtime, entry.mtime))
+            done.known[path] = Known(entry, Identity.of(os.fstat(fd)))
+        finally:
+            os.close(fd)
+        return True
+
+    def _make(self, temporary: bytes, entry: Entry, store: ContentStore) -> int:
+        """Make the new file under its hidden name; its inode number."""
+        if entry.kind == LINK:
+            self.fs.symlink(entry.content, temporary)
+            info = self.fs.lstat(temporary)
+            return info.st_ino if info is not None else -1
+        fd = self.fs.create(temporary)
+        try:
+            self._fill(fd, entry, store)
+            os.fchmod(fd, entry.mode)
+            os.utime(fd, ns=(entry.mtime, entry.mtime))
+            return os.fstat(fd).st_ino
+        except BaseException:
+            with suppress(OSError):
+                self.fs.unlink(temporary)
+            raise
+        finally:
+            os.close(fd)
+
+    def _fill(self, fd: int, entry: Entry, store: ContentStore) -> None:
+        if entry.size <= SMALL:
+            rest = memoryview(store.read(entry.content))
+            while rest:
+                rest = rest[os.write(fd, rest) :]
+            return
+        path, offset, size = store.locate(entry.content)
+        source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            while size > 0:
+                try:
+                    count = os.copy_file_range(source, fd, size, offset)
+                except OSError:
+                    data = os.pread(source, PIECE, offset)
+                    count = os.write(fd, data)
+                if not count:
+                    raise StoreError("is shorter than it was", path)
+                offset += count
+                size -= count
+        finally:
+            os.close(source)
+
+    # -- what was displaced
+
+    def _trash_name(self) -> bytes:
+        try:
+            os.mkdir(TRASH, 0o700, dir_fd=self.fs.fd)
+        except FileExistsError:
+            pass
+        self._counter += 1
+        return TRASH + b"/%d-%d-%d" % (os.getpid(), self._now_ns(), self._counter)
+
+    def _inspect(
+        self,
+        path: bytes,
+        aside: bytes,
+        expected: Known | None,
+        store: ContentStore,
+        done: Written,
+    ) -> None:
+        """See that what was displaced is what we knew; else it is somebody's edit."""
+        info = self.fs.lstat(aside)
+        if info is None:
+            return
+        identity = Identity.of(info)
+        if expected is not None and expected.identity is not None:
+            was = expected.identity
+            if (identity.inode, identity.size, identity.mtime, identity.mode) == (
+                was.inode,
+                was.size,
+                was.mtime,
+                was.mode,
+            ):
+                return
+        self._keep_edit(path, aside, info, store, done)
+
+    def _keep_edit(
+        self,
+        path: bytes,
+        aside: bytes,
+        info: os.stat_result,
+        store: ContentStore,
+        done: Written,
+    ) -> None:
+        if not stat.S_ISREG(info.st_mode):
+            return
+        for _ in range(3):
+            taken = content_of(self.fs, aside, store)
+            if taken is not None:
+                digest, now = taken
+                mode = stat.S_IMODE(now.st_mode) & 0o777
+                entry = Entry(FILE, mode, now.st_size, now.st_mtime_ns, digest)
+                done.edits[path] = Known(entry, None)
+                return
+
+    def empty_trash(self, older_than: float) -> list[bytes]:
+        """Remove what was displaced before that many seconds; what is left."""
+        try:
+            names = list(self.fs.list(TRASH))
+        except OSError:
+            return []
+        limit = self._now_ns() - int(older_than * 1e9)
+        left = []
+        for name, _ in names:
+            made = name.split(b"-")
+            if len(made) == 3 and made[1].isdigit() and int(made[1]) > limit:
+                left.append(name)
+                continue
+            with suppress(OSError):
+                self.fs.unlink(TRASH + b"/" + name)
+        if not left:
+            with suppress(OSError):
+                self.fs.rmdir(TRASH)
+        return left
+
+
+def _below(path: bytes, tops: Sequence[bytes]) -> bool:
+    return any(not top or path.startswith(top + b"/") for top in tops)
+
+
+def make_root(path: str) -> None:
+    """@raises StoreError: the directory cannot be made."""
+    try:
+        os.makedirs(path, mode=0o755, exist_ok=True)
+    except OSError as error:
+        raise store_error(error, path) from error

@@ -1,0 +1,209 @@
+"""
+Nodes with real directories, in one process, joined by loopback TCP.
+
+Each has its own roots, store and threads; what is between them is the real stream without TLS
+(C{tests.roots.test_processes} has it with).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet import defer, reactor
+from twisted.internet.defer import Deferred
+from twisted.internet.protocol import ClientFactory, Factory
+from twisted.trial.unittest import TestCase
+
+from saltwisted.cluster.rootlink import RootLink
+from saltwisted.cluster.rootshare import RootShare
+from saltwisted.cluster.rootsync import Root, RootSync
+from saltwisted.transports.threads import Threads
+
+clock: Any = reactor
+SHARE = "file/base/0"
+
+
+class Node:
+    """One master's roots service."""
+
+    def __init__(self, name: str, folder: str, members: list[str], **options: Any) -> None:
+        self.name = name
+        self.folder = folder
+        self.tree = f"{folder}/tree"
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        self.threads = Threads(reactor, 3, name)
+        self.members = [member for member in members if member != name]
+        self.options = {"free_mib": 1, **options}
+        self.links: list[RootLink] = []
+        self.ports: list[Any] = []
+        self.sync = self._make()
+
+    def _make(self) -> RootSync:
+        return RootSync(
+            reactor,
+            self.name,
+            [Root(SHARE, self.tree)],
+            f"{self.folder}/store",
+            self.threads.run,
+            lambda tag, data: self.events.append((tag, dict(data))),
+            lambda: self.members,
+            self.options,
+        )
+
+    @property
+    def share(self) -> RootShare:
+        """Its one share."""
+        return self.sync.shares[SHARE]
+
+    @property
+    def digest(self) -> str:
+        """The name of its generation."""
+        generation = self.share.generation
+        return "" if generation is None else generation.name
+
+    def start(self) -> Deferred[Any]:
+        """Start its service."""
+        self.threads.startService()
+        return Deferred.fromCoroutine(self.sync.startService())
+
+    async def stop(self) -> None:
+        """Stop everything."""
+        for port in self.ports:
+            await defer.maybeDeferred(port.stopListening)
+        self.ports = []
+        await self.sync.stopService()
+        self.threads.stopService()
+
+    def link(self, other: Node) -> None:
+        """A stream to another node."""
+        listening = Factory()
+        listening.buildProtocol = lambda _: other.sync.stream(self.name, False)  # type: ignore
+        port = clock.listenTCP(0, listening, interface="127.0.0.1")
+        other.ports.append(port)
+        dialling = ClientFactory()
+        dialling.noisy = False
+        dialling.buildProtocol = lambda _: self.sync.stream(other.name, True)  # type: ignore
+        clock.connectTCP("127.0.0.1", port.getHost().port, dialling)
+
+    def cut(self) -> None:
+        """Lose all streams."""
+        for link in list(self.sync._links.values()):
+            link.transport.abortConnection()
+
+    def path(self, name: str) -> str:
+        """A path in its tree."""
+        return f"{self.tree}/{name}"
+
+    def write(self, name: str, content: str | bytes) -> None:
+        """Write a file in place."""
+        path = self.path(name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
+
+    def read(self, name: str) -> bytes | None:
+        """What is in a file; C{None} if there is none."""
+        try:
+            with open(self.path(name), "rb") as file:
+                return file.read()
+        except OSError:
+            return None
+
+
+def sleep(seconds: float) -> Deferred[None]:
+    """Let the reactor run."""
+    d: Deferred[None] = Deferred()
+    clock.callLater(seconds, d.callback, None)
+    return d
+
+
+async def until(true: Callable[[], Any], timeout: float = 20.0, what: str = "") -> None:
+    """Wait for something that can be observed."""
+    end = clock.seconds() + timeout
+    while not true():
+        if clock.seconds() > end:
+            raise AssertionError(f"did not happen in {timeout} s: {what}")
+        await sleep(0.01)
+
+
+def differences(one: Node, other: Node) -> str:
+    """What C{rsync} would change to make one tree like the other; empty if nothing."""
+    return subprocess.run(
+        [
+            "rsync",
+            "-anciO",
+            "--delete",
+            "--exclude=.saltwisted-trash",
+            one.tree + "/",
+            other.tree + "/",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+
+class NodesCase(TestCase):
+    """Real time and real directories: the test is of the drivers, not of the rules."""
+
+    timeout = 60
+
+    def setUp(self) -> None:
+        """A folder of its own; nodes are stopped at the end."""
+        self.folder = tempfile.mkdtemp(prefix="roots-", dir="/tmp")
+        self.addCleanup(shutil.rmtree, self.folder, True)
+        self.nodes: list[Node] = []
+
+    def tearDown(self) -> Deferred[Any]:
+        """Stop all nodes."""
+
+        async def stop() -> None:
+            for node in self.nodes:
+                await node.stop()
+
+        return Deferred.fromCoroutine(stop())
+
+    async def make(self, names: str = "ab", mesh: bool = True, **options: Any) -> list[Node]:
+        """Nodes of these one-letter names, linked each with each."""
+        members = list(names)
+        self.nodes = [Node(name, f"{self.folder}/{name}", members, **options) for name in names]
+        for node in self.nodes:
+            os.makedirs(node.tree, exist_ok=True)
+        return self.nodes
+
+    async def start(self, mesh: bool = True) -> None:
+        """Start and link them."""
+        for node in self.nodes:
+            await node.start()
+        if mesh:
+            for number, node in enumerate(self.nodes):
+                for other in self.nodes[number + 1 :]:
+                    node.link(other)
+
+    async def settle(self, timeout: float = 20.0) -> None:
+        """Wait until all hold the same tree, in store and directory, and nothing waits."""
+        await until(
+            lambda: (
+                all(node.sync.ready for node in self.nodes)
+                and all(node.share.is_settled for node in self.nodes)
+                and len({str(sorted(n.share.store.knowledge.items())) for n in self.nodes}) == 1  # type: ignore
+            ),
+            timeout,
+            str([(n.name, n.digest, n.share.is_settled, n.share.suspended) for n in self.nodes]),
+        )
+        digests = {node.digest for node in self.nodes}
+        if len(digests) != 1:
+            raise AssertionError(f"trees differ: {digests}")
+        for node in self.nodes[1:]:
+            found = differences(self.nodes[0], node)
+            if found:
+                raise AssertionError(f"{self.nodes[0].name} and {node.name} differ:\n{found}")
+
+    def run_coroutine(self, function: Callable[[], Any]) -> Deferred[Any]:
+        """For test methods, which on Twisted 22.4 cannot be coroutines themselves."""
+        return Deferred.fromCoroutine(function())
