@@ -8,7 +8,7 @@ Salt's text with the exception as its return, and C{success: False}.
 
 from __future__ import annotations
 
-import inspect
+import os
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -43,8 +43,8 @@ def wrong_arguments(
             p.name if p.default is Parameter.empty else f"{p.name}={p.default!r}"
             for p in parameters
         )
-        doc = inspect.getdoc(function) or ""
-        return f"\nPassed invalid arguments: {error}\n\nUsage:\n{name} {usage}\n\n{doc}".rstrip()
+        doc = runners.documentation(function)
+        return f"\nPassed invalid arguments: {error}\n\nUsage:\n\n    {name} {usage}\n{doc}"
     return ""
 
 
@@ -169,7 +169,7 @@ class Calls:
             return {**base, **missing, "tag": tag, "retcode": 1}
         stamp = self._stamp()
         bus.fire(f"{tag}/new", {**base, "fun_args": fun_args, "_stamp": stamp})
-        self.active[jid] = {"fun": base["fun"], "jid": jid, "user": user, "arg": arg}
+        self.active[jid] = {**base, "fun_args": fun_args, "_stamp": stamp, "pid": os.getpid()}
         try:
             value, success = await self._run(kind, fun, function, first, arg, kwarg)
         finally:

@@ -7,6 +7,9 @@ gets a L{Run} (what it may use) and then its own arguments.
 
 from __future__ import annotations
 
+import inspect
+import re
+import textwrap
 from collections.abc import Awaitable, Callable
 from importlib import import_module
 from typing import Any
@@ -63,6 +66,17 @@ class Run:
 
 
 Runner = Callable[..., Awaitable[Any]]
+
+
+_MARKUP = re.compile(r"[CLBI]\{((?:[^{}]|\{[^{}]*\})*)\}")
+
+
+def documentation(function: Any) -> str:
+    """A function's own words, laid out as Salt prints them, without our markup."""
+    text = inspect.getdoc(function) or ""
+    text = _MARKUP.sub(r"\1", text).replace("::\n", ":\n")
+    text = re.sub(r"^@(param|ivar|return|raises)( ?)", r"\2", text, flags=re.MULTILINE)
+    return f"\n{textwrap.indent(text, '    ')}\n    "
 
 
 def functions() -> dict[str, Runner]:

@@ -4,22 +4,9 @@ The C{doc} runner: what each function says of itself.
 
 from __future__ import annotations
 
-import inspect
-import re
-import textwrap
 from typing import Any
 
-from saltwisted.master.runner_table import Run, Runner, functions
-
-_MARKUP = re.compile(r"[CLBI]\{((?:[^{}]|\{[^{}]*\})*)\}")
-
-
-def documentation(function: Any) -> str:
-    """A function's own words, laid out as Salt prints them, without our markup."""
-    text = inspect.getdoc(function) or ""
-    text = _MARKUP.sub(r"\1", text).replace("::\n", ":\n")
-    text = re.sub(r"^@(param|ivar|return|raises)( ?)", r"\2", text, flags=re.MULTILINE)
-    return f"\n{textwrap.indent(text, '    ')}\n    "
+from saltwisted.master.runner_table import Run, Runner, documentation, functions
 
 
 async def runner(run: Run) -> dict[str, str]:

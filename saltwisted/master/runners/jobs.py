@@ -232,13 +232,13 @@ async def list_jobs_filter(
     """
     shown: list[dict[str, Any]] = []
     for job in reversed(await run.ctx.jobs.list_jobs()):
+        if len(shown) >= int(count):
+            break
         if filter_find_job and job.get("fun") == "saltutil.find_job":
             continue
         entry = describe(job["jid"], job)
         entry.pop("Minions", None)
         shown.append({**entry, "JID": job["jid"]})
-        if len(shown) >= int(count):
-            break
     shown.reverse()
     if outputter:
         run.outputter = outputter
