@@ -379,7 +379,7 @@ class StockMinion(Daemon):
             os.path.join(self.conf, "minion"),
             {
                 "id": self.id,
-                "master": "127.0.0.1",
+                "master": getattr(master, "address", "127.0.0.1"),
                 "master_port": master.ret_port,
                 "publish_port": master.publish_port,
                 "root_dir": self.root,
@@ -544,7 +544,7 @@ class OurMinion(Daemon):
         os.makedirs(self.root, exist_ok=True)
         self.options = {
             "id": minion_id,
-            "master": "127.0.0.1",
+            "master": getattr(master, "address", "127.0.0.1"),
             "master_port": master.ret_port,
             "publish_port": master.publish_port,
             "root_dir": self.root,
