@@ -1,0 +1,343 @@
+"""
+Taking over a stock salt-master: what becomes of its options and of its keys.
+
+Every option that somebody has set gets one verdict with its reason, so that nothing is
+dropped in silence. Nothing is read or written here; L{saltwisted.worker.takeover} does that.
+Keys are compared as sets of (directory, id, digest), which makes giving them back a
+question of three sets: as they were, as ours are, as stock's are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from typing import Any
+
+from attrs import frozen
+
+from saltwisted.domain.keys import valid_minion_id
+
+
+class Verdict(Enum):
+    """What becomes of an option."""
+
+    TAKEN = "taken"
+    MAPPED = "mapped"
+    IGNORED = "ignored"
+    UNSUPPORTED = "unsupported"
+
+
+@frozen
+class Finding:
+    """
+    One option and its fate.
+
+    @ivar where: the file that set it.
+    @ivar reason: why, in one sentence; for what is taken mostly empty.
+    """
+
+    option: str
+    verdict: Verdict
+    reason: str = ""
+    where: str = ""
+
+
+MAPPED: Mapping[str, str] = {
+    "root_dir": "every path below it is written out",
+    "user": "the unit's User= decides; keys are copied for that user",
+    "pki_dir": "keys are copied to a directory of our own; these stay untouched",
+    "cachedir": "a cache of our own; what is known of minions is copied",
+    "sock_dir": "a directory of our own",
+    "extension_modules": "follows the cache directory; salt-run saltutil.sync_all fills it",
+    "sqlite_queue_dir": "follows the cache directory",
+    "token_dir": "follows the cache directory",
+    "syndic_dir": "follows the cache directory",
+    "log_file": "a log of our own, and the journal",
+    "log_dir": "a log of our own, and the journal",
+    "key_logfile": "a log of our own",
+    "ssh_log_file": "a log of our own",
+    "pidfile": "systemd knows our process",
+    "default_include": "what is included is written into one file",
+    "include": "what is included is written into one file",
+    "client_acl": "is called publisher_acl today",
+    "client_acl_blacklist": "is called publisher_acl_blacklist today",
+    "environment": "is called saltenv today",
+    "log_fmt": "log_fmt_console and log_fmt_logfile",
+}
+"""Options that become something else, and what."""
+
+_OLD_NAMES = {"client_acl": "publisher_acl", "client_acl_blacklist": "publisher_acl_blacklist"}
+
+_ONE = "there is one process and no pool of workers"
+_SSH = "there is no salt-ssh here"
+IGNORED: Mapping[str, str] = {
+    "worker_threads": _ONE,
+    "worker_pools": _ONE,
+    "worker_pools_enabled": _ONE,
+    "worker_pool_default": _ONE,
+    "sock_pool_size": _ONE,
+    "ipc_mode": "there are no sockets between processes of the master",
+    "ipc_write_buffer": "there are no sockets between processes of the master",
+    "tcp_master_pub_port": "there are no sockets between processes of the master",
+    "tcp_master_pull_port": "there are no sockets between processes of the master",
+    "tcp_master_publish_pull": "there are no sockets between processes of the master",
+    "tcp_master_workers": "there are no sockets between processes of the master",
+    "con_cache": "presence is always known",
+    "auth_mode": "has no meaning any more in Salt either",
+    "serial": "messages are msgpack, as in Salt",
+    "zmq_monitor": "connections are watched anyhow",
+    "max_open_files": "the unit's LimitNOFILE= decides",
+    "maintenance_interval": "cleaning is done when it is due",
+    "unique_jid": "job ids always only grow",
+    "search": "has no meaning any more in Salt either",
+    "dummy_pub": "is for Salt's own tests",
+}
+"""Options without a meaning here, and why."""
+
+_IGNORED_PREFIXES: Mapping[str, str] = {
+    "ssh_": _SSH,
+    "thin_": _SSH,
+    "min_extra": _SSH,
+    "roster": _SSH,
+    "memcache_": "what minions say is in memory anyhow",
+    "winrepo_": "winrepo runners are not offered; minions use their own cache",
+}
+_NICENESS = "_niceness"
+
+
+def _set(value: Any) -> bool:
+    return value not in (None, False, "", [], {}, 0)
+
+
+def _other_than(*usual: Any) -> Callable[[Any], bool]:
+    return lambda value: value not in usual
+
+
+UNSUPPORTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "syndic_master": (
+        _other_than("masterofmasters", None, "", []),
+        "syndics are not offered: this master cannot stand below another",
+    ),
+    "order_masters": (_set, "syndics are not offered: minions below one do not answer"),
+    "reactor": (_set, "reactors do not run yet"),
+    "engines": (_set, "engines do not run"),
+    "schedule": (_set, "schedules of the master do not run yet"),
+    "external_auth": (_set, "logins with a password (-a pam, salt-api) are refused"),
+    "ext_job_cache": (_set, "minions are not told to return elsewhere"),
+    "master_job_cache": (
+        _other_than("local_cache"),
+        "jobs are kept in our own database; salt-run jobs.* read it",
+    ),
+    "event_return": (_set, "events are not written to returners"),
+    "fileserver_backend": (
+        lambda value: any(name not in ("roots",) for name in value or ()),
+        "files are served from file_roots alone; check the repository out there",
+    ),
+    "gitfs_remotes": (_set, "files are served from file_roots alone; check it out there"),
+    "hgfs_remotes": (_set, "files are served from file_roots alone; check it out there"),
+    "svnfs_remotes": (_set, "files are served from file_roots alone; check it out there"),
+    "master_tops": (
+        lambda value: bool(set(value or ()) - {"ext_nodes"}),
+        "of the master tops only ext_nodes is there",
+    ),
+    "cache": (_other_than("localfs"), "what minions say is kept in files, as localfs does"),
+    "keys.cache_driver": (_other_than("localfs_key"), "keys are files in pki_dir"),
+    "rest_cherrypy": (_set, "salt-api goes on as it is: it needs the stock master's sockets"),
+    "rest_tornado": (_set, "salt-api goes on as it is: it needs the stock master's sockets"),
+    "netapi_enable_clients": (_set, "salt-api is not part of this master"),
+    "enable_ssh_minions": (_set, _SSH),
+    "fips_mode": (_set, "algorithms are not restricted to those of FIPS"),
+    "disable_aes_with_tls": (_set, "messages are always sealed"),
+    "thorium_roots": (_other_than({"base": ["/srv/thorium"]}), "there is no thorium"),
+    "cluster_id": (
+        _set,
+        "a cluster of stock masters is not entered; make one of ours with saltwisted join",
+    ),
+    "cluster_peers": (_set, "list them again when the others are taken over too"),
+    "cluster_pki_dir": (_set, "nodes have no directory in common; keys are replicated"),
+}
+"""Options whose value asks for what is not here: when that is so, and what it means."""
+
+
+def judge(option: str, value: Any, known: Iterable[str], offered: frozenset[str]) -> Finding:
+    """
+    The fate of one option that is set.
+
+    @param known: the names that this version reads.
+    @param offered: names of L{UNSUPPORTED} which this version has learned meanwhile.
+    """
+    if option in MAPPED:
+        return Finding(option, Verdict.MAPPED, MAPPED[option])
+    if option in UNSUPPORTED and option not in offered:
+        asks, reason = UNSUPPORTED[option]
+        if asks(value):
+            return Finding(option, Verdict.UNSUPPORTED, reason)
+    if option in IGNORED:
+        return Finding(option, Verdict.IGNORED, IGNORED[option])
+    if option.endswith(_NICENESS):
+        return Finding(option, Verdict.IGNORED, _ONE)
+    for prefix, reason in _IGNORED_PREFIXES.items():
+        if option.startswith(prefix):
+            return Finding(option, Verdict.IGNORED, reason)
+    if option not in known:
+        return Finding(option, Verdict.TAKEN, "kept as data, for templates and modules")
+    return Finding(option, Verdict.TAKEN)
+
+
+def judge_all(
+    given: Mapping[str, tuple[Any, str]],
+    known: Iterable[str],
+    offered: frozenset[str] = frozenset(),
+) -> tuple[list[Finding], dict[str, Any]]:
+    """
+    Every option's fate, and the options to write.
+
+    @param given: options that files set: their settled value and the file.
+    """
+    names = frozenset(known)
+    findings: list[Finding] = []
+    write: dict[str, Any] = {}
+    for option in sorted(given):
+        value, where = given[option]
+        found = judge(option, value, names, offered)
+        findings.append(Finding(option, found.verdict, found.reason, where))
+        if found.verdict is Verdict.TAKEN:
+            write[option] = value
+        elif option in _OLD_NAMES:
+            write.setdefault(_OLD_NAMES[option], value)
+        elif option == "environment":
+            write.setdefault("saltenv", value)
+    return findings, write
+
+
+# -- keys
+
+Place = tuple[str, str]
+"""Directory below C{pki_dir} and minion id."""
+KeySet = Mapping[Place, str]
+"""Where keys are, each with a digest of its content."""
+
+
+class Act(Enum):
+    """What happens to a file with a key."""
+
+    WRITE = "write"
+    REMOVE = "remove"
+
+
+@frozen
+class KeyChange:
+    """One file to write or to remove."""
+
+    act: Act
+    folder: str
+    minion_id: str
+
+
+@frozen
+class Return:
+    """
+    What gives keys back.
+
+    @ivar kept: places where both sides changed and stock's stays as it is.
+    """
+
+    changes: tuple[KeyChange, ...]
+    kept: tuple[Place, ...]
+
+
+def give_back(before: KeySet, ours: KeySet, stock: KeySet) -> Return:
+    """
+    What stock's directories lack of what was decided at ours since the takeover.
+
+    Where both have changed, a withdrawn acceptance counts on either side, and everything
+    else stays as stock has it.
+    """
+    changes: list[KeyChange] = []
+    kept: list[Place] = []
+    for place in sorted({*before, *ours}):
+        was, here, there = before.get(place), ours.get(place), stock.get(place)
+        if here in (was, there):
+            continue
+        folder, minion_id = place
+        if not valid_minion_id(minion_id):
+            continue
+        if there != was and not (here is None and folder == "minions"):
+            kept.append(place)
+        else:
+            act = Act.REMOVE if here is None else Act.WRITE
+            changes.append(KeyChange(act, folder, minion_id))
+    return Return(tuple(changes), tuple(kept))
+
+
+# -- two masters that become one cluster
+
+
+@frozen
+class Inventory:
+    """
+    What two masters must agree upon.
+
+    @ivar identity: the fingerprint of the master's key.
+    @ivar keys: minion id to (state, fingerprint).
+    @ivar roots: C{environment/path} to digest.
+    @ivar rules: the options of access, by name.
+    """
+
+    identity: str
+    keys: Mapping[str, tuple[str, str]]
+    roots: Mapping[str, str]
+    rules: Mapping[str, Any]
+
+
+@frozen
+class Difference:
+    """
+    One thing that is not alike.
+
+    @ivar kind: C{identity}, C{key}, C{root} or C{rule}.
+    @ivar blocks: whether nothing may be done before a person has decided.
+    """
+
+    kind: str
+    name: str
+    here: str
+    there: str
+    blocks: bool = False
+
+
+def differences(here: Inventory, there: Inventory) -> list[Difference]:
+    """
+    Where two masters differ, before they become one cluster.
+
+    A key that one of them accepted and the other one never saw is no conflict; one id with
+    two accepted keys is, and so is a key that one accepted and the other rejected.
+    """
+    found: list[Difference] = []
+    if here.identity != there.identity:
+        found.append(
+            Difference("identity", "master key", here.identity, there.identity, blocks=True)
+        )
+    for name in sorted({*here.keys, *there.keys}):
+        ours, theirs = here.keys.get(name), there.keys.get(name)
+        if ours == theirs:
+            continue
+        other_key = ours is not None and theirs is not None and ours[1] != theirs[1]
+        opposed = ours is not None and theirs is not None and "pending" not in (ours[0], theirs[0])
+        found.append(Difference("key", name, _told(ours), _told(theirs), other_key or opposed))
+    for name in sorted({*here.roots, *there.roots}):
+        ours_file, theirs_file = here.roots.get(name, ""), there.roots.get(name, "")
+        if ours_file != theirs_file:
+            found.append(
+                Difference("root", name, ours_file[:12] or "absent", theirs_file[:12] or "absent")
+            )
+    for name in sorted({*here.rules, *there.rules}):
+        if here.rules.get(name) != there.rules.get(name):
+            found.append(
+                Difference("rule", name, str(here.rules.get(name)), str(there.rules.get(name)))
+            )
+    return found
+
+
+def _told(key: tuple[str, str] | None) -> str:
+    return "absent" if key is None else f"{key[0]} {key[1][:11]}"

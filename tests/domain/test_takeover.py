@@ -1,0 +1,174 @@
+"""
+What becomes of a stock master's options and keys.
+"""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as some
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.config.options import MasterConfig
+from saltwisted.domain.takeover import (
+    IGNORED,
+    MAPPED,
+    UNSUPPORTED,
+    Act,
+    Difference,
+    Inventory,
+    Verdict,
+    differences,
+    give_back,
+    judge_all,
+)
+
+KNOWN = [*MasterConfig.fields, *MasterConfig.dotted]
+
+
+class OptionTests(SynchronousTestCase):
+    """Each option has one verdict, with its reason."""
+
+    def judged(self, **options: object) -> tuple[dict[str, Verdict], dict[str, object]]:
+        """The verdicts by name, and what is written."""
+        findings, write = judge_all({k: (v, "/f") for k, v in options.items()}, KNOWN)
+        for finding in findings:
+            if finding.verdict is not Verdict.TAKEN:
+                self.assertTrue(finding.reason, finding)
+        return {finding.option: finding.verdict for finding in findings}, write
+
+    def test_taken(self) -> None:
+        """What means the same here is written as it is, own data included."""
+        options = {"timeout": 7, "nodegroups": {"a": "*"}, "mysql.host": "db", "ours": [1]}
+        verdicts, write = self.judged(**options)
+
+        self.assertEqual(set(verdicts.values()), {Verdict.TAKEN})
+        self.assertEqual(write, options)
+
+    def test_others(self) -> None:
+        """Paths are mapped, pools ignored, reactors unsupported; none of them is written."""
+        verdicts, write = self.judged(
+            pki_dir="/p", worker_threads=9, reactor=[{"a": ["b"]}], mworker_niceness=3
+        )
+
+        self.assertEqual(
+            verdicts,
+            {
+                "pki_dir": Verdict.MAPPED,
+                "worker_threads": Verdict.IGNORED,
+                "mworker_niceness": Verdict.IGNORED,
+                "reactor": Verdict.UNSUPPORTED,
+            },
+        )
+        self.assertEqual(write, {})
+
+    def test_harmless_values(self) -> None:
+        """An option of something that is not here does not count while it asks for nothing."""
+        verdicts, _ = self.judged(
+            reactor=[],
+            fileserver_backend=["roots"],
+            master_job_cache="local_cache",
+            cache="localfs",
+        )
+
+        self.assertEqual(set(verdicts.values()), {Verdict.TAKEN})
+
+    def test_old_names(self) -> None:
+        """Names of older Salts become today's, and lose against them."""
+        self.assertEqual(self.judged(client_acl={"a": []})[1], {"publisher_acl": {"a": []}})
+        both = self.judged(client_acl={"a": []}, publisher_acl={"b": []})[1]
+        self.assertEqual(both, {"publisher_acl": {"b": []}})
+
+    def test_every_option(self) -> None:
+        """No option of a stock master is without a verdict; the tables name no option twice."""
+        findings, _ = judge_all(dict.fromkeys(KNOWN, (None, "")), KNOWN)
+
+        self.assertEqual(len(findings), len(KNOWN))
+        self.assertEqual(set(MAPPED) & set(IGNORED) | set(MAPPED) & set(UNSUPPORTED), set())
+
+
+PLACES = some.dictionaries(
+    some.tuples(some.sampled_from(["minions", "minions_pre"]), some.sampled_from(["a", "b"])),
+    some.sampled_from(["k1", "k2"]),
+)
+
+
+class GiveBackTests(SynchronousTestCase):
+    """Stock's key directories, brought up to what was decided meanwhile."""
+
+    def test_accepted(self) -> None:
+        """A key that was pending and is accepted at ours becomes accepted at stock's."""
+        before = {("minions_pre", "web1"): "k"}
+        back = give_back(before, {("minions", "web1"): "k"}, before)
+
+        self.assertEqual(
+            [(change.act, change.folder) for change in back.changes],
+            [(Act.WRITE, "minions"), (Act.REMOVE, "minions_pre")],
+        )
+
+    def test_withdrawn(self) -> None:
+        """A key that was deleted at ours goes, also where stock has another by now."""
+        place = ("minions", "web1")
+        back = give_back({place: "k"}, {}, {place: "other"})
+
+        self.assertEqual([change.act for change in back.changes], [Act.REMOVE])
+
+    def test_both(self) -> None:
+        """Where both accepted something else, stock's stays and is named."""
+        place = ("minions", "web1")
+        back = give_back({}, {place: "ours"}, {place: "theirs"})
+
+        self.assertEqual((back.changes, back.kept), ((), (place,)))
+
+    @given(PLACES, PLACES)
+    def test_law(self, before: dict, ours: dict) -> None:
+        """While stock stood still, giving back makes it equal to ours."""
+        stock = dict(before)
+        for change in give_back(before, ours, stock).changes:
+            place = (change.folder, change.minion_id)
+            if change.act is Act.WRITE:
+                stock[place] = ours[place]
+            else:
+                del stock[place]
+
+        self.assertEqual(stock, ours)
+
+    @given(PLACES)
+    def test_nothing(self, keys: dict) -> None:
+        """Without a change at ours, stock's keys are left alone, whatever they are."""
+        self.assertEqual(give_back({}, {}, keys).changes, ())
+        self.assertEqual(give_back(keys, keys, {}).changes, ())
+
+
+class DifferenceTests(SynchronousTestCase):
+    """Two masters before they become one."""
+
+    def test_alike(self) -> None:
+        """Masters that are alike have no differences."""
+        one = Inventory("f", {"a": ("accepted", "k")}, {"base/top.sls": "d"}, {"peer": {}})
+        self.assertEqual(differences(one, one), [])
+
+    def test_kinds(self) -> None:
+        """Another identity and another key of one id need a person; a missing key does not."""
+        here = Inventory("f", {"a": ("accepted", "k"), "b": ("accepted", "k")}, {"base/x": "1"}, {})
+        there = Inventory("g", {"a": ("accepted", "l")}, {}, {"peer": {".*": []}})
+
+        found = differences(here, there)
+
+        self.assertEqual(
+            [(one.kind, one.name, one.blocks) for one in found],
+            [
+                ("identity", "master key", True),
+                ("key", "a", True),
+                ("key", "b", False),
+                ("root", "base/x", False),
+                ("rule", "peer", False),
+            ],
+        )
+        self.assertEqual(found[2], Difference("key", "b", "accepted k", "absent"))
+
+    def test_opposed(self) -> None:
+        """One that accepted what the other rejected is a question; pending beside it is none."""
+        one = Inventory("f", {"a": ("accepted", "k")}, {}, {})
+        for state, blocks in (("rejected", True), ("pending", False)):
+            other = Inventory("f", {"a": (state, "k")}, {}, {})
+            self.assertEqual([found.blocks for found in differences(one, other)], [blocks])
