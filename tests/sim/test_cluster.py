@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.domain.replica import keyset
+from saltwisted.domain.replica.entry import Entry
+from saltwisted.domain.replica.ship import Shipper
+from saltwisted.stores.replica import ReplicaLog
+from tests.sim.cluster import Broken, SimLog, World
+
+SEEDS = 200
+
+
+class ClusterSimTests(SynchronousTestCase):
+    def test_two_hundred_seeds(self) -> None:
+        """However nodes, disks, clocks and network fail, all keys are the same when all is well."""
+        for seed in range(SEEDS):
+            World(seed).run()
+
+    def test_same_seed_same_world(self) -> None:
+        """A seed says everything: two runs of it are the same."""
+        first, second = World(3), World(3)
+        first.run()
+        second.run()
+
+        self.assertEqual(first.story, second.story)
+        self.assertEqual(first.messages, second.messages)
+
+
+class MutationTests(SynchronousTestCase):
+    """Rules that are broken on purpose must be found out: else the simulation proves nothing."""
+
+    def caught(self, *, first: int = 0, most: int = 120) -> None:
+        for seed in range(first, first + most):
+            try:
+                World(seed).run()
+            except Broken:
+                return
+        self.fail(f"not found out in {most} seeds")
+
+    def test_an_acceptance_that_saw_nothing_wins(self) -> None:
+        """An acceptance that had not seen a revocation outlives it."""
+
+        def joined(one: Any, other: Any, seen: Any) -> dict[str, Any]:
+            return {**other.grants, **one.grants}
+
+        self.patch(keyset, "_joined_grants", joined)
+        self.caught()
+
+    def test_sent_before_it_is_on_disk(self) -> None:
+        """Others hear of an entry before it is on disk here."""
+        kept: Callable[..., Any] = ReplicaLog._write_own
+
+        def hasty(log: ReplicaLog, entries: Sequence[Entry]) -> Any:
+            log._book.written(entries)
+            log._tell(entries, "")
+            return kept(log, entries)
+
+        self.patch(SimLog, "_write_own", hasty)
+        self.caught()
+
+    def test_no_new_incarnation(self) -> None:
+        """A node whose disk was set back goes on under its old numbers."""
+        self.patch(Shipper, "_check_own", lambda machine, peer: [])
+        self.caught()
+
+    def test_no_push(self) -> None:
+        """News travel with the digests alone."""
+        self.patch(Shipper, "_push", lambda machine, peer, entries: [])
+        self.caught()
+
+    def test_nobody_relays(self) -> None:
+        """What its origin cannot give any more is asked of nobody else."""
+        self.patch(Shipper, "_got_want", lambda machine, peer, message, now: [])
+        handlers = {**Shipper._handlers}
+        for word, handler in handlers.items():
+            if handler.__name__ == "_got_want":
+                handlers[word] = lambda machine, peer, message, now: []
+        self.patch(Shipper, "_handlers", handlers)
+        self.caught()
+
+    def test_forgotten_at_once(self) -> None:
+        """A deletion is dropped as soon as it is on disk, and who did not know it is believed."""
+        kept = SimLog.mark
+        self.patch(SimLog, "mark", lambda log, life, margin: kept(log, 0.0, 0.0))
+        self.caught()
+
+    def test_floor_is_forgotten(self) -> None:
+        """A node that lacks what is no longer kept asks nobody for the whole state."""
+        self.patch(Shipper, "_ask_state", lambda machine, ready, now: [])
+        self.caught()
