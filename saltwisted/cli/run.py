@@ -166,8 +166,6 @@ class SaltRun:
             if set(value) == {"data", "outputter"}:
                 shown = value["data"]
         self._display(shown, outputter)
-        if console.enabled("debug"):
-            console.log("debug", f"Runner return: {value!r}")
         return _status(answer)
 
     def _display(self, data: Any, outputter: str | None) -> None:

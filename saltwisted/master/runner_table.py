@@ -29,6 +29,7 @@ MODULES = (
     "mine",
     "pillar",
     "salt",
+    "saltutil",
     "state",
     "test",
 )

@@ -305,6 +305,10 @@ class Kill(SynchronousTestCase):
                 SessionKey(data.decode().split()[0])
             elif kind in ("mine", "grains", "pillar"):
                 self.assertIsInstance(msgpack.unpackb(data, raw=False), dict)
+            elif path.endswith("/session_secret"):
+                self.assertTrue(all(len(row) == 3 for row in msgpack.unpackb(data, raw=False)))
+            elif path.endswith(".lock"):
+                self.assertEqual(data, b"")
             else:
                 self.assertIn(os.path.basename(path), (".root_key",))
                 self.assertGreater(len(data), 20)

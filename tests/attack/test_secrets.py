@@ -19,9 +19,11 @@ import subprocess
 import tempfile
 import threading
 from ast import literal_eval
+from base64 import b64encode
 from collections import Counter
 from typing import Any
 
+import msgpack
 import zmq
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -268,10 +270,15 @@ class Secrets(SynchronousTestCase):
                 self.assertEqual(at, -1, f"{name} in {where}: {text[max(at - 300, 0) : at + 100]}")
 
     def _files(self) -> dict[str, str]:
-        """Secrets that lie in files: private keys, user keys, sessions."""
+        """Secrets that lie in files: private keys, user keys, what sessions are derived from."""
         found = {}
         for path, info in self.site.left.items():
-            if stat.S_ISREG(info.st_mode) and (
+            if path.endswith("/session_secret"):
+                with open(path, "rb") as packed:
+                    for version, value, _ in msgpack.unpackb(packed.read(), raw=False):
+                        found[f"{path} {version} in hexadecimal"] = value.hex()
+                        found[f"{path} {version} in base64"] = b64encode(value).decode()
+            elif stat.S_ISREG(info.st_mode) and (
                 path.endswith((".pem", "_key")) or "/sessions/" in path
             ):
                 with open(path) as handle:

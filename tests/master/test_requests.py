@@ -4,6 +4,7 @@ The request port, from frames to answers, on a master without sockets.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -451,6 +452,37 @@ class RunnerTests(SynchronousTestCase):
         self.assertEqual(len(items), 99)
         self.assertEqual(items[0]["data"]["message"], "Runner is 1% done")
         self.assertIn("_stamp", items[0]["data"])
+
+    def test_sync(self) -> None:
+        """Modules are put where pillars find them; changed, listed and vanished ones as well."""
+        rig = Rig(self)
+        place = os.path.join(rig.home, "extmods")
+        rig = Rig(self, extension_modules=place)
+        for name, text in (("_modules/a.py", "1"), ("_modules/b/c.py", "2"), ("_pillar/p.py", "3")):
+            path = os.path.join(rig.root, name)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, "w") as handle:
+                handle.write(text)
+
+        def run(fun: str, **kwarg: Any) -> Any:
+            call = rig.ctx.dispatcher.runner(f"saltutil.{fun}", [], kwarg, "root")
+            return self.successResultOf(_run(call))["return"]
+
+        def there() -> list[str]:
+            return sorted(
+                os.path.relpath(os.path.join(folder, name), place)
+                for folder, _, names in os.walk(place)
+                for name in names
+            )
+
+        self.assertEqual(sorted(run("sync_modules")), ["modules.a", "modules.b.c"])
+        self.assertEqual(run("sync_modules"), [])
+        self.assertEqual(run("sync_all")["pillar"], ["pillar.p"])
+        self.assertEqual(there(), ["modules/a.py", "modules/b/c.py", "pillar/p.py"])
+        self.assertEqual(run("sync_all", extmod_whitelist={"modules": ["a"]})["modules"], [])
+        self.assertEqual(there(), ["modules/a.py", "pillar/p.py"])
+        self.assertEqual(run("sync_pillar", extmod_blacklist="p"), [])
+        self.assertEqual(there(), ["modules/a.py"])
 
     def test_backends(self) -> None:
         """Backends are chosen and excluded by name; there is one."""
