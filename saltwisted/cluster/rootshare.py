@@ -1278,4 +1278,4 @@ def _keep_adopted(
 
 def _trust(tree: WorkTree) -> None:
     tree.close()
-    tree.mark()
+    tree.mark_anew()

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 from saltwisted.domain.roots.entry import Dot, Entry, ReplicaId, Version
@@ -93,6 +94,7 @@ class IndexDatabase:
     def __init__(self, path: str, step: Step = no_step) -> None:
         self.path = path
         self._step = step
+        self._lock = threading.RLock()
         fresh = not os.path.exists(path)
         try:
             self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
@@ -133,23 +135,22 @@ class IndexDatabase:
 
         @raises StoreError: nothing has changed; also replica numbers are read again.
         """
-        try:
-            self._db.execute("BEGIN IMMEDIATE")
-            yield
-            self._step("commit")
-            self._db.execute("COMMIT")
-        except BaseException as error:
+        with self._lock:
             try:
-                self._db.execute("ROLLBACK")
-            except sqlite3.Error:
-                pass
-            self._numbers.clear()
-            self._replicas.clear()
-            for number, master, incarnation in self._db.execute("SELECT * FROM replica"):
-                self._remember(number, ReplicaId(master, bytes(incarnation)))
-            if isinstance(error, sqlite3.Error):
-                raise StoreError(str(error), self.path) from error
-            raise
+                self._db.execute("BEGIN IMMEDIATE")
+                yield
+                self._step("commit")
+                self._db.execute("COMMIT")
+            except BaseException as error:
+                with suppress(sqlite3.Error):
+                    self._db.execute("ROLLBACK")
+                self._numbers.clear()
+                self._replicas.clear()
+                for number, master, incarnation in self._db.execute("SELECT * FROM replica"):
+                    self._remember(number, ReplicaId(master, bytes(incarnation)))
+                if isinstance(error, sqlite3.Error):
+                    raise StoreError(str(error), self.path) from error
+                raise
 
     # -- single values
 

@@ -200,10 +200,12 @@ class TreeFs:
         finally:
             os.close(fd)
 
-    def symlink(self, target: bytes, path: bytes) -> None:
-        """A new link."""
+    def symlink(self, target: bytes, path: bytes, mtime: int) -> None:
+        """A new link with this time."""
         head, tail = split(path)
-        os.symlink(target, tail, dir_fd=self.folder(head))
+        fd = self.folder(head)
+        os.symlink(target, tail, dir_fd=fd)
+        os.utime(tail, ns=(mtime, mtime), dir_fd=fd, follow_symlinks=False)
 
     def rmdir(self, path: bytes) -> None:
         """Remove an empty directory."""

@@ -229,6 +229,12 @@ class WorkTree:
             finally:
                 os.close(fd)
 
+    def mark_anew(self) -> None:
+        """Write the marker file whether there is one or not."""
+        with suppress(OSError):
+            self.fs.unlink(MARKER)
+        self.mark()
+
     @property
     def root_identity(self) -> tuple[int, int]:
         """Device and inode."""
@@ -427,7 +433,7 @@ class WorkTree:
         if stat.S_ISDIR(info.st_mode):
             entry = Entry(DIR, mode)
         elif stat.S_ISLNK(info.st_mode):
-            entry = Entry(LINK, 0, 0, 0, self.fs.readlink(path))
+            entry = Entry(LINK, 0, 0, info.st_mtime_ns, self.fs.readlink(path))
         elif stat.S_ISREG(info.st_mode):
             check_entry(path, Entry(FILE, mode, info.st_size, 0, b"\0" * 32), self.limits)
             same = moved.get(Identity.of(info)[1:]) if moved else None
@@ -666,7 +672,7 @@ class WorkTree:
     def _make(self, temporary: bytes, entry: Entry, store: ContentStore) -> int:
         """Make the new file under its hidden name; its inode number."""
         if entry.kind == LINK:
-            self.fs.symlink(entry.content, temporary)
+            self.fs.symlink(entry.content, temporary, entry.mtime)
             info = self.fs.lstat(temporary)
             return info.st_ino if info is not None else -1
         fd = self.fs.create(temporary)

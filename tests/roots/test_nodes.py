@@ -44,3 +44,291 @@ class EditTests(NodesCase):
             await self.settle()
 
         return self.run_coroutine(story)
+
+    def test_many_nodes_at_once(self) -> Deferred[None]:
+        """Three nodes, edits on each: all end with the union."""
+
+        async def story() -> None:
+            nodes = await self.make("abc")
+            await self.start()
+            await self.settle()
+            for node in nodes:
+                for number in range(50):
+                    node.write(f"{node.name}/{number}.sls", f"{node.name} {number}\n")
+            await until(
+                lambda: all(node.read(f"{other.name}/49.sls") for node in nodes for other in nodes)
+            )
+            await self.settle()
+
+        return self.run_coroutine(story)
+
+    def test_offline_and_relay(self) -> Deferred[None]:
+        """C has a link to B alone: what A writes reaches it through B, also what it missed."""
+
+        async def story() -> None:
+            a, b, c = await self.make("abc")
+            await self.start(mesh=False)
+            a.link(b)
+            await until(lambda: a.sync.ready and b.sync.ready)
+            a.write("before", "1")
+            await until(lambda: b.read("before"))
+            b.link(c)
+            await until(lambda: c.read("before") == b"1")
+            a.write("after", "2")
+            await until(lambda: c.read("after") == b"2")
+            c.write("back", "3")
+            await until(lambda: a.read("back") == b"3")
+            await self.settle()
+
+        return self.run_coroutine(story)
+
+    def test_large_file_and_small_edit(self) -> Deferred[None]:
+        """A small edit made after a large file arrives before it; a change of it is a delta."""
+
+        async def story() -> None:
+            a, b = await self.make("ab")
+            await self.start()
+            await self.settle()
+            data = os.urandom(60_000_000)
+            a.write("large.bin", data)
+            await until(lambda: a.share.generation.get(b"large.bin"))  # type: ignore[union-attr]
+            a.write("small.sls", "now\n")
+            await until(lambda: b.read("small.sls"))
+            first = b.read("large.bin") is None
+            await until(lambda: b.read("large.bin") == data)
+            await self.settle()
+            self.assertTrue(first, "the small edit waited for the large file")
+
+            link = a.sync._links["b"]
+            before = link.bytes_out
+            a.write("large.bin", data[:30_000_000] + b"!" + data[30_000_000:])
+            await until(lambda: len(b.read("large.bin") or b"") == 60_000_001)
+            await self.settle()
+            self.assertLess(link.bytes_out - before, 4096)
+
+        return self.run_coroutine(story)
+
+    def test_moved_directory(self) -> Deferred[None]:
+        """A directory of 400 files that moves costs next to nothing on the wire."""
+
+        async def story() -> None:
+            a, b = await self.make("ab")
+            for number in range(400):
+                a.write(f"old/d{number % 20}/f{number}", f"content {number}\n" * 20)
+            await self.start()
+            await self.settle()
+            link = a.sync._links["b"]
+            before = link.bytes_out + link.bytes_in
+
+            os.rename(a.path("old"), a.path("new"))
+            await until(lambda: b.read("new/d19/f399"))
+            await self.settle()
+            self.assertLess(link.bytes_out + link.bytes_in - before, 1000)
+
+        return self.run_coroutine(story)
+
+
+class ConflictTests(NodesCase):
+    """Two edit at once."""
+
+    def test_concurrent_edit(self) -> Deferred[None]:
+        """Both show the same version, both keep the other, and it can be taken."""
+
+        async def story() -> None:
+            a, b = await self.make("ab")
+            a.write("x.sls", "first\n")
+            await self.start()
+            await self.settle()
+            a.cut()
+            await until(lambda: not a.sync._links and not b.sync._links)
+            a.write("x.sls", "from a\n")
+            await until(lambda: a.share.store.knowledge != b.share.store.knowledge)  # type: ignore
+            b.write("x.sls", "from b\n")
+            b.write("y.sls", "only b\n")
+            await until(lambda: b.share.generation.get(b"y.sls"))  # type: ignore[union-attr]
+            a.link(b)
+            await until(lambda: a.read("y.sls"))
+            await self.settle()
+
+            self.assertEqual(a.read("x.sls"), b"from b\n")
+            for node in (a, b):
+                store = node.share.store
+                assert store is not None
+                (lost,) = store.database.conflicts()
+                self.assertEqual(lost[0], b"x.sls")
+                self.assertEqual(store.objects.read(lost[1].entry.content), b"from a\n")
+                self.assertIn("salt/roots/conflict", [tag for tag, _ in node.events])
+            await a.share.resolve(b"x.sls", lost[1].dot, "root")
+            await until(lambda: b.read("x.sls") == b"from a\n")
+            await self.settle()
+            for node in (a, b):
+                store = node.share.store
+                assert store is not None
+                self.assertEqual(store.open_conflicts, 0)
+
+        return self.run_coroutine(story)
+
+    def test_delete_against_edit(self) -> Deferred[None]:
+        """The edit wins, on both; a directory that one removed stays for what is in it."""
+
+        async def story() -> None:
+            a, b = await self.make("ab")
+            a.write("d/x.sls", "first\n")
+            a.write("d/y.sls", "first\n")
+            a.write("other.sls", "first\n")
+            await self.start()
+            await self.settle()
+            a.cut()
+            await until(lambda: not a.sync._links and not b.sync._links)
+            shutil.rmtree(a.path("d"))
+            b.write("d/x.sls", "edited\n")
+            await until(lambda: a.share.generation.get(b"d") is None)  # type: ignore[union-attr]
+            await until(lambda: b.share.is_settled)
+            a.link(b)
+            await until(lambda: a.read("d/x.sls"))
+            await self.settle()
+            self.assertEqual(sorted(os.listdir(b.path("d"))), ["x.sls"])
+
+        return self.run_coroutine(story)
+
+    def test_joiner_with_a_tree(self) -> Deferred[None]:
+        """A joiner's equal files join; others are kept as conflicts; the cluster's tree stays."""
+
+        async def story() -> None:
+            a, b = await self.make("ab")
+            a.write("same", "same\n")
+            a.write("differs", "a\n")
+            b.write("same", "same\n")
+            b.write("differs", "b\n")
+            b.write("own", "own\n")
+            await a.start()
+            a.members = []
+            await until(lambda: a.sync.ready, what="a founds alone")
+            await b.start()
+            a.link(b)
+            await until(lambda: b.sync.ready and b.read("own") is None)
+            await self.settle()
+            self.assertEqual(b.read("differs"), b"a\n")
+            store = b.share.store
+            assert store is not None
+            kept = {
+                one[0]: store.objects.read(one[1].entry.content)
+                for one in store.database.conflicts()
+            }
+            self.assertEqual(kept, {b"differs": b"b\n", b"own": b"own\n"})
+
+        return self.run_coroutine(story)
+
+
+class GuardTests(NodesCase):
+    """What must not be replicated by accident."""
+
+    def test_mass_deletion_is_held(self) -> Deferred[None]:
+        """C{rm -rf} of most files is held; other changes go on; an approval lets it through."""
+
+        async def story() -> None:
+            a, b = await self.make("ab")
+            for number in range(300):
+                a.write(f"d/{number}", "x\n")
+            a.write("keep", "1")
+            await self.start()
+            await self.settle()
+
+            shutil.rmtree(a.path("d"))
+            await until(lambda: a.share.held)
+            a.write("keep", "2")
+            await until(lambda: b.read("keep") == b"2")
+            self.assertEqual(len(os.listdir(b.path("d"))), 300)
+            self.assertIn("salt/roots/held", [tag for tag, _ in a.events])
+
+            await a.share.approve("root")
+            await until(lambda: not os.path.exists(b.path("d")))
+            await self.settle()
+
+        return self.run_coroutine(story)
+
+    def test_mass_deletion_is_restored(self) -> Deferred[None]:
+        """The other answer: the tree is refilled from the store."""
+
+        async def story() -> None:
+            a, _ = await self.make("ab")
+            for number in range(300):
+                a.write(f"d/{number}", f"{number}\n")
+            await self.start()
+            await self.settle()
+            shutil.rmtree(a.path("d"))
+            await until(lambda: a.share.held)
+
+            await a.share.restore()
+            await until(lambda: a.read("d/299") == b"299\n")
+            await self.settle()
+
+        return self.run_coroutine(story)
+
+    def test_root_is_gone(self) -> Deferred[None]:
+        """An unmounted disk deletes nothing; a new marker alone does not resume."""
+
+        async def story() -> None:
+            a, b = await self.make("ab")
+            a.write("x", "1")
+            await self.start()
+            await self.settle()
+            os.rename(a.tree, a.tree + ".away")
+            os.makedirs(a.tree)
+            await a.share.rescan()
+            self.assertTrue(a.share.suspended)
+            shutil.copy(a.tree + ".away/.saltwisted-root", a.tree)
+            await a.share.rescan()
+            self.assertTrue(a.share.suspended)
+            self.assertEqual(b.read("x"), b"1")
+
+            await a.share.restore()
+            await until(lambda: a.read("x") == b"1")
+            await self.settle()
+
+        return self.run_coroutine(story)
+
+    def test_ignored_and_forbidden(self) -> Deferred[None]:
+        """What does not take part is neither sent nor removed, and is named."""
+
+        async def story() -> None:
+            a, b = await self.make("ab")
+            await self.start()
+            await self.settle()
+            a.write(".git/config", "x")
+            a.write("a.sls.swp", "x")
+            os.symlink("/etc/passwd", a.path("outside"))
+            os.mkfifo(a.path("pipe"))
+            b.write("d/.x.swp", "b")
+            b.write("d/y", "b")
+            a.write("last", "1")
+            await until(lambda: b.read("last") and a.read("d/y"))
+            self.assertEqual(set(os.listdir(b.tree)), {".saltwisted-root", "d", "last"})
+            self.assertEqual(a.share.skipped.keys() & {b"outside", b"pipe"}, {b"outside", b"pipe"})
+            shutil.rmtree(a.path("d"))
+            await until(lambda: b.read("d/y") is None)
+            self.assertEqual(b.read("d/.x.swp"), b"b")
+
+        return self.run_coroutine(story)
+
+    def test_rollback(self) -> Deferred[None]:
+        """An earlier generation comes back on all, under its old name."""
+
+        async def story() -> None:
+            a, b = await self.make("ab")
+            a.write("x", "1")
+            a.write("d/y", "1")
+            await self.start()
+            await self.settle()
+            name = a.digest
+            a.write("x", "2")
+            shutil.rmtree(a.path("d"))
+            await until(lambda: b.read("x") == b"2" and not os.path.exists(b.path("d")))
+            await self.settle()
+
+            await b.share.rollback(name, "root")
+            await until(lambda: a.read("x") == b"1" and a.read("d/y") == b"1")
+            await self.settle()
+            self.assertEqual(a.digest, name)
+
+        return self.run_coroutine(story)

@@ -196,7 +196,7 @@ def pack_entries(entries: Sequence[Pair]) -> list[Any]:
         *_front_code(path for path, _ in entries),
         [entry.mode for _, entry in entries if entry.kind in (FILE, DIR)],
         [entry.size for entry in files],
-        _differences([entry.mtime for entry in files]),
+        _differences([entry.mtime for _, entry in entries if entry.kind in (FILE, LINK)]),
         b"".join(entry.content for entry in files),
         [entry.content for _, entry in entries if entry.kind == LINK],
     ]
@@ -217,7 +217,8 @@ def unpack_entries(data: object, most: int = MAX_ENTRIES) -> list[Pair]:
     numbered = files + kinds.count(DIR)
     if files + links + kinds.count(DIR) + kinds.count(ABSENT) != count:
         raise Forbidden("kind")
-    for column, wanted in ((modes, numbered), (sizes, files), (times, files), (targets, links)):
+    timed = files + links
+    for column, wanted in ((modes, numbered), (sizes, files), (times, timed), (targets, links)):
         if not isinstance(column, list) or len(column) != wanted:
             raise Forbidden("columns")
     if len(contents) != 32 * files:
@@ -238,7 +239,8 @@ def unpack_entries(data: object, most: int = MAX_ENTRIES) -> list[Pair]:
             target = next(target_of)
             if not isinstance(target, bytes):
                 raise Forbidden("link-target", path)
-            entry = Entry(LINK, 0, 0, 0, target)
+            mtime += next(time_of)
+            entry = Entry(LINK, 0, 0, mtime, target)
         else:
             entry = Entry(ABSENT)
         found.append((path, entry))

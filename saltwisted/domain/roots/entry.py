@@ -87,7 +87,7 @@ class Entry:
     @ivar kind: C{f}, C{d}, C{l} or C{-} (absent).
     @ivar mode: permission bits, of files and directories.
     @ivar size: bytes, of files.
-    @ivar mtime: nanoseconds since 1970, of files.
+    @ivar mtime: nanoseconds since 1970, of files and links.
     @ivar content: a file's SHA-256, a link's target.
     """
 

@@ -105,13 +105,13 @@ def check_entry(path: bytes, entry: Entry, limits: Limits) -> None:
         raise Forbidden("kind", path)
     if entry.mode & ~0o777:
         raise Forbidden("mode", path)
+    if not -(1 << 62) < entry.mtime < 1 << 62:
+        raise Forbidden("mtime", path)
     if entry.kind == FILE:
         if len(entry.content) != 32:
             raise Forbidden("digest-length", path)
         if not 0 <= entry.size <= limits.max_file:
             raise Forbidden("file-size", path)
-        if not -(1 << 62) < entry.mtime < 1 << 62:
-            raise Forbidden("mtime", path)
     elif entry.kind == LINK:
         check_link(path, entry.content, limits.links)
     elif entry.content or entry.size:
