@@ -50,6 +50,12 @@ COMPACT_ENTRIES = 20_000
 KEPT_ENTRIES = 5_000
 """So many of the newest of each stream stay, for peers that were away for a while."""
 
+MARKS_LIFE = 30
+"""Days (of running) that a deletion counts against whoever has not heard of it."""
+
+MARKS_MARGIN = 3
+"""Days more that it is kept."""
+
 Receiver = Callable[[Sequence[Entry], str], None]
 
 
@@ -104,7 +110,7 @@ class ReplicaLog:
         self._readers = ThreadPool(0, 1, "replica-read")
         self._kept = 0
         self._compacting = False
-        self._marks: list[tuple[float, dict[Stream, int]]] = []
+        self._marks: list[tuple[int, dict[Stream, int]]] = []
 
     # -- life
 
@@ -532,39 +538,41 @@ class ReplicaLog:
         late = self._enqueue(_Write(work))
         late.addErrback(lambda _: None)  # type: ignore[unused-awaitable]
 
-    def mark(self, life: float, margin: float) -> Deferred[None]:
+    def mark(self, life: int = MARKS_LIFE, margin: int = MARKS_MARGIN) -> Deferred[None]:
         """
         Remember what is known today, and forget what was deleted long ago; called once a day.
 
-        @param life: seconds after which a deletion is ignored, and who has not heard of it
+        Time is counted in these calls, and not by the clock, which may jump by a year.
+
+        @param life: days after which a deletion is ignored, and who has not heard of it
             has to join as new.
-        @param margin: seconds more until it is dropped; at least two days.
+        @param margin: days more until it is dropped.
         """
-        now = self._now()
         known = dict(self._book.knowledge())
-        ignored = [mark for at, mark in self._marks if at <= now - life]
-        dropped = [mark for at, mark in self._marks if at <= now - life - margin]
-        self._marks = [*self._marks[max(0, len(dropped) - 1) :], (now, known)]
+        number = self._marks[-1][0] + 1 if self._marks else 1
+        ignored = [mark for at, mark in self._marks if at <= number - life]
+        dropped = [mark for at, mark in self._marks if at <= number - life - margin]
+        self._marks = [*self._marks[max(0, len(dropped) - 1) :], (number, known)]
         oldest = self._marks[0][0]
         if ignored:
             self._forget(ignored[-1], dropped[-1] if dropped else {})
 
         def work(db: sqlite3.Connection, streams: table.Streams) -> None:
-            db.execute("DELETE FROM marks WHERE at < ?", (oldest,))
+            db.execute("DELETE FROM marks WHERE day < ?", (oldest,))
             db.executemany(
                 "INSERT INTO marks VALUES (?, ?, ?)",
-                [(now, streams.of(stream), number) for stream, number in known.items()],
+                [(number, streams.of(stream), n) for stream, n in known.items()],
             )
 
         return self._enqueue(_Write(work))
 
 
-def _read_marks(db: sqlite3.Connection) -> list[tuple[float, dict[Stream, int]]]:
-    marks: dict[float, dict[Stream, int]] = {}
+def _read_marks(db: sqlite3.Connection) -> list[tuple[int, dict[Stream, int]]]:
+    marks: dict[int, dict[Stream, int]] = {}
     rows = db.execute(
-        "SELECT at, node, incarnation, marks.known FROM marks "
-        "JOIN streams ON streams.id = marks.stream ORDER BY at"
+        "SELECT day, node, incarnation, marks.known FROM marks "
+        "JOIN streams ON streams.id = marks.stream ORDER BY day"
     )
-    for at, node, incarnation, number in rows:
-        marks.setdefault(at, {})[Stream(node, incarnation)] = number
+    for day, node, incarnation, number in rows:
+        marks.setdefault(day, {})[Stream(node, incarnation)] = number
     return list(marks.items())

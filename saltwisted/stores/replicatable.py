@@ -37,7 +37,7 @@ MIGRATIONS: tuple[str, ...] = (
         number INTEGER PRIMARY KEY, kind TEXT NOT NULL, stream INTEGER NOT NULL,
         place INTEGER NOT NULL, stamp INTEGER NOT NULL, body BLOB NOT NULL
     );
-    CREATE TABLE marks (at REAL NOT NULL, stream INTEGER NOT NULL, known INTEGER NOT NULL);
+    CREATE TABLE marks (day INTEGER NOT NULL, stream INTEGER NOT NULL, known INTEGER NOT NULL);
     """,
 )
 _SIGN = 1 << 63

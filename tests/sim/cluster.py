@@ -47,8 +47,8 @@ SETTLED = 120.0
 BOUND = 1.0
 """Seconds in which a revocation is obeyed wherever there is a sound link."""
 
-LIFE = 200.0
-"""Seconds that tombstones live here; so some nodes come back too late."""
+DAY = 50.0
+"""Seconds of a day here; tombstones live four of them, so some nodes come back too late."""
 
 
 class FastClock(Clock):
@@ -585,10 +585,9 @@ class World:
             places.add((entry.stream, entry.number))
             for node in self.nodes:
                 node.young.discard(name)
-            if new:
-                self.durable.add(name)
-                if self.deeds[name].act in REVOCATIONS:
-                    self._watch(name)
+            self.durable.add(name)
+            if new and self.deeds[name].act in REVOCATIONS:
+                self._watch(name)
 
     def _watch(self, name: str) -> None:
         """A revocation is on disk: where the links are sound, it is obeyed a second later."""
@@ -695,12 +694,12 @@ class World:
             node.group = 0
 
     def _daily(self) -> None:
-        """What the master does once a day, here every quarter of a tombstone's life."""
+        """What the master does once a day, here more often."""
         for node in self.nodes:
             if node.alive and not node.frozen:
                 node.disk.remember()
-                _ = node.log.mark(LIFE, LIFE / 2).addErrback(lambda failure: None)
-        self.clock.callLater(LIFE / 4, self._daily)
+                _ = node.log.mark(4, 2).addErrback(lambda failure: None)
+        self.clock.callLater(DAY, self._daily)
 
     def run(self) -> None:
         """
@@ -711,7 +710,7 @@ class World:
         for node in self.nodes:
             node.start()
         self._links()
-        self.clock.callLater(LIFE / 8, self._daily)
+        self.clock.callLater(DAY / 2, self._daily)
         length = 60.0
         if self._plan is None:
             length = self.dice.choice((20.0, 60.0, 60.0, 400.0))

@@ -85,7 +85,7 @@ class MutationTests(SynchronousTestCase):
     def test_forgotten_at_once(self) -> None:
         """A deletion is dropped as soon as it is on disk, and who did not know it is believed."""
         kept = SimLog.mark
-        self.patch(SimLog, "mark", lambda log, life, margin: kept(log, 0.0, 0.0))
+        self.patch(SimLog, "mark", lambda log, life, margin: kept(log, 1, 0))
         self.caught()
 
     def test_floor_is_forgotten(self) -> None:

@@ -256,20 +256,19 @@ class ReplicaLogTests(TestCase):
             log = self.opened()
             await self.accept(log, "m1")
             await log.append(KIND, self.keys.act("delete", "m1", PUB))
-            await log.mark(1000.0, 500.0)
+            await log.mark(2, 1)
+            await log.mark(2, 1)
             self.assertEqual(log.forgotten(), {})
             known = log.knowledge()
-            self.time += 1200
             await self.accept(log, "m2")
 
-            await log.mark(1000.0, 500.0)
+            await log.mark(2, 1)
 
             self.assertEqual(log.forgotten(), known)
             self.assertEqual(sorted(self.keys.ids()), ["m1", "m2"])
             log = await self._again(log)
             self.assertEqual(log.forgotten(), known)
-            self.time += 500
-            await log.mark(1000.0, 500.0)
+            await log.mark(2, 1)
             self.assertEqual(sorted(self.keys.ids()), ["m2"])
 
         return self.run_async(run())

@@ -324,7 +324,13 @@ class KeySet(Registers[KeyRegister]):
 
         @param by: who did it, or where the minion was seen.
         """
-        finger = finger_of(pub)
+        body = self.act_on(act, minion_id, finger_of(pub), by)
+        if act != "delete":
+            body["pub"] = clean_key(pub) + b"\n"
+        return body
+
+    def act_on(self, act: str, minion_id: str, finger: str, by: str = "") -> dict[str, Any]:
+        """The same of a key that the cluster knows already."""
         state = self.register(minion_id, finger)
         body: dict[str, Any] = {
             "act": act,
@@ -332,8 +338,8 @@ class KeySet(Registers[KeyRegister]):
             "fp": finger,
             "seen": _write_seen(state.seen if state is not None else {}),
         }
-        if act != "delete":
-            body["pub"] = clean_key(pub) + b"\n"
+        if act != "delete" and state is not None and state.pub:
+            body["pub"] = state.pub
         if by:
             body["by"] = by
         return body
