@@ -281,7 +281,14 @@ class SaltKey:
         answer = self.client.call("wheel", **request)
         if isinstance(answer, dict) and answer.get("success") is False:
             raise RemoteError("WheelError", str(answer.get("return")))
-        return answer["return"]
+        value = answer["return"]
+        late = value.pop("unconfirmed", None) if isinstance(value, dict) else None
+        if late:
+            console.write_error(
+                f"Not confirmed yet by: {', '.join(late)}. The change is in the cluster's log and "
+                "holds there as soon as they can be reached.\n"
+            )
+        return value
 
     def _generate(self) -> str:
         from saltwisted.cli.keyfiles import generate

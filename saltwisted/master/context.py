@@ -7,7 +7,7 @@ A handler that needs something asks for it here; a test fills in fakes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from attrs import define, field
@@ -42,6 +42,11 @@ class RunInPool(Protocol):
     def __call__(self, function: Callable[..., Any], *args: Any) -> Deferred[Any]: ...
 
 
+async def nobody() -> Sequence[str]:
+    """A lone master has no members that could lag."""
+    return ()
+
+
 @define(kw_only=True)
 class Context:
     """
@@ -52,6 +57,8 @@ class Context:
     @ivar masters: the addresses (C{host} or C{host:port}) at which minions find the masters of
         this one's cluster; our minions are told. Nothing for a lone master.
     @ivar counters: what was refused, dropped or served, by a short name each.
+    @ivar keys_settled: awaited after an operator has changed keys; the members of the cluster that
+        have not confirmed the change by then.
     @ivar job_published: told of each job (its map, the minions) that is published here.
     @ivar return_stored: asked with jid and minion id when a return is on disk here; what it gives
         back is awaited before the return is acknowledged.
@@ -84,6 +91,7 @@ class Context:
     started: float = 0.0
     masters: Callable[[], Sequence[str]] = lambda: ()
     facts: dict[str, Any] = field(factory=dict)
+    keys_settled: Callable[[], Awaitable[Sequence[str]]] = field(default=nobody)
     job_published: Callable[[Mapping[str, Any], Sequence[str]], None] = lambda job, minions: None
     return_stored: Callable[[str, str], Deferred[None] | None] = lambda jid, minion_id: None
     repeated: Callable[[str, Mapping[str, Any]], str | None] = lambda minion_id, load: None

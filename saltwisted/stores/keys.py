@@ -81,6 +81,8 @@ class KeyStore:
     or at once where there is none.
 
     @param background: runs a blocking call in a thread, C{background(call)}.
+    @ivar inside: true while receivers are told of a change that was made by this object's own
+        methods, and not noticed in the directories.
     """
 
     log = Logger()
@@ -98,6 +100,7 @@ class KeyStore:
         self._dirty: set[str] = set()
         self._syncing = False
         self._sync_lock = Lock()
+        self.inside = False
 
     def open(self) -> None:
         """Make what is missing (0700), clear what a killed write left, and read the names."""
@@ -269,7 +272,7 @@ class KeyStore:
                 if other != state:
                     self._remove(self._folders[other], minion_id)
         if new or old:
-            self._notify(minion_id, old, state)
+            self._notify_inside(minion_id, old, state)
 
     def move(self, minion_id: str, source: str, target: str) -> bool:
         """Put the key of one state into another; false if there was none."""
@@ -291,7 +294,7 @@ class KeyStore:
             if self._remove(self._folders[state], minion_id):
                 gone.append(state)
         for state in gone:
-            self._notify(minion_id, state, "")
+            self._notify_inside(minion_id, state, "")
         return gone
 
     def on_change(self, receiver: Changed) -> None:
@@ -415,6 +418,13 @@ class KeyStore:
             return stat.S_ISREG(os.lstat(folder.prefix + name).st_mode)
         except OSError:
             return False
+
+    def _notify_inside(self, minion_id: str, old: str, new: str) -> None:
+        self.inside = True
+        try:
+            self._notify(minion_id, old, new)
+        finally:
+            self.inside = False
 
     def _notify(self, minion_id: str, old: str, new: str) -> None:
         for receiver in tuple(self._receivers):

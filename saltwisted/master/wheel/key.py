@@ -134,7 +134,17 @@ async def _select_and_change(
 ) -> dict[str, list[str]]:
     found = matching(call.ctx, match)
     await _change(call, {g: found[g] for g in sources if g in found}, target)
-    return matching(call.ctx, match)
+    return await _outcome(call, matching(call.ctx, match))
+
+
+async def _outcome(call: Call, keys: dict[str, list[str]]) -> dict[str, list[str]]:
+    """
+    What is answered after a change: in a cluster once the members that can be reached have it.
+
+    Under C{unconfirmed} are those that have not said so in time.
+    """
+    late = await call.ctx.keys_settled()
+    return {**keys, "unconfirmed": list(late)} if late else keys
 
 
 async def accept(
@@ -158,7 +168,8 @@ async def accept_dict(
         "minions_pre", minions_rejected=include_rejected, minions_denied=include_denied
     )
     await _change(call, {g: match[g] for g in sources if g in match}, "accepted")
-    return matching(call.ctx, [i for ids in match.values() for i in ids], exact=True)
+    found = matching(call.ctx, [i for ids in match.values() for i in ids], exact=True)
+    return await _outcome(call, found)
 
 
 async def reject(
@@ -186,7 +197,8 @@ async def reject_dict(
     sources = _sources("minions_pre", minions=include_accepted, minions_denied=include_denied)
     await _change(call, {g: match[g] for g in sources if g in match}, "rejected")
     _rotate(call.ctx, rotate_aes_key)
-    return matching(call.ctx, [i for ids in match.values() for i in ids], exact=True)
+    found = matching(call.ctx, [i for ids in match.values() for i in ids], exact=True)
+    return await _outcome(call, found)
 
 
 async def delete(
@@ -199,7 +211,7 @@ async def delete(
     """Delete keys in every group; what the master remembers of the minion goes too."""
     found = matching(call.ctx, match, exact=exact)
     await _delete(call, found, preserve_minions, rotate_aes_key)
-    return matching(call.ctx, match, exact=exact)
+    return await _outcome(call, matching(call.ctx, match, exact=exact))
 
 
 async def delete_dict(
@@ -210,7 +222,8 @@ async def delete_dict(
 ) -> dict[str, list[str]]:
     """Delete exactly these keys, given by group."""
     await _delete(call, match, preserve_minions, rotate_aes_key)
-    return matching(call.ctx, [i for ids in match.values() for i in ids], exact=True)
+    found = matching(call.ctx, [i for ids in match.values() for i in ids], exact=True)
+    return await _outcome(call, found)
 
 
 async def _delete(

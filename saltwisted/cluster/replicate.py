@@ -1,0 +1,409 @@
+"""
+Minion keys between Salt's directories and the replicated log, in both directions.
+
+What this node's operators and sign-ins do arrives here as changes of the directories
+(L{saltwisted.stores.keys}) and goes into the log; what the log says, wherever it comes from, is
+written to the directories. The rules are in L{saltwisted.domain.replica.keyset}.
+
+ - For each minion id it is remembered what this node last wrote or read there (C{Shown}). A change
+   from outside is the difference from that, never from the log, so that a change which
+   another node made and which is not written yet is not taken back.
+ - At the start the log wins: what differs is written anew. An id of which the log knows nothing
+   is taken in as it is when this directory is seen for the first time, and later as pending.
+ - Files that vanish wait a moment. More than max(10, 10 %) of them, or a directory that is
+   gone, is no deletion: they are restored, with an alarm.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from attrs import field, frozen
+from twisted.internet.defer import Deferred, DeferredList, TimeoutError
+from twisted.internet.interfaces import IDelayedCall
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from saltwisted.domain.keys import clean_key
+from saltwisted.domain.replica.keyset import KIND, KeySet, finger_of
+from saltwisted.errors import StoreError
+from saltwisted.stores import files
+from saltwisted.stores.keys import DIRECTORIES, KeyStore
+from saltwisted.transports.loose import as_deferred, let_go
+
+EXCLUSIVE = ("accepted", "rejected", "pending")
+ACT = {"accepted": "accept", "rejected": "reject", "pending": "pend"}
+AT_ONCE = 16
+"""Ids that are compared or written between two turns of the reactor."""
+
+VANISHED_SECONDS = 2.0
+"""How long a file that vanished from outside may come back, or be followed by many others."""
+
+VANISHED_MEMORY = 60.0
+WRITTEN_SECONDS = 5.0
+"""How long an operator waits for this node's own disk."""
+
+MARKER = ".saltwisted_replicated"
+"""In C{pki_dir}: the keys that lie there have been taken into a log once."""
+
+
+@frozen
+class Shown:
+    """
+    What lies in the directories for one id.
+
+    @ivar state: C{accepted rejected pending}, or C{""}.
+    @ivar finger: the key in it.
+    @ivar denied: the key in C{minions_denied}.
+    """
+
+    state: str = ""
+    finger: str = ""
+    denied: str = ""
+    pubs: Mapping[str, bytes] = field(factory=dict, eq=False, repr=False)
+
+
+NOTHING = Shown()
+
+
+class KeyReplica:
+    """
+    A part of the service: started when the node has caught up, before its ports are open.
+
+    @ivar waiting: ids whose directories are still to be written.
+    @ivar restored: how often many files were restored.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        clock: Any,
+        node: str,
+        keys: KeyStore,
+        keyset: KeySet,
+        append: Callable[[str, Mapping[str, Any]], Awaitable[Any]],
+        listen: Callable[[str, Callable[[Sequence[Any]], None]], None],
+        alarm: Callable[[str, Mapping[str, Any]], None],
+        confirmed: Callable[[], Awaitable[Sequence[str]]],
+        forget: Callable[[str], None] = lambda minion_id: None,
+    ) -> None:
+        """
+        @param confirmed: waits for what was appended last; the members that have not got it.
+        @param append: C{append(kind, body)} of the fact log; in the folds when it returns.
+        @param alarm: C{alarm(tag, data)}: fires an event.
+        @param forget: called with an id that is deleted by another node.
+        """
+        self._clock = clock
+        self._node = node
+        self._keys = keys
+        self._keyset = keyset
+        self._append = append
+        self._alarm = alarm
+        self._confirmed = confirmed
+        self._forget = forget
+        self._pending: set[Deferred[Any]] = set()
+        self._shown: dict[str, Shown] = {}
+        self._queue: deque[str] = deque()
+        self.waiting: set[str] = set()
+        self._running = False
+        self._writer: IDelayedCall | None = None
+        self._vanished: dict[str, float] = {}
+        self._recent: deque[float] = deque()
+        self._judge: IDelayedCall | None = None
+        self.restored = 0
+        listen(KIND, self._facts_changed)
+        keys.on_change(self._directory_changed)
+
+    # -- life
+
+    def startService(self) -> Deferred[None]:
+        """Make directories and log the same: the log wins. Fires when they are."""
+        return Deferred.fromCoroutine(self._start())
+
+    async def _start(self) -> None:
+        marker = os.path.join(self._keys.pki_dir, MARKER)
+        first = files.read_file(marker) is None
+        self._make_directories()
+        self._keys.rescan()
+        listed = self._keys.list_keys()
+        here = {minion_id for ids in listed.values() for minion_id in ids}
+        known = set(self._keyset.ids())
+        missing = taken = 0
+        for number, minion_id in enumerate(sorted(here | known)):
+            shown = self._shown[minion_id] = self._look(minion_id)
+            if minion_id not in known:
+                self._take_in(minion_id, shown, first)
+                taken += 1
+            wanted = self._wanted(minion_id)
+            if wanted != shown:
+                missing += bool(wanted.state == "accepted" and not shown.state)
+                self._write(minion_id, wanted)
+            if number % AT_ONCE == AT_ONCE - 1:
+                await deferLater(self._clock, 0)
+        self._running = True
+        self._note_restored(missing, len(known))
+        if taken:
+            self.log.info(
+                "{count} minion ids of {path} were not in the cluster's log: {what}",
+                count=taken,
+                path=self._keys.pki_dir,
+                what="taken over" if first else "they are pending now",
+            )
+        if first:
+            files.write_atomic(marker, b"", 0o600)
+        # What has changed while this was done
+        self._facts_changed(list(self.waiting))
+
+    def stopService(self) -> None:
+        """Write no more."""
+        self._running = False
+        for call in (self._writer, self._judge):
+            if call is not None and call.active():
+                call.cancel()
+        self._writer = self._judge = None
+
+    def _make_directories(self) -> None:
+        for name in DIRECTORIES.values():
+            files.make_dir(os.path.join(self._keys.pki_dir, name))
+
+    # -- reading
+
+    def _look(self, minion_id: str) -> Shown:
+        """What lies in the directories now."""
+        pubs: dict[str, bytes] = {}
+        state = finger = denied = ""
+        for each in EXCLUSIVE:
+            pub = self._keys.key(each, minion_id)
+            if pub is not None:
+                state, finger = each, finger_of(pub)
+                pubs[finger] = pub
+                break
+        pub = self._keys.key("denied", minion_id)
+        if pub is not None:
+            denied = finger_of(pub)
+            pubs[denied] = pub
+        return Shown(state, finger, denied, pubs)
+
+    def _wanted(self, minion_id: str) -> Shown:
+        """What ought to lie there, by the log."""
+        view = self._keyset.view(minion_id)
+        pubs: dict[str, bytes] = {}
+        state = finger = denied = ""
+        if view.holder is not None and view.holder.pub:
+            state, finger = view.holder.state, view.holder.finger
+            pubs[finger] = view.holder.pub
+        for shown in view.denied:
+            if shown.pub:
+                denied = shown.finger
+                pubs[denied] = shown.pub
+                break
+        return Shown(state, finger, denied, pubs)
+
+    # -- from the directories to the log
+
+    def _directory_changed(self, minion_id: str, old: str, new: str) -> None:
+        if not self._running:
+            return
+        # Looking may itself notice another change of this id, and come here for that
+        after = self._look(minion_id)
+        before = self._shown.get(minion_id, NOTHING)
+        if after == before:
+            self._vanished.pop(minion_id, None)
+            return
+        gone = (before.state and not after.state) or (before.denied and not after.denied)
+        if gone and not self._keys.inside:
+            self._suspect(minion_id)
+            return
+        self._shown[minion_id] = after
+        self._log_difference(minion_id, before, after)
+
+    def _log_difference(self, minion_id: str, before: Shown, after: Shown) -> None:
+        """Put into the log what has changed here."""
+        keyset = self._keyset
+        if (after.state, after.finger) != (before.state, before.finger):
+            if not after.state:
+                self._revoke(minion_id, before.finger, "delete")
+                for register in keyset.of_id(minion_id):
+                    if register.word == "accepted":
+                        # It must not move up by itself: somebody has to decide about it
+                        self._revoke(minion_id, register.finger, "deny")
+            else:
+                self._grant(minion_id, after)
+        if before.denied and not after.denied and after.finger != before.denied:
+            for shown in keyset.view(minion_id).denied:
+                self._revoke(minion_id, shown.finger, "delete")
+        elif after.denied not in ("", before.denied, after.finger):
+            self._do(keyset.act("clash", minion_id, after.pubs[after.denied], self._node))
+
+    def _grant(self, minion_id: str, after: Shown) -> None:
+        pub = after.pubs[after.finger]
+        act = ACT[after.state]
+        for register in self._keyset.of_id(minion_id):
+            if register.finger != after.finger and register.word in ("accepted", "rejected"):
+                # Whoever puts another key in the place has decided about the one before
+                self._revoke(minion_id, register.finger, "delete")
+        known = self._keyset.register(minion_id, after.finger)
+        if act == "pend" and known is not None and known.word in ("accepted", "rejected"):
+            self._revoke(minion_id, after.finger, "delete")
+        self._do(self._keyset.act(act, minion_id, pub, self._node))
+
+    def _revoke(self, minion_id: str, finger: str, act: str) -> None:
+        self._do(self._keyset.act_on(act, minion_id, finger, self._node))
+
+    def _do(self, body: Mapping[str, Any]) -> None:
+        done = as_deferred(self._append(KIND, body))
+        self._pending.add(done)
+
+        def ended(result: Any) -> Any:
+            self._pending.discard(done)
+            return result
+
+        let_go(done.addBoth(ended), self.log, "a key change is not in the log")
+
+    async def settled(self) -> Sequence[str]:
+        """
+        Wait until what was changed here is in the log, and the members that can be reached have it.
+
+        @return: the members that have not confirmed it within two seconds.
+        """
+        if self._pending:
+            written = DeferredList(list(self._pending))
+            with suppress(TimeoutError):
+                await written.addTimeout(WRITTEN_SECONDS, self._clock)
+        return await self._confirmed()
+
+    def _take_in(self, minion_id: str, shown: Shown, first: bool) -> None:
+        """An id that the log does not know."""
+        if shown.state:
+            act = ACT[shown.state] if first or shown.state == "rejected" else "pend"
+            self._do(self._keyset.act(act, minion_id, shown.pubs[shown.finger], self._node))
+        if shown.denied and shown.denied != shown.finger:
+            self._do(self._keyset.act("clash", minion_id, shown.pubs[shown.denied], self._node))
+
+    # -- vanished files
+
+    def _suspect(self, minion_id: str) -> None:
+        now = self._clock.seconds()
+        if minion_id not in self._vanished:
+            self._vanished[minion_id] = now
+            self._recent.append(now)
+        if self._judge is None or not self._judge.active():
+            self._judge = self._clock.callLater(VANISHED_SECONDS, self._decide)
+
+    def _decide(self) -> None:
+        """What vanished from outside: was it a deletion?"""
+        now = self._clock.seconds()
+        while self._recent and self._recent[0] < now - VANISHED_MEMORY:
+            self._recent.popleft()
+        gone = []
+        for minion_id in list(self._vanished):
+            if self._look(minion_id) == self._shown.get(minion_id, NOTHING):
+                del self._vanished[minion_id]
+            else:
+                gone.append(minion_id)
+        if not gone:
+            return
+        directories = all(
+            os.path.isdir(os.path.join(self._keys.pki_dir, name)) for name in DIRECTORIES.values()
+        )
+        if not directories or len(self._recent) > self._most():
+            self._restore(gone)
+            return
+        late = []
+        for minion_id in gone:
+            if self._vanished[minion_id] > now - VANISHED_SECONDS:
+                late.append(minion_id)
+                continue
+            del self._vanished[minion_id]
+            before = self._shown.get(minion_id, NOTHING)
+            after = self._shown[minion_id] = self._look(minion_id)
+            self._log_difference(minion_id, before, after)
+        if late:
+            self._judge = self._clock.callLater(VANISHED_SECONDS, self._decide)
+
+    def _most(self) -> int:
+        """So many files may vanish within a minute and be deletions."""
+        return max(10, len(self._shown) // 10)
+
+    def _restore(self, gone: Sequence[str]) -> None:
+        self._make_directories()
+        for minion_id in gone:
+            self._vanished.pop(minion_id, None)
+            self._shown[minion_id] = self._look(minion_id)
+        self._facts_changed(gone)
+        self._note_restored(len(gone), len(self._shown))
+
+    def _note_restored(self, missing: int, known: int) -> None:
+        if missing <= max(10, known // 10):
+            return
+        self.restored += 1
+        self.log.critical(
+            "{missing} key files had vanished from {path}: nobody was revoked, they are "
+            "restored from the cluster's log. To delete keys use salt-key -d.",
+            missing=missing,
+            path=self._keys.pki_dir,
+        )
+        data = {"path": self._keys.pki_dir, "missing": missing}
+        self._alarm("saltwisted/alarm/keys-vanished", data)
+
+    # -- from the log to the directories
+
+    def _facts_changed(self, minion_ids: Sequence[str]) -> None:
+        for minion_id in minion_ids:
+            if minion_id not in self.waiting:
+                self.waiting.add(minion_id)
+                self._queue.append(minion_id)
+            elif not self._running:
+                self._queue.append(minion_id)
+        if self._running and self._queue and self._writer is None:
+            self._writer = self._clock.callLater(0, self._write_some)
+
+    def _write_some(self) -> None:
+        self._writer = None
+        for _ in range(min(AT_ONCE, len(self._queue))):
+            minion_id = self._queue.popleft()
+            self.waiting.discard(minion_id)
+            self._vanished.pop(minion_id, None)
+            wanted = self._wanted(minion_id)
+            try:
+                self._write(minion_id, wanted)
+            except StoreError as error:
+                self.log.error("the key of {minion_id}: {error}", minion_id=minion_id, error=error)
+                self._clock.callLater(5.0, self._again, minion_id)
+        if self._queue:
+            self._writer = self._clock.callLater(0, self._write_some)
+
+    def _again(self, minion_id: str) -> None:
+        if self._running:
+            self._facts_changed([minion_id])
+
+    def _write(self, minion_id: str, wanted: Shown) -> None:
+        """
+        Make the directories say what the log says.
+
+        @raises StoreError: the disk refuses.
+        """
+        before = self._look(minion_id)
+        # What is written now comes back as changes, which must not seem to come from outside
+        self._shown[minion_id] = wanted
+        if wanted.state and not _same(before, wanted):
+            self._keys.put(wanted.state, minion_id, clean_key(wanted.pubs[wanted.finger]) + b"\n")
+        elif before.state and not wanted.state:
+            self._keys.delete(minion_id, [before.state])
+            self._forget(minion_id)
+        if before.denied != wanted.denied:
+            if before.denied:
+                self._keys.delete(minion_id, ["denied"])
+            if wanted.denied:
+                self._keys.put("denied", minion_id, clean_key(wanted.pubs[wanted.denied]) + b"\n")
+        if wanted == NOTHING:
+            self._shown.pop(minion_id, None)
+
+
+def _same(one: Shown, other: Shown) -> bool:
+    return (one.state, one.finger) == (other.state, other.finger)
