@@ -297,6 +297,7 @@ class MemberService:
             *master.parts[:at],
             self.log,
             self.shipping,
+            self.jobs.shipping,
             self.cluster,
             self.catch_up,
             *self.jobs.parts,

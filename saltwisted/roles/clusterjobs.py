@@ -26,7 +26,9 @@ SETTLING = 2.0
 
 class ClusterJobs:
     """
-    Builds the parts; C{parts} start after the links, and before the ports are open.
+    Builds the parts; C{parts} start when this node has caught up, before the ports are open.
+
+    @ivar shipping: of jobs and returns; to be started before the links.
 
     @param append: C{append(kind, body)} of the fact log.
     @param listen: C{listen(kind, receiver)}: of changes of facts.
@@ -90,7 +92,6 @@ class ClusterJobs:
         ctx.repeated = self.forward.repeated
         ctx.rotation.agree = self.rotation.request
         self.parts: list[Any] = [
-            self.shipping,
             self.rotation,
             self.presence,
             self.forward,
