@@ -65,6 +65,7 @@ class Dispatcher:
             # A copy: the search takes several turns, and keys come and go between them
             accepted=list(ctx.keys.accepted_ids()),
             fetch=ctx.cache.get,
+            part=ctx.cache.part,
             cached=ctx.cache.ids,
             nodegroups=ctx.config.nodegroups or {},
             data_cache=bool(ctx.config.minion_data_cache),

@@ -16,8 +16,13 @@ from attrs import evolve
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from saltwisted.domain.targeting.selection import Risky, Selection, Universe, selecting
-from saltwisted.domain.targeting.traverse import scalar
+from saltwisted.domain.targeting.selection import (
+    Risky,
+    Selection,
+    Universe,
+    first_keys,
+    selecting,
+)
 from saltwisted.errors import SaltwistedError
 
 ENTRY = "saltwisted.worker.targetwork:serve"
@@ -129,15 +134,12 @@ class Targets:
 
     async def _data(self, risky: Risky, universe: Universe, ids: list[str]) -> list[Any]:
         """Of each minion's data what the target can ask for: what its first key names."""
-        first = risky.tgt.split(risky.delimiter)[0] if risky.delimiter else risky.tgt
-        keys = (first, scalar(first))
+        keys = first_keys(risky.tgt, risky.delimiter)
         until = thread_time() + PORTION
         taken = []
         for minion in ids:
             data = universe.fetch(risky.bank, minion) or {}
-            taken.append(
-                dict(data) if first == "*" else {key: data[key] for key in keys if key in data}
-            )
+            taken.append({key: data[key] for key in keys if key in data} if keys else dict(data))
             if thread_time() > until:
                 await self._pause()
                 until = thread_time() + PORTION

@@ -4,7 +4,9 @@ What a master knows about its minions: grains, pillar and mine, one file each.
 The layout is that of Salt 3008 (C{<bank>/<id>.p}, msgpack with bin types), so that its
 tools can read it. Memory is bounded and comes first: values that were asked for as
 objects, which share their text (two thousand minions say C{Debian}), what was just
-written as bytes; the rest is on disk. Whoever reads a value must not change it.
+written as bytes; the rest is on disk. What targets ask of all minions, one grain or one key of
+the pillar, is kept beside that, so that ten thousand values need not be unpacked each time. Whoever
+reads a value must not change it.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from saltwisted.domain.events import weight
 from saltwisted.domain.keys import valid_minion_id
 from saltwisted.errors import StoreError, WireError
 from saltwisted.interfaces import IMinionCache
@@ -32,6 +35,8 @@ BANKS = ("grains", "pillar", "mine")
 _LARGEST = 64 * 1024 * 1024
 _SLICE = 20
 _PAUSE = 0.02
+_COLUMNS = 4
+_PART = 1024
 
 _Key = tuple[str, str]
 
@@ -64,6 +69,8 @@ class MinionCache:
         self._objects: OrderedDict[_Key, tuple[Any, int]] = OrderedDict()
         self._packed: OrderedDict[_Key, bytes] = OrderedDict()
         self._digests: dict[_Key, bytes] = {}
+        self._columns: OrderedDict[tuple[str, tuple[Any, ...]], dict[str, Mapping[Any, Any]]]
+        self._columns = OrderedDict()
         self._clock = clock
         self._warming: Any = None
         self._object_bytes = 0
@@ -127,6 +134,34 @@ class MinionCache:
             self._digests[key] = _digest(data)
         return value
 
+    def part(self, bank: str, minion_id: str, keys: tuple[Any, ...]) -> Mapping[Any, Any] | None:
+        """
+        Some keys of a value, those that it has; C{None} where there is no value.
+
+        The last few choices of keys are remembered for all minions that were asked for.
+        """
+        column = self._columns.get((bank, keys))
+        if column is None:
+            column = self._columns[bank, keys] = {}
+            if len(self._columns) > _COLUMNS:
+                self._columns.popitem(last=False)
+        found = column.get(minion_id)
+        if found is None:
+            value = self.get(bank, minion_id)
+            if value is None:
+                return None
+            found = {key: value[key] for key in keys if key in value}
+            if weight(found) <= _PART:
+                column[minion_id] = found
+        return found
+
+    def _outdate(self, key: _Key) -> None:
+        self._drop(key)
+        bank, minion_id = key
+        for (other, _), column in self._columns.items():
+            if other == bank:
+                column.pop(minion_id, None)
+
     def put(self, bank: str, minion_id: str, value: Mapping[str, Any]) -> None:
         """Replace a value; on disk a little later. One that is equal costs no write."""
         key = (bank, minion_id)
@@ -140,13 +175,13 @@ class MinionCache:
         if minion_id not in self._ids[bank]:
             self._ids[bank].add(minion_id)
             self._sorted[bank] = None
-        self._drop(key)
+        self._outdate(key)
         self._keep_packed(key, data)
         self._behind.put(self._path(bank, minion_id), data)
 
     def delete(self, bank: str, minion_id: str) -> None:
         """Forget a value, also on disk, before returning."""
-        self._drop((bank, minion_id))
+        self._outdate((bank, minion_id))
         self._digests.pop((bank, minion_id), None)
         if minion_id in self._ids[bank]:
             self._ids[bank].discard(minion_id)

@@ -10,6 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.targeting.matchers import (
@@ -303,6 +304,22 @@ class ManyTests(SynchronousTestCase):
                 while True:
                     next(steps)
             self.assertIn("a1", end.exception.value.minions)
+
+    def test_parts(self) -> None:
+        """A search that may ask for single keys finds the same."""
+        whole = universe()
+
+        def part(bank: str, name: str, keys: tuple[Any, ...]) -> dict[Any, Any] | None:
+            data = whole.fetch(bank, name)
+            return None if data is None else {key: data[key] for key in keys if key in data}
+
+        parts = evolve(whole, part=part)
+        for case in RECORDED["cases"]:
+            self.assertEqual(
+                check_minions(case["tgt"], case["type"], parts, case["delimiter"]),
+                check_minions(case["tgt"], case["type"], whole, case["delimiter"]),
+                case,
+            )
 
     def test_too_slow(self) -> None:
         """An expression that was given up means nobody, with a reason."""

@@ -149,6 +149,30 @@ class MinionCacheTests(FolderTestCase):
         self.assertEqual(list(self.fresh().ids("grains")), ["c"])
         self.assertEqual(list(self.fresh().ids("mine")), [])
 
+    def test_parts(self) -> None:
+        """One key of all values is remembered until the value changes, within bounds."""
+        cache = self.fresh()
+        cache.put("grains", "m1", {"os": "Debian", "n": 1, 5: "five"})  # type: ignore[dict-item]
+        cache.put("grains", "m2", {"n": 2})
+        self.assertEqual(cache.part("grains", "m1", ("os",)), {"os": "Debian"})
+        self.assertEqual(cache.part("grains", "m1", ("5", 5)), {5: "five"})
+        self.assertEqual(cache.part("grains", "m2", ("os",)), {})
+        self.assertIsNone(cache.part("grains", "m3", ("os",)))
+        self.assertIs(cache.part("grains", "m1", ("os",)), cache.part("grains", "m1", ("os",)))
+
+        cache.put("grains", "m1", {"os": "BSD"})
+        cache.put("grains", "m3", {"os": "Plan 9"})
+        cache.delete("grains", "m2")
+
+        self.assertEqual(cache.part("grains", "m1", ("os",)), {"os": "BSD"})
+        self.assertEqual(cache.part("grains", "m3", ("os",)), {"os": "Plan 9"})
+        self.assertIsNone(cache.part("grains", "m2", ("os",)))
+        cache.put("pillar", "m1", {"long": "x" * 10_000})
+        for number in range(100):
+            cache.part("pillar", "m1", (number, "long"))
+        self.assertLessEqual(len(cache._columns), 4)
+        self.assertFalse(any(cache._columns[place] for place in cache._columns))
+
     def test_bounded(self) -> None:
         """Beyond the bounds values come from the disk, and are still right."""
         cache = self.fresh(objects=2000, packed=3000)
