@@ -242,6 +242,7 @@ class SimNode:
     @ivar offset: seconds by which its clock is wrong; C{drift}: seconds per second.
     @ivar slowness: the longest that its disk takes.
     @ivar young: deeds of this life that are not on its disk yet.
+    @ivar refused: nodes of which it said in this life that they were away for too long.
     """
 
     world: World
@@ -256,6 +257,7 @@ class SimNode:
     life: int = 0
     inbox: list[Callable[[], None]] = field(factory=list)
     young: set[str] = field(factory=set)
+    refused: set[str] = field(factory=set)
     log: SimLog = field(init=False)
     keys: KeySet = field(init=False)
     peers: SimPeers = field(init=False)
@@ -272,6 +274,7 @@ class SimNode:
         self.alive, self.frozen = True, False
         self.inbox.clear()
         self.young.clear()
+        self.refused.clear()
         self.keys = KeySet()
         self.peers = SimPeers()
         self.log = self.world.make_log(self)
@@ -283,8 +286,14 @@ class SimNode:
 
     def _refused(self, peer: str, by_peer: bool) -> None:
         self.world.tell(f"{self.name}: away too long, says {'' if by_peer else 'of '}{peer}")
-        if by_peer and not self.world.is_oldest(self):
-            # What the operator is told to do: join as a new node
+        if not by_peer:
+            self.refused.add(peer)
+        else:
+            self.world.clock.callLater(1.0, self._join_again, peer, self.life)
+
+    def _join_again(self, peer: str, life: int) -> None:
+        """What the operator is told to do; of two that refuse each other, one does it."""
+        if self.alive and self.life == life and (peer not in self.refused or self.name > peer):
             self.world.rejoin(self)
 
     def kill(self) -> None:
@@ -451,11 +460,6 @@ class World:
                     receiver(side, False)
 
     # -- what goes wrong
-
-    def is_oldest(self, node: SimNode) -> bool:
-        """Whether this is the one that keeps what it has when two call each other too old."""
-        alive = [n for n in self.nodes if n.alive]
-        return bool(alive) and alive[0] is node
 
     def differs(self, peer: str, kind: str) -> None:
         """The digests of equal knowledge differ."""

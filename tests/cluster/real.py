@@ -1,0 +1,101 @@
+"""
+Real nodes for tests: C{twistd saltwisted --role cluster} as child processes on loopback addresses.
+
+Nodes of one cluster listen on one pair of ports at different addresses, since stock
+minions tell masters apart by the host's text.
+"""
+
+from __future__ import annotations
+
+import json
+import unittest
+from typing import Any
+
+from tests.harness import OurMaster, reserve_ports, scratch, until
+
+
+class OurNode(OurMaster):
+    """One node in a directory of its own, at an address of its own."""
+
+    def __init__(
+        self, home: str, name: str, address: str, ports: list[int], **options: Any
+    ) -> None:
+        publish, requests, pool = ports
+        super().__init__(
+            home,
+            name,
+            **{
+                "id": name,
+                "interface": address,
+                "publish_port": publish,
+                "ret_port": requests,
+                "cluster_pool_port": pool,
+                **options,
+            },
+        )
+        self.address = address
+        self.publish_port, self.ret_port, self.pool_port = publish, requests, pool
+        self.argv[self.argv.index("master")] = "cluster"
+
+    def members(self) -> list[dict[str, Any]]:
+        """What C{saltwisted members --json} says; empty while nobody answers."""
+        done = self.command("members", "--json")
+        rows: list[dict[str, Any]] = json.loads(done.stdout) if done.stdout else []
+        return rows
+
+    def states(self) -> dict[str, str]:
+        """Node to state, as this node sees it."""
+        return {row["node"]: row["state"] for row in self.members()}
+
+    def serving(self) -> bool:
+        """Whether it serves minions."""
+        return self.command("members", "--json").returncode == 0
+
+    def token(self, *options: str) -> str:
+        """A join token: the last word of the last line."""
+        done = self.command("token", "create", *options, check=True)
+        return done.stdout.split()[-1]
+
+    def up(self) -> OurNode:
+        """Start it, and wait until it serves minions."""
+        self.start()
+        self.wait_serving()
+        return self
+
+    def wait_serving(self, seconds: float = 0.0) -> None:
+        """Wait until it serves minions."""
+
+        def serves() -> bool:
+            if not self.running:
+                raise AssertionError(f"{self.name} ended:\n{self.tail()}")
+            return self.serving()
+
+        try:
+            until(f"{self.name} to serve", serves, seconds)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{self.tail()}") from None
+
+
+def nodes(test: unittest.TestCase, names: str, **options: Any) -> list[OurNode]:
+    """Nodes with these names, not started; each is ended after the test."""
+    home = scratch(test)
+    ports = reserve_ports(3)
+    made = []
+    for number, name in enumerate(names.split()):
+        node = OurNode(home, name, f"127.0.0.{number + 1}", ports, **options)
+        test.addCleanup(node.kill)
+        made.append(node)
+    return made
+
+
+def cluster(test: unittest.TestCase, names: str, **options: Any) -> list[OurNode]:
+    """Nodes that serve as one cluster, joined by token."""
+    made = nodes(test, names, **options)
+    first, *others = made
+    first.up()
+    for node in others:
+        token = first.token()
+        node.start()
+        until(f"{node.name} to answer", node.members)
+        node.command("join", token, check=True)
+    return made

@@ -1,0 +1,103 @@
+"""
+Minion keys of real nodes: accepted once, revoked everywhere, whatever happens to a node meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.wire.rsa import PrivateKey
+from tests.cluster.real import OurNode, cluster
+from tests.harness import until
+
+
+def listed(node: OurNode) -> dict[str, list[str]]:
+    """The key directories of a node, without those that are empty."""
+    found = {}
+    for folder in ("minions", "minions_pre", "minions_rejected", "minions_denied"):
+        path = f"{node.pki}/{folder}"
+        names = sorted(os.listdir(path)) if os.path.isdir(path) else []
+        if names:
+            found[folder] = names
+    return found
+
+
+def signed_in(node: OurNode, minion_id: str) -> None:
+    """A pending key, as a sign-in leaves it."""
+    pub = PrivateKey.generate(2048).public.pem + "\n"
+    with open(f"{node.pki}/minions_pre/{minion_id}", "w") as file:
+        file.write(pub)
+
+
+class KeyTests(SynchronousTestCase):
+    def everywhere(self, nodes: list[OurNode], wanted: dict[str, list[str]]) -> None:
+        for node in nodes:
+            until(f"{node.name} to show {wanted}", lambda node=node: listed(node) == wanted)
+
+    def test_accepted_once_and_revoked_everywhere(self) -> None:
+        """Accepted on one node it is on all; deleted on another it is on none."""
+        nodes = a, b, c = cluster(self, "a b c")
+        signed_in(b, "web1")
+        self.everywhere([a, b, c], {"minions_pre": ["web1"]})
+
+        said = a.command("salt-key", "-y", "-a", "web1", check=True)
+        # It waits until the others have confirmed: what follows needs no patience
+        self.assertEqual([listed(node) for node in nodes], [{"minions": ["web1"]}] * 3)
+        self.assertEqual(said.stderr, "")
+
+        c.command("salt-key", "-y", "-d", "web1", check=True)
+
+        self.everywhere([a, b, c], {})
+
+    def test_away(self) -> None:
+        """A node that was down when a key was deleted knows it before it serves."""
+        a, b = cluster(self, "a b")
+        for name in ("web1", "web2"):
+            signed_in(a, name)
+        self.everywhere([a, b], {"minions_pre": ["web1", "web2"]})
+        a.command("salt-key", "-y", "-A", check=True)
+        self.everywhere([a, b], {"minions": ["web1", "web2"]})
+        b.kill()
+
+        said = a.command("salt-key", "-y", "-d", "web1", check=True)
+        self.assertIn("Not confirmed yet by: b", said.stderr)
+        b.up()
+
+        self.assertEqual(listed(b), {"minions": ["web2"]})
+
+    def test_directory_lost(self) -> None:
+        """The key directory of a node is removed while it is down: nobody is revoked."""
+        a, b = cluster(self, "a b")
+        names = [f"web{number:02}" for number in range(12)]
+        for name in names:
+            signed_in(a, name)
+        self.everywhere([a, b], {"minions_pre": names})
+        a.command("salt-key", "-y", "-A", check=True)
+        self.everywhere([a, b], {"minions": names})
+        b.kill()
+        shutil.rmtree(f"{b.pki}/minions")
+
+        b.up()
+
+        self.everywhere([a, b], {"minions": names})
+        self.assertIn("restored from the cluster's log", b.tail())
+
+    def test_log_lost(self) -> None:
+        """The log of a node is lost: the others fill it, and no key changes."""
+        a, b = cluster(self, "a b")
+        signed_in(a, "web1")
+        self.everywhere([a, b], {"minions_pre": ["web1"]})
+        b.command("salt-key", "-y", "-A", check=True)
+        b.kill()
+        for suffix in ("", "-wal", "-shm"):
+            path = f"{b.pki}/cluster/facts.sqlite{suffix}"
+            if os.path.exists(path):
+                os.unlink(path)
+        a.command("salt-key", "-y", "-d", "web1", check=True)
+
+        b.up()
+
+        self.everywhere([a, b], {})
