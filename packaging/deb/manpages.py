@@ -8,11 +8,11 @@ import os
 import sys
 import time
 from collections.abc import Iterable
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from saltwisted import __version__
+from saltwisted.cli.complete import parser_of
 from saltwisted.cli.main import COMMANDS
 
 
@@ -56,22 +56,18 @@ def options(parser: Any) -> Iterable[str]:
             yield escape(text or "\u2014").replace("\u2014", "\\(em")
 
 
-def page(command: str, module: str, what: str) -> str:
+def page(command: str, what: str) -> str:
     """The page of one subcommand."""
-    build = getattr(import_module(f"saltwisted.cli.{module}"), "build_parser", None)
     lines = head(f"saltwisted-{command}", what)
     lines += [".SH SYNOPSIS"]
-    if build is None:
-        lines += [f"\\fBsaltwisted {escape(command)}\\fR [options]"]
-    else:
-        parser = build()
-        parser.formatter.set_parser(parser)
-        usage = parser.expand_prog_name(parser.usage or "%prog [options]")
-        words = usage.split(" ", 1)
-        lines += [f"\\fBsaltwisted {escape(command)}\\fR {escape(words[1] if words[1:] else '')}"]
-        if parser.description:
-            lines += [".SH DESCRIPTION", escape(parser.expand_prog_name(parser.description))]
-        lines += [".SH OPTIONS", *options(parser)]
+    parser = parser_of(command)
+    parser.formatter.set_parser(parser)
+    usage = parser.expand_prog_name(parser.usage or "%prog [options]")
+    words = usage.split(" ", 1)
+    lines += [f"\\fBsaltwisted {escape(command)}\\fR {escape(words[1] if words[1:] else '')}"]
+    if parser.description:
+        lines += [".SH DESCRIPTION", escape(parser.expand_prog_name(parser.description))]
+    lines += [".SH OPTIONS", *options(parser)]
     lines += [".SH SEE ALSO", "\\fBsaltwisted\\fR(1), /usr/share/doc/saltwisted/docs"]
     return "\n".join(lines) + "\n"
 
@@ -114,8 +110,8 @@ def main(directory: str) -> None:
     """Write them all."""
     folder = Path(directory)
     (folder / "saltwisted.1").write_text(overview())
-    for name, (module, what) in COMMANDS.items():
-        (folder / f"saltwisted-{name}.1").write_text(page(name, module, what))
+    for name, (_, what) in COMMANDS.items():
+        (folder / f"saltwisted-{name}.1").write_text(page(name, what))
 
 
 if __name__ == "__main__":

@@ -83,12 +83,28 @@ def candidates(words: list[str], environ: Mapping[str, str]) -> Iterable[str]:
     return _of_command(name, rest, environ)
 
 
-def _of_command(name: str, words: list[str], environ: Mapping[str, str]) -> Iterable[str]:
+def parser_of(name: str) -> Any:
+    """The option parser of a command, also of one that makes it only when it runs."""
     from saltwisted.cli.main import COMMANDS
 
-    module = import_module(f"saltwisted.cli.{COMMANDS[name][0]}")
-    build = getattr(module, "build_parser", None)
-    options = _options(build()) if build is not None else {}
+    module, _, function = COMMANDS[name][0].partition(":")
+    command = import_module(f"saltwisted.cli.{module}")
+    if not function:
+        return command.build_parser()
+    seen: list[Any] = []
+    show = optparse.OptionParser.print_help
+    optparse.OptionParser.print_help = lambda self, file=None: seen.append(self)  # type: ignore[method-assign]
+    try:
+        getattr(command, function)(["--help"])
+    except SystemExit:
+        pass
+    finally:
+        optparse.OptionParser.print_help = show  # type: ignore[method-assign]
+    return seen[0]
+
+
+def _of_command(name: str, words: list[str], environ: Mapping[str, str]) -> Iterable[str]:
+    options = _options(parser_of(name))
     current = words[-1] if words else ""
     if current.startswith("-"):
         return options

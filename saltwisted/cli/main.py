@@ -26,6 +26,7 @@ COMMANDS = {
     "remove": ("cluster:remove", "remove another node from the cluster, for good"),
     "cluster": ("cluster:cluster", "found a cluster although listed peers do not answer"),
     "demo": ("demo", "start a master and minions of its own, and show what they do"),
+    "takeover": ("takeover", "take the place of a stock salt-master, or give it back"),
     "complete": ("complete", "words that a shell's completion may offer"),
 }
 """Name to module (and function, if that is not C{main}) and one line of help."""

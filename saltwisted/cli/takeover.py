@@ -1,0 +1,176 @@
+"""
+C{saltwisted takeover}: from a stock salt-master to ours, and back.
+
+Without C{--switch} nothing that runs is touched: the configuration and copies of the keys
+are written, and everything that would be different is said. C{--undo} gives stock its place
+back, with the keys that were accepted meanwhile.
+"""
+
+from __future__ import annotations
+
+import json
+import optparse
+import os
+from collections.abc import Mapping, Sequence
+
+from saltwisted.cli import console
+from saltwisted.config.load import OWN_DIR
+from saltwisted.domain.takeover import Verdict
+from saltwisted.errors import SaltwistedError
+from saltwisted.worker import takeover
+from saltwisted.worker.takeover import Places, Plan
+
+EX_USAGE = 64
+SALTFILES = ("Saltfile", "/etc/salt/Saltfile", "~/.salt/Saltfile")
+
+
+def build_parser() -> optparse.OptionParser:
+    """The options of C{saltwisted takeover}."""
+    parser = optparse.OptionParser(
+        prog="takeover",
+        usage="%prog [--from DIR] [--dry-run] [--switch] [--undo]",
+        description="Takes the place of a stock salt-master: reads its configuration, keys and "
+        "what it knows of minions, says what becomes of every option, and writes "
+        "/etc/saltwisted. Nothing is done on the minions, and the stock files stay untouched.",
+    )
+    parser.add_option(
+        "--from",
+        dest="source",
+        metavar="DIR",
+        help="the stock master's configuration (default: what a Saltfile says, or /etc/salt)",
+    )
+    parser.add_option(
+        "--to", default=OWN_DIR, metavar="DIR", help="where to write (default: %default)"
+    )
+    parser.add_option("--dry-run", action="store_true", help="say everything and write nothing")
+    parser.add_option(
+        "--switch", action="store_true", help="then stop the stock master and start ours"
+    )
+    parser.add_option(
+        "--undo",
+        action="store_true",
+        help="stop ours, give the keys of this time to the stock master, and start that",
+    )
+    parser.add_option(
+        "--service",
+        default="salt-master",
+        metavar="UNIT",
+        help="the stock master's unit (default: %default)",
+    )
+    parser.add_option("--json", action="store_true", help="print JSON, for scripts")
+    return parser
+
+
+def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
+    """Run it; 0 when all went well, 1 when something stands in the way, 64 for wrong usage."""
+    parser = build_parser()
+    options, rest = parser.parse_args(list(argv))
+    problem = ""
+    if rest:
+        problem = f"there is nothing to say to it but options: {' '.join(rest)}"
+    elif options.undo and (options.switch or options.source):
+        problem = "--undo knows from its record where to go back to, and goes alone"
+    if problem:
+        console.write_error(f"saltwisted takeover: {problem}\n")
+        return EX_USAGE
+    try:
+        if options.undo:
+            return undo(options)
+        return take(options)
+    except SaltwistedError as error:
+        if options.json:
+            console.say(json.dumps({"ok": False, "error": str(error)}, indent=4))
+        else:
+            console.write_error(f"saltwisted takeover: {error}\n")
+        return 1
+
+
+def take(options: optparse.Values) -> int:
+    """Look, say, write, and switch if that was asked for."""
+    source = options.source or takeover.saltfile_directory(SALTFILES) or "/etc/salt"
+    made = takeover.plan(os.path.abspath(source), options.to)
+    report = made.as_json()
+    fatal = [one for one in made.problems if one.fatal]
+    if not options.json:
+        describe(made)
+    if not fatal and not options.dry_run:
+        record = takeover.take(made)
+        report["written"] = record["written"]
+        if not options.json:
+            explain_written(made, options.switch)
+        if options.switch:
+            takeover.switch(made, record, options.service)
+            report["switched"] = True
+            if not options.json:
+                console.say("The stock master is stopped; ours serves its minions.")
+    report["ok"] = not fatal
+    if options.json:
+        console.say(json.dumps(report, indent=4))
+    elif fatal:
+        console.write_error("Nothing was written: mend what is marked with ! first.\n")
+    elif options.dry_run:
+        console.say("Dry run: nothing was written.")
+    return 1 if fatal else 0
+
+
+def describe(made: Plan) -> None:
+    """Everything that a person wants to know before the switch."""
+    console.say(f"Stock master in {made.source.config_dir}, key {made.fingerprint}")
+    console.say(f"  read: {', '.join(made.sources)}")
+    counts: dict[str, int] = {}
+    for folder, _ in made.keys:
+        counts[folder] = counts.get(folder, 0) + 1
+    console.say("  keys: " + (", ".join(f"{n} in {f}" for f, n in counts.items()) or "none"))
+    console.say(f"  ours: {made.places.config}, as user {made.service_user}")
+    if made.findings:
+        console.say("Options:")
+    width = max((len(found.option) for found in made.findings), default=0)
+    for verdict in Verdict:
+        for found in made.findings:
+            if found.verdict is verdict:
+                line = f"  {verdict.value:<11}  {found.option:<{width}}  {found.reason}"
+                console.say(line.rstrip())
+    for warning in made.warnings:
+        console.say(f"  note  {warning}")
+    if made.problems:
+        console.say("To know before the switch:")
+    for problem in made.problems:
+        console.say(f"  {'!' if problem.fatal else '-'} {problem.text}")
+
+
+def explain_written(made: Plan, switching: bool) -> None:
+    """What was written, and what comes next."""
+    console.say(f"Written: {made.places.config}/master.d/{takeover.WRITTEN}, {made.places.pki}")
+    if not switching:
+        console.say(
+            "Nothing was stopped or started. Next: saltwisted takeover --switch; "
+            "and back: saltwisted takeover --undo"
+        )
+
+
+def undo(options: optparse.Values) -> int:
+    """Give the stock master its place back."""
+    places = Places.of(os.path.abspath(options.to))
+    record = takeover.read_record(places.config)
+    if options.dry_run:
+        back, started = takeover.returned(record, places), False
+    else:
+        back, started = takeover.undo(record, places, options.service)
+    changes = [f"{one.act.value} {one.folder}/{one.minion_id}" for one in back.changes]
+    kept = [f"{folder}/{name}" for folder, name in back.kept]
+    if options.json:
+        console.say(
+            json.dumps({"ok": True, "changes": changes, "kept": kept, "started": started}, indent=4)
+        )
+        return 0
+    for change in changes:
+        console.say(f"  {change}")
+    for name in kept:
+        console.say(f"  kept as the stock master has it, though ours differs: {name}")
+    if options.dry_run:
+        console.say("Dry run: nothing was changed.")
+    elif started:
+        console.say(f"{options.service} runs again, with {record['from']}.")
+    else:
+        console.say(f"Now start the stock master again, with {record['from']}.")
+    return 0

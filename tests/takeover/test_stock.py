@@ -1,0 +1,199 @@
+"""
+C{saltwisted takeover} on real stock masters with real stock minions that nobody touches.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from tests.harness import ROOT, StockMaster, StockMinion, needs_peers, scratch, until, write_config
+
+
+def digests(*folders: str) -> dict[str, str]:
+    """Every file below these directories, with its content, mode and owner."""
+    found = {}
+    for folder in folders:
+        for path in sorted(Path(folder).rglob("*")):
+            if path.is_file() and not path.is_symlink():
+                info = path.stat()
+                digest = hashlib.sha256(path.read_bytes()).hexdigest()
+                found[str(path)] = f"{digest} {info.st_mode:o} {info.st_uid}"
+    return found
+
+
+def command(name: str, *words: str, seconds: float = 120) -> subprocess.CompletedProcess[str]:
+    """One of our commands."""
+    return subprocess.run(
+        [sys.executable, "-m", "saltwisted.cli.main", name, *words],
+        capture_output=True, text=True, timeout=seconds, check=False, cwd="/",
+        env={**os.environ, "PYTHONPATH": ROOT},
+    )  # fmt: skip
+
+
+@needs_peers
+class StockTests(SynchronousTestCase):
+    """There and back again."""
+
+    def test_3006(self) -> None:
+        """A 3006 master with a 3006 and a 3008 minion is taken over and given back."""
+        self.there_and_back("3006")
+
+    def test_3008(self) -> None:
+        """A 3008 master with a 3006 and a 3008 minion is taken over and given back."""
+        self.there_and_back("3008")
+
+    def there_and_back(self, version: str) -> None:
+        """The whole story, for one version of the stock master."""
+        home = scratch(self)
+        target = os.path.join(home, "ours")
+        stock = StockMaster(home, version, nodegroups={"fleet": "stock-*"})
+        write_config(
+            os.path.join(stock.conf, "master.d/more.conf"),
+            {"reactor": [{"x": ["y"]}], "peer": {".*": ["test.ping"]}},
+        )
+        self.addCleanup(stock.kill)
+        stock.up()
+        minions = [StockMinion(home, peer, stock) for peer in ("3006", "3008")]
+        late = StockMinion(home, "3008", stock, "late")
+        for minion in (*minions, late):
+            self.addCleanup(minion.kill)
+            minion.up()
+        for minion in minions:
+            stock.accept(minion.id)
+        both = {minion.id: True for minion in minions}
+        until("stock's answers", lambda: self.asked(stock, "*") == both)
+        until("the late key", lambda: os.path.exists(f"{stock.pki}/minions_pre/late"))
+        before = digests(stock.conf, stock.pki)
+        pids = [minion.pid for minion in (*minions, late)]
+
+        self.check_dry_run(stock, target)
+        done = command("takeover", "--from", stock.conf, "--to", target, "--switch", "--json")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.addCleanup(self.stop_ours, target)
+
+        self.assertFalse(stock.running)
+        self.assertEqual(digests(stock.conf, stock.pki), before)
+        until("our answers", lambda: self.answers(target, "*") == both)
+        # what stock knew of the minions came along, so that targets by grains work
+        self.assertEqual(self.answers(target, "-G", "role:web"), both)
+        self.assertEqual(self.answers(target, "-N", "fleet"), both)
+        accepted = command("salt-key", "-c", target, "-y", "-a", "late")
+        self.assertEqual(accepted.returncode, 0, accepted.stderr)
+        all_three = {**both, "late": True}
+        until("the late minion", lambda: self.answers(target, "*") == all_three)
+
+        back = command("takeover", "--to", target, "--undo", "--json")
+        self.assertEqual(back.returncode, 0, back.stdout + back.stderr)
+        said = json.loads(back.stdout)
+        self.assertEqual(said["changes"], ["write minions/late", "remove minions_pre/late"])
+        self.assertEqual(said["kept"], [])
+        self.assertFalse(os.path.exists(os.path.join(target, "pki/master/master.pem")))
+        after = digests(stock.conf, stock.pki)
+        moved = {f"{stock.pki}/minions_pre/late", f"{stock.pki}/minions/late"}
+        self.assertEqual(set(after) ^ set(before), moved)
+        self.assertEqual({p: d for p, d in after.items() if p in before and before[p] != d}, {})
+        stock.up()
+        until("stock's answers again", lambda: self.asked(stock, "*") == all_three)
+        running = [minion.pid for minion in (*minions, late) if minion.running]
+        self.assertEqual(running, pids)
+
+    def check_dry_run(self, stock: StockMaster, target: str) -> None:
+        """A dry run says everything and does nothing."""
+        done = command("takeover", "--from", stock.conf, "--to", target, "--dry-run", "--json")
+
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertFalse(os.path.exists(target))
+        self.assertTrue(stock.running)
+        said = json.loads(done.stdout)
+        verdicts = {row["option"]: row["verdict"] for row in said["options"]}
+        self.assertEqual(verdicts["nodegroups"], "taken")
+        self.assertEqual(verdicts["peer"], "taken")
+        self.assertEqual(verdicts["pki_dir"], "mapped")
+        self.assertEqual(verdicts["worker_threads"], "ignored")
+        self.assertEqual(verdicts["reactor"], "unsupported")
+        self.assertEqual(said["keys"], {"minions": 2, "minions_pre": 1})
+        self.assertTrue(said["files"][1].endswith("master.d/more.conf"))
+        words = command("takeover", "--from", stock.conf, "--to", target, "--dry-run").stdout
+        self.assertIn("unsupported  reactor", words)
+
+    def asked(self, stock: StockMaster, *target: str) -> Any:
+        """Who answers the stock command."""
+        words = ("-t", "5", *target, "test.ping", "--out", "json", "--static")
+        try:
+            return json.loads(stock.command("salt", *words).stdout)
+        except ValueError:
+            return None
+
+    def answers(self, directory: str, *target: str) -> Any:
+        """Who answers our command."""
+        words = ("-c", directory, "-t", "5", *target, "test.ping", "--out", "json", "--static")
+        try:
+            return json.loads(command("salt", *words).stdout)
+        except ValueError:
+            return None
+
+    def stop_ours(self, target: str) -> None:
+        """End ours if a failure left it running."""
+        try:
+            with open(os.path.join(target, "run/master/twistd.pid"), encoding="utf-8") as stream:
+                os.kill(int(stream.read()), 15)
+        except (OSError, ValueError):
+            pass
+
+
+class FailureTests(SynchronousTestCase):
+    """What stands in the way is said, and nothing is touched."""
+
+    def test_no_master(self) -> None:
+        """A directory without a master's configuration."""
+        home = scratch(self)
+
+        done = command("takeover", "--from", home, "--to", f"{home}/o")
+
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no salt-master's configuration", done.stderr)
+
+    def test_no_key(self) -> None:
+        """A master that has never run has no key, and nothing to take over."""
+        home = scratch(self)
+        write_config(f"{home}/etc/master", {"root_dir": home})
+
+        done = command("takeover", "--from", f"{home}/etc", "--to", f"{home}/o", "--json")
+
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("master.pem", json.loads(done.stdout)["error"])
+        self.assertFalse(os.path.exists(f"{home}/o"))
+
+    def test_other_identity(self) -> None:
+        """A target that is another master already is left alone."""
+        home = scratch(self)
+        write_config(f"{home}/etc/master", {"root_dir": home})
+        for folder in (f"{home}/etc/salt/pki/master", f"{home}/o/pki/master"):
+            os.makedirs(folder)
+            done = command("salt-key", "--gen-keys=master", f"--gen-keys-dir={folder}")
+            self.assertEqual(done.returncode, 0, done.stderr)
+        before = digests(f"{home}/o")
+
+        done = command("takeover", "--from", f"{home}/etc", "--to", f"{home}/o", "--json")
+
+        self.assertEqual(done.returncode, 1, done.stdout)
+        problems = [one["id"] for one in json.loads(done.stdout)["problems"] if one["fatal"]]
+        self.assertEqual(problems, ["identity"])
+        self.assertEqual(digests(f"{home}/o"), before)
+
+    def test_nothing_to_undo(self) -> None:
+        """Without a record nothing is given back."""
+        home = scratch(self)
+
+        done = command("takeover", "--to", home, "--undo")
+
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("no record of a takeover", done.stderr)
