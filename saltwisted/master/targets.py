@@ -24,10 +24,10 @@ from saltwisted.domain.targeting.selection import (
     selecting,
 )
 from saltwisted.errors import SaltwistedError
+from saltwisted.master import turns
+from saltwisted.master.turns import in_turns, pause
 
 ENTRY = "saltwisted.worker.targetwork:serve"
-PORTION = 0.002
-"""Seconds of the reactor thread's CPU in one turn."""
 TOGETHER = 250
 """Minions per call of a worker."""
 PATIENCE = 5.0
@@ -81,7 +81,7 @@ class Targets:
             universe = evolve(universe, accepted=[m for m in universe.accepted if m == only])
         steps = selecting(tgt, tgt_type, universe, delimiter, greedy)
         answer: Sequence[str] | None = None
-        until = thread_time() + PORTION
+        until = thread_time() + turns.PORTION
         while True:
             try:
                 asked = steps.send(answer)
@@ -92,15 +92,10 @@ class Targets:
             answer = None
             if asked is not None:
                 answer = await self._try(asked, universe)
-                until = thread_time() + PORTION
+                until = thread_time() + turns.PORTION
             elif thread_time() > until:
-                await self._pause()
-                until = thread_time() + PORTION
-
-    def _pause(self) -> Deferred[None]:
-        done: Deferred[None] = Deferred()
-        self._clock.callLater(0, done.callback, None)
-        return done
+                await pause(self._clock)
+                until = thread_time() + turns.PORTION
 
     def _report(self, tgt: Any, selection: Selection) -> None:
         for problem in selection.problems:
@@ -135,14 +130,10 @@ class Targets:
     async def _data(self, risky: Risky, universe: Universe, ids: list[str]) -> list[Any]:
         """Of each minion's data what the target can ask for: what its first key names."""
         keys = first_keys(risky.tgt, risky.delimiter)
-        until = thread_time() + PORTION
         taken = []
-        for minion in ids:
+        async for minion in in_turns(self._clock, ids):
             data = universe.fetch(risky.bank, minion) or {}
             taken.append({key: data[key] for key in keys if key in data} if keys else dict(data))
-            if thread_time() > until:
-                await self._pause()
-                until = thread_time() + PORTION
         return taken
 
     async def judged(self, judge: Callable[[Callable[[Any, str], Sequence[str]]], bool]) -> bool:

@@ -20,6 +20,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.config.options import MasterConfig
 from saltwisted.domain.jid import JidMaker
+from saltwisted.master import turns
 from saltwisted.master.autosign import Autosign
 from saltwisted.master.context import Context
 from saltwisted.master.dispatch import Dispatcher
@@ -112,6 +113,8 @@ class Rig:
         @param jobs: makes the job store of a directory; a fake one without.
         @param clock: one that several masters share.
         """
+        # However slow the machine is just now: nobody turns the clock for a loop that takes a pause
+        test.patch(turns, "PORTION", 3600.0)
         self.home = tempfile.mkdtemp(prefix="swt", dir="/tmp")
         test.addCleanup(shutil.rmtree, self.home, ignore_errors=True)
         self.root = os.path.join(self.home, "srv")

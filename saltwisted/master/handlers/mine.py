@@ -12,6 +12,7 @@ from typing import Any
 
 from saltwisted.domain.acl import peer_allows
 from saltwisted.master.context import Context
+from saltwisted.master.turns import in_turns
 from saltwisted.wire.commands import MineDelete, MineFlush, MineGet, MineStore
 
 MARK = "__saltmine_acl__"
@@ -72,7 +73,7 @@ async def gather(
     selection = await ctx.dispatcher.targets.find(tgt, tgt_type, greedy=False)
     found: dict[str, dict[str, Any]] = {}
     judged: dict[str, bool] = {}
-    for minion in selection.minions:
+    async for minion in in_turns(ctx.clock, selection.minions):
         data = ctx.cache.get("mine", minion)
         if not data:
             continue

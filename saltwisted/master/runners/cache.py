@@ -9,6 +9,7 @@ from typing import Any
 
 from saltwisted.domain.keys import valid_minion_id
 from saltwisted.master.runner_table import Run, Runner
+from saltwisted.master.turns import in_turns
 from saltwisted.stores.cache import BANKS
 from saltwisted.stores.files import make_dir, read_file, remove, write_atomic
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
@@ -23,6 +24,14 @@ async def _ids(run: Run, tgt: Any, tgt_type: str) -> list[str]:
     return list((await run.ctx.find(tgt, tgt_type)).minions)
 
 
+async def _values(run: Run, bank: str, ids: list[str]) -> dict[str, Any]:
+    """Cached values by minion; each may have to be read and unpacked."""
+    found = {}
+    async for minion in in_turns(run.ctx.clock, ids):
+        found[minion] = run.ctx.cache.get(bank, minion) or {}
+    return found
+
+
 async def grains(run: Run, tgt: Any, tgt_type: str = "glob", **kwargs: Any) -> dict[str, Any]:
     """
     Cached grains by minion.
@@ -31,7 +40,7 @@ async def grains(run: Run, tgt: Any, tgt_type: str = "glob", **kwargs: Any) -> d
 
         salt-run cache.grains '*'
     """
-    return {m: run.ctx.cache.get("grains", m) or {} for m in await _ids(run, tgt, tgt_type)}
+    return await _values(run, "grains", await _ids(run, tgt, tgt_type))
 
 
 async def pillar(
@@ -45,7 +54,7 @@ async def pillar(
         salt-run cache.pillar
         salt-run cache.pillar 'web*'
     """
-    return {m: run.ctx.cache.get("pillar", m) or {} for m in await _ids(run, tgt, tgt_type)}
+    return await _values(run, "pillar", await _ids(run, tgt, tgt_type))
 
 
 async def mine(run: Run, tgt: Any = None, tgt_type: str = "glob", **kwargs: Any) -> dict[str, Any]:
@@ -56,14 +65,14 @@ async def mine(run: Run, tgt: Any = None, tgt_type: str = "glob", **kwargs: Any)
 
         salt-run cache.mine '*'
     """
-    return {m: run.ctx.cache.get("mine", m) or {} for m in await _ids(run, tgt, tgt_type)}
+    return await _values(run, "mine", await _ids(run, tgt, tgt_type))
 
 
 async def _clear(run: Run, banks: tuple[str, ...], tgt: Any, tgt_type: str) -> bool:
     """Forget these; without a target nothing is done, and that is said by C{False}."""
     if tgt is None:
         return False
-    for minion in await _ids(run, tgt, tgt_type):
+    async for minion in in_turns(run.ctx.clock, await _ids(run, tgt, tgt_type)):
         for bank in banks:
             run.ctx.cache.delete(bank, minion)
     return True
@@ -116,7 +125,7 @@ async def clear_mine_func(
     """
     if tgt is None or clear_mine_func_flag is None:
         return False
-    for minion in await _ids(run, tgt, tgt_type):
+    async for minion in in_turns(run.ctx.clock, await _ids(run, tgt, tgt_type)):
         data = dict(run.ctx.cache.get("mine", minion) or {})
         if data.pop(clear_mine_func_flag, None) is not None:
             run.ctx.cache.put("mine", minion, data)

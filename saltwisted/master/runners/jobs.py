@@ -11,6 +11,7 @@ from typing import Any
 
 from saltwisted.domain.jid import jid_to_time
 from saltwisted.master.runner_table import Run, Runner
+from saltwisted.master.turns import in_turns
 
 NO_JOB = {"Error": "Cannot contact returner or no job with this jid"}
 """Salt's words for a jid that the job cache does not have."""
@@ -171,7 +172,7 @@ async def list_jobs(
     after = _moment(start_time) if start_time else None
     before = _moment(end_time) if end_time else None
     shown: dict[str, Any] = {}
-    for job in await run.ctx.jobs.list_jobs():
+    async for job in in_turns(run.ctx.clock, await run.ctx.jobs.list_jobs()):
         jid = job["jid"]
         entry = describe(jid, job)
         entry.pop("Minions", None)
@@ -231,7 +232,7 @@ async def list_jobs_filter(
         salt-run jobs.list_jobs_filter 100 filter_find_job=False
     """
     shown: list[dict[str, Any]] = []
-    for job in reversed(await run.ctx.jobs.list_jobs()):
+    async for job in in_turns(run.ctx.clock, reversed(await run.ctx.jobs.list_jobs())):
         if len(shown) >= int(count):
             break
         if filter_find_job and job.get("fun") == "saltutil.find_job":

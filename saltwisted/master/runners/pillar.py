@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from saltwisted.master.runner_table import Run, Runner
+from saltwisted.master.turns import in_turns
 
 
 def _minion_and_env(minion: str, kwargs: dict[str, Any]) -> tuple[str, str, str | None]:
@@ -82,7 +83,8 @@ async def show_pillar_cache(run: Run, minion: str = "*", **kwargs: Any) -> dict[
         salt-run pillar.show_pillar_cache 'web*'
     """
     shown = {}
-    for name in (await run.ctx.find(minion, "glob")).minions:
+    selection = await run.ctx.find(minion, "glob")
+    async for name in in_turns(run.ctx.clock, selection.minions):
         value = run.ctx.cache.get("pillar", name)
         if value is not None:
             shown[name] = value
