@@ -52,6 +52,30 @@ class RunTests(CommandTestCase):
             "event:\n    ----------\n    message:\n        10% done\nsuffix:\n    progress\nTrue\n",
         )
 
+    def test_lines(self) -> None:
+        """What a runner prints is printed as it is, what it complains of is logged."""
+
+        def answer(_args: dict[str, Any]) -> Iterator[dict[str, Any]]:
+            yield {"say": "foo"}
+            yield {"log": "error", "text": "no such backend"}
+            return {"return": "bar", "success": True}
+
+        self.daemon(runner=answer)
+
+        result = self.command("salt-run", "test.stdout_print")
+
+        self.assertEqual(result.out, "foo\nbar\n")
+        self.assertEqual(result.err, "[ERROR   ] no such backend\n")
+        self.assertEqual(result.status, 0)
+
+    def test_documentation_is_no_job(self) -> None:
+        """Asking for documentation leaves nothing in the job cache."""
+        daemon = self.daemon(runner=runner({"x.y": "words"}))
+
+        self.command("salt-run", "-d", "x.y")
+
+        self.assertIs(daemon.asked[0][1]["keep"], False)
+
     def test_outputter(self) -> None:
         """A value with data and outputter is printed by that outputter, unless --out says so."""
         value = {"data": {"a": 1}, "outputter": "txt"}
