@@ -180,6 +180,10 @@ class RootShare:
             self.ready = True
             await self._lock.run(self._locked, self._first_scan)
         self._later("scan", self.settings.scan * self._owner.jitter(), self._periodic)
+        # Streams may have come up before: say what we know, and ask for what we do not
+        for link in self._owner.links_of(self.name):
+            link.acknowledge(self.name, self.store.knowledge, self.store.generation.digest)
+        self.consider()
 
     async def _open_root(self) -> None:
         remembered = self._remembered_root()
@@ -672,6 +676,8 @@ class RootShare:
         ):
             raise Forbidden("batch")
         batch, hi = codec.unpack_batch(value[0], self.limits)
+        theirs = link.knowledge[self.name]
+        theirs[batch.replica] = max(hi, theirs.get(batch.replica, 0))
         if hi <= self._db.knowledge.get(batch.replica, 0):
             return
         key = batch.replica, batch.lo
@@ -1062,7 +1068,11 @@ class RootShare:
     async def _clear_trash(self) -> None:
         if self.suspended:
             return
-        left = await self._owner.pool(self._tree.empty_trash, TRASH_TIME)
+        left, done = await self._owner.pool(self._tree.empty_trash, TRASH_TIME, self._db.objects)
+        for path, known in done.edits.items():
+            await self._commit({path: known.entry}, beside=path)
+        if done.edits:
+            await self._write_tree()
         if left:
             self._later("trash", TRASH_TIME, self._empty_trash)
 
@@ -1160,6 +1170,28 @@ class RootShare:
         )
         await self._write_tree()
         return len(found)
+
+    @property
+    def overflows(self) -> int:
+        """How often the kernel lost events."""
+        return self._watch.overflows
+
+    async def preview(self) -> list[tuple[bytes, Entry | None, Entry | None]]:
+        """What a scan would commit: path, before, after. Nothing is committed."""
+        return list(await self.locked(self._preview))
+
+    async def _preview(self) -> list[tuple[bytes, Entry | None, Entry | None]]:
+        store = self._db
+        if self.suspended:
+            raise StoreError(f"is suspended: {self.suspended}", self.name)
+        seen: Seen = await self._owner.pool(self._tree.scan, store.tree, store.objects)
+        found = []
+        for path, known in sorted(seen.changed.items()):
+            before = store.generation.get(path)
+            after = known.entry if known is not None else None
+            if before != after:
+                found.append((path, before, after))
+        return found
 
     @property
     def is_settled(self) -> bool:

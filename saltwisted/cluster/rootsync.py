@@ -17,6 +17,7 @@ from typing import Any
 
 from attrs import frozen
 from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from saltwisted.cluster.rootlink import RootLink
@@ -37,6 +38,8 @@ VERSION = 1
 FOUND_AFTER = 10.0
 """Seconds that a node without a tree waits for members that it does not reach."""
 CLEAN_EVERY = 3600.0
+TELL_AGAIN = 30.0
+STEP = 0.02
 KINDS = ("file", "pillar")
 
 
@@ -143,7 +146,14 @@ class RootSync:
                 lambda where: RootStore(
                     where, node, entropy, now, self.policy, self.limits, keep=keep
                 ),
-                WorkTree(root.path, root.name, self.limits, now_ns, extra),
+                WorkTree(
+                    root.path,
+                    root.name,
+                    self.limits,
+                    now_ns,
+                    extra,
+                    f"{folder}/{root.name.replace('/', '-')}/trash",
+                ),
             )
 
     # -- start and stop
@@ -491,3 +501,32 @@ def settings_of(options: Mapping[str, Any]) -> tuple[Settings, Limits, Policy]:
     if limits.links not in ("inside", "all", "none"):
         raise ConfigError("cluster_roots: links is inside, all or none")
     return settings, limits, Policy(primary)
+
+
+class RootsGate:
+    """
+    The last part before minions are served: a joiner waits until it has the cluster's roots.
+
+    A node that has served before does not wait: what it has committed is a whole generation.
+    """
+
+    log = Logger()
+
+    def __init__(self, sync: RootSync, clock: Any) -> None:
+        self._sync = sync
+        self._clock = clock
+        self._stopped = False
+
+    async def startService(self) -> None:
+        """Wait until every share has a generation."""
+        told = self._clock.seconds()
+        while not self._sync.ready and not self._stopped:
+            if self._clock.seconds() > told + TELL_AGAIN:
+                told = self._clock.seconds()
+                waiting = [n for n, share in self._sync.shares.items() if not share.ready]
+                self.log.warn("not serving yet: no generation of {shares}", shares=waiting)
+            await deferLater(self._clock, STEP, lambda: None)
+
+    def stopService(self) -> None:
+        """Wait no more."""
+        self._stopped = True

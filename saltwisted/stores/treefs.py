@@ -15,8 +15,10 @@ import os
 import stat
 from collections import OrderedDict
 from collections.abc import Iterator
+from contextlib import suppress
 
 from saltwisted.domain.roots.entry import split
+from saltwisted.domain.roots.guards import TEMPORARY, TRASH
 from saltwisted.errors import StoreError
 from saltwisted.stores.files import store_error
 
@@ -49,11 +51,14 @@ class TreeFs:
     One root directory, held open. Used by one thread at a time.
 
     @param path: the root itself may be reached through links: its administrator chose it.
+    @param trash: a directory outside to stand for C{.saltwisted-trash}, if files can be renamed
+        to there from the root.
     @raises StoreError: it cannot be opened.
     """
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, trash: str = "") -> None:
         self.path = path
+        self.trash_fd = -1
         try:
             self.fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
@@ -63,10 +68,34 @@ class TreeFs:
         self._open: OrderedDict[bytes, int] = OrderedDict()
         self._has_openat2 = True
         self._has_renameat2 = True
+        if trash:
+            self._open_trash(trash)
+
+    def _open_trash(self, trash: str) -> None:
+        name = TEMPORARY + b"probe-%d" % os.getpid()
+        try:
+            os.makedirs(trash, mode=0o700, exist_ok=True)
+            fd = os.open(trash, _FOLDER)
+        except OSError:
+            return
+        try:
+            os.close(os.open(name, _CREATE, 0o600, dir_fd=self.fd))
+            os.rename(name, name, src_dir_fd=self.fd, dst_dir_fd=fd)
+            os.unlink(name, dir_fd=fd)
+        except OSError:
+            # Another file system, or a bind mount of this one
+            with suppress(OSError):
+                os.unlink(name, dir_fd=self.fd)
+            os.close(fd)
+            return
+        self.trash_fd = fd
 
     def close(self) -> None:
         """Close all descriptors."""
         self.forget()
+        if self.trash_fd >= 0:
+            os.close(self.trash_fd)
+            self.trash_fd = -1
         if self.fd >= 0:
             os.close(self.fd)
             self.fd = -1
@@ -95,6 +124,8 @@ class TreeFs:
         """
         if not path:
             return self.fd
+        if path == TRASH and self.trash_fd >= 0:
+            return self.trash_fd
         fd = self._open.get(path)
         if fd is not None:
             self._open.move_to_end(path)
@@ -142,8 +173,7 @@ class TreeFs:
 
     def list(self, path: bytes) -> Iterator[tuple[bytes, os.stat_result]]:
         """Name and C{lstat} of what is in a directory; what vanishes meanwhile is left out."""
-        fd = self.folder(path)
-        for entry in os.scandir(fd):
+        for entry in os.scandir(self.folder(path)):
             try:
                 # The name comes as text from a descriptor
                 yield os.fsencode(entry.name), entry.stat(follow_symlinks=False)
@@ -209,6 +239,8 @@ class TreeFs:
 
     def rmdir(self, path: bytes) -> None:
         """Remove an empty directory."""
+        if path == TRASH and self.trash_fd >= 0:
+            return
         fd = self._open.pop(path, None)
         if fd is not None:
             os.close(fd)

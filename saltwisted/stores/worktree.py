@@ -146,13 +146,15 @@ class WorkTree:
         limits: Limits,
         now_ns: Callable[[], int],
         extra_rules: tuple[bytes, ...] = (),
-        uid: int | None = None,
+        trash: str = "",
     ) -> None:
         self.path = path
         self.share = share
         self.limits = limits
         self._now_ns = now_ns
         self._extra = extra_rules
+        self._trash = trash
+        self._displaced: dict[bytes, tuple[bytes, int, int]] = {}
         self._fs: TreeFs | None = None
         self.ignored: Ignored = ignorer(b"", extra_rules)
         self._counter = 0
@@ -163,7 +165,7 @@ class WorkTree:
     def fs(self) -> TreeFs:
         """The open root."""
         if self._fs is None:
-            self._fs = TreeFs(self.path)
+            self._fs = TreeFs(self.path, self._trash)
         return self._fs
 
     def open(self, remembered: tuple[int, int] | None) -> str:
@@ -713,10 +715,9 @@ class WorkTree:
     # -- what was displaced
 
     def _trash_name(self) -> bytes:
-        try:
-            os.mkdir(TRASH, 0o700, dir_fd=self.fs.fd)
-        except FileExistsError:
-            pass
+        if self.fs.trash_fd < 0:
+            with suppress(FileExistsError):
+                os.mkdir(TRASH, 0o700, dir_fd=self.fs.fd)
         self._counter += 1
         return TRASH + b"/%d-%d-%d" % (os.getpid(), self._now_ns(), self._counter)
 
@@ -733,6 +734,7 @@ class WorkTree:
         if info is None:
             return
         identity = Identity.of(info)
+        self._displaced[aside] = (path, info.st_size, info.st_mtime_ns)
         if expected is not None and expected.identity is not None:
             was = expected.identity
             if (identity.inode, identity.size, identity.mtime, identity.mode) == (
@@ -763,25 +765,37 @@ class WorkTree:
                 done.edits[path] = Known(entry, None)
                 return
 
-    def empty_trash(self, older_than: float) -> list[bytes]:
-        """Remove what was displaced before that many seconds; what is left."""
+    def empty_trash(self, older_than: float, store: ContentStore) -> tuple[bool, Written]:
+        """
+        Remove what was displaced before that many seconds.
+
+        What was written to meanwhile, through a descriptor that an editor kept open, is an
+        edit of the path where it was.
+
+        @return: whether something is left, and the edits.
+        """
+        done = Written()
         try:
             names = list(self.fs.list(TRASH))
         except OSError:
-            return []
+            return False, done
         limit = self._now_ns() - int(older_than * 1e9)
-        left = []
-        for name, _ in names:
+        left = False
+        for name, info in names:
+            aside = TRASH + b"/" + name
             made = name.split(b"-")
             if len(made) == 3 and made[1].isdigit() and int(made[1]) > limit:
-                left.append(name)
+                left = True
                 continue
+            was = self._displaced.pop(aside, None)
+            if was is not None and (info.st_size, info.st_mtime_ns) != was[1:]:
+                self._keep_edit(was[0], aside, info, store, done)
             with suppress(OSError):
-                self.fs.unlink(TRASH + b"/" + name)
+                self.fs.unlink(aside)
         if not left:
             with suppress(OSError):
                 self.fs.rmdir(TRASH)
-        return left
+        return left, done
 
 
 def _below(path: bytes, tops: Sequence[bytes]) -> bool:

@@ -138,7 +138,6 @@ def differences(one: Node, other: Node) -> str:
             "rsync",
             "-anciO",
             "--delete",
-            "--exclude=.saltwisted-trash",
             one.tree + "/",
             other.tree + "/",
         ],

@@ -1,0 +1,402 @@
+"""
+The command C{saltwisted roots}: what is served, where it came from, and what waits.
+
+All is asked of the node on this machine. Exit status: 0 if all is well, 1 if the node refused or
+something is not in step, 2 if no node runs, 64 for wrong words.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from saltwisted.cli import console, link, options
+from saltwisted.cli.options import CommandLine, Parser
+from saltwisted.errors import RemoteError, TransportClosed
+from saltwisted.worker.control import ControlClient
+
+EX_REFUSED = 1
+EX_NO_NODE = 2
+USAGE = """WORD [options]
+
+  status                     what is served here, what waits, and how far the peers are (default)
+  log                        the generations that are kept
+  diff [GEN]                 what changed since a generation, or since the last
+  diff --peer NODE           what a peer has not got yet
+  trace PATH                 who wrote a path, when, and which masters have it
+  sync [--wait]              take in what was edited; --wait: until every member has it
+  push --dry-run             what a look at the directories would commit now
+  rollback GEN               make an earlier tree visible again, on all masters
+  approve                    let held deletions through
+  adopt --restore|--accept   trust a root again: refill it, or take it as it stands
+  export DIR [GEN]           write a tree into a new directory
+  conflicts                  versions that lost against one that had not seen them
+  show PATH [VERSION]        the content of a lost version
+  resolve PATH --take WHICH  close the conflicts of a path; WHICH: a version, or 'visible'"""
+
+
+def _more(parser: Parser) -> None:
+    flag = options._flag
+    flag(parser, "--json", help="print JSON, for scripts")
+    parser.add_option("--share", default="", help="only this share, such as file/base/0")
+    parser.add_option("--peer", default="", metavar="NODE", help="diff: what this node lacks")
+    parser.add_option("--take", default="", help="resolve: a version, or 'visible'")
+    flag(parser, "--wait", help="sync: wait until every member has it")
+    parser.add_option("--timeout", type=float, default=60.0, help="seconds (default: %default)")
+    flag(parser, "--dry-run", help="push: change nothing")
+    flag(parser, "--restore", help="adopt: refill the directory from the store")
+    flag(parser, "--accept", help="adopt: take the directory as it stands, deletions included")
+    flag(parser, "--all", help="conflicts: closed ones, too")
+    parser.add_option("-n", "--most", type=int, default=20, help="log: lines (default: %default)")
+
+
+def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
+    """Run C{saltwisted roots} with these words; the result is the exit status."""
+    parser = Parser("roots", f"%prog {USAGE}", "file_roots and pillar_roots, alike on all masters.")
+    for add in (options.saltfile, options.config_dir, _more, options.logs()):
+        add(parser)
+    line = options.read(parser, argv, "master", environ, needs_id=False)
+    words = list(line.args) or ["status"]
+    command = COMMANDS.get(words[0])
+    if command is None:
+        parser.error(f"there is no {words[0]!r}; see saltwisted roots --help")
+    client = link.connect(line.opts)
+    try:
+        return command(Asked(line, client, words[1:]))
+    except TransportClosed:
+        how = link.how_to_start(line.opts, "cluster")
+        console.write_error(f"No node runs with this configuration. Start it: {how}\n")
+        return EX_NO_NODE
+    except RemoteError as error:
+        said = error.message
+        if error.name == "UnknownOperation":
+            said = (
+                "this master has no peers: it runs with --role master, and serves its directories"
+            )
+        console.write_error(f"{said[:1].upper()}{said[1:]}\n")
+        return EX_REFUSED
+    finally:
+        client.close()
+
+
+class Asked:
+    """One run of the command: its words, and the node that answers."""
+
+    def __init__(self, line: CommandLine, client: ControlClient, words: list[str]) -> None:
+        self.line = line
+        self.options = line.options
+        self.words = words
+        self._client = client
+
+    def word(self, number: int, what: str) -> str:
+        """A word that must be there."""
+        if number >= len(self.words):
+            self.line.parser.error(f"needs {what}")
+        return self.words[number]
+
+    def path(self) -> str:
+        """The first word as a path; one that exists here is made absolute."""
+        path = self.word(0, "a path")
+        if not path.startswith("/") and os.path.lexists(path):
+            return os.path.abspath(path)
+        return path
+
+    def ask(self, what: str, **args: Any) -> Any:
+        """One question."""
+        return self._client.call("roots", do=what, share=self.options.share, **args)
+
+    def follow(self, what: str, **args: Any) -> Any:
+        """A question with progress on standard error."""
+        stream = self._client.stream("roots", do=what, share=self.options.share, **args)
+        began = time.monotonic()
+        while True:
+            try:
+                item = next(stream)
+            except StopIteration as end:
+                return end.value
+            if time.monotonic() - began > 1 and sys.stderr.isatty() and not self.options.json:
+                waits = ", ".join(f"{node}: {lacks}" for node, lacks in item["waits"].items())
+                console.write_error(f"changes on their way: {waits}\n")
+
+    def give(self, value: Any, show: Callable[[Any], None]) -> None:
+        """Print as JSON if asked to, else in words."""
+        if self.options.json:
+            console.say(json.dumps(value, indent=4, sort_keys=True))
+        else:
+            show(value)
+
+
+def _when(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at)) if at else "never"
+
+
+def _size(count: int) -> str:
+    amount = float(count)
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024 or unit == "GiB":
+            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1024
+    return str(count)
+
+
+def _table(rows: list[list[str]]) -> None:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        console.say("  ".join(cells).rstrip())
+
+
+def _status(asked: Asked) -> int:
+    value = asked.ask("status")
+    asked.give(value, _show_status)
+    troubled = value["clock"] or not value["ready"]
+    for share in value["shares"].values():
+        troubled = troubled or share["suspended"] or share["held"] or share["alarm"]
+    return EX_REFUSED if troubled else 0
+
+
+def _show_status(value: Mapping[str, Any]) -> None:
+    console.say(f"node {value['node']}, generation {value['generation']}: {value['state']}")
+    if value["clock"]:
+        console.say(f"  {value['clock']}")
+    for name, share in value["shares"].items():
+        console.say(
+            f"{name}  {share['root']}\n"
+            f"  generation {share['generation']} (#{share['number']}, {_when(share['at'])}), "
+            f"{share['files']} files, {_size(share['bytes'])}"
+        )
+        for text in _troubles(share):
+            console.say(f"  {text}")
+    for name, why in value["left_out"].items():
+        console.say(f"{name}  not replicated: {why}")
+    if value["peers"]:
+        rows = [["PEER", "LINK", "LACKS", "IN", "OUT", "LAST ERROR"]]
+        for node, peer in value["peers"].items():
+            rows.append(
+                [
+                    node,
+                    "up" if peer["connected"] else "down",
+                    str(peer.get("lag", "?")),
+                    _size(peer["bytes_in"]),
+                    _size(peer["bytes_out"]),
+                    peer["error"],
+                ]
+            )
+        _table(rows)
+
+
+def _troubles(share: Mapping[str, Any]) -> list[str]:
+    found = []
+    if share["suspended"]:
+        found.append(f"SUSPENDED: {share['suspended']} (saltwisted roots adopt)")
+    if not share["ready"]:
+        found.append("waits for a generation from a peer")
+    if share["held"]:
+        found.append(f"HELD: {share['held']} deletions (saltwisted roots approve, or adopt)")
+    for origin, why in share["held_from"].items():
+        found.append(f"HELD: changes of {origin}: {why}")
+    if share["conflicts"]:
+        found.append(f"{share['conflicts']} conflicts (saltwisted roots conflicts)")
+    if share["pending"]:
+        found.append("changes are being taken in")
+    for path, why in share["skipped"].items():
+        found.append(f"does not take part: {path}: {why}")
+    for path, why in share["failed"].items():
+        found.append(f"cannot be written: {path}: {why}")
+    for path in share["kept"]:
+        found.append(f"removed elsewhere, holds other things here: {path}")
+    if share["alarm"]:
+        found.append(f"ALARM: {share['alarm']}")
+    if share["error"]:
+        found.append(f"last error: {share['error']}")
+    return found
+
+
+def _log(asked: Asked) -> int:
+    value = asked.ask("log", most=asked.options.most)
+
+    def show(rows: list[dict[str, Any]]) -> None:
+        table = [["GENERATION", "WHEN", "SHARE", "BY", "FILES", "SIZE", "NOTE"]]
+        for row in rows:
+            table.append(
+                [
+                    row["generation"],
+                    _when(row["at"]),
+                    row["share"],
+                    row["origin"],
+                    str(row["files"]),
+                    _size(row["bytes"]),
+                    row["note"],
+                ]
+            )
+        _table(table)
+
+    asked.give(value, show)
+    return 0
+
+
+def _show_changes(rows: list[dict[str, Any]]) -> None:
+    for row in rows:
+        console.say(f"{row['change']:<8} {row['share']}  {row['path']}")
+    if not rows:
+        console.say("Nothing differs.")
+
+
+def _diff(asked: Asked) -> int:
+    generation = asked.words[0] if asked.words else ""
+    value = asked.ask("diff", generation=generation, peer=asked.options.peer)
+    asked.give(value, _show_changes)
+    return 0
+
+
+def _trace(asked: Asked) -> int:
+    value = asked.ask("trace", path=asked.path())
+
+    def show(rows: list[dict[str, Any]]) -> None:
+        for row in rows:
+            state = "visible" if row["visible"] else "in conflict"
+            kind = row["entry"]["kind"] if row["entry"] else "gone"
+            console.say(
+                f"{row['share']}  {row['path']}: {kind}, {state}, version {row['version']}\n"
+                f"  written on {row['master']}, {_when(row['written'])}\n"
+                f"  on {', '.join(row['on'])}"
+            )
+
+    asked.give(value, show)
+    return 0
+
+
+def _sync(asked: Asked) -> int:
+    value = asked.follow("sync", wait=asked.options.wait, timeout=asked.options.timeout)
+
+    def show(result: Mapping[str, Any]) -> None:
+        console.say(f"generation {result['generation']}")
+        for node, one in result["peers"].items():
+            text = "has it" if one["ok"] else f"lacks {one['lacks']} changes"
+            console.say(f"  {node}: {text}{': ' + one['error'] if one['error'] else ''}")
+        for name, why in result["problems"].items():
+            console.say(f"  {name}: {why}")
+
+    asked.give(value, show)
+    if asked.options.wait:
+        return 0 if value["done"] else EX_REFUSED
+    return EX_REFUSED if value["problems"] else 0
+
+
+def _push(asked: Asked) -> int:
+    if not asked.options.dry_run:
+        asked.line.parser.error("changes are taken in by themselves; see sync, or push --dry-run")
+    asked.give(asked.ask("dry"), _show_changes)
+    return 0
+
+
+def _rollback(asked: Asked) -> int:
+    value = asked.ask("rollback", generation=asked.word(0, "the name of a generation"))
+
+    def show(rows: list[dict[str, Any]]) -> None:
+        for row in rows:
+            console.say(f"{row['share']}: {row['changed']} changes, now as in {row['to']}")
+
+    asked.give(value, show)
+    return 0
+
+
+def _approve(asked: Asked) -> int:
+    value = asked.ask("approve")
+
+    def show(counts: Mapping[str, int]) -> None:
+        for name, count in counts.items():
+            console.say(f"{name}: {count or 'nothing'} approved")
+
+    asked.give(value, show)
+    return 0
+
+
+def _adopt(asked: Asked) -> int:
+    if asked.options.restore and asked.options.accept:
+        asked.line.parser.error("--restore or --accept, not both")
+    how = "accept" if asked.options.accept else "restore"
+    value = asked.ask("adopt", how=how)
+
+    def show(counts: Mapping[str, int]) -> None:
+        for name, count in counts.items():
+            done = "taken as it stands" if count < 0 else f"{count} paths restored"
+            console.say(f"{name}: {done}")
+        if not counts:
+            console.say("No share is suspended or held.")
+
+    asked.give(value, show)
+    return 0
+
+
+def _export(asked: Asked) -> int:
+    directory = os.path.abspath(asked.word(0, "a directory"))
+    generation = asked.words[1] if len(asked.words) > 1 else ""
+    value = asked.ask("export", directory=directory, generation=generation)
+    asked.give(value, lambda one: console.say(f"{one['entries']} entries in {one['directory']}"))
+    return 0
+
+
+def _conflicts(asked: Asked) -> int:
+    value = asked.ask("conflicts", all=bool(asked.options.all))
+
+    def show(rows: list[dict[str, Any]]) -> None:
+        for row in rows:
+            entry = row["entry"]
+            what = entry["kind"] if entry else "gone"
+            size = f", {_size(entry['size'])}" if entry and "size" in entry else ""
+            console.say(
+                f"{row['share']}  {row['path']}\n"
+                f"  lost: {row['version']} ({what}{size}), written on {row['master']}, "
+                f"{_when(row['written'])}; {row['state']}"
+            )
+        if not rows:
+            console.say("There are no conflicts.")
+
+    asked.give(value, show)
+    return 0
+
+
+def _show(asked: Asked) -> int:
+    version = asked.words[1] if len(asked.words) > 1 else ""
+    value = asked.ask("show", path=asked.path(), version=version)
+
+    def show(one: Mapping[str, Any]) -> None:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(base64.b64decode(one["content"]))
+        sys.stdout.buffer.flush()
+        if not one["whole"]:
+            console.write_error("(the beginning; export a generation for the whole)\n")
+
+    asked.give(value, show)
+    return 0
+
+
+def _resolve(asked: Asked) -> int:
+    if not asked.options.take:
+        asked.line.parser.error("resolve needs --take VERSION, or --take visible")
+    value = asked.ask("resolve", path=asked.path(), take=asked.options.take)
+    asked.give(value, lambda one: console.say(f"{one['path']}: {one['closed']} conflicts closed"))
+    return 0
+
+
+COMMANDS: dict[str, Callable[[Asked], int]] = {
+    "status": _status,
+    "log": _log,
+    "diff": _diff,
+    "trace": _trace,
+    "sync": _sync,
+    "push": _push,
+    "rollback": _rollback,
+    "approve": _approve,
+    "adopt": _adopt,
+    "export": _export,
+    "conflicts": _conflicts,
+    "show": _show,
+    "resolve": _resolve,
+}

@@ -1,0 +1,514 @@
+"""
+What the command line may ask about roots: the operation C{roots} of the control socket.
+
+Each question is a word and a map; each answer plain data. Changes are for root and the
+master's own user alone. How answers are shown is in L{saltwisted.cli.roots}.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import pwd
+import stat
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+from saltwisted.cluster.rootshare import RootShare
+from saltwisted.cluster.rootsync import RootSync
+from saltwisted.domain.roots.entry import DIR, FILE, LINK, Dot, Entry, Version, gap
+from saltwisted.domain.roots.guards import check_path
+from saltwisted.domain.roots.manifest import name_of
+from saltwisted.domain.roots.stamps import seconds
+from saltwisted.errors import DeniedError, RemoteError, SaltwistedError, StoreError
+from saltwisted.transports.ipc import Peer
+
+Stream = Callable[[Any], Any]
+SHOWN = 64 * 1024
+"""Bytes of a lost version that C{show} gives."""
+POLL = 0.05
+
+
+class RootControl:
+    """
+    @param clock: the reactor.
+    """
+
+    def __init__(self, sync: RootSync, clock: Any) -> None:
+        self._sync = sync
+        self._clock = clock
+
+    async def operation(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
+        """
+        Answer one question; C{args["do"]} is its word.
+
+        @raises RemoteError: no such question, or it cannot be answered.
+        """
+        what = str(args.get("do", "status"))
+        method = getattr(self, f"do_{what}", None) if what.isidentifier() else None
+        if method is None:
+            raise RemoteError("UnknownOperation", f"roots has no {what!r}")
+        if peer.uid not in (0, os.geteuid()):
+            raise RemoteError("AuthorizationError", "roots are for root and the master's own user")
+        try:
+            return await method(args, _user(peer), stream)
+        except DeniedError as error:
+            raise RemoteError("AuthorizationError", str(error)) from None
+        except SaltwistedError as error:
+            if isinstance(error, RemoteError):
+                raise
+            raise RemoteError("RootsError", str(error)) from None
+
+    # -- which shares
+
+    def _shares(self, args: Mapping[str, Any]) -> list[RootShare]:
+        name = str(args.get("share") or "")
+        if not name:
+            return list(self._sync.shares.values())
+        found = [s for n, s in self._sync.shares.items() if n == name or s.root == name]
+        if not found:
+            known = ", ".join(self._sync.shares) or "none"
+            raise StoreError(f"no such share; there are: {known}", name)
+        return found
+
+    def _holding(self, args: Mapping[str, Any], path: bytes) -> list[tuple[RootShare, bytes]]:
+        """Shares that know a path, which may be given below a root or from C{/} on."""
+        found = []
+        for share in self._shares(args):
+            rel = path
+            if path.startswith(b"/"):
+                top = os.fsencode(share.root) + b"/"
+                if not path.startswith(top):
+                    continue
+                rel = path[len(top) :]
+            check_path(rel)
+            store = share.store
+            if store is None:
+                continue
+            lost = any(one[0] == rel for one in store.database.conflicts())
+            if lost or rel in store.index.rows or store.generation.get(rel) is not None:
+                found.append((share, rel))
+        if not found:
+            raise StoreError("is in no share", os.fsdecode(path))
+        return found
+
+    # -- looking
+
+    async def do_status(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
+        """Everything about the shares of this node, and its peers."""
+        sync = self._sync
+        return {
+            "node": sync.node,
+            "generation": sync.name,
+            "ready": sync.ready,
+            "state": sync.members_state(),
+            "clock": sync.clock_problem,
+            "shares": {name: self._share(share) for name, share in sync.shares.items()},
+            "left_out": dict(sync.left_out),
+            "peers": sync.peers(),
+        }
+
+    def _share(self, share: RootShare) -> dict[str, Any]:
+        generation = share.generation
+        files, size = generation.counts() if generation is not None else (0, 0)
+        store = share.store
+        return {
+            "root": share.root,
+            "generation": generation.name if generation is not None else "",
+            "number": generation.number if generation is not None else 0,
+            "at": generation.at if generation is not None else 0,
+            "files": files,
+            "bytes": size,
+            "ready": share.ready,
+            "suspended": share.suspended,
+            "pending": 0 if share.is_settled else 1,
+            "held": len(share.held),
+            "held_from": dict(share.held_remote),
+            "conflicts": store.open_conflicts if store is not None else 0,
+            "skipped": {os.fsdecode(p): why for p, why in list(share.skipped.items())[:100]},
+            "skipped_count": len(share.skipped),
+            "kept": sorted(os.fsdecode(path) for path in share.kept)[:100],
+            "failed": {os.fsdecode(p): why for p, why in list(share.failed.items())[:100]},
+            "overflows": share.overflows,
+            "scan_seconds": round(share.scan_seconds, 3),
+            "error": share.last_error,
+            "alarm": self._sync.alarms.get(share.name, ""),
+        }
+
+    async def do_log(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
+        """The generations that are kept, newest first."""
+        most = int(args.get("most") or 20)
+        found: list[dict[str, Any]] = []
+        for share in self._shares(args):
+            if share.store is None:
+                continue
+            for one in share.store.database.generations(most):
+                found.append(
+                    {
+                        "share": share.name,
+                        "generation": name_of(one.digest),
+                        "number": one.number,
+                        "at": one.at,
+                        "origin": one.origin,
+                        "note": one.note,
+                        "files": one.files,
+                        "bytes": one.size,
+                    }
+                )
+        return sorted(found, key=lambda one: -float(one["at"]))[:most]
+
+    async def do_diff(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
+        """What changed since a generation, or what a peer has not got yet."""
+        name, peer = str(args.get("generation") or ""), str(args.get("peer") or "")
+        found = []
+        for share in self._shares(args):
+            store = share.store
+            if store is None:
+                continue
+            if peer:
+                found += self._diff_peer(share, peer)
+                continue
+            try:
+                number = store.find(name).number if name else store.generation.number - 1
+                changed = await self._sync.pool(store.difference, number)
+            except StoreError:
+                if name and len(self._sync.shares) > 1:
+                    continue
+                raise
+            for path, (then, today) in changed.items():
+                found.append(
+                    {
+                        "share": share.name,
+                        "path": os.fsdecode(path),
+                        "change": _change(then, today),
+                        "then": _entry(then),
+                        "now": _entry(today),
+                    }
+                )
+        return found
+
+    def _diff_peer(self, share: RootShare, peer: str) -> list[dict[str, Any]]:
+        links = [link for link in self._sync.links_of(share.name) if link.node == peer]
+        if not links:
+            raise StoreError("there is no link to this node now", peer)
+        theirs = links[0].knowledge[share.name]
+        store = share.store
+        if store is None:
+            return []
+        return [
+            {
+                "share": share.name,
+                "path": os.fsdecode(path),
+                "change": "not there yet",
+                "then": None,
+                "now": _entry(row[0].entry),
+            }
+            for path, row in sorted(store.index.rows.items())
+            if row and row[0].dot.counter > theirs.get(row[0].dot.replica, 0)
+        ]
+
+    async def do_trace(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
+        """Where a path comes from, and which masters have it."""
+        path = os.fsencode(str(args.get("path") or ""))
+        found = []
+        for share, rel in self._holding(args, path):
+            store = share.store
+            if store is None:
+                continue
+            links = self._sync.links_of(share.name)
+            for number, version in enumerate(store.index.rows.get(rel, ())):
+                found.append(
+                    {
+                        "share": share.name,
+                        "path": os.fsdecode(rel),
+                        "visible": number == 0,
+                        **_version(version),
+                        "on": [
+                            self._sync.node,
+                            *(
+                                link.node
+                                for link in links
+                                if link.knowledge[share.name].get(version.dot.replica, 0)
+                                >= version.dot.counter
+                            ),
+                        ],
+                        "known_to": len(links) + 1,
+                    }
+                )
+        return found
+
+    async def do_conflicts(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
+        """Versions that lost against one that had not seen them."""
+        found = []
+        for share in self._shares(args):
+            store = share.store
+            if store is None:
+                continue
+            for path, version, at, state in store.database.conflicts():
+                shown = store.generation.get(path)
+                same = shown is not None and shown.same_content(version.entry)
+                if (state == "settled" or same) and not args.get("all"):
+                    continue
+                found.append(
+                    {
+                        "share": share.name,
+                        "path": os.fsdecode(path),
+                        "state": state,
+                        "noticed": at,
+                        **_version(version),
+                        "visible": _entry(shown),
+                    }
+                )
+        return found
+
+    async def do_show(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
+        """The content of a lost version."""
+        share, path, version = self._lost(args)
+        store = share.store
+        if store is None:
+            raise StoreError("the store is not open", share.name)
+        content = b""
+        if version.entry.kind == FILE:
+            content = await self._sync.pool(store.objects.read, version.entry.content, 0, SHOWN)
+        elif version.entry.kind == LINK:
+            content = version.entry.content
+        return {
+            "share": share.name,
+            "path": os.fsdecode(path),
+            **_version(version),
+            "content": base64.b64encode(content).decode(),
+            "whole": len(content) >= version.entry.size,
+        }
+
+    def _lost(self, args: Mapping[str, Any]) -> tuple[RootShare, bytes, Version]:
+        path = os.fsencode(str(args.get("path") or ""))
+        wanted = str(args.get("version") or "")
+        for share, rel in self._holding(args, path):
+            store = share.store
+            for one, version, _, _ in reversed(store.database.conflicts() if store else []):
+                if one == rel and _dot(version.dot).startswith(wanted):
+                    return share, rel, version
+        raise StoreError("has no such lost version", os.fsdecode(path))
+
+    # -- changing
+
+    async def do_resolve(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
+        """Close the conflicts of a path; C{take} names the version that is to be visible."""
+        take = str(args.get("take") or "")
+        share, path, version = self._lost({**args, "version": "" if take == "visible" else take})
+        dot = None if take in ("", "visible") else version.dot
+        count = await share.resolve(path, dot, user)
+        return {"share": share.name, "path": os.fsdecode(path), "closed": count}
+
+    async def do_rollback(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
+        """Make an earlier tree visible again, everywhere."""
+        name = str(args.get("generation") or "")
+        done = []
+        problem: StoreError | None = None
+        for share in self._shares(args):
+            try:
+                done.append(await share.rollback(name, user))
+            except StoreError as error:
+                problem = error
+        if not done:
+            raise problem or StoreError("no such generation is kept", name)
+        return done
+
+    async def do_approve(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
+        """Let held deletions through."""
+        return {share.name: await share.approve(user) for share in self._shares(args)}
+
+    async def do_adopt(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
+        """Trust a root again: refill it, or take it as it is."""
+        done = {}
+        for share in self._shares(args):
+            if not share.suspended and not share.held:
+                continue
+            if args.get("how") == "accept":
+                await share.accept(user)
+                done[share.name] = -1
+            else:
+                done[share.name] = await share.restore()
+        return done
+
+    async def do_scan(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
+        """Look at the working trees now."""
+        for share in self._shares(args):
+            await share.rescan()
+        return True
+
+    async def do_dry(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
+        """What a look at the working trees would commit now."""
+        found = []
+        for share in self._shares(args):
+            for path, before, after in await share.preview():
+                found.append(
+                    {
+                        "share": share.name,
+                        "path": os.fsdecode(path),
+                        "change": _change(before, after),
+                        "then": _entry(before),
+                        "now": _entry(after),
+                    }
+                )
+        return found
+
+    async def do_sync(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
+        """
+        Take in what is in the working trees, and wait until every member has it.
+
+        Progress comes as items; the answer says for each member whether it has everything.
+        """
+        sync = self._sync
+        shares = self._shares(args)
+        for share in shares:
+            await share.rescan()
+        if not args.get("wait"):
+            return self._result(shares)
+        end = self._clock.seconds() + float(args.get("timeout") or 60)
+        last = None
+        while True:
+            result = self._result(shares)
+            if result["done"] or self._clock.seconds() > end:
+                return result
+            waits = {node: one["lacks"] for node, one in result["peers"].items() if one["lacks"]}
+            if waits != last:
+                last = waits
+                await _maybe(stream({"waits": waits}))
+            await _sleep(self._clock, POLL)
+            for share in sync.shares.values():
+                share.consider()
+
+    def _result(self, shares: Sequence[RootShare]) -> dict[str, Any]:
+        sync = self._sync
+        peers: dict[str, Any] = {}
+        for node in sorted(sync.members()):
+            links = [one for share in shares for one in sync.links_of(share.name)]
+            link = next((one for one in links if one.node == node), None)
+            lacks = 0
+            for share in shares:
+                if link is not None and share.name in link.knowledge and share.store is not None:
+                    lacks += gap(link.knowledge[share.name], share.store.knowledge)
+            peers[node] = {
+                "ok": link is not None and not lacks,
+                "lacks": lacks,
+                "error": "not connected" if link is None else sync.flags.get(node, ""),
+            }
+        problems = {s.name: s.suspended for s in shares if s.suspended}
+        problems.update({s.name: f"{len(s.held)} deletions are held" for s in shares if s.held})
+        settled = all(share.is_settled for share in shares)
+        return {
+            "done": settled and not problems and all(one["ok"] for one in peers.values()),
+            "generation": sync.name,
+            "peers": peers,
+            "problems": problems,
+        }
+
+    async def do_export(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
+        """Write the tree of the present or an earlier generation to a new directory."""
+        target, name = str(args.get("directory") or ""), str(args.get("generation") or "")
+        if not os.path.isabs(target):
+            raise StoreError("needs an absolute path", target)
+        shares = self._shares(args)
+        if len(shares) != 1:
+            raise StoreError("say which share: --share " + " | ".join(s.name for s in shares))
+        store = shares[0].store
+        if store is None:
+            raise StoreError("the store is not open", shares[0].name)
+        number = store.find(name).number if name else store.generation.number
+        tree = await self._sync.pool(store.manifest, number)
+        count = await self._sync.pool(export, store.objects, tree, target)
+        return {"share": shares[0].name, "directory": target, "entries": count}
+
+
+def export(objects: Any, tree: Mapping[bytes, Entry], target: str) -> int:
+    """
+    Write a tree into a directory that must not be there.
+
+    @raises StoreError: it is there, or the disk refuses.
+    """
+    try:
+        os.mkdir(target, 0o755)
+        top = os.fsencode(target)
+        for path, entry in sorted(tree.items()):
+            full = top + b"/" + path
+            if entry.kind == DIR:
+                os.mkdir(full)
+            elif entry.kind == LINK:
+                os.symlink(entry.content, full)
+            else:
+                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+                fd = os.open(full, flags, 0o600)
+                try:
+                    at = 0
+                    while at < entry.size:
+                        piece = objects.read(entry.content, at, 1 << 20)
+                        os.write(fd, piece)
+                        at += len(piece)
+                    os.fchmod(fd, entry.mode)
+                    os.utime(fd, ns=(entry.mtime, entry.mtime))
+                finally:
+                    os.close(fd)
+        for path, entry in sorted(tree.items(), reverse=True):
+            if entry.kind == DIR:
+                os.chmod(top + b"/" + path, stat.S_IMODE(entry.mode))
+    except OSError as error:
+        raise StoreError(error.strerror or str(error), target) from error
+    return len(tree)
+
+
+async def _maybe(value: Any) -> None:
+    if isinstance(value, Deferred):
+        await value
+
+
+def _sleep(clock: Any, seconds_: float) -> Deferred[None]:
+    d: Deferred[None] = Deferred()
+    clock.callLater(seconds_, d.callback, None)
+    return d
+
+
+def _user(peer: Peer) -> str:
+    try:
+        return pwd.getpwuid(peer.uid).pw_name
+    except KeyError:
+        return str(peer.uid)
+
+
+def _entry(entry: Entry | None) -> dict[str, Any] | None:
+    if entry is None:
+        return None
+    kinds = {FILE: "file", DIR: "directory", LINK: "link"}
+    shown: dict[str, Any] = {"kind": kinds.get(entry.kind, "gone")}
+    if entry.kind in (FILE, DIR):
+        shown["mode"] = f"{entry.mode:04o}"
+    if entry.kind == FILE:
+        shown.update(size=entry.size, sha256=entry.content.hex(), mtime=entry.mtime / 1e9)
+    elif entry.kind == LINK:
+        shown["target"] = os.fsdecode(entry.content)
+    return shown
+
+
+def _dot(dot: Dot) -> str:
+    return f"{dot.replica.master}:{dot.replica.incarnation.hex()[:8]}:{dot.counter}"
+
+
+def _version(version: Version) -> dict[str, Any]:
+    return {
+        "version": _dot(version.dot),
+        "master": version.dot.replica.master,
+        "written": seconds(version.stamp),
+        "entry": _entry(version.entry),
+    }
+
+
+def _change(then: Entry | None, now: Entry | None) -> str:
+    if then is None:
+        return "added"
+    if now is None:
+        return "removed"
+    if not then.same_content(now):
+        return "changed"
+    return "mode" if then.mode != now.mode else "time"

@@ -1,0 +1,270 @@
+"""
+C{file_roots} as a cluster node serves them: from committed generations, never from what is edited.
+
+Roots that are replicated are looked up in the manifest of the present generation, or of the one
+that a job was pinned to; links are resolved inside it. Roots that are not (patterns,
+C{__env__}) are served from their directories, as on a lone master. Lists and hashes
+need no disk; contents come from the content store.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from attrs import frozen
+from twisted.internet.defer import Deferred
+
+from saltwisted.domain.roots.entry import DIR, FILE, LINK, Entry
+from saltwisted.domain.roots.manifest import Generation
+from saltwisted.errors import StoreError
+from saltwisted.stores.objects import ContentStore
+from saltwisted.stores.roots import Found, Roots, RootsOptions, RunInPool, clean_path
+from saltwisted.stores.tree import INLINE, Listing, read_now
+
+MOST_LINKS = 40
+_MAX_HASHES = 50_000
+_MAX_LISTINGS = 32
+
+Source = Callable[[], tuple[Generation, ContentStore] | None]
+"""The generation to serve now, with its contents; C{None} before there is one."""
+
+
+@frozen
+class Kept(Found):
+    """A file of a generation; C{full} is where it is in the working tree."""
+
+    entry: Entry
+    store: ContentStore
+
+
+class GenerationRoots(Roots):
+    """
+    Reactor thread only.
+
+    @param sources: root directory to what it serves.
+    """
+
+    def __init__(
+        self,
+        file_roots: Mapping[str, Any],
+        run: RunInPool,
+        options: RootsOptions,
+        sources: Mapping[str, Source],
+    ) -> None:
+        self._sources = dict(sources)
+        self._kept_hashes: OrderedDict[bytes, str] = OrderedDict()
+        self._kept_listings: OrderedDict[tuple[Any, ...], Listing] = OrderedDict()
+        self._uid, self._gid = os.geteuid(), os.getegid()
+        super().__init__(file_roots, run, options)
+        direct = {
+            env: [root for root in self.roots_of(env) if root not in self._sources]
+            for env in self._configured
+            if env != "__env__"
+        }
+        self._direct = Roots({e: r for e, r in direct.items() if r}, run, options)
+
+    def refresh(self) -> None:
+        """Forget listings of roots that are served directly; generations need no refreshing."""
+        super().refresh()
+        if hasattr(self, "_direct"):
+            self._direct.refresh()
+
+    def find(self, saltenv: str, path: str, index: int | None = None) -> Found | None:
+        """Look a file up in the manifests, or on disk where there are none."""
+        rel = clean_path(path)
+        if rel is None:
+            return None
+        roots = self.roots_of(saltenv)
+        for number, root in enumerate(roots):
+            if index is not None and number != index:
+                continue
+            source = self._sources.get(root)
+            if source is None:
+                found = super().find(saltenv, path, number)
+            else:
+                found = self._find_kept(root, rel, source())
+            if found is not None:
+                return found
+        return None
+
+    def _find_kept(
+        self, root: str, rel: str, served: tuple[Generation, ContentStore] | None
+    ) -> Kept | None:
+        full = f"{root}/{rel}"
+        if served is None or self._ignored(full):
+            return None
+        generation, store = served
+        name = resolve(generation, os.fsencode(rel), self._follow)
+        entry = generation.get(name) if name is not None else None
+        if entry is None or entry.kind != FILE:
+            return None
+        seconds = entry.mtime // 10**9
+        numbers = (
+            stat.S_IFREG | entry.mode,
+            int.from_bytes(entry.content[:6], "big"),
+            0,
+            1,
+            self._uid,
+            self._gid,
+            entry.size,
+            seconds,
+            seconds,
+            seconds,
+        )
+        return Kept(full, rel, os.stat_result(numbers), entry, store)
+
+    def hash(self, found: Found) -> str | Deferred[str]:
+        """The hash of a file: of a generation's, known without a look at the disk."""
+        if not isinstance(found, Kept):
+            return super().hash(found)
+        digest = found.entry.content
+        if self.hash_type == "sha256":
+            return digest.hex()
+        known = self._kept_hashes.get(digest)
+        if known is not None:
+            return known
+
+        def remember(value: str) -> str:
+            self._kept_hashes[digest] = value
+            if len(self._kept_hashes) > _MAX_HASHES:
+                self._kept_hashes.popitem(last=False)
+            return value
+
+        if found.entry.size <= INLINE:
+            return remember(_hash(found.store, found.entry, self.hash_type))
+        return self.run(_hash, found.store, found.entry, self.hash_type).addCallback(remember)
+
+    def read(self, found: Found, start: int, size: int) -> bytes | Deferred[bytes]:
+        """A range of a file."""
+        if not isinstance(found, Kept):
+            return super().read(found, start, size)
+        entry = found.entry
+        length = min(size, entry.size - start)
+        if start < 0 or length <= 0:
+            return b""
+        path, offset, _ = found.store.locate(entry.content)
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise StoreError(error.strerror or str(error), found.full) from error
+        try:
+            data = read_now(fd, offset + start, length)
+        finally:
+            os.close(fd)
+        if data is not None:
+            return data
+        return self.run(found.store.read, entry.content, start, length)
+
+    def listing(self, saltenv: str) -> Listing | Deferred[Listing]:
+        """Everything in an environment."""
+        roots = self.roots_of(saltenv)
+        generations = []
+        for root in roots:
+            source = self._sources.get(root)
+            served = source() if source is not None else None
+            if served is not None:
+                generations.append((root, served[0]))
+        if not generations:
+            return (
+                super().listing(saltenv)
+                if not any(r in self._sources for r in roots)
+                else (Listing())
+            )
+        key = (saltenv, *(generation.digest for _, generation in generations))
+        kept = self._kept_listings.get(key)
+        if kept is None:
+            kept = self._kept_listings[key] = self._list(generations)
+            if len(self._kept_listings) > _MAX_LISTINGS:
+                self._kept_listings.popitem(last=False)
+        whole = kept
+        if len(generations) == len(roots):
+            return whole
+        more = self._direct.listing(saltenv)
+        if isinstance(more, Deferred):
+            return more.addCallback(lambda other: _both(whole, other))
+        return _both(whole, more)
+
+    def _list(self, generations: list[tuple[str, Generation]]) -> Listing:
+        files: set[str] = set()
+        folders: set[str] = set()
+        empty: set[str] = set()
+        links: dict[str, str] = {}
+        for root, generation in generations:
+            for path, entry in generation.walk():
+                rel = os.fsdecode(path)
+                if self._ignored(f"{root}/{rel}"):
+                    continue
+                if entry.kind == DIR:
+                    folders.add(rel)
+                    if not generation.folders.get(path):
+                        empty.add(rel)
+                elif entry.kind == FILE:
+                    files.add(rel)
+                elif entry.kind == LINK and not self._ignore_links:
+                    target = resolve(generation, path, True)
+                    there = generation.get(target) if target is not None else None
+                    (folders if there is not None and there.kind == DIR else files).add(rel)
+                    links[rel] = os.fsdecode(entry.content)
+        return Listing(
+            tuple(sorted(files)),
+            tuple(sorted(folders)),
+            tuple(sorted(empty)),
+            dict(sorted(links.items())),
+        )
+
+
+def resolve(generation: Generation, path: bytes, follow: bool) -> bytes | None:
+    """
+    The path of the file or directory that a path leads to inside a generation.
+
+    C{None} where a link leads out of it, in a circle, to nothing, or may not be followed.
+    """
+    waiting = path.split(b"/")[::-1]
+    at: list[bytes] = []
+    followed = 0
+    while waiting:
+        part = waiting.pop()
+        if part in (b"", b"."):
+            continue
+        if part == b"..":
+            if not at:
+                return None
+            at.pop()
+            continue
+        at.append(part)
+        entry = generation.get(b"/".join(at))
+        if entry is None:
+            return None
+        if entry.kind == LINK:
+            followed += 1
+            if not follow or followed > MOST_LINKS or entry.content.startswith(b"/"):
+                return None
+            at.pop()
+            waiting.extend(entry.content.split(b"/")[::-1])
+        elif entry.kind == FILE and waiting:
+            return None
+    return b"/".join(at)
+
+
+def _hash(store: ContentStore, entry: Entry, hash_type: str) -> str:
+    digest = hashlib.new(hash_type, usedforsecurity=False)
+    at = 0
+    while at < entry.size:
+        piece = store.read(entry.content, at, 1 << 20)
+        digest.update(piece)
+        at += len(piece)
+    return digest.hexdigest()
+
+
+def _both(one: Listing, other: Listing) -> Listing:
+    return Listing(
+        tuple(sorted({*one.files, *other.files})),
+        tuple(sorted({*one.dirs, *other.dirs})),
+        tuple(sorted({*one.empty_dirs, *other.empty_dirs})),
+        dict(sorted({**other.links, **one.links}.items())),
+    )

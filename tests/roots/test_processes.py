@@ -1,0 +1,89 @@
+"""Real nodes over mutual TLS: edits, the command C{roots}, and what minions are served."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from tests.cluster.real import OurNode
+from tests.harness import until
+
+
+def root_of(node: OurNode) -> str:
+    """Its base root."""
+    return f"{node.home}/srv/{node.name}/salt"
+
+
+class RealRootsTests(SynchronousTestCase):
+    """Child processes: what an administrator sees."""
+
+    def _roots(self, node: OurNode, *words: str, check: bool = True) -> Any:
+        done = node.command("roots", *words, "--json", check=check)
+        return json.loads(done.stdout) if done.stdout else None
+
+    def test_two_nodes(self) -> None:
+        """An edit on one is on the other; status, log, trace, rollback and sync say the truth."""
+        nodes = self.make("alpha beta")
+        one, other = nodes
+        with open(f"{root_of(one)}/top.sls", "w") as file:
+            file.write("base: {}\n")
+
+        result = self._roots(one, "sync", "--wait")
+
+        self.assertTrue(result["done"], result)
+        with open(f"{root_of(other)}/top.sls") as file:
+            self.assertEqual(file.read(), "base: {}\n")
+        first = self._roots(other, "status")
+        self.assertEqual(first["generation"], self._roots(one, "status")["generation"])
+        trace = self._roots(other, "trace", "top.sls")
+        self.assertEqual(sorted(trace[0]["on"]), sorted(["alpha", "beta"]))
+        with open(f"{root_of(other)}/more.sls", "w") as file:
+            file.write("x\n")
+        until("more.sls", lambda: os.path.exists(f"{root_of(one)}/more.sls"))
+        self._roots(one, "rollback", first["generation"])
+        until("rollback", lambda: not os.path.exists(f"{root_of(other)}/more.sls"))
+        self.assertEqual(self._roots(other, "status")["generation"], first["generation"])
+        same = subprocess.run(
+            ["rsync", "-anciO", "--delete", f"{root_of(one)}/", f"{root_of(other)}/"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        self.assertEqual(same.stdout, "")
+        states = {row["node"]: row["roots"] for row in one.members()}
+        self.assertEqual(set(states.values()), {"in step"})
+
+    def make(self, names: str) -> list[OurNode]:
+        """A cluster whose nodes have roots of their own."""
+        from tests.cluster import real
+
+        home = real.scratch(self)
+        options: dict[str, Any] = {}
+        made = []
+        ports = real.reserve_ports(3)
+        for number, name in enumerate(names.split()):
+            options = {
+                "file_roots": {"base": [f"{home}/srv/{name}/salt"]},
+                "pillar_roots": {"base": [f"{home}/srv/{name}/pillar"]},
+                "cluster_roots": {"free_mib": 1},
+            }
+            os.makedirs(f"{home}/srv/{name}/salt")
+            os.makedirs(f"{home}/srv/{name}/pillar")
+            node = OurNode(home, name, f"127.0.0.{number + 1}", ports, **options)
+            node.home = home  # type: ignore[attr-defined]
+            self.addCleanup(node.kill)
+            made.append(node)
+        first, *others = made
+        first.up()
+        for node in others:
+            token = first.token()
+            node.start()
+            until(f"{node.name} to answer", node.members)
+            node.command("join", token, check=True)
+        for node in made:
+            node.wait_serving()
+        return made
