@@ -25,6 +25,7 @@ COMMANDS = {
     "leave": ("cluster:leave", "take this node out of its cluster"),
     "remove": ("cluster:remove", "remove another node from the cluster, for good"),
     "cluster": ("cluster:cluster", "found a cluster although listed peers do not answer"),
+    "roots": ("roots", "keep file_roots and pillar_roots alike on all masters of a cluster"),
     "demo": ("demo", "start a master and minions of its own, and show what they do"),
     "takeover": ("takeover", "take the place of a stock salt-master, or give it back"),
     "complete": ("complete", "words that a shell's completion may offer"),

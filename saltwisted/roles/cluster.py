@@ -36,6 +36,7 @@ from saltwisted.errors import ConfigError, RemoteError, StoreError
 from saltwisted.roles.banner import Banner
 from saltwisted.roles.base import OrderedService
 from saltwisted.roles.clusterjobs import ClusterJobs
+from saltwisted.roles.clusterroots import ClusterRoots
 from saltwisted.roles.logs import observer
 from saltwisted.roles.master import SOCKET, Master
 from saltwisted.roles.memory import settle
@@ -290,6 +291,7 @@ class MemberService:
         self.jobs = ClusterJobs(
             master, node, self.peers, self.secrets, self.append, self.folds.listen
         )
+        self.roots = ClusterRoots(reactor, master, node, self.peers, self.cluster.others)
         master.operations.update(operations)
         # A node that is stopped closes its doors before it closes its links
         at = master.parts.index(master.ports)
@@ -301,6 +303,7 @@ class MemberService:
             self.cluster,
             self.catch_up,
             *self.jobs.parts,
+            *self.roots.parts,
             *master.parts[at:],
         ]
         self._service = OrderedService(reactor, parts, failed=self._failed, started=master.started)
@@ -367,5 +370,5 @@ class MemberService:
             "minions": len(ctx.presence.here(ctx.keys.accepted_ids())),
             "serving": self.catch_up.done,
             "degraded": self.catch_up.degraded,
-            "roots": "not replicated",
+            "roots": self.roots.state(),
         }
