@@ -215,6 +215,9 @@ def join(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         client.close()
     if line.options.dry_run:
         return _say_preview(line, done)
+    if done.get("waits"):
+        console.say(f"The cluster knows this node now, and waits for {done['waits']}")
+        return 0
     how = "is a member of" if done.get("already") else "has joined"
     if not line.options.json:
         console.say(f"This node {how} cluster {done['joined']}.")

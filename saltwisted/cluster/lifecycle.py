@@ -9,7 +9,7 @@ one way into every phase, the same after a restart as while running.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from attrs import define, evolve, field, frozen
@@ -42,7 +42,7 @@ AGAIN = 1.0
 """Seconds between two rounds of asking the listed peers, plus as much jitter."""
 GOOD_BYE = 0.2
 """Seconds between an answer on the control socket and the end of the service behind it."""
-APPROVAL = 5.0
+APPROVAL = 2.0
 """Seconds between two questions of a joiner that waits for an operator."""
 
 
@@ -118,7 +118,7 @@ class Lifecycle:
         files: NodeFiles,
         build: Callable[[MemberCard], Any],
         local: Callable[[], dict[str, Any]],
-        room: Callable[[bool], None],
+        room: Callable[[bool], Awaitable[None]],
         entropy: Entropy,
         now: Callable[[], float],
         dice: Callable[[], float],
@@ -179,15 +179,15 @@ class Lifecycle:
         )
         self.port.startService()
         if self.files.pending_token()[0]:
-            self._search(self._join_pending())
+            await self._search(self._join_pending())
         elif self.state.phase == MEMBER:
             await self._serve()
         elif self.state.phase in (REMOVED, LEFT):
             self.problem = f"this node was {self.state.phase} from its cluster; join anew"
             self.log.error("{problem}", problem=self.problem)
-            self._room(True)
+            await self._room(True)
         elif self.settings.peers:
-            self._search(self._found_or_join())
+            await self._search(self._found_or_join())
         else:
             await self._found()
 
@@ -196,7 +196,7 @@ class Lifecycle:
         self._running = False
         self._stop_searching()
         await self._stop_member()
-        self._room(False)
+        await self._room(False)
         await as_deferred(self.port.stopService())
 
     def _own_badge(self) -> Badge:
@@ -204,8 +204,8 @@ class Lifecycle:
         certificate = issue(self.key, self.key.public, self.state.node, "unknown", self._now())
         return Badge(self.key, certificate)
 
-    def _search(self, search: Any) -> None:
-        self._room(True)
+    async def _search(self, search: Coroutine[Any, Any, None]) -> None:
+        await self._room(True)
         self.port.gate = Waiting(
             Unfounded(
                 self.state.node,
@@ -227,7 +227,7 @@ class Lifecycle:
     # Being a member
 
     async def _serve(self) -> None:
-        self._room(False)
+        await self._room(False)
         self.problem, self.waits_for = "", ()
         card = MemberCard(
             state=self.state,
@@ -274,7 +274,7 @@ class Lifecycle:
 
         async def end() -> None:
             await self._stop_member()
-            self._room(True)
+            await self._room(True)
 
         self._reactor.callLater(0, lambda: let_go(end(), self.log, "the end was not clean"))
 
@@ -415,16 +415,7 @@ class Lifecycle:
         self, token: Token, discard: bool, admitted: Deferred[dict[str, Any]]
     ) -> None:
         try:
-            await self._enter(
-                self._joiner(token), token.peers, discard, lambda v: admitted.callback(dict(v))
-            )
-        except TransportClosed as error:
-            # The token is kept: tried again until somebody answers
-            if not admitted.called:
-                admitted.errback(error)
-            await deferLater(self._reactor, GOOD_BYE)
-            await self._stop_member()
-            self._search(self._join_pending())
+            await self._enter(self._joiner(token), token.peers, discard, admitted.callback)
         except SaltwistedError as error:
             self.files.forget_token()
             if admitted.called:
@@ -438,13 +429,14 @@ class Lifecycle:
         joiner: Joiner,
         peers: Sequence[str],
         discard: bool,
-        admitted: Callable[[Mapping[str, Any]], None] = lambda value: None,
+        admitted: Callable[[dict[str, Any]], None] = lambda value: None,
     ) -> None:
         """
         Ask one member after another to be admitted, and become a member.
 
-        @param admitted: called when a member has let us in, a moment before this node's
-            service is stopped to be built anew.
+        @param admitted: called once: when a member has let us in, a moment before this node's
+            service is stopped to be built anew, or when it is known that an operator has
+            to approve first.
         @raises DeniedError: refused, with the reason.
         @raises TransportClosed: nobody answered.
         """
@@ -456,7 +448,7 @@ class Lifecycle:
             try:
                 value = await joiner.ask(address, {"do": ASK, "node": self.state.node})
                 self._check_identity(value, discard)
-                value = await self._admitted(joiner, address)
+                value, waited = await self._admitted(joiner, address, admitted)
             except Myself:
                 problems.append(f"{address} is this node itself")
                 continue
@@ -464,7 +456,8 @@ class Lifecycle:
                 problems.append(f"{address}: {error}")
                 continue
             identity = self._checked(value)
-            admitted({"joined": value["cluster"], "by": value.get("node"), "already": False})
+            if not waited:
+                admitted({"joined": value["cluster"], "by": value.get("node"), "already": False})
             await deferLater(self._reactor, GOOD_BYE)
             await self._adopt(value, *identity)
             return
@@ -480,7 +473,10 @@ class Lifecycle:
                 "master key by themselves. --discard-identity joins nevertheless"
             )
 
-    async def _admitted(self, joiner: Joiner, address: str) -> dict[str, Any]:
+    async def _admitted(
+        self, joiner: Joiner, address: str, told_to: Callable[[dict[str, Any]], None]
+    ) -> tuple[dict[str, Any], bool]:
+        """The answer that admits, and whether an operator had to approve."""
         fields = {
             "do": ENTER,
             "node": self.state.node,
@@ -494,11 +490,12 @@ class Lifecycle:
             if value.get("refused"):
                 raise DeniedError(str(value["refused"]))
             if not value.get("suspended"):
-                return value
+                return value, told
             self.waits_for = (f"an operator: saltwisted members approve {self.state.node}",)
             if not told:
                 told = True
-                self.log.warn("not ready: waiting for {whom}", whom=self.waits_for[0])
+                self.log.warn("waiting for {whom}", whom=self.waits_for[0])
+                told_to({"joined": value["cluster"], "waits": self.waits_for[0], "already": False})
             await deferLater(self._reactor, APPROVAL)
 
     def _checked(self, value: Mapping[str, Any]) -> tuple[bytes, bytes]:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.defer import Deferred, fail, maybeDeferred
-from twisted.internet.interfaces import IPushProducer
+from twisted.internet.interfaces import IDelayedCall, IPushProducer
 from twisted.internet.protocol import Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.protocols import amp
@@ -63,6 +63,7 @@ class Bulk(Protocol):
         self._buffer = bytearray()
         self._writing = False
         self.waiting = 0
+        self.hurry: IDelayedCall | None = None
 
     def connectionMade(self) -> None:
         """Send what waited for us."""
@@ -129,6 +130,7 @@ class Bulk(Protocol):
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Without it the link is no link."""
+        _no_hurry(self)
         self._link.close("the bulk connection was lost")
 
 
@@ -149,6 +151,7 @@ class Wire(amp.AMP):
 
     def __init__(self, link: Link) -> None:
         self._link = link
+        self.hurry: IDelayedCall | None = None
         super().__init__()
 
     def connectionMade(self) -> None:
@@ -200,6 +203,7 @@ class Wire(amp.AMP):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Both connections end together."""
         super().connectionLost(reason)
+        _no_hurry(self)
         self._link.close("the connection was lost")
 
 
@@ -328,7 +332,7 @@ class Link:
             if transport is not None and polite:
                 transport.unregisterProducer()
                 transport.loseConnection()
-                self._clock.callLater(1.0, transport.abortConnection)
+                protocol.hurry = self._clock.callLater(1.0, transport.abortConnection)
             elif transport is not None:
                 transport.abortConnection()
         asked, self._asked = self._asked, {}
@@ -548,6 +552,12 @@ class Link:
 
     def _forget(self, number: int) -> None:
         self._asked.pop(number, None)
+
+
+def _no_hurry(protocol: Bulk | Wire) -> None:
+    """A connection that was to be closed politely is gone in time."""
+    if protocol.hurry is not None and protocol.hurry.active():
+        protocol.hurry.cancel()
 
 
 def _why(failure: Failure) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 from attrs import define, field
 from twisted.internet.defer import Deferred, DeferredList
-from twisted.internet.task import LoopingCall
+from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
 
 from saltwisted import __version__
@@ -42,6 +42,8 @@ STATUS_TIME = 1.5
 KEEP_FACTS = 1.0
 """Seconds after which a change of membership is also kept beside the log."""
 TICK = 30.0
+ASK_AGAIN = 600.0
+"""Seconds in which a node that was admitted may fetch its answer again, if it never got it."""
 
 
 @define(kw_only=True)
@@ -79,6 +81,7 @@ class ClusterMember:
     _keeping: Any = None
     _ticker: Any = None
     _running: bool = False
+    _leaving: bool = False
     _removed: set[str] = field(factory=set)
 
     # Service
@@ -137,12 +140,27 @@ class ClusterMember:
 
     def purposes(self) -> Sequence[bytes]:
         """Joins only while there is something to join by."""
-        return (AMP, BULK, JOIN) if self.admission.open() else (AMP, BULK)
+        if self.admission.open() or self._is_awaited():
+            return (AMP, BULK, JOIN)
+        return (AMP, BULK)
+
+    def _is_awaited(self) -> bool:
+        """Whether somebody was admitted, and may have to ask again before it can link."""
+        linked = {link.session.key for link in self.peers.links()}
+        newest = (self.now() - ASK_AGAIN) * 1000
+        return any(
+            member.key != self.key
+            and member.key not in linked
+            and member.added is not None
+            and (member.wait or member.added[0] >> 16 > newest)
+            for member in self.membership.live()
+        )
 
     def judge(self, purpose: bytes, key: str) -> bool:
         """Members for links; anybody for the one record of a join."""
         if purpose == JOIN:
-            return self.admission.open()
+            known = self.membership.find(key)
+            return self.admission.open() or (known is not None and known.removed is None)
         return self.peers.judge(purpose, key)
 
     def enter(self, session: Session) -> Any:
@@ -248,7 +266,8 @@ class ClusterMember:
         self.peers.membership_changed()
         own = self.own
         if own is not None and own.removed is not None:
-            self.lifecycle.removed()
+            if not self._leaving:
+                self.lifecycle.removed()
         elif own is not None and self.membership.must_change_slot(self.key):
             let_go(self._say_about(), self.log, "no new slot")
         if new:
@@ -374,9 +393,19 @@ class ClusterMember:
         """
         if not self.others():
             raise DeniedError("this node is the only member: there is nothing to leave")
+        self._leaving = True
+        others = self.others()
+        told = {link.node: link for link in self.peers.links()}
         await self.append("member", {"op": "remove", "key": self.key, "by": by, "left": True})
-        unreached = list(await self.settled())
-        if len(unreached) >= len(self.others()):
+        # Who has it closes the link: that is as good as a confirmation
+        confirmed = as_deferred(self.settled())
+        while not confirmed.called and not all(link.closed for link in told.values()):
+            await deferLater(self.reactor, 0.05, lambda: None)
+        unreached = [node for node in others if node not in told]
+        if confirmed.called:
+            late = set(await confirmed)
+            unreached += [node for node, link in told.items() if node in late and not link.closed]
+        if len(unreached) == len(others):
             self.log.warn("nobody could be told that this node leaves")
         return {"left": self.card.state.cluster, "unreached": unreached}
 

@@ -263,7 +263,8 @@ class Peers:
         contact = self._contacts.pop(key)
         _cancel(contact)
         for door in list(contact.doors):
-            _hang_up(door)
+            if door.inner is None:
+                _hang_up(door)
         if contact.link is not None:
             contact.link.close(reason)
 

@@ -12,10 +12,10 @@ import random
 import socket
 import time
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from twisted.internet.defer import Deferred
-from twisted.logger import Logger
 
 from saltwisted import __version__
 from saltwisted.cluster.catchup import CatchUp
@@ -23,13 +23,18 @@ from saltwisted.cluster.control import ClusterControl
 from saltwisted.cluster.join import Admission
 from saltwisted.cluster.lifecycle import Lifecycle, MemberCard, Settings
 from saltwisted.cluster.member import ClusterMember
+from saltwisted.cluster.minions import MinionData
 from saltwisted.cluster.peers import Peers, join_address
+from saltwisted.cluster.replicate import KeyReplica
 from saltwisted.cluster.shipping import Shipping
+from saltwisted.cluster.upkeep import AwayTooLong, Upkeep
 from saltwisted.config.options import MasterConfig
+from saltwisted.domain.replica.acceptance import acceptance_number
 from saltwisted.domain.replica.fold import Folds
 from saltwisted.domain.replica.joining import Attempts, weak_secret
 from saltwisted.domain.replica.keyset import KeySet
 from saltwisted.domain.replica.membership import Membership
+from saltwisted.domain.replica.minions import Minions
 from saltwisted.domain.replica.secrets import Secrets
 from saltwisted.domain.replica.tokens import Tokens
 from saltwisted.errors import ConfigError, RemoteError, StoreError
@@ -46,11 +51,10 @@ from saltwisted.stores.keys import KeyStore
 from saltwisted.stores.node import NodeFiles
 from saltwisted.stores.replica import ReplicaLog
 from saltwisted.transports.ipc import ControlServer, Peer, Stream
-from saltwisted.transports.loose import as_deferred, let_go
+from saltwisted.transports.loose import as_deferred
 from saltwisted.wire.rsa import fingerprint
 from saltwisted.worker.configio import load_from_disk
 
-log = Logger()
 SETTLE_TIME = 2.0
 """Seconds that a change waits for the members that are reachable to confirm it."""
 EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
@@ -174,10 +178,10 @@ class Node:
         keys.open()
         return {"fingerprint": own, "minions": len(keys.accepted_ids())}
 
-    def _open_room(self, is_open: bool) -> None:
+    async def _open_room(self, is_open: bool) -> None:
         room, self._room = self._room, None
         if room is not None:
-            let_go(room.stopService(), log, "the control socket was not closed")
+            await room.stopService()
         if is_open:
             path = os.path.join(self.config.sock_dir, SOCKET)
             self._room = ControlServer(self._reactor, self._answer, path)
@@ -220,8 +224,9 @@ class MemberService:
         self.master = master = Master(reactor, config)
         ctx = master.ctx
         self.membership, self.tokens, self.secrets = Membership(), Tokens(), Secrets()
-        self.keyset = KeySet()
-        self.folds = Folds([self.membership, self.tokens, self.secrets, self.keyset])
+        self.keyset, minions = KeySet(), Minions()
+        folds = [self.membership, self.tokens, self.secrets, self.keyset, minions]
+        self.folds = Folds(folds)
         self.folds.apply_facts(card.facts)
         self.log = ReplicaLog(reactor, lifecycle.files.log_path, node, self.folds, entropy, now)
         self.peers = Peers(
@@ -287,7 +292,21 @@ class MemberService:
             wait=float(config.catchup_wait),
             alone=bool(config.serve_alone),
         )
+        self.keys = KeyReplica(
+            clock=reactor,
+            node=node,
+            keys=ctx.keys,
+            keyset=self.keyset,
+            append=self.append,
+            listen=self.folds.listen,
+            alarm=ctx.bus.fire,
+            confirmed=self.settled,
+        )
+        self.minions = MinionData(reactor, master.cache, minions, self.append)
+        self.shipping.on_refused = AwayTooLong(reactor, lifecycle.removed, ctx.bus.fire)
+        ctx.keys_settled = self.keys.settled
         master.store.secrets = self.cluster.session_secrets
+        master.store.acceptance = partial(acceptance_number, self.keyset)
         self.jobs = ClusterJobs(
             master, node, self.peers, self.secrets, self.append, self.folds.listen
         )
@@ -302,6 +321,7 @@ class MemberService:
             self.jobs.shipping,
             self.cluster,
             self.catch_up,
+            self.keys,
             *self.jobs.parts,
             *self.roots.parts,
             *master.parts[at:],

@@ -1,0 +1,214 @@
+"""
+Real nodes on loopback: founding, joining, leaving, and what each command says.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from tests.cluster.real import cluster, nodes
+from tests.harness import until
+
+
+class JoinTests(SynchronousTestCase):
+    """By token."""
+
+    def test_join_while_running(self) -> None:
+        """A node that runs joins by one line; both show both, with one identity and two slots."""
+        a, b = cluster(self, "a b")
+
+        for node in (a, b):
+            rows = node.members()
+            self.assertEqual([row["node"] for row in rows], ["a", "b"])
+            self.assertEqual({row["state"] for row in rows}, {"serving"})
+            self.assertEqual(len({row["slot"] for row in rows}), 2)
+        with open(f"{a.pki}/master.pub", "rb") as one, open(f"{b.pki}/master.pub", "rb") as other:
+            self.assertEqual(one.read(), other.read())
+        for path in ("master.pem", "cluster/node.pem", "cluster/facts.sqlite"):
+            mode = stat.S_IMODE(os.stat(f"{b.pki}/{path}").st_mode)
+            self.assertEqual(mode & 0o077, 0, path)
+
+    def test_join_before_the_first_start(self) -> None:
+        """The token is laid down where no daemon runs; the node joins at its first start."""
+        a, b = nodes(self, "a b")
+        a.up()
+
+        said = b.command("join", a.token(), check=True).stdout
+        b.up()
+
+        self.assertIn("--role cluster", said)
+        until(
+            "both to see both", lambda: a.states() == b.states() == {"a": "serving", "b": "serving"}
+        )
+
+    def test_token_is_used_once(self) -> None:
+        """A token for one use admits one node; the next is told that it is used up."""
+        a, b, c = nodes(self, "a b c")
+        a.up()
+        token = a.token()
+        for node in (b, c):
+            node.up()
+        b.command("join", token, check=True)
+
+        done = c.command("join", token)
+
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(sorted(a.states()), ["a", "b"])
+        self.assertTrue(c.serving(), "it goes on alone")
+
+    def test_token_of_a_dead_issuer(self) -> None:
+        """Any live member honours a token, also when its issuer is gone."""
+        a, b = cluster(self, "a b")
+        token = a.token()
+        a.kill()
+        (c,) = nodes(self, "c", interface="127.0.0.9", publish_port=b.publish_port)
+        c.start()
+        until("c to answer", c.members)
+
+        c.command("join", token, "--no-wait", check=True)
+
+        until("b to know c", lambda: b.states().get("c"))
+
+    def test_restart(self) -> None:
+        """A node that was killed comes back as the member that it was."""
+        a, b = cluster(self, "a b")
+        b.kill()
+        until("a to miss b", lambda: a.states() == {"a": "serving", "b": "down"})
+
+        b.up()
+
+        until("all to serve", lambda: a.states() == {"a": "serving", "b": "serving"})
+
+    def test_refused_identity(self) -> None:
+        """
+        A master with accepted minions and another identity is not joined unasked, and says how
+        many minions would be cut off; --dry-run changes nothing.
+        """
+        a, b = nodes(self, "a b")
+        a.up()
+        b.up()
+        os.makedirs(f"{b.pki}/minions", exist_ok=True)
+        with open(f"{b.pki}/master.pub", "rb") as file:
+            public = file.read()
+        with open(f"{b.pki}/minions/web1", "wb") as file:
+            file.write(public)
+        token = a.token()
+
+        refused = b.command("join", token)
+        shown = b.command("join", "--dry-run", "--json", token, check=True)
+
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("1 accepted", refused.stderr)
+        self.assertEqual(json.loads(shown.stdout)["cut_off"], 1)
+        self.assertEqual(sorted(a.states()), ["a"])
+        with open(f"{b.pki}/master.pub", "rb") as file:
+            self.assertEqual(file.read(), public)
+
+
+class SecretTests(SynchronousTestCase):
+    """By C{cluster_secret}, as the tutorial's configuration has it."""
+
+    SECRET = "8d1f0c7e5b3a49d2a6c4e0f19b7d3a58"
+
+    def configured(self, names: str) -> list:
+        """Nodes that list all of them, themselves too."""
+        made = nodes(
+            self, names, cluster_id="one", cluster_secret=self.SECRET, cluster_pki_dir="/nowhere"
+        )
+        peers = [f"{node.address}:{node.pool_port}" for node in made]
+        for node in made:
+            with open(f"{node.conf}/master", "a") as file:
+                file.write(f"cluster_peers: {json.dumps(peers)}\n")
+        return made
+
+    def test_any_order(self) -> None:
+        """Started in any order, the smallest id founds, the others join; one cluster."""
+        a, b, c = self.configured("a b c")
+
+        for node in (c, b):
+            node.start()
+        until("c to answer", c.members)
+        waiting = c.command("members", "--json")
+        a.start()
+
+        self.assertNotEqual(waiting.returncode, 0)
+        for node in (a, b, c):
+            node.wait_serving()
+        until("three members", lambda: len(c.members()) == 3)
+        self.assertEqual({row["state"] for row in c.members()}, {"serving"})
+
+    def test_weak_secret(self) -> None:
+        """An empty or short secret is refused at the start, in a sentence."""
+        for secret in ("", "changeme"):
+            (a,) = nodes(self, "a", cluster_secret=secret)
+            a.start()
+            until("its end", lambda a=a: not a.running)
+            self.assertIn("cluster_secret", a.text())
+
+    def test_another_secret(self) -> None:
+        """A node with another secret is not let in, and says for whom it waits."""
+        a, b = self.configured("a b")
+        with open(f"{b.conf}/master", "a") as file:
+            file.write("cluster_secret: 0f9e8d7c6b5a49382716abcdef543210\n")
+        a.start()
+        b.start()
+        until("b to answer", b.members)
+
+        b.wait_for_line("not ready")
+
+        self.assertFalse(b.serving())
+        self.assertIn("waits for", b.members()[0]["problem"])
+
+
+class LeaveTests(SynchronousTestCase):
+    """Ends of a membership."""
+
+    def test_remove(self) -> None:
+        """
+        A removed node is cut off while the others go on, knows it, and cannot come back with what
+        it holds; tokens made before admit nobody.
+        """
+        a, b, c = cluster(self, "a b c")
+        token = b.token()
+
+        a.command("remove", "c", check=True)
+
+        until("c to know", lambda: c.states() == {"c": "removed"})
+        until("b to know", lambda: sorted(b.states()) == ["a", "b"])
+        self.assertEqual(set(b.states().values()), {"serving"})
+        self.assertNotEqual(c.command("join", token).returncode, 0)
+        c.kill()
+        c.start()
+        until("c to answer", c.members)
+        self.assertFalse(c.serving())
+        self.assertEqual(sorted(a.states()), ["a", "b"])
+        c.command("join", b.token(), check=True)
+        until("c to be back", lambda: len(a.members()) == 3)
+
+    def test_leave(self) -> None:
+        """A node that leaves is gone from the list, and serves nobody."""
+        a, b = cluster(self, "a b")
+
+        b.command("leave", check=True)
+
+        until("a to know", lambda: a.states() == {"a": "serving"})
+        until("b to know", lambda: b.states() == {"b": "left"})
+        self.assertFalse(b.serving())
+
+    def test_approve(self) -> None:
+        """T-PEER-6: a join that needs approval waits, holds no key, and goes on when approved."""
+        a, b = nodes(self, "a b")
+        a.up()
+        b.up()
+        b.command("join", a.token("--approve"), "--no-wait")
+        until("b to wait", lambda: a.states().get("b") == "suspended")
+        with open(f"{a.pki}/master.pem", "rb") as one, open(f"{b.pki}/master.pem", "rb") as other:
+            self.assertNotEqual(one.read(), other.read())
+
+        a.command("members", "approve", "b", check=True)
+
+        until("both to serve", lambda: a.states() == {"a": "serving", "b": "serving"})
