@@ -27,6 +27,10 @@ COMMANDS = {
     "cluster": ("cluster:cluster", "found a cluster although listed peers do not answer"),
     "roots": ("roots", "keep file_roots and pillar_roots alike on all masters of a cluster"),
     "demo": ("demo", "start a master and minions of its own, and show what they do"),
+    "status": ("status", "say whether the daemons here serve, as an exit code"),
+    "doctor": ("doctor", "find what is wrong with the master here, and what mends it"),
+    "backup": ("backup", "put all state of the master here into one file, while it runs"),
+    "restore": ("backup:restore", "put the state in a backup back in its place"),
     "takeover": ("takeover", "take the place of a stock salt-master, or give it back"),
     "complete": ("complete", "words that a shell's completion may offer"),
 }

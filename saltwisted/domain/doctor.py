@@ -1,0 +1,371 @@
+"""
+What is wrong with an installation: rules from facts to findings.
+
+Each rule is a function of plain facts, which L{saltwisted.worker.doctor} gathers. A finding
+has an id that does not change between versions, a severity, the evidence, and the command
+that mends it, so that a person need not look anything up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from enum import Enum
+from typing import Any
+
+from attrs import field, frozen
+
+MOST_EVIDENCE = 10
+HEARTBEAT = 10.0
+"""Seconds between two ZMTP heartbeats of ours: a proxy must not cut what is younger."""
+LOW_DISK = 0.05
+LOW_BYTES = 512 * 1024 * 1024
+DESCRIPTORS_PER_MINION = 2
+SPARE_DESCRIPTORS = 512
+MOST_SKEW = 30.0
+LAG_ENTRIES = 100
+
+MENDED: Mapping[int, tuple[tuple[int, ...], str]] = {
+    3006: ((3006, 17), "CVE-2025-62348, CVE-2025-62349"),
+    3007: ((3007, 9), "CVE-2025-62348, CVE-2025-62349"),
+}
+"""By line of Salt: the first version without the known holes, and what they are called."""
+OLDEST_LINE = 3006
+
+
+class Severity(Enum):
+    """How much it matters."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+@frozen(kw_only=True)
+class Finding:
+    """
+    One thing that is wrong.
+
+    @ivar evidence: what was seen.
+    @ivar command: what mends it; a text to a shell, or C{""} where a person has to decide.
+    @ivar fix: for C{--fix}: C{(word, arguments...)}, for what is safe to do without asking.
+    """
+
+    id: str
+    severity: Severity
+    text: str
+    evidence: Sequence[str] = ()
+    command: str = ""
+    fix: tuple[Any, ...] = field(default=())
+
+    def as_json(self) -> dict[str, Any]:
+        """For scripts."""
+        return {
+            "id": self.id,
+            "severity": self.severity.value,
+            "text": self.text,
+            "evidence": list(self.evidence)[:MOST_EVIDENCE],
+            "command": self.command,
+            "mendable": bool(self.fix),
+        }
+
+
+def ports(
+    ours: int, listeners: Mapping[int, str], reached: Mapping[str, bool]
+) -> Iterator[Finding]:
+    """
+    Whether our ports are ours, and can be reached.
+
+    @param ours: our process, 0 if it does not run.
+    @param listeners: who listens on each of our ports; empty if nobody.
+    @param reached: C{side to address:port}, and whether a connection came about.
+    """
+    for port, who in listeners.items():
+        if not who and ours:
+            yield Finding(
+                id="port.closed",
+                severity=Severity.ERROR,
+                text=f"nobody listens on port {port}, though the daemon runs",
+                command="journalctl -u saltwisted-master -n 50",
+            )
+        elif who and f"(pid {ours})" not in who and who != "another user's process":
+            yield Finding(
+                id="port.taken",
+                severity=Severity.ERROR,
+                text=f"port {port} is used by {who}",
+                evidence=[who],
+                command="systemctl stop salt-master" if "salt-master" in who else "",
+            )
+    closed = [way for way, there in reached.items() if not there]
+    if closed:
+        yield Finding(
+            id="port.unreachable",
+            severity=Severity.ERROR,
+            text="a port cannot be reached",
+            evidence=closed,
+            command="look at the firewall between them (nft list ruleset)",
+        )
+
+
+def clocks(synchronised: bool | None, skews: Mapping[str, float]) -> Iterator[Finding]:
+    """
+    Whether clocks agree.
+
+    @param synchronised: what the kernel says; C{None} if it cannot be asked.
+    @param skews: seconds by which others are ahead.
+    """
+    if synchronised is False:
+        yield Finding(
+            id="clock.unsynchronised",
+            severity=Severity.WARNING,
+            text="the kernel says that no time service keeps this clock",
+            command="apt-get install chrony",
+        )
+    wrong = [f"{who}: {skew:+.0f} s" for who, skew in skews.items() if abs(skew) > MOST_SKEW]
+    if wrong:
+        yield Finding(
+            id="clock.skew",
+            severity=Severity.WARNING,
+            text=f"clocks are more than {MOST_SKEW:.0f} s apart",
+            evidence=wrong,
+            command="timedatectl",
+        )
+
+
+def keys(digests: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
+    """
+    Conflicts between minion keys.
+
+    @param digests: by state, minion id to fingerprint.
+    """
+    accepted = digests.get("accepted", {})
+    by_key: dict[str, list[str]] = {}
+    for name, digest in accepted.items():
+        by_key.setdefault(digest, []).append(name)
+    shared = [" = ".join(sorted(names)) for names in by_key.values() if len(names) > 1]
+    if shared:
+        yield Finding(
+            id="key.shared",
+            severity=Severity.WARNING,
+            text="several accepted minions have one key: a machine was cloned with its pki",
+            evidence=sorted(shared),
+            command="on the clone: rm /etc/salt/pki/minion/minion.* and restart its minion",
+        )
+    for state in ("pending", "rejected"):
+        both = sorted(set(accepted) & set(digests.get(state, {})))
+        if both:
+            yield Finding(
+                id="key.two-states",
+                severity=Severity.WARNING,
+                text=f"keys are accepted and {state} at once",
+                evidence=both,
+                command="salt-key -L, then salt-key -d ID or -a ID",
+            )
+    denied = {
+        name
+        for name, digest in digests.get("denied", {}).items()
+        if accepted.get(name, digest) != digest
+    }
+    if denied:
+        yield Finding(
+            id="minion.duplicate-id",
+            severity=Severity.WARNING,
+            text="another machine uses the id of an accepted minion, and is denied",
+            evidence=sorted(denied),
+            command="give one of them another id; a reinstalled machine: salt-key -d ID",
+        )
+    folded: dict[str, list[str]] = {}
+    for name in accepted:
+        folded.setdefault(name.lower(), []).append(name)
+    alike = [", ".join(sorted(names)) for names in folded.values() if len(names) > 1]
+    if alike:
+        yield Finding(
+            id="minion.alike",
+            severity=Severity.NOTE,
+            text="ids differ in capital letters alone",
+            evidence=sorted(alike),
+        )
+
+
+def modes(entries: Iterable[tuple[str, int, int, int]], owner: int) -> Iterator[Finding]:
+    """
+    Files with secrets that others may read or write.
+
+    @param entries: path, mode, owner, and the bits that it may not have.
+    @param owner: who the daemon runs as.
+    """
+    for path, mode, uid, forbidden in entries:
+        if mode & forbidden:
+            better = mode & ~forbidden & 0o7777
+            yield Finding(
+                id="file.mode",
+                severity=Severity.ERROR,
+                text=f"{path} may be used by others ({mode & 0o7777:04o})",
+                command=f"chmod {better:04o} {path}",
+                fix=("chmod", path, better),
+            )
+        if uid not in (0, owner):
+            yield Finding(
+                id="file.owner",
+                severity=Severity.ERROR,
+                text=f"{path} belongs to user {uid}, who can change it",
+                command=f"chown {owner} {path}",
+            )
+
+
+def disks(free: Mapping[str, tuple[int, int, int, int]]) -> Iterator[Finding]:
+    """
+    Room on file systems.
+
+    @param free: by path: free bytes, all bytes, free inodes, all inodes.
+    """
+    for path, (bytes_free, total, inodes_free, inodes) in free.items():
+        scarce = bytes_free < LOW_BYTES or (total and bytes_free / total < LOW_DISK)
+        if scarce:
+            yield Finding(
+                id="disk.space",
+                severity=Severity.ERROR if bytes_free < LOW_BYTES // 8 else Severity.WARNING,
+                text=f"{bytes_free >> 20} MiB are free for {path}",
+                command=f"du -xsh {path}/*; keep_jobs_seconds bounds the history of jobs",
+            )
+        if inodes and inodes_free / inodes < LOW_DISK:
+            yield Finding(
+                id="disk.inodes",
+                severity=Severity.WARNING,
+                text=f"{inodes_free} names are left on the file system of {path}",
+                command=f"du --inodes -xs {path}/*",
+            )
+
+
+def limits(open_files: int, minions: int) -> Iterator[Finding]:
+    """Whether as many connections are allowed as there are minions."""
+    need = minions * DESCRIPTORS_PER_MINION + SPARE_DESCRIPTORS
+    if 0 < open_files < need:
+        yield Finding(
+            id="limit.files",
+            severity=Severity.ERROR,
+            text=f"{open_files} open files are allowed, {minions} minions need {need}",
+            command="systemctl edit saltwisted-master  # [Service] LimitNOFILE=100000",
+        )
+
+
+def versions(minions: Mapping[str, str]) -> Iterator[Finding]:
+    """
+    Minions with known holes.
+
+    @param minions: id to the version of Salt that its grains tell.
+    """
+    old: dict[str, list[str]] = {}
+    for name, text in minions.items():
+        number = version_of(text)
+        if not number:
+            continue
+        first, why = MENDED.get(number[0], ((), ""))
+        if number[0] < OLDEST_LINE:
+            old.setdefault("lines before 3006 get no fixes", []).append(f"{name} {text}")
+        elif first and number < first:
+            old.setdefault(why, []).append(f"{name} {text}")
+    for why, names in sorted(old.items()):
+        yield Finding(
+            id="minion.old",
+            severity=Severity.WARNING,
+            text=f"minions with known holes ({why})",
+            evidence=sorted(names),
+            command="upgrade salt-minion to 3006.17, 3007.9 or 3008",
+        )
+
+
+def version_of(text: str) -> tuple[int, ...]:
+    """C{3006.9} as C{(3006, 9)}; nothing for what is no version."""
+    numbers: list[int] = []
+    for part in text.split("."):
+        digits = part.split("+")[0].split("r")[0]
+        if not digits.isdigit():
+            break
+        numbers.append(int(digits))
+    return tuple(numbers)
+
+
+def proxy(timeouts: Mapping[str, float]) -> Iterator[Finding]:
+    """
+    A proxy that cuts idle links.
+
+    @param timeouts: what a configuration of HAProxy on this machine says, in seconds.
+    """
+    short = [
+        f"{name}: {seconds:.0f} s" for name, seconds in timeouts.items() if seconds < 3 * HEARTBEAT
+    ]
+    if short:
+        yield Finding(
+            id="proxy.idle",
+            severity=Severity.WARNING,
+            text="a proxy on this machine cuts links that are idle for a moment",
+            evidence=short,
+            command="in haproxy.cfg: timeout client 90s, timeout server 90s, timeout tunnel 90s",
+        )
+
+
+def cluster(
+    rows: Sequence[Mapping[str, Any]], drift: Sequence[Mapping[str, Any]]
+) -> Iterator[Finding]:
+    """What C{members} and its drift say."""
+    for row in rows:
+        node, state = str(row.get("node")), str(row.get("state"))
+        if state not in ("serving", "alive"):
+            yield Finding(
+                id="member.state",
+                severity=Severity.WARNING,
+                text=f"{node} is {state}",
+                evidence=[str(row["problem"])] if row.get("problem") else [],
+                command="saltwisted members",
+            )
+        lag = row.get("lag") or {}
+        behind = [
+            f"{name}: {lag[name]}"
+            for name in ("keys", "returns", "roots")
+            if isinstance(lag.get(name), (int, float)) and lag[name] > LAG_ENTRIES
+        ]
+        if behind:
+            yield Finding(
+                id="member.lag",
+                severity=Severity.WARNING,
+                text=f"{node} is behind",
+                evidence=behind,
+                command="saltwisted members",
+            )
+    if drift:
+        yield Finding(
+            id="option.drift",
+            severity=Severity.WARNING,
+            text="options that ought to be equal differ between members",
+            evidence=[str(row.get("option")) for row in drift],
+            command="saltwisted members --drift",
+        )
+
+
+def unsupported(options: Mapping[str, str]) -> Iterator[Finding]:
+    """Options that ask for what is not here, each with its reason."""
+    if options:
+        yield Finding(
+            id="option.unsupported",
+            severity=Severity.WARNING,
+            text="options ask for what is not here",
+            evidence=[f"{name}: {reason}" for name, reason in sorted(options.items())],
+        )
+
+
+def shut_in(problems: Mapping[str, str]) -> Iterator[Finding]:
+    """What the daemon itself says it cannot do (a disk that refuses, mostly)."""
+    for name, problem in problems.items():
+        yield Finding(
+            id="store.problem",
+            severity=Severity.ERROR,
+            text=f"the store of {name} cannot write",
+            evidence=[problem],
+            command="df -h; journalctl -u saltwisted-master -p err",
+        )
+
+
+def sorted_findings(found: Iterable[Finding]) -> list[Finding]:
+    """The worst first."""
+    order = list(Severity)
+    return sorted(found, key=lambda one: (order.index(one.severity), one.id, one.text))

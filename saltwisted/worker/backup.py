@@ -1,0 +1,378 @@
+"""
+All state of a master in one file, taken while it runs, and put back.
+
+A backup is a compressed tar archive: C{manifest.json} first, then the files under their
+absolute paths. Databases are copied by SQLite's own backup, which sees one whole state of
+each; other files are copied again when they change underneath. What is restored is a copy:
+stores that take part in a cluster notice that by themselves and begin a new incarnation.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import shutil
+import sqlite3
+import stat
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import closing, suppress
+from typing import IO, Any
+
+from attrs import asdict, frozen
+
+from saltwisted import __version__
+from saltwisted.config.options import MasterConfig
+from saltwisted.errors import StoreError
+
+MANIFEST = "manifest.json"
+FORMAT = 1
+TRIES = 5
+_SQLITE = b"SQLite format 3\0"
+_SKIPPED = ("-wal", "-shm", "-journal")
+_PASSING = frozenset(("proc", "sock", "run"))
+
+
+@frozen(kw_only=True)
+class Entry:
+    """
+    One file of a backup.
+
+    @ivar kind: C{file} or C{link}; of a link C{digest} is the target.
+    """
+
+    path: str
+    kind: str
+    mode: int
+    uid: int
+    gid: int
+    size: int
+    digest: str
+
+    def as_json(self) -> dict[str, Any]:
+        """For the manifest."""
+        return asdict(self)
+
+
+def folders(config: MasterConfig) -> list[str]:
+    """What makes a master: its configuration, keys and caches."""
+    found: list[str] = []
+    for path in (config.config_dir, config.pki_dir, config.cachedir):
+        path = os.path.realpath(path)
+        if os.path.isdir(path) and not any(path.startswith(f"{one}/") for one in found):
+            found.append(path)
+    return found
+
+
+def walk(folder: str) -> Iterator[str]:
+    """Every file and link below a directory, sorted; sockets, temporary names and journals not."""
+    for here, names, files in os.walk(folder):
+        names[:] = sorted(name for name in names if not (here == folder and name in _PASSING))
+        links = [name for name in names if os.path.islink(os.path.join(here, name))]
+        for name in sorted([*files, *links]):
+            if not name.startswith(".tmp-") and not name.endswith(_SKIPPED):
+                yield os.path.join(here, name)
+
+
+def backup(config: MasterConfig, target: str) -> dict[str, Any]:
+    """
+    Write a backup; the file is whole or not there, and its owner's alone.
+
+    @return: what the manifest says.
+    @raises StoreError: a file cannot be read or the backup not written.
+    """
+    target = os.path.abspath(target)
+    temporary = f"{target}.{os.getpid()}.new"
+    entries: list[Entry] = []
+    try:
+        with (
+            tempfile.TemporaryDirectory(dir=os.path.dirname(target)) as scratch,
+            _private(os.path.join(scratch, "body.tar")) as stream,
+        ):
+            with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as body:
+                for folder in folders(config):
+                    for path in walk(folder):
+                        entry = add(body, path, scratch)
+                        if entry is not None:
+                            entries.append(entry)
+            manifest = {
+                "format": FORMAT,
+                "saltwisted": __version__,
+                "made": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+                "host": os.uname().nodename,
+                "id": config.id,
+                "config_dir": config.config_dir,
+                "folders": folders(config),
+                "entries": [entry.as_json() for entry in entries],
+            }
+            _assemble(temporary, manifest, stream)
+        os.rename(temporary, target)
+    except OSError as error:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise StoreError(error.strerror or str(error), str(error.filename or target)) from error
+    return manifest
+
+
+def _private(path: str) -> Any:
+    """A new file, readable for its owner alone."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    return os.fdopen(fd, "w+b")
+
+
+def _assemble(path: str, manifest: Mapping[str, Any], body: Any) -> None:
+    """The manifest first, so that a reader knows what follows, then what was collected."""
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    body.seek(0)
+    with (
+        _private(path) as stream,
+        tarfile.open(fileobj=stream, mode="w:gz", format=tarfile.PAX_FORMAT) as whole,
+        tarfile.open(fileobj=body, mode="r") as collected,
+    ):
+        data = json.dumps(manifest, indent=1).encode()
+        info = tarfile.TarInfo(MANIFEST)
+        info.size, info.mode, info.mtime = len(data), 0o600, int(time.time())
+        whole.addfile(info, io.BytesIO(data))
+        for member in collected:
+            whole.addfile(member, collected.extractfile(member) if member.isreg() else None)
+
+
+def add(archive: tarfile.TarFile, path: str, scratch: str) -> Entry | None:
+    """Put one file into an archive; C{None} for what is gone, or is neither file nor link."""
+    try:
+        info = os.lstat(path)
+    except FileNotFoundError:
+        return None
+    member = tarfile.TarInfo(path.lstrip("/"))
+    member.mode, member.uid, member.gid = stat.S_IMODE(info.st_mode), info.st_uid, info.st_gid
+    member.mtime = int(info.st_mtime)
+    if stat.S_ISLNK(info.st_mode):
+        member.type, member.linkname = tarfile.SYMTYPE, os.readlink(path)
+        archive.addfile(member)
+        return _entry(path, member, "link", member.linkname)
+    if not stat.S_ISREG(info.st_mode):
+        return None
+    copy = stable_copy(path, scratch)
+    if copy is None:
+        return None
+    with open(copy, "rb") as stream:
+        digest = hashlib.file_digest(stream, "sha256").hexdigest()
+        member.size = stream.tell()
+        stream.seek(0)
+        archive.addfile(member, stream)
+    return _entry(path, member, "file", digest)
+
+
+def _entry(path: str, member: tarfile.TarInfo, kind: str, digest: str) -> Entry:
+    return Entry(
+        path=path,
+        kind=kind,
+        mode=member.mode,
+        uid=member.uid,
+        gid=member.gid,
+        size=member.size,
+        digest=digest,
+    )
+
+
+def stable_copy(path: str, scratch: str) -> str | None:
+    """
+    A copy of one state of a file, though somebody may be writing it; C{None} when it is gone.
+
+    @raises StoreError: it changed at every try, or it is a damaged database.
+    """
+    copy = os.path.join(scratch, "copy")
+    try:
+        with open(path, "rb") as stream:
+            if stream.read(len(_SQLITE)) == _SQLITE:
+                copy_database(path, copy)
+                return copy
+        for _ in range(TRIES):
+            before = os.stat(path)
+            shutil.copyfile(path, copy)
+            after = os.stat(path)
+            if (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns):
+                return copy
+    except FileNotFoundError:
+        return None
+    raise StoreError("changes all the time", path)
+
+
+def copy_database(path: str, copy: str) -> None:
+    """
+    Copy one whole state of a database, with what is still in its write-ahead log.
+
+    @raises StoreError: it is damaged.
+    """
+    with suppress(FileNotFoundError):
+        os.unlink(copy)
+    try:
+        with (
+            closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=30)) as source,
+            closing(sqlite3.connect(copy)) as target,
+        ):
+            source.backup(target, pages=1000, sleep=0.01)
+            target.execute("PRAGMA journal_mode=DELETE")
+    except sqlite3.Error as error:
+        raise StoreError(f"the database cannot be copied: {error}", path) from error
+
+
+# -- putting it back
+
+
+@frozen(kw_only=True)
+class Change:
+    """What a restore does to one path: C{new}, C{changed} or C{removed}."""
+
+    what: str
+    path: str
+
+
+def read_manifest(archive: tarfile.TarFile, source: str) -> dict[str, Any]:
+    """
+    What a backup says of itself.
+
+    @raises StoreError: it is no backup of ours, or of a later format.
+    """
+    first = archive.next()
+    stream = archive.extractfile(first) if first is not None and first.name == MANIFEST else None
+    if stream is None:
+        raise StoreError("is no backup of saltwisted", source)
+    try:
+        manifest: dict[str, Any] = json.load(stream)
+        if int(manifest["format"]) > FORMAT:
+            raise StoreError(f"was made by a later version ({manifest['saltwisted']})", source)
+    except (ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"has no usable manifest: {error}", source) from None
+    return manifest
+
+
+def restore(source: str, dry_run: bool) -> tuple[dict[str, Any], list[Change]]:
+    """
+    Put a backup back, and take away what came after it in the directories that it covers.
+
+    Everything is checked against the manifest before the first file is written.
+
+    @raises StoreError: it is damaged or no backup, or something cannot be written.
+    """
+    try:
+        with tarfile.open(source, "r:gz") as archive:
+            manifest = read_manifest(archive, source)
+            entries = {one["path"]: one for one in manifest["entries"]}
+            check(archive, entries, manifest["folders"], source)
+            changes = list(compare(entries, manifest["folders"]))
+            if not dry_run:
+                write(archive, entries, changes)
+    except (OSError, tarfile.TarError, EOFError) as error:
+        raise StoreError(str(error), source) from error
+    return manifest, changes
+
+
+def check(
+    archive: tarfile.TarFile,
+    entries: Mapping[str, Mapping[str, Any]],
+    allowed: list[str],
+    source: str,
+) -> None:
+    """
+    Every file is there, is what the manifest says, and lies where the backup was taken.
+
+    @raises StoreError: naming the first that is not so.
+    """
+    seen: set[str] = set()
+    for member in archive:
+        if member.name == MANIFEST:
+            continue
+        path = "/" + member.name
+        entry = entries.get(path)
+        inside = any(os.path.normpath(path).startswith(f"{folder}/") for folder in allowed)
+        if entry is None or not inside or os.path.normpath(path) != path:
+            raise StoreError(f"has a file that does not belong in it: {path}", source)
+        if entry["kind"] == "link":
+            good = member.issym() and member.linkname == entry["digest"]
+        else:
+            stream = archive.extractfile(member) if member.isreg() else None
+            good = stream is not None and _digest(stream) == entry["digest"]
+        if not good:
+            raise StoreError(f"is damaged: {path} is not what was saved", source)
+        seen.add(path)
+    missing = sorted(set(entries) - seen)
+    if missing:
+        raise StoreError(f"is damaged: {missing[0]} is missing", source)
+
+
+def _digest(stream: IO[bytes]) -> str:
+    found = hashlib.sha256()
+    while piece := stream.read(1 << 20):
+        found.update(piece)
+    return found.hexdigest()
+
+
+def compare(entries: Mapping[str, Mapping[str, Any]], folders: list[str]) -> Iterator[Change]:
+    """What is different on the disk."""
+    for path, entry in sorted(entries.items()):
+        try:
+            info = os.lstat(path)
+        except (FileNotFoundError, NotADirectoryError):
+            yield Change(what="new", path=path)
+            continue
+        if entry["kind"] == "link":
+            same = stat.S_ISLNK(info.st_mode) and os.readlink(path) == entry["digest"]
+        elif not stat.S_ISREG(info.st_mode):
+            same = False
+        else:
+            with open(path, "rb") as stream:
+                same = _digest(stream) == entry["digest"]
+            same = same and stat.S_IMODE(info.st_mode) == entry["mode"]
+        if not same:
+            yield Change(what="changed", path=path)
+    for folder in folders:
+        for path in walk(folder):
+            if path not in entries:
+                yield Change(what="removed", path=path)
+
+
+def make_folders(path: str, entry: Mapping[str, Any]) -> None:
+    """Make what is missing of a path, for the owner of the file that goes there."""
+    if os.path.isdir(path):
+        return
+    make_folders(os.path.dirname(path), entry)
+    os.mkdir(path, 0o700)
+    if os.geteuid() == 0:
+        os.chown(path, entry["uid"], entry["gid"])
+
+
+def write(
+    archive: tarfile.TarFile, entries: Mapping[str, Mapping[str, Any]], changes: list[Change]
+) -> None:
+    """Make the changes; every file is whole at any moment."""
+    for change in changes:
+        path = change.path
+        if change.what == "removed":
+            os.unlink(path)
+            continue
+        entry = entries[path]
+        make_folders(os.path.dirname(path), entry)
+        temporary = f"{path}.{os.getpid()}.new"
+        if entry["kind"] == "link":
+            os.symlink(entry["digest"], temporary)
+        else:
+            stream = archive.extractfile(path.lstrip("/"))
+            assert stream is not None  # checked before the first write
+            with _private(temporary) as target:
+                shutil.copyfileobj(stream, target)
+                os.fchmod(target.fileno(), entry["mode"])
+                if os.geteuid() == 0:
+                    os.fchown(target.fileno(), entry["uid"], entry["gid"])
+                target.flush()
+                os.fsync(target.fileno())
+            # a journal beside it belongs to the database that is being replaced
+            for suffix in _SKIPPED:
+                with suppress(FileNotFoundError):
+                    os.unlink(path + suffix)
+        os.rename(temporary, path)

@@ -1,0 +1,190 @@
+"""
+C{saltwisted status}, C{doctor}, C{backup} and C{restore} on real daemons.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tarfile
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from tests.harness import ROOT, OurMaster, OurMinion, reserve_ports, scratch, until, write_config
+
+
+def command(name: str, *words: str) -> subprocess.CompletedProcess[str]:
+    """One of our commands."""
+    return subprocess.run(
+        [sys.executable, "-m", "saltwisted.cli.main", name, *words],
+        capture_output=True, text=True, timeout=120, check=False, cwd="/",
+        env={**os.environ, "PYTHONPATH": ROOT},
+    )  # fmt: skip
+
+
+class CareTests(SynchronousTestCase):
+    """One master with one minion."""
+
+    def setUp(self) -> None:
+        self.home = scratch(self)
+        self.master = OurMaster(self.home)
+        self.addCleanup(self.master.kill)
+        self.master.up()
+
+    def minion(self) -> OurMinion:
+        """A minion that the master trusts."""
+        minion = OurMinion(self.home, self.master).up()
+        self.addCleanup(minion.kill)
+        self.master.accept(minion.id)
+        self.master.ping_until(minion.id)
+        return minion
+
+    def findings(self, *words: str) -> tuple[int, dict[str, dict[str, Any]]]:
+        """The doctor's exit code and findings by id."""
+        done = command("doctor", "-c", self.master.conf, "--json", *words)
+        self.assertTrue(done.stdout, done.stderr)
+        said = json.loads(done.stdout)
+        self.assertEqual(said["unknown"], {})
+        return done.returncode, {one["id"]: one for one in said["findings"]}
+
+    def test_status(self) -> None:
+        """0 serving, 1 error, 2 not ready; the minion's too."""
+        minion = self.minion()
+
+        done = command("status", "-c", self.master.conf, "--role", "master", "--json")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertEqual(json.loads(done.stdout)["state"], "serving")
+        self.assertEqual(command("status", "-c", minion.conf, "--role", "minion").returncode, 0)
+        self.assertEqual(self.master.stop(), -15)
+        self.assertEqual(command("status", "-c", self.master.conf).returncode, 2)
+
+        def lost() -> bool:
+            return command("status", "-c", minion.conf, "--role", "minion").returncode == 2
+
+        until("the minion to notice", lost)
+        write_config(os.path.join(self.master.conf, "master"), {"publish_port": "none"})
+        done = command("status", "-c", self.master.conf)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("publish_port", done.stdout)
+
+    def test_doctor(self) -> None:
+        """A sound master has no errors; loose modes are found and mended."""
+        self.minion()
+
+        code, found = self.findings("--from-minion", "ours")
+        self.assertNotEqual(code, 1, found)
+        os.chmod(os.path.join(self.master.pki, "master.pem"), 0o644)
+        code, found = self.findings()
+        self.assertEqual(code, 1)
+        self.assertIn("master.pem", found["file.mode"]["text"])
+        self.assertTrue(found["file.mode"]["command"].startswith("chmod 0600 "))
+        code, found = self.findings("--fix")
+
+        self.assertNotIn("file.mode", found)
+        info = os.stat(os.path.join(self.master.pki, "master.pem"))
+        self.assertEqual(stat.S_IMODE(info.st_mode), 0o600)
+
+    def test_doctor_finds(self) -> None:
+        """A stopped daemon, a taken port, cloned keys, and options that ask for too much."""
+        keys = os.path.join(self.master.pki, "minions")
+        done = command("salt-key", "--gen-keys=one", f"--gen-keys-dir={self.home}")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        for name in ("web1", "web2"):
+            shutil.copy(f"{self.home}/one.pub", os.path.join(keys, name))
+        write_config(
+            os.path.join(self.master.conf, "master.d/more.conf"), {"reactor": [{"a": ["b"]}]}
+        )
+        self.assertEqual(self.master.stop(), -15)
+        other = OurMaster(self.home, "other")
+        other.options["publish_port"] = self.master.publish_port
+        write_config(os.path.join(other.conf, "master"), other.options)
+        self.addCleanup(other.kill)
+        other.up()
+
+        code, found = self.findings()
+
+        self.assertEqual(code, 1)
+        self.assertIn("daemon.down", found)
+        self.assertIn(f"(pid {other.pid})", found["port.taken"]["text"])
+        self.assertEqual(found["key.shared"]["evidence"], ["web1 = web2"])
+        self.assertIn("reactor", found["option.unsupported"]["evidence"][0])
+
+    def test_backup(self) -> None:
+        """Taken while it runs, shown, put back: keys and jobs are those of then."""
+        minion = self.minion()
+        file = os.path.join(self.home, "backup.tgz")
+        jobs = set(self.master.run("jobs.list_jobs"))
+
+        done = command("backup", "-c", self.master.conf, file)
+
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(stat.S_IMODE(os.stat(file).st_mode), 0o600)
+        self.assertEqual(os.listdir(self.home).count("backup.tgz"), 1)
+        self.master.command("salt-key", "-y", "-d", minion.id, check=True)
+        minion.kill()
+        refused = command("restore", "-c", self.master.conf, file)
+        self.assertEqual(refused.returncode, 1)
+        self.assertIn("the master runs", refused.stderr)
+        self.assertEqual(self.master.stop(), -15)
+        with open(os.path.join(self.master.pki, "minions_pre", "later"), "wb") as key:
+            key.write(b"x")
+        dry = command("restore", "-c", self.master.conf, "--dry-run", "--json", file)
+        changes = {
+            (one["what"], os.path.basename(one["path"]))
+            for one in json.loads(dry.stdout)["changes"]
+        }
+        self.assertIn(("new", minion.id), changes)
+        self.assertIn(("removed", "later"), changes)
+        self.assertFalse(os.path.exists(os.path.join(self.master.pki, "minions", minion.id)))
+
+        done = command("restore", "-c", self.master.conf, file)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.master.up()
+        self.assertEqual(self.master.keys()["minions"], [minion.id])
+        self.assertLessEqual(jobs, set(self.master.run("jobs.list_jobs")))
+        minion.up()
+        self.master.ping_until(minion.id)
+
+    def test_damaged(self) -> None:
+        """A backup that is cut or changed is refused before anything is written."""
+        file = os.path.join(self.home, "backup.tgz")
+        self.assertEqual(command("backup", "-c", self.master.conf, file).returncode, 0)
+        self.assertEqual(self.master.stop(), -15)
+        with tarfile.open(file) as whole:
+            members = [(m, whole.extractfile(m).read() if m.isreg() else b"") for m in whole]
+        bad = os.path.join(self.home, "bad.tgz")
+        with tarfile.open(bad, "w:gz") as forged:
+            for member, data in members:
+                if member.name.endswith("master.pem"):
+                    data = bytes(reversed(data))
+                forged.addfile(member, io.BytesIO(data))
+        with open(file, "rb") as stream:
+            cut = stream.read()[:-2000]
+        with open(os.path.join(self.home, "cut.tgz"), "wb") as stream:
+            stream.write(cut)
+
+        for name in ("bad.tgz", "cut.tgz", "master/etc/master"):
+            done = command("restore", "-c", self.master.conf, os.path.join(self.home, name))
+            self.assertEqual(done.returncode, 1, name)
+            self.assertNotIn("Traceback", done.stderr)
+
+
+class NoMasterTests(SynchronousTestCase):
+    """Where nothing runs."""
+
+    def test_nothing(self) -> None:
+        """A machine without a daemon is not ready; a wrong word is a usage error."""
+        home = scratch(self)
+        ports = reserve_ports(2)
+        write_config(
+            f"{home}/master", {"root_dir": home, "publish_port": ports[0], "ret_port": ports[1]}
+        )
+        self.assertEqual(command("status", "-c", home).returncode, 2)
+        self.assertEqual(command("status", "-c", home, "please").returncode, 64)
+        self.assertEqual(command("backup", "-c", home).returncode, 64)
