@@ -178,6 +178,9 @@ class Fold(Protocol):
     def dump(self) -> Iterator[Any]:
         """C{(body, stamp, origin)} for everything that is needed to rebuild the fold."""
 
+    def snapshot(self) -> Iterator[Any]:
+        """As L{dump}, for this node's own disk: without what is kept elsewhere on it."""
+
     def digest(self) -> bytes:
         """16 bytes that are equal on two nodes that hold the same."""
 

@@ -90,13 +90,11 @@ class KeyReplica:
         listen: Callable[[str, Callable[[Sequence[Any]], None]], None],
         alarm: Callable[[str, Mapping[str, Any]], None],
         confirmed: Callable[[], Awaitable[Sequence[str]]],
-        forget: Callable[[str], None] = lambda minion_id: None,
     ) -> None:
         """
         @param confirmed: waits for what was appended last; the members that have not got it.
         @param append: C{append(kind, body)} of the fact log; in the folds when it returns.
         @param alarm: C{alarm(tag, data)}: fires an event.
-        @param forget: called with an id that is deleted by another node.
         """
         self._clock = clock
         self._node = node
@@ -105,7 +103,6 @@ class KeyReplica:
         self._append = append
         self._alarm = alarm
         self._confirmed = confirmed
-        self._forget = forget
         self._pending: set[Deferred[Any]] = set()
         self._shown: dict[str, Shown] = {}
         self._queue: deque[str] = deque()
@@ -395,7 +392,6 @@ class KeyReplica:
             self._keys.put(wanted.state, minion_id, clean_key(wanted.pubs[wanted.finger]) + b"\n")
         elif before.state and not wanted.state:
             self._keys.delete(minion_id, [before.state])
-            self._forget(minion_id)
         if before.denied != wanted.denied:
             if before.denied:
                 self._keys.delete(minion_id, ["denied"])

@@ -225,8 +225,7 @@ class MemberService:
         ctx = master.ctx
         self.membership, self.tokens, self.secrets = Membership(), Tokens(), Secrets()
         self.keyset, minions = KeySet(), Minions()
-        folds = [self.membership, self.tokens, self.secrets, self.keyset, minions]
-        self.folds = Folds(folds)
+        self.folds = Folds([self.membership, self.tokens, self.secrets, self.keyset, minions])
         self.folds.apply_facts(card.facts)
         self.log = ReplicaLog(reactor, lifecycle.files.log_path, node, self.folds, entropy, now)
         self.peers = Peers(
@@ -317,6 +316,8 @@ class MemberService:
         parts = [
             *master.parts[:at],
             self.log,
+            Upkeep(reactor, self.log),
+            self.minions,
             self.shipping,
             self.jobs.shipping,
             self.cluster,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import islice
 from sys import intern
@@ -39,6 +39,7 @@ _COLUMNS = 4
 _PART = 1024
 
 _Key = tuple[str, str]
+Receiver = Callable[[str, str, bytes | None], None]
 
 
 @implementer(IMinionCache)
@@ -50,6 +51,8 @@ class MinionCache:
     @param objects: packed bytes of the values that are kept as objects, which take two
         or three times as much.
     @param packed: bytes of values that are kept packed.
+    @ivar receivers: called with bank, minion id and packed bytes (C{None}: deleted) of what was
+        changed by L{put} and L{delete}.
     @param clock: makes objects of the grains after the start, a few per turn, so that the
         first target by grains need not.
     """
@@ -72,6 +75,7 @@ class MinionCache:
         self._columns: OrderedDict[tuple[str, tuple[Any, ...]], dict[str, Mapping[Any, Any]]]
         self._columns = OrderedDict()
         self._clock = clock
+        self.receivers: list[Receiver] = []
         self._warming: Any = None
         self._object_bytes = 0
         self._packed_bytes = 0
@@ -168,9 +172,30 @@ class MinionCache:
         if not valid_minion_id(minion_id):
             raise StoreError("not a minion id", repr(minion_id)[:200])
         data = pack_bin(value)
+        if self._replace(key, data):
+            for receiver in self.receivers:
+                receiver(bank, minion_id, data)
+
+    def adopt(self, bank: str, minion_id: str, data: bytes | None) -> None:
+        """Take over what another node has: packed bytes, or C{None} to forget. Tells nobody."""
+        if data is None:
+            self._remove(bank, minion_id)
+        else:
+            self._replace((bank, minion_id), data)
+
+    def packed(self, bank: str, minion_id: str) -> bytes | None:
+        """The bytes of a value as they are on disk."""
+        if minion_id not in self._ids[bank]:
+            return None
+        data = self._packed.get((bank, minion_id))
+        return data if data is not None else self._load(bank, minion_id)
+
+    def _replace(self, key: _Key, data: bytes) -> bool:
+        """Whether that was news."""
+        bank, minion_id = key
         digest = _digest(data)
         if self._digests.get(key) == digest:
-            return
+            return False
         self._digests[key] = digest
         if minion_id not in self._ids[bank]:
             self._ids[bank].add(minion_id)
@@ -178,9 +203,17 @@ class MinionCache:
         self._outdate(key)
         self._keep_packed(key, data)
         self._behind.put(self._path(bank, minion_id), data)
+        return True
 
     def delete(self, bank: str, minion_id: str) -> None:
         """Forget a value, also on disk, before returning."""
+        if self._remove(bank, minion_id):
+            for receiver in self.receivers:
+                receiver(bank, minion_id, None)
+
+    def _remove(self, bank: str, minion_id: str) -> bool:
+        """Whether there was one."""
+        there = minion_id in self._ids[bank]
         self._outdate((bank, minion_id))
         self._digests.pop((bank, minion_id), None)
         if minion_id in self._ids[bank]:
@@ -190,6 +223,7 @@ class MinionCache:
                 self._behind.delete(self._path(bank, minion_id))
             except StoreError as error:
                 self.log.error("a cached value cannot be removed: {error}", error=error)
+        return there
 
     def forget(self, minion_id: str) -> None:
         """Forget everything about a minion."""

@@ -489,7 +489,7 @@ class ReplicaLog:
             before = await self._top_fact()
             knowledge = self._book.knowledge()
             facts: list[tuple[str, Fact]] = []
-            for number, fact in enumerate(self.folds.dump()):
+            for number, fact in enumerate(self.folds.snapshot()):
                 facts.append(fact)
                 if number % _SLICE == _SLICE - 1:
                     await deferLater(self._reactor, 0)

@@ -100,6 +100,10 @@ class Registers(Generic[State]):
         """What rebuilds the register; the same for equal states on every node."""
         raise NotImplementedError
 
+    def signature(self, key: str, state: State) -> Iterable[bytes]:
+        """What the register's digest is taken of; equal for equal states on every node."""
+        return (pack_bin(encode_fact(fact)) for fact in self.facts(key, state))
+
     def counts(self, state: State) -> bool:
         """Whether a register is part of the digest; not so for what each node forgets in time."""
         return True
@@ -140,6 +144,10 @@ class Registers(Generic[State]):
             if state is not None:
                 yield from self.facts(key, state)
 
+    def snapshot(self) -> Iterator[Fact]:
+        """What is to be kept on this node's own disk: the same, or less where the rest is kept."""
+        return self.dump()
+
     def digest(self) -> bytes:
         """16 bytes, equal where the registers are."""
         self._refresh()
@@ -167,7 +175,7 @@ class Registers(Generic[State]):
             state = self.registers.get(key)
             value = 0
             if state is not None and self.counts(state):
-                value = hash_of(pack_bin(encode_fact(fact)) for fact in self.facts(key, state))
+                value = hash_of(self.signature(key, state))
             self._buckets.put(key, value)
         self._stale.clear()
 
@@ -290,6 +298,12 @@ class Folds:
         """Everything, as L{Fold.dump} gives it."""
         for kind in self.kinds():
             for fact in self._folds[kind].dump():
+                yield kind, fact
+
+    def snapshot(self) -> Iterator[tuple[str, Fact]]:
+        """Everything, for this node's own disk."""
+        for kind in self.kinds():
+            for fact in self._folds[kind].snapshot():
                 yield kind, fact
 
     def digests(self) -> dict[str, bytes]:

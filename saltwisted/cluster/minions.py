@@ -1,0 +1,96 @@
+"""
+Grains, pillar and mine of all minions on every node: between the cache and the fact log.
+
+The cache (L{saltwisted.stores.cache}) holds the values, and L{saltwisted.domain.replica.minions}
+says which is the newest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from saltwisted.domain.replica.minions import BANKS, KIND, MAX_DATA, Minions, key_for
+from saltwisted.errors import StoreError
+from saltwisted.stores.cache import MinionCache
+from saltwisted.transports.loose import as_deferred, let_go
+
+AT_ONCE = 20
+"""Values that are read between two turns of the reactor."""
+
+
+class MinionData:
+    """
+    A part of the service: started after the log, and before the node catches up.
+
+    @ivar too_large: values that stayed here, since they are larger than the cluster carries.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        clock: Any,
+        cache: MinionCache,
+        minions: Minions,
+        append: Callable[[str, Mapping[str, Any]], Awaitable[Any]],
+    ) -> None:
+        self._clock = clock
+        self._cache = cache
+        self._minions = minions
+        self._append = append
+        self._running = False
+        self.too_large = 0
+        minions.load = cache.packed
+        cache.receivers.append(self._changed)
+
+    def startService(self) -> None:
+        """Take what comes; in a while, offer what lies in the cache and was never in the log."""
+        self._running = True
+        self._minions.taker = self._take
+        for key in list(self._minions.registers):
+            bank, _, minion_id = key.partition("/")
+            if self._minions.registers[key].digest and not self._cache.has(bank, minion_id):
+                # The cache was lost: the others have it
+                self._minions.forget(key)
+        let_go(Deferred.fromCoroutine(self._offer()), self.log, "the cache is not in the log")
+
+    def stopService(self) -> None:
+        """Offer nothing more."""
+        self._running = False
+
+    async def _offer(self) -> None:
+        for bank in BANKS:
+            for number, minion_id in enumerate(tuple(self._cache.ids(bank))):
+                if number % AT_ONCE == 0:
+                    await deferLater(self._clock, 0)
+                if not self._running:
+                    return
+                if key_for(bank, minion_id) not in self._minions.registers:
+                    self._changed(bank, minion_id, self._cache.packed(bank, minion_id))
+
+    def _take(self, bank: str, minion_id: str, data: bytes | None) -> None:
+        try:
+            self._cache.adopt(bank, minion_id, data)
+        except StoreError as error:
+            self.log.error("{bank} of {minion}: {error}", bank=bank, minion=minion_id, error=error)
+
+    def _changed(self, bank: str, minion_id: str, data: bytes | None) -> None:
+        if not self._running:
+            return
+        if data is not None and len(data) > MAX_DATA:
+            self.too_large += 1
+            self.log.warn(
+                "{bank} of {minion} has {size} bytes: too large to be on all nodes",
+                bank=bank,
+                minion=minion_id,
+                size=len(data),
+            )
+            return
+        body = self._minions.body(bank, minion_id, data)
+        if body is not None:
+            let_go(as_deferred(self._append(KIND, body)), self.log, "minion data is not in the log")
