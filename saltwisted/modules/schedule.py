@@ -97,7 +97,9 @@ def _saved() -> dict[str, Any]:
 
 def _write(schedule: Mapping[str, Any]) -> None:
     try:
-        _files.write_atomically(_file(), _yaml.dump({"schedule": dict(schedule)}).encode())
+        _files.write_atomically(
+            _file(), _yaml.dump({"schedule": dict(schedule)}, default_flow_style=None).encode()
+        )
     except OSError:
         log.error("Failed to persist the updated schedule")
 
