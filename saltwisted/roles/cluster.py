@@ -20,6 +20,7 @@ from twisted.internet.defer import Deferred
 from saltwisted import __version__
 from saltwisted.cluster.catchup import CatchUp
 from saltwisted.cluster.control import ClusterControl
+from saltwisted.cluster.drift import Drift
 from saltwisted.cluster.join import Admission
 from saltwisted.cluster.lifecycle import Lifecycle, MemberCard, Settings
 from saltwisted.cluster.member import ClusterMember
@@ -302,6 +303,7 @@ class MemberService:
             confirmed=self.settled,
         )
         self.minions = MinionData(reactor, master.cache, minions, self.append)
+        self.drift = Drift(node, self.peers, config)
         self.shipping.on_refused = AwayTooLong(reactor, lifecycle.removed, ctx.bus.fire)
         ctx.keys_settled = self.keys.settled
         master.store.secrets = self.cluster.session_secrets
@@ -311,6 +313,7 @@ class MemberService:
         )
         self.roots = ClusterRoots(reactor, master, node, self.peers, self.cluster.others)
         master.operations.update(operations)
+        master.operations["members_drift"] = self.drift.operation
         # A node that is stopped closes its doors before it closes its links
         at = master.parts.index(master.ports)
         parts = [

@@ -1,0 +1,90 @@
+"""
+Compares the options that ought to be equal: at each new link, and when somebody asks.
+
+What differs is said in the log once, by the names of the options; values, which may hold
+secrets, are shown to root alone (C{members --drift}).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from saltwisted.domain.replica.settings import differences, texts_of
+from saltwisted.errors import RemoteError, SaltwistedError, WireError
+from saltwisted.interfaces import IPeerLink, IPeers
+from saltwisted.transports.loose import as_deferred, let_go
+from saltwisted.wire.msgpack import pack_bin, unpack_bin
+
+WORD = "settings"
+ASK_TIME = 3.0
+
+
+class Drift:
+    """
+    What the members' configurations have in common.
+
+    @ivar told: what was said in the log: (node, option).
+    """
+
+    log = Logger()
+
+    def __init__(self, node: str, peers: IPeers, config: Any) -> None:
+        """
+        @param config: the master's options, as attributes.
+        """
+        self._node = node
+        self._peers = peers
+        self._own = texts_of(lambda name: getattr(config, name, None))
+        self.told: set[tuple[str, str]] = set()
+        peers.answer(WORD, lambda peer, body: pack_bin(self._own))
+        peers.on_link(self._link)
+
+    def _link(self, link: IPeerLink, up: bool) -> None:
+        if up:
+            compared = Deferred.fromCoroutine(self._compare(link))
+            let_go(compared, self.log, "options were not compared")
+
+    async def _compare(self, link: IPeerLink) -> None:
+        texts = await self._ask(link)
+        if texts is None:
+            return
+        rows = differences({self._node: self._own, link.node: texts})
+        new = [r["option"] for r in rows if (link.node, r["option"]) not in self.told]
+        self.told = {pair for pair in self.told if pair[0] != link.node}
+        self.told |= {(link.node, row["option"]) for row in rows}
+        if new:
+            self.log.warn(
+                "{node} has other options than this node, which ought to be equal: {options}. "
+                "'saltwisted members --drift' shows how they differ.",
+                node=link.node,
+                options=", ".join(new),
+            )
+
+    async def _ask(self, link: IPeerLink) -> Mapping[str, str] | None:
+        try:
+            value = unpack_bin(await as_deferred(link.ask(WORD, b"", ASK_TIME)))
+        except (SaltwistedError, WireError):
+            return None
+        if not isinstance(value, dict):
+            return None
+        return {str(name): str(text) for name, text in value.items()}
+
+    async def rows(self) -> Sequence[Mapping[str, Any]]:
+        """Where the members that can be reached differ, this node among them."""
+        texts = {self._node: self._own}
+        for link in self._peers.links():
+            found = await self._ask(link)
+            if found is not None:
+                texts[link.node] = dict(found)
+        return differences(texts)
+
+    async def operation(self, args: dict[str, Any], peer: Any, stream: Any) -> Any:
+        """C{members_drift} on the control socket: for root and the master's own user."""
+        if peer.uid not in (0, os.geteuid()):
+            raise RemoteError("AuthorizationError", "options are for root and the master's user")
+        return await self.rows()

@@ -1,0 +1,78 @@
+"""
+Options that ought to be equal on all members, and where they are not.
+
+Who may do what, who is in which group, and what minions are given: if two nodes differ in these, it
+depends on the node what an operator may do. Paths and addresses are each node's own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+COMPARED = (
+    "auto_accept",
+    "autosign_timeout",
+    "client_acl_verify",
+    "default_top",
+    "env_order",
+    "ext_pillar",
+    "ext_pillar_first",
+    "external_auth",
+    "file_ignore_glob",
+    "file_ignore_regex",
+    "file_roots",
+    "fileserver_backend",
+    "hash_type",
+    "keep_acl_in_token",
+    "nodegroups",
+    "open_mode",
+    "peer",
+    "peer_run",
+    "pillar_includes_override_sls",
+    "pillar_merge_lists",
+    "pillar_opts",
+    "pillar_roots",
+    "pillar_source_merging_strategy",
+    "pillarenv_from_saltenv",
+    "preserve_minion_cache",
+    "publisher_acl",
+    "publisher_acl_blacklist",
+    "renderer",
+    "rotate_aes_key",
+    "state_top",
+    "sudo_acl",
+    "token_expire",
+    "top_file_merging_strategy",
+)
+ABSENT = "(not set)"
+
+
+def texts_of(option: Any) -> dict[str, str]:
+    """
+    The compared options as text that is equal where they are.
+
+    @param option: C{option(name)}: its value, or C{None} where there is no such option.
+    """
+    found = {}
+    for name in COMPARED:
+        value = option(name)
+        if value is not None:
+            found[name] = json.dumps(value, sort_keys=True, default=str)
+    return found
+
+
+def differences(texts: Mapping[str, Mapping[str, str]]) -> Sequence[Mapping[str, Any]]:
+    """
+    Where nodes differ.
+
+    @param texts: node to its options.
+    @return: C{{"option", "values": {node: text}}} for each option that differs, sorted.
+    """
+    rows = []
+    for name in sorted({name for options in texts.values() for name in options}):
+        values = {node: options.get(name, ABSENT) for node, options in texts.items()}
+        if len(set(values.values())) > 1:
+            rows.append({"option": name, "values": values})
+    return rows
