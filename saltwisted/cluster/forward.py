@@ -36,6 +36,7 @@ from saltwisted.errors import WireError
 from saltwisted.interfaces import IPeerLink, IPeers
 from saltwisted.stores.jobs import JobStore, stored_form
 from saltwisted.transports.bus import EventBus
+from saltwisted.transports.loose import let_go
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 JOB = "job"
@@ -52,8 +53,11 @@ class Holders(Protocol):
     def holders(self) -> Mapping[str, str]:
         """Minion to node; a map that is never changed."""
 
-    def age(self, node: str, moment: float) -> float:
-        """Seconds since a moment by another node's clock."""
+    def age(self, node: str, moment: float) -> float | None:
+        """Seconds since a moment by another node's clock; C{None} when it has to be measured."""
+
+    def measure(self, node: str) -> Deferred[None]:
+        """Look at another node's clock."""
 
 
 class Forward:
@@ -152,24 +156,48 @@ class Forward:
     def _job_came(self, node: str, body: bytes) -> None:
         try:
             job, minions = unpack_bin(body)
-            jid, moment = str(job["jid"]), jid_seconds(str(job["jid"]))
-            expected = [str(minion) for minion in minions]
+            jid, expected = str(job["jid"]), [str(minion) for minion in minions]
         except (WireError, KeyError, TypeError, ValueError):
             self._counters["refused:job"] += 1
             return
-        if moment is None:
-            self._counters["refused:job"] += 1
-            return
-        # Never by when it was sent: it may have lain in a socket while this node was stopped
-        self._heard(jid, job, expected, self._holders.age(node, moment))
+        self._judge(node, jid, job, expected)
 
-    def _heard(self, jid: str, job: Mapping[str, Any], minions: Sequence[str], age: float) -> None:
+    def _judge(
+        self,
+        node: str,
+        jid: str,
+        job: Mapping[str, Any],
+        minions: Sequence[str],
+        again: bool = True,
+    ) -> None:
+        """
+        Publish another node's job, if it is still time.
+
+        Its age is never reckoned from when it was sent: it may have lain in a socket while this
+        node was stopped, or that one cut off.
+        """
+        moment = jid_seconds(jid)
+        age = self._holders.age(node, moment) if moment is not None else None
+        if age is not None:
+            self._heard(node, jid, job, minions, age)
+        elif again and moment is not None:
+            measured = self._holders.measure(node)
+            measured.addCallback(lambda _: self._judge(node, jid, job, minions, False))
+            let_go(measured, self.log, "a job of {node} was not judged", node=node)
+        else:
+            self._counters["refused:job-of-unknown-age"] += 1
+
+    def _heard(
+        self, node: str, jid: str, job: Mapping[str, Any], minions: Sequence[str], age: float
+    ) -> None:
         now = self._clock.seconds()
         for _ in self._window.heard(jid, minions, self._holders.holders(), age, now):
             self._remember(jid, job, minions)
             self._publish(job, minions)
             self._counters["jobs:forwarded"] += 1
             self._tell_all(PUBLISHED, jid.encode())
+        # It was published there before it was sent
+        self._window.published(jid, node)
         self._schedule()
 
     def _again(self, publish: Publish) -> None:
@@ -237,13 +265,9 @@ class Forward:
     def _job_row(self, entry: Entry) -> None:
         fields = entry.fields()
         jid = fields["jid"]
-        moment = jid_seconds(jid)
-        if moment is None:
-            return
-        age = self._holders.age(entry.stream.node, moment)
         job = {**unpack_bin(fields["load"]), "jid": jid}
         job.pop("kwargs", None)
-        self._heard(jid, job, unpack_bin(fields["minions"]), age)
+        self._judge(entry.stream.node, jid, job, unpack_bin(fields["minions"]))
 
     # -- acknowledgements
 

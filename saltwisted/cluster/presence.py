@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from attrs import define, field
-from twisted.internet.defer import Deferred, DeferredList
+from attrs import define
+from twisted.internet.defer import Deferred, DeferredList, succeed
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
@@ -29,6 +29,10 @@ HOLDS = "holds"
 EVERY = 5.0
 PATIENCE = 1.0
 """Seconds that a runner waits for the others' word, and that an answer with a clock may take."""
+TOLERANCE = 1.0
+"""Seconds by which two clocks may seem to disagree after a measurement."""
+SETTLING = 2.0
+"""Seconds after a sign-in until a minion can be expected to listen."""
 SLICE = 400
 """Minions that are looked at per turn: about 2 ms."""
 
@@ -40,11 +44,13 @@ class _Other:
 
     @ivar mark: digest of the list, so that it is sent only when it has changed.
     @ivar offset: its clock minus ours, in seconds.
+    @ivar measured: when that was so.
     """
 
     mark: bytes = b""
     minions: Sequence[str] = ()
-    offset: float = field(default=0.0)
+    offset: float = 0.0
+    measured: float | None = None
 
 
 class ClusterPresence:
@@ -81,6 +87,7 @@ class ClusterPresence:
         self._elsewhere: Mapping[str, str] = {}
         self._holders: Mapping[str, str] = {}
         self._timer: IDelayedCall | None = None
+        self._settling: dict[str, IDelayedCall] = {}
         self._waiting: list[Deferred[None]] = []
         self._stopped = True
         peers.answer(HOLDS, self._asked)
@@ -94,6 +101,9 @@ class ClusterPresence:
     def stopService(self) -> None:
         """End it."""
         self._stopped = True
+        for call in self._settling.values():
+            call.cancel()
+        self._settling.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -108,10 +118,27 @@ class ClusterPresence:
         """Minion to node, of the other nodes."""
         return self._elsewhere
 
-    def age(self, node: str, moment: float) -> float:
-        """Seconds since a moment by another node's clock."""
+    def age(self, node: str, moment: float) -> float | None:
+        """
+        Seconds since a moment by another node's clock; C{None} while that cannot be told: its
+        clock was not seen lately, or has jumped. A node that is not linked is believed.
+        """
         other = self._others.get(node)
-        return self._now() + (other.offset if other is not None else 0.0) - moment
+        offset = 0.0
+        if other is not None:
+            now = self._clock.seconds()
+            if other.measured is None or now - other.measured > 2 * EVERY:
+                return None
+            offset = other.offset
+        age = self._now() + offset - moment
+        return age if age >= -TOLERANCE else None
+
+    def measure(self, node: str) -> Deferred[None]:
+        """Look at another node's clock; fires when that is done, or was in vain."""
+        for link in self._peers.links():
+            if link.node == node:
+                return self._ask(link)
+        return succeed(None)
 
     async def refresh(self) -> None:
         """Have all others look, and wait for their word a moment at most."""
@@ -119,12 +146,23 @@ class ClusterPresence:
         await DeferredList([self._look(), *asked], consumeErrors=True)
 
     def came(self, minion_id: str) -> None:
-        """A minion has just signed in here, or opened a subscription."""
+        """
+        A minion has just signed in here.
+
+        From now on it counts as reached by what is published here, although it may take a moment
+        until it listens: a job that it gets twice is worse than one that it misses.
+        """
         if minion_id not in self._own:
             self._own = self._own | {minion_id}
             self._own_mark = b""
             self._merge()
-            self.arrived(minion_id)
+        if minion_id not in self._settling and not self._stopped:
+            call = self._clock.callLater(SETTLING, self._settled, minion_id)
+            self._settling[minion_id] = call
+
+    def _settled(self, minion_id: str) -> None:
+        del self._settling[minion_id]
+        self.arrived(minion_id)
 
     # -- the look at our own
 
@@ -148,11 +186,12 @@ class ClusterPresence:
             found |= self._here(some)
             self._clock.callLater(0, self._look_on, rest, found)
             return
-        before, self._own = self._own, frozenset(found)
+        # Who has just signed in may not be seen yet by his connection
+        before, self._own = self._own, frozenset(found | self._settling.keys())
         if before != self._own:
             self._own_mark = b""
             self._merge()
-        for minion_id in self._own - before:
+        for minion_id in self._own - before - self._settling.keys():
             self.arrived(minion_id)
         waiting, self._waiting = self._waiting, []
         for each in waiting:
@@ -195,6 +234,7 @@ class ClusterPresence:
             took = self._clock.seconds() - began
             if took < PATIENCE:
                 other.offset = float(moment) + took / 2 - self._now()
+                other.measured = self._clock.seconds()
         except (WireError, TypeError, ValueError) as error:
             self.log.error("{node} says nonsense: {error}", node=node, error=str(error))
             return

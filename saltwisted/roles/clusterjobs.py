@@ -20,9 +20,6 @@ from saltwisted.interfaces import IPeers
 from saltwisted.roles.master import Master
 from saltwisted.wire.crypticle import SessionKey
 
-SETTLING = 2.0
-"""Seconds after a sign-in until a minion can be expected to listen."""
-
 
 class ClusterJobs:
     """
@@ -43,7 +40,7 @@ class ClusterJobs:
         append: Callable[[str, Mapping[str, Any]], Awaitable[Any]],
         listen: Callable[[str, Callable[[Sequence[Any]], None]], None],
     ) -> None:
-        self._reactor = reactor = master.reactor
+        reactor = master.reactor
         ctx = master.ctx
         config = ctx.config
         master.jobs.node = node
@@ -84,7 +81,7 @@ class ClusterJobs:
         listen("secret", lambda changes: self.rotation.changed())
         self._job_cache = bool(config.job_cache)
         self.presence.arrived = self.forward.arrived
-        ctx.sessions.on_arrival.append(self._signed_in)
+        ctx.sessions.on_arrival.append(self.presence.came)
         ctx.presence.elsewhere = self.presence.elsewhere
         ctx.presence.refresh = self.presence.refresh
         ctx.job_published = self.forward.job_published
@@ -97,9 +94,6 @@ class ClusterJobs:
             self.forward,
             self.events,
         ]
-
-    def _signed_in(self, minion_id: str) -> None:
-        self._reactor.callLater(SETTLING, self.presence.came, minion_id)
 
     def _is_kept(self, data: Mapping[str, Any]) -> bool:
         """Whether a return comes to the others as a row of the job cache."""
