@@ -63,11 +63,15 @@ class Requests:
         self._minimum = max(int(ctx.config.minimum_auth_version), 3)
         self._ttl = float(ctx.config.request_server_ttl or 0)
         self.closed = False
+        self.keeps: Callable[[bytes, str, Reply], bool] | None = None
 
     def handle(self, frame: bytes, peer: str, reply: Reply) -> None:
         """Answer one frame; C{reply} is called exactly once, now or later."""
         if self.closed:
             self._counters["refused:closed"] += 1
+            return
+        if self.keeps is not None and self.keeps(frame, peer, reply):
+            self._counters["kept"] += 1
             return
         try:
             request = decode_request(frame)

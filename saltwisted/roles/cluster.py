@@ -21,6 +21,7 @@ from saltwisted import __version__
 from saltwisted.cluster.catchup import CatchUp
 from saltwisted.cluster.control import ClusterControl
 from saltwisted.cluster.drift import Drift
+from saltwisted.cluster.gap import Gap
 from saltwisted.cluster.join import Admission
 from saltwisted.cluster.lifecycle import Lifecycle, MemberCard, Settings
 from saltwisted.cluster.member import ClusterMember
@@ -303,6 +304,15 @@ class MemberService:
             confirmed=self.settled,
         )
         self.minions = MinionData(reactor, master.cache, minions, self.append)
+        self.gap = Gap(
+            reactor,
+            self.peers,
+            self.log.knowledge,
+            lambda: not self.keys.waiting,
+            master.requests.handle,
+            float(config.catchup_wait),
+        )
+        master.requests.keeps = self.gap.keeps
         self.drift = Drift(node, self.peers, config)
         self.shipping.on_refused = AwayTooLong(reactor, lifecycle.removed, ctx.bus.fire)
         ctx.keys_settled = self.keys.settled
@@ -326,6 +336,7 @@ class MemberService:
             self.cluster,
             self.catch_up,
             self.keys,
+            self.gap,
             *self.jobs.parts,
             *self.roots.parts,
             *master.parts[at:],

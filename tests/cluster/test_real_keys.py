@@ -6,12 +6,14 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import time
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.wire.rsa import PrivateKey
 from tests.cluster.real import OurNode, cluster
-from tests.harness import until
+from tests.harness import OurMinion, scratch, until
 
 
 def listed(node: OurNode) -> dict[str, list[str]]:
@@ -101,3 +103,28 @@ class KeyTests(SynchronousTestCase):
         b.up()
 
         self.everywhere([a, b], {})
+
+    def test_stopped_process(self) -> None:
+        """
+        A node that was stopped while a key was deleted elsewhere does not serve that minion when
+        it goes on, though its request had waited in the socket.
+        """
+        a, b = cluster(self, "a b")
+        home = scratch(self)
+        minion = OurMinion(home, b, "web1")
+        self.addCleanup(minion.kill)
+        minion.start()
+        until("the pending key", lambda: listed(a) == {"minions_pre": ["web1"]})
+        a.command("salt-key", "-y", "-A", check=True)
+        until("it to answer", lambda: a.salt("-t", "5", "web1", "test.ping") == {"web1": True})
+        assert b.process is not None
+        b.process.send_signal(signal.SIGSTOP)
+        try:
+            a.command("salt-key", "-y", "-d", "web1", check=True)
+            time.sleep(6)  # the gap itself is what is tested: over five seconds
+        finally:
+            b.process.send_signal(signal.SIGCONT)
+
+        until("b to have it deleted", lambda: "minions" not in listed(b))
+
+        self.assertIn("stood still", b.tail())

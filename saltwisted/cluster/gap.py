@@ -1,0 +1,167 @@
+"""
+Nobody is served by what a node knew before it was stopped or asleep.
+
+A gap of the reactor of over five seconds, by a clock that goes on while the machine is suspended
+(C{CLOCK_BOOTTIME}): SIGSTOP and SIGCONT, a laptop's lid, a virtual machine that was paused. The
+first request after it, which may have waited in a socket for long, closes the gate before it is
+looked at. It is opened when every member that was linked has said what it knows and all of
+that is here, or is found to be gone; at the latest after C{catchup_wait} seconds. Requests wait
+meanwhile: stock minions ask one thing at a time, and one that is never answered holds up all.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import LoopingCall, deferLater
+from twisted.logger import Logger
+
+from saltwisted.domain.replica.knowledge import covers, decode_knowledge, encode_knowledge
+from saltwisted.errors import SaltwistedError, WireError
+from saltwisted.interfaces import IPeerLink, IPeers
+from saltwisted.transports.loose import as_deferred, let_go
+from saltwisted.wire.msgpack import pack_bin, unpack_bin
+
+WORD = "facts.known"
+GAP_SECONDS = 5.0
+BEAT_SECONDS = 1.0
+MOST_WAITING = 10_000
+STEP = 0.05
+Reply = Callable[[bytes], None]
+
+
+def boottime() -> float:
+    """Seconds since the machine was started, those in which it was suspended too."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Gap:
+    """
+    A part of the service, started when the node has caught up.
+
+    @ivar closed: whether requests wait.
+    @ivar count: how many gaps there were.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        clock: Any,
+        peers: IPeers,
+        knowledge: Callable[[], Mapping[Any, int]],
+        in_force: Callable[[], bool],
+        handle: Callable[[bytes, str, Reply], None],
+        wait: float,
+        boot: Callable[[], float] = boottime,
+    ) -> None:
+        """
+        @param knowledge: what is on disk here.
+        @param in_force: whether all of that is in the key directories.
+        @param handle: answers a request.
+        @param wait: C{catchup_wait}.
+        """
+        self._clock = clock
+        self._peers = peers
+        self._knowledge = knowledge
+        self._in_force = in_force
+        self._handle = handle
+        self._wait = wait
+        self._boot = boot
+        self._seen = 0.0
+        self._running = False
+        self._waiting: list[tuple[bytes, str, Reply]] = []
+        self._beat = LoopingCall(self._look)
+        self._beat.clock = clock
+        self.closed = False
+        self.count = 0
+        peers.answer(WORD, lambda node, body: pack_bin(encode_knowledge(knowledge())))
+
+    def startService(self) -> None:
+        """Look at the clock from now on."""
+        self._running = True
+        self._seen = self._boot()
+        let_go(self._beat.start(BEAT_SECONDS, now=False), self.log, "nobody looks for gaps")
+
+    def stopService(self) -> None:
+        """Let nobody wait any more."""
+        self._running = False
+        if self._beat.running:
+            self._beat.stop()
+        self._waiting.clear()
+
+    def keeps(self, frame: bytes, peer: str, reply: Reply) -> bool:
+        """Whether a request has to wait; it is answered later then."""
+        self._look()
+        if not self.closed:
+            return False
+        if len(self._waiting) < MOST_WAITING:
+            self._waiting.append((frame, peer, reply))
+        return True
+
+    def _look(self) -> None:
+        now = self._boot()
+        gap, self._seen = now - self._seen, now
+        if gap > GAP_SECONDS and self._running:
+            self.count += 1
+            self.log.warn(
+                "this process stood still for {gap:.0f} s: requests wait until it knows what the "
+                "other members have done meanwhile",
+                gap=gap,
+            )
+            if not self.closed and self._peers.links():
+                self.closed = True
+                caught_up = Deferred.fromCoroutine(self._catch_up())
+                let_go(caught_up, self.log, "the gate was opened by an error")
+
+    async def _catch_up(self) -> None:
+        try:
+            end = self._clock.seconds() + self._wait
+            late = {link.node for link in self._peers.links()}
+            goals: dict[str, Mapping[Any, int]] = {}
+            asked: dict[str, IPeerLink] = {}
+            while self._running and self._clock.seconds() < end:
+                for link in self._peers.links():
+                    # A new link to a member is asked anew
+                    if link.node in late and asked.get(link.node) is not link:
+                        asked[link.node] = link
+                        goals.pop(link.node, None)
+                        let_go(self._ask(link, goals), self.log, "a member was not asked")
+                done = {n for n, goal in goals.items() if covers(self._knowledge(), goal)}
+                late -= done
+                if not late and self._in_force():
+                    break
+                await deferLater(self._clock, STEP)
+            if late and self._running:
+                self.log.warn(
+                    "degraded: {late} did not answer within {seconds:.0f} s. What was revoked "
+                    "there and not here is still honoured until a link returns.",
+                    late=", ".join(sorted(late)),
+                    seconds=self._wait,
+                )
+        finally:
+            self._open()
+
+    async def _ask(self, link: IPeerLink, goals: dict[str, Mapping[Any, int]]) -> None:
+        try:
+            answer = await as_deferred(link.ask(WORD, b"", self._wait))
+            goals[link.node] = decode_knowledge(unpack_bin(answer))
+        except (SaltwistedError, WireError):
+            # Its link ends, or it is late: the loop above sees both
+            return
+
+    def _open(self) -> None:
+        self.closed = False
+        waiting, self._waiting = self._waiting, []
+        if self._running:
+            self._answer(waiting)
+
+    def _answer(self, waiting: list[tuple[bytes, str, Reply]]) -> None:
+        """Those that waited, a few per turn of the reactor."""
+        for frame, peer, reply in waiting[:16]:
+            self._handle(frame, peer, reply)
+        if waiting[16:] and self._running:
+            self._clock.callLater(0, self._answer, waiting[16:])
