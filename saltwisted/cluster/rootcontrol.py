@@ -29,6 +29,7 @@ Stream = Callable[[Any], Any]
 SHOWN = 64 * 1024
 """Bytes of a lost version that C{show} gives."""
 POLL = 0.05
+QUICK = 0.002
 
 
 class RootControl:
@@ -339,6 +340,15 @@ class RootControl:
             await share.rescan()
         return True
 
+    async def do_settled(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
+        """Wait until nothing is being taken in or written here; the name of the generation."""
+        end = self._clock.seconds() + float(args.get("timeout") or 60)
+        while not all(share.is_settled for share in self._shares(args)):
+            if self._clock.seconds() > end:
+                raise StoreError("is still busy", self._sync.node)
+            await _sleep(self._clock, QUICK)
+        return self._sync.name
+
     async def do_dry(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
         """What a look at the working trees would commit now."""
         found = []
@@ -367,7 +377,8 @@ class RootControl:
             await share.rescan()
         if not args.get("wait"):
             return self._result(shares)
-        end = self._clock.seconds() + float(args.get("timeout") or 60)
+        began = self._clock.seconds()
+        end = began + float(args.get("timeout") or 60)
         last = None
         while True:
             result = self._result(shares)
@@ -377,9 +388,7 @@ class RootControl:
             if waits != last:
                 last = waits
                 await _maybe(stream({"waits": waits}))
-            await _sleep(self._clock, POLL)
-            for share in sync.shares.values():
-                share.consider()
+            await _sleep(self._clock, QUICK if self._clock.seconds() < began + 1 else POLL)
 
     def _result(self, shares: Sequence[RootShare]) -> dict[str, Any]:
         sync = self._sync

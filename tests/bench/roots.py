@@ -1,0 +1,564 @@
+"""
+C{python -m tests.bench.roots}: two of our nodes, and beside them rsync, Unison and Syncthing from
+Debian, on the same trees, in the same run; prints wall time, bytes and memory side by side.
+
+Workloads: (a) first sync of 10,000 small files and 20 of 10 MiB, (b) nothing changed, (c) a line
+inserted in 50 files, (d) one byte inserted in a file of 100 MiB, (e) a directory of 2,000 files
+renamed, (f) 1,000 files deleted, (g) one file edited, until the other side has it. Our figures are
+with mutual TLS and a generation store, and end when the other node's working tree is written;
+rsync and Unison run over a pipe to a local server, without encryption. This is no test.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable
+from typing import Any
+
+from saltwisted.worker.control import ControlClient
+from tests.bench.machine import describe, pss_mib
+from tests.cluster.real import OurNode
+from tests.harness import reserve_ports, until
+
+LOADS = "abcdefg"
+TARGETS = {"a": 2.0, "b": 0.5, "c": 0.5, "d": 2.0, "e": 0.6, "f": 0.7}
+"""Our wall time divided by rsync's, at most."""
+BYTES = {"b": 200, "d": 4096, "e": 4096, "f": 12288, "g": 1024}
+MIB = 1024 * 1024
+
+
+class Tree:
+    """The deterministic tree, and what is done to it."""
+
+    def __init__(self, top: str, files: int, large: int, large_mib: int, one_mib: int) -> None:
+        self.top = top
+        self.dice = random.Random(7)
+        self.small: list[str] = []
+        self.one_mib = one_mib
+        moved = files // 5
+        for number in range(files):
+            if number < moved:
+                folder = f"moved/d{number % 40}"
+            else:
+                folder = f"env{number % 4}/role{number % 101}"
+            self.small.append(f"{folder}/file_{number}.sls")
+        for path in self.small:
+            self.put(path, self.text(path).encode())
+        for number in range(large):
+            self.put(f"bin/{number}.bin", self.dice.randbytes(large_mib * MIB))
+
+    def text(self, name: str) -> str:
+        """About 2 KB that compress as states do."""
+        lines = [f"# {name}"]
+        for number in range(self.dice.randint(10, 30)):
+            lines.append(f"{name.replace('/', '_')}_{number}:")
+            lines.append("  file.managed:")
+            lines.append(f"    - name: /etc/app/{self.dice.randrange(10**6)}.conf")
+            lines.append(f"    - contents: value {self.dice.getrandbits(64)}")
+        return "\n".join(lines) + "\n"
+
+    def put(self, path: str, data: bytes) -> None:
+        """Write a file."""
+        full = f"{self.top}/{path}"
+        os.makedirs(os.path.dirname(full), exist_ok=True)
+        with open(full, "wb") as file:
+            file.write(data)
+
+    def change(self, load: str, top: str, run: int) -> Callable[[str], bool]:
+        """Do what a workload does; the answer says whether another tree has it."""
+        dice = random.Random(run)
+        if load == "c":
+            for path in (chosen := dice.sample(self.small[len(self.small) // 5 :], 50)):
+                _insert(f"{top}/{path}", b"# changed %04d\n" % run)
+            last = chosen[-1]
+            return lambda other: _read(f"{other}/{last}") == _read(f"{top}/{last}")
+        if load == "d":
+            _insert(f"{top}/one.bin", b"!")
+            size = os.path.getsize(f"{top}/one.bin")
+            return lambda other: os.path.getsize(f"{other}/one.bin") == size
+        if load == "e":
+            old, new = ("moved", "renamed") if run % 2 == 0 else ("renamed", "moved")
+            os.rename(f"{top}/{old}", f"{top}/{new}")
+            return lambda other: (
+                os.path.exists(f"{other}/{new}") and not os.path.exists(f"{other}/{old}")
+            )
+        if load == "f":
+            gone = [p for p in self.small[len(self.small) // 5 :] if os.path.exists(f"{top}/{p}")]
+            gone = sorted(gone)[: len(self.small) // 10]
+            for path in gone:
+                os.unlink(f"{top}/{path}")
+            return lambda other: not os.path.exists(f"{other}/{gone[-1]}")
+        if load == "g":
+            path = self.small[-1 - run]
+            _insert(f"{top}/{path}", b"# edit %04d\n" % run)
+            want = _read(f"{top}/{path}")
+            return lambda other: _read(f"{other}/{path}") == want
+        return _anything
+
+    def fill(self, top: str) -> None:
+        """Put the deleted ones back."""
+        for path in self.small:
+            if not os.path.exists(f"{top}/{path}") and not path.startswith("moved/"):
+                shutil.copy2(f"{self.top}/{path}", f"{top}/{path}")
+
+
+def _anything(other: str) -> bool:
+    return True
+
+
+def _read(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def _insert(path: str, data: bytes) -> None:
+    with open(path, "rb") as file:
+        whole = file.read()
+    middle = len(whole) // 2
+    if data.endswith(b"\n"):
+        middle = whole.find(b"\n", middle) + 1
+    with open(path, "wb") as file:
+        file.write(whole[:middle] + data + whole[middle:])
+
+
+class Peer:
+    """One way of keeping two directories alike."""
+
+    name = ""
+
+    def __init__(self, home: str) -> None:
+        self.home = home
+        self.one, self.two = f"{home}/one", f"{home}/two"
+        os.makedirs(self.one)
+        os.makedirs(self.two)
+
+    def start(self) -> None:
+        """Make it ready, with empty directories."""
+
+    def sync(self, arrived: Callable[[str], bool]) -> None:
+        """Bring the change over; returns when it is there."""
+
+    def traffic(self) -> int:
+        """Bytes on the wire so far; -1 if it cannot say."""
+        return -1
+
+    def memory(self) -> float:
+        """MiB of all its processes."""
+        return 0.0
+
+    def stop(self) -> None:
+        """End it."""
+
+
+class Ours(Peer):
+    """Two nodes of a cluster."""
+
+    name = "ours"
+
+    def start(self) -> None:
+        """Found, join, wait."""
+        ports = reserve_ports(3)
+        self.nodes = []
+        for number, (name, top) in enumerate((("one", self.one), ("two", self.two))):
+            self.nodes.append(
+                OurNode(
+                    self.home + "/nodes",
+                    name,
+                    f"127.0.0.{number + 1}",
+                    ports,
+                    file_roots={"base": [top]},
+                    pillar_roots={},
+                    cluster_roots={"free_mib": 1},
+                )
+            )
+        first, second = self.nodes
+        first.up()
+        token = first.token()
+        second.start()
+        until("the second node to answer", second.members)
+        second.command("join", token, check=True)
+        second.wait_serving()
+        self.clients = [ControlClient(path=_socket(node)) for node in self.nodes]
+
+    def sync(self, arrived: Callable[[str], bool]) -> None:
+        """Take in, and wait until the other node's directory is written."""
+        self.clients[0].call("roots", do="sync", wait=True, timeout=300)
+        self.clients[1].call("roots", do="settled")
+        while not arrived(self.two):
+            time.sleep(0.001)
+
+    def wait(self, arrived: Callable[[str], bool]) -> None:
+        """Do nothing: the edit has to come by itself."""
+        while not arrived(self.two):
+            time.sleep(0.0005)
+
+    def traffic(self) -> int:
+        """As the nodes count it, without TLS's own."""
+        peers = self.clients[0].call("roots", do="status")["peers"]
+        return sum(int(peer["bytes_in"]) + int(peer["bytes_out"]) for peer in peers.values())
+
+    def memory(self) -> float:
+        """Of the larger node."""
+        return max(pss_mib(node.pid) for node in self.nodes)
+
+    def stop(self) -> None:
+        """End both."""
+        for node in self.nodes:
+            node.kill()
+
+
+def _socket(node: OurNode) -> str:
+    for folder, _, names in os.walk(node.root):
+        if "saltwisted.sock" in names:
+            return f"{folder}/saltwisted.sock"
+    raise RuntimeError("the node has no control socket")
+
+
+class Rsync(Peer):
+    """C{rsync -a --delete} over a pipe that counts."""
+
+    name = "rsync"
+
+    def start(self) -> None:
+        """A pipe in place of ssh."""
+        self.pipe = _counting_pipe(self.home)
+
+    def sync(self, arrived: Callable[[str], bool]) -> None:
+        """One run."""
+        self.run()
+
+    def run(self, *more: str) -> None:
+        """Run it."""
+        subprocess.run(
+            ["rsync", "-a", "--delete", *more, f"{self.one}/", f"localhost:{self.two}/"],
+            env={**os.environ, "RSYNC_RSH": self.pipe},
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+
+    def traffic(self) -> int:
+        """What went through the pipe, where it was counted."""
+        return _counted(self.home)
+
+
+class Unison(Peer):
+    """C{unison -batch} over the same pipe."""
+
+    name = "unison"
+
+    def start(self) -> None:
+        """A pipe in place of ssh."""
+        self.pipe = _counting_pipe(self.home)
+
+    def sync(self, arrived: Callable[[str], bool]) -> None:
+        """One run."""
+        subprocess.run(
+            [
+                "unison",
+                self.one,
+                f"ssh://localhost/{self.two}",
+                "-sshcmd",
+                self.pipe,
+                "-batch",
+                "-auto",
+                "-confirmbigdel=false",
+                "-silent",
+                "-prefer",
+                "newer",
+            ],
+            env={**os.environ, "UNISON": f"{self.home}/unison"},
+            check=False,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        if not arrived(self.two):
+            raise RuntimeError("unison did not bring it over")
+
+    def traffic(self) -> int:
+        """What went through the pipe, where it was counted."""
+        return _counted(self.home)
+
+
+class Syncthing(Peer):
+    """Two instances on loopback; a scan is asked for, as fast as it can be."""
+
+    name = "syncthing"
+    key = "bench"
+
+    def start(self) -> None:
+        """Generate, introduce, start."""
+        ports = reserve_ports(4)
+        ids = []
+        self.api = []
+        self.processes = []
+        for number in range(2):
+            home = f"{self.home}/st{number}"
+            subprocess.run(
+                ["syncthing", "generate", f"--home={home}", "--no-default-folder"],
+                check=True,
+                capture_output=True,
+            )
+            done = subprocess.run(
+                ["syncthing", "--device-id", f"--home={home}"],
+                check=True,
+                capture_output=True,
+                text=True,
+            )
+            ids.append(done.stdout.strip())
+        for number, top in enumerate((self.one, self.two)):
+            other = 1 - number
+            with open(f"{self.home}/st{number}/config.xml", "w") as file:
+                file.write(
+                    f"""<configuration version="36">
+<folder id="x" label="x" path="{top}" type="sendreceive" rescanIntervalS="3600"
+ fsWatcherEnabled="true" fsWatcherDelayS="1" ignorePerms="false">
+<filesystemType>basic</filesystemType>
+<device id="{ids[0]}"/><device id="{ids[1]}"/><minDiskFree unit="">0</minDiskFree></folder>
+<device id="{ids[number]}" name="me"><address>dynamic</address></device>
+<device id="{ids[other]}" name="other"><address>tcp://127.0.0.1:{ports[other]}</address></device>
+<gui enabled="true"><address>127.0.0.1:{ports[2 + number]}</address>
+<apikey>{self.key}</apikey></gui>
+<options><listenAddress>tcp://127.0.0.1:{ports[number]}</listenAddress>
+<globalAnnounceEnabled>false</globalAnnounceEnabled>
+<localAnnounceEnabled>false</localAnnounceEnabled>
+<relaysEnabled>false</relaysEnabled><natEnabled>false</natEnabled><urAccepted>-1</urAccepted>
+<startBrowser>false</startBrowser><crashReportingEnabled>false</crashReportingEnabled>
+<autoUpgradeIntervalH>0</autoUpgradeIntervalH><reconnectionIntervalS>1</reconnectionIntervalS>
+</options></configuration>"""
+                )
+            os.makedirs(f"{top}/.stfolder", exist_ok=True)
+            self.processes.append(
+                subprocess.Popen(
+                    [
+                        "syncthing",
+                        "serve",
+                        f"--home={self.home}/st{number}",
+                        "--no-restart",
+                        "--no-browser",
+                        "--no-upgrade",
+                    ],
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                )
+            )
+            self.api.append(f"http://127.0.0.1:{ports[2 + number]}")
+        until("syncthing to connect", self._connected, 60)
+
+    def _ask(self, number: int, path: str, data: bytes | None = None) -> Any:
+        request = urllib.request.Request(
+            self.api[number] + path, data=data, headers={"X-API-Key": self.key}
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            text = answer.read()
+        return json.loads(text) if text else None
+
+    def _connected(self) -> bool:
+        try:
+            found = self._ask(0, "/rest/system/connections")["connections"]
+            return any(one["connected"] for one in found.values())
+        except OSError:
+            return False
+
+    def sync(self, arrived: Callable[[str], bool]) -> None:
+        """A scan on the first, until the second has all."""
+        self._ask(0, "/rest/db/scan?folder=x", b"")
+        while True:
+            state = self._ask(1, "/rest/db/status?folder=x")
+            first = self._ask(0, "/rest/db/status?folder=x")
+            same = state["globalBytes"] == first["localBytes"] and not state["needTotalItems"]
+            if same and state["state"] == "idle" and arrived(self.two):
+                return
+            time.sleep(0.01)
+
+    def wait(self, arrived: Callable[[str], bool]) -> None:
+        """Its own watcher, with the shortest delay it takes."""
+        while not arrived(self.two):
+            time.sleep(0.002)
+
+    def traffic(self) -> int:
+        """As it counts it itself."""
+        total = self._ask(0, "/rest/system/connections")["total"]
+        return int(total["inBytesTotal"]) + int(total["outBytesTotal"])
+
+    def memory(self) -> float:
+        """Of the larger instance."""
+        return max(pss_mib(process.pid) for process in self.processes)
+
+    def stop(self) -> None:
+        """End both."""
+        for process in self.processes:
+            process.kill()
+            process.wait()
+
+
+PIPE = """#!{python}
+import os, selectors, subprocess, sys
+words = [word for word in sys.argv[1:] if word not in ("-e", "none")]
+while words and words[0] != "rsync" and words[0] != "unison":
+    words.pop(0)
+words = " ".join(words).split()
+if not {count}:
+    os.execvp(words[0], words)
+child = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+total = 0
+pairs = {{0: child.stdin.fileno(), child.stdout.fileno(): 1}}
+watch = selectors.DefaultSelector()
+for source in pairs:
+    watch.register(source, selectors.EVENT_READ)
+while len(watch.get_map()) > 0 and child.stdout.fileno() in watch.get_map():
+    for key, _ in watch.select():
+        data = os.read(key.fd, 1 << 16)
+        if not data:
+            watch.unregister(key.fd)
+            if key.fd == 0:
+                child.stdin.close()
+            continue
+        total += len(data)
+        while data:
+            data = data[os.write(pairs[key.fd], data):]
+with open({log!r}, "a") as file:
+    file.write("%d\\n" % total)
+sys.exit(child.wait())
+"""
+
+
+def _counting_pipe(home: str, count: bool = True) -> str:
+    path = f"{home}/pipe"
+    with open(path, "w") as file:
+        file.write(PIPE.format(python=sys.executable, count=count, log=f"{home}/bytes"))
+    os.chmod(path, 0o755)
+    return path
+
+
+def _counted(home: str) -> int:
+    try:
+        with open(f"{home}/bytes") as file:
+            return sum(int(line) for line in file)
+    except OSError:
+        return 0
+
+
+KINDS = {kind.name: kind for kind in (Ours, Rsync, Unison, Syncthing)}
+
+
+def measure(kind: type[Peer], source: str, tree: Tree, args: Any) -> dict[str, Any]:
+    """All workloads with one of them; name to value."""
+    home = tempfile.mkdtemp(prefix="rb-", dir=args.dir)
+    found: dict[str, Any] = {}
+    peer = kind(home)
+    try:
+        peer.start()
+        rest = peer.memory()
+        for name in sorted(os.listdir(source)):
+            shutil.copytree(f"{source}/{name}", f"{home}/stage/{name}")
+        with open(f"{home}/stage/one.bin", "wb") as file:
+            file.write(random.Random(5).randbytes(args.one_mib * MIB))
+        for load in args.loads:
+            walls, sizes = [], []
+            for run in range(1 if load == "a" else args.runs):
+                if load == "a":
+                    for name in sorted(os.listdir(f"{home}/stage")):
+                        if name != "one.bin":
+                            os.rename(f"{home}/stage/{name}", f"{peer.one}/{name}")
+                    arrived = _anything
+                elif load == "d" and not os.path.exists(f"{peer.one}/one.bin"):
+                    os.rename(f"{home}/stage/one.bin", f"{peer.one}/one.bin")
+                    peer.sync(lambda other: os.path.exists(f"{other}/one.bin"))
+                    arrived = _anything
+                elif load == "f" and run:
+                    tree.fill(peer.one)
+                    peer.sync(_anything)
+                before = peer.traffic()
+                began = time.monotonic()
+                if load != "a":
+                    arrived = tree.change(load, peer.one, run)
+                    began = time.monotonic()
+                if load == "g" and hasattr(peer, "wait"):
+                    peer.wait(arrived)
+                else:
+                    peer.sync(arrived)
+                walls.append(time.monotonic() - began)
+                if load == "g":
+                    time.sleep(0.2)
+                sizes.append(peer.traffic() - before)
+            found[f"{load} wall"] = statistics.median(walls)
+            print(f"# {peer.name} {load}: {walls} {sizes}", file=sys.stderr, flush=True)
+            if load == "g" and len(walls) > 10:
+                found["g p99"] = sorted(walls)[int(len(walls) * 0.99)]
+            found[f"{load} bytes"] = statistics.median(sizes)
+            found[f"{load} MiB"] = peer.memory() - rest
+        found["MiB at rest"] = rest
+        found["differs"] = _differences(peer)
+    finally:
+        peer.stop()
+        shutil.rmtree(home, ignore_errors=True)
+    return found
+
+
+def _differences(peer: Peer) -> int:
+    done = subprocess.run(
+        ["rsync", "-anciO", "--delete", "--exclude=.stfolder", f"{peer.one}/", f"{peer.two}/"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return len(done.stdout.splitlines())
+
+
+def main() -> None:
+    """Run it."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--peers", default=",".join(KINDS), help="which, by name")
+    parser.add_argument("--loads", default=LOADS)
+    parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--files", type=int, default=10_000)
+    parser.add_argument("--large", type=int, default=20, help="files of --large-mib")
+    parser.add_argument("--large-mib", type=int, default=10)
+    parser.add_argument("--one-mib", type=int, default=100, help="the file of workload d")
+    parser.add_argument("--dir", default="/dev/shm", help="where trees and stores are")
+    args = parser.parse_args()
+    print(describe())
+    source = tempfile.mkdtemp(prefix="rb-source-", dir=args.dir)
+    try:
+        tree = Tree(f"{source}/tree", args.files, args.large, args.large_mib, args.one_mib)
+        results = {}
+        for name in args.peers.split(","):
+            began = time.monotonic()
+            results[name] = measure(KINDS[name], f"{source}/tree", tree, args)
+            print(f"# {name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
+    finally:
+        shutil.rmtree(source, ignore_errors=True)
+    names = list(results)
+    print("| | " + " | ".join(names) + " | ours / rsync | at most |")
+    print("|---" * (len(names) + 3) + "|")
+    for row in dict.fromkeys(row for found in results.values() for row in found):
+        cells = [row, *(_cell(results[name].get(row)) for name in names)]
+        ours, rsync = (results.get(n, {}).get(row) for n in ("ours", "rsync"))
+        load, _, what = row.partition(" ")
+        ratio = ours / rsync if ours is not None and rsync else None
+        most: Any = TARGETS.get(load) if what == "wall" else BYTES.get(load)
+        cells += ["" if ratio is None else f"{ratio:.2f}", "" if most is None else str(most)]
+        print("| " + " | ".join(cells) + " |")
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.3f}" if isinstance(value, float) and value < 100 else f"{value:,.0f}"
+
+
+if __name__ == "__main__":
+    main()
