@@ -89,13 +89,13 @@ def parser_of(name: str) -> Any:
 
     module, _, function = COMMANDS[name][0].partition(":")
     command = import_module(f"saltwisted.cli.{module}")
-    if not function:
+    if not function and hasattr(command, "build_parser"):
         return command.build_parser()
     seen: list[Any] = []
     show = optparse.OptionParser.print_help
     optparse.OptionParser.print_help = lambda self, file=None: seen.append(self)  # type: ignore[method-assign]
     try:
-        getattr(command, function)(["--help"])
+        getattr(command, function or "main")(["--help"])
     except SystemExit:
         pass
     finally:
