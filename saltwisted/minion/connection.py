@@ -448,16 +448,6 @@ class MasterLink:
             attempt.subscribed_to = ("", 0)
             self._subscribe(attempt)
 
-    def _resubscribe(self, attempt: _Attempt) -> None:
-        """
-        The master answers, but the subscription had ended: begin it anew now.
-
-        By itself it would come back when its back-off ends, up to C{recon_max} later.
-        """
-        if attempt is self._attempt and attempt.subscription is not None:
-            attempt.subscribed_to = ("", 0)
-            self._subscribe(attempt)
-
     def _hello(self) -> bytes | None:
         """Salt's first frame of C{transport: tcp}, and that we know our masters' signs of life."""
         key, identity = self.session.publish_key, self._outside.identity
@@ -641,8 +631,6 @@ class MasterLink:
                 wait = rules.suspect_timeout if suspected else rules.heartbeat_timeout
                 self._take_keys(await heart.request(ask, wait, 1))
                 channel.heard = outside.now()
-                if suspected:
-                    self._resubscribe(attempt)
                 if suspected:
                     self._resubscribe(attempt)
             except (TransportClosed, WireError):

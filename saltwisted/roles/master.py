@@ -19,7 +19,7 @@ from zmq import ZMQError
 from saltwisted import __version__
 from saltwisted.config.options import MasterConfig
 from saltwisted.domain.jid import JidMaker, jid_mark
-from saltwisted.errors import ConfigError
+from saltwisted.errors import ConfigError, WireError
 from saltwisted.master.announced import Announced
 from saltwisted.master.autosign import Autosign
 from saltwisted.master.context import Context
@@ -45,7 +45,7 @@ from saltwisted.roles.ports import TcpPorts, check_transport
 from saltwisted.roles.privileges import become, modest
 from saltwisted.roles.reload import MASTER_BUILT_IN, Reload
 from saltwisted.stores.cache import MinionCache
-from saltwisted.stores.files import make_dir, sweep_temporary
+from saltwisted.stores.files import make_dir, read_file, sweep_temporary
 from saltwisted.stores.jobs import JobStore
 from saltwisted.stores.keys import KeyStore, master_keys
 from saltwisted.stores.roots import Roots
@@ -60,9 +60,9 @@ from saltwisted.transports.threads import Threads
 from saltwisted.transports.workers import PoolLimits, WarmPool
 from saltwisted.transports.zeromq import Keepalive, PubServer, RouterServer, ZeroMQ
 from saltwisted.wire.crypticle import SessionKey
-from saltwisted.wire.handshake import MasterIdentity
+from saltwisted.wire.handshake import MasterIdentity, signed_form_of
 from saltwisted.wire.publication import topic_of
-from saltwisted.wire.rsa import PrivateKey
+from saltwisted.wire.rsa import PrivateKey, PublicKey
 from saltwisted.worker.configio import load_from_disk
 from saltwisted.worker.warm import exec_warm_parent
 
@@ -136,6 +136,9 @@ def identity_of(config: MasterConfig) -> MasterIdentity:
         pair = master_keys(config.pki_dir, generate, public_of)
     key = PrivateKey.from_pem(pair.private, passphrase)
     sign_key = None
+    if config.master_sign_pubkey and config.master_use_pubkey_signature:
+        signature, shown = pub_signature_of(config, pair.public)
+        return MasterIdentity(key, shown, None, signature)
     if config.master_sign_pubkey:
         passphrase = config.signing_key_pass or config.key_pass or None
         sign_pair = master_keys(
@@ -143,6 +146,29 @@ def identity_of(config: MasterConfig) -> MasterIdentity:
         )
         sign_key = PrivateKey.from_pem(sign_pair.private, passphrase)
     return MasterIdentity(key, pair.public, sign_key)
+
+
+def pub_signature_of(config: MasterConfig, public: bytes) -> tuple[bytes, bytes]:
+    """
+    The signature that C{salt-key --gen-signature} has made, and the form of the public key that
+    it is for.
+
+    @raises ConfigError: there is none, or it is another key's.
+    """
+    name = config.master_pubkey_signature or f"{config.id}_pubkey_signature"
+    path = os.path.join(config.pki_dir, name)
+    signature = read_file(path, 65536)
+    if not signature:
+        raise ConfigError(
+            f"master_use_pubkey_signature is set, but {path} is not there: make it with "
+            "salt-key --gen-signature where the signing key is, and copy it"
+        )
+    signer = read_file(os.path.join(config.pki_dir, f"{config.master_sign_key_name}.pub"), 65536)
+    try:
+        shown = signed_form_of(public, signature, PublicKey.from_pem(signer) if signer else None)
+    except WireError as error:
+        raise ConfigError(f"{path} does not sign this master's key ({error.reason})") from error
+    return signature.strip(), shown
 
 
 class KeyWrites:

@@ -64,6 +64,33 @@ def digest_of(publish_key: SessionKey) -> bytes:
 # -- the master ------------------------------------------------------------
 
 
+def _lined(text: str) -> bytes:
+    return text.encode("ascii") + b"\n"
+
+
+def signed_form_of(pub_pem: bytes, signature: bytes, signer: PublicKey | None) -> bytes:
+    """
+    The form of a public key that a signature file covers. Stock minions verify the text as it
+    travels; 3008's C{salt-key --gen-signature} signs it with a final newline, 3006's and ours
+    without.
+
+    @param signature: the content of the file, base64.
+    @param signer: the signing key, if it is known here; else the usual form is assumed.
+    @raises WireError: the signature is of another key, or none at all.
+    """
+    bare = clean_pem(pub_pem).encode("ascii")
+    try:
+        raw = a2b_base64(signature)
+    except Base64Error as error:
+        raise WireError("no base64") from error
+    if signer is None:
+        return bare
+    for form in (bare, bare + b"\n"):
+        if any(signer.verify(form, raw, algorithm) for algorithm in SIGNING):
+            return form
+    raise WireError("signature of another key")
+
+
 class MasterIdentity:
     """
     The master's key, and the signatures by it that are made once and kept.
@@ -88,7 +115,12 @@ class MasterIdentity:
             it stands instead of signing.
         """
         self.key = key
-        self.pub_key = clean_pem(pub_pem) if pub_pem is not None else key.public.pem
+        self.pub_key = key.public.pem
+        if pub_pem is not None:
+            self.pub_key = clean_pem(pub_pem)
+            if pub_signature is not None and pub_pem in (self.pub_key + "\n", _lined(self.pub_key)):
+                # The signature is over the text with a final newline: so it must travel
+                self.pub_key += "\n"
         self.sign_key = sign_key
         self.pub_signature = pub_signature
         self._digests: OrderedDict[str, bytes] = OrderedDict()

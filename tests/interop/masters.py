@@ -12,6 +12,7 @@ import os
 import time
 from typing import Any
 
+from saltwisted.errors import TransportClosed
 from tests.harness import OurMaster, reserve_ports, until
 
 HOSTS = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
@@ -60,10 +61,33 @@ class Masters:
             master.kill()
 
 
-def answers(master: OurMaster, *ids: str, wait: int = 2) -> bool:
+def answers(master: OurMaster, *ids: str, wait: float = 3) -> bool:
     """Whether all these minions answer a ping of this master."""
-    got = master.command("salt", "-t", str(wait), "-L", ",".join(ids), "test.ping", "--out", "json")
-    return all(f'"{minion}": true' in got.stdout for minion in ids)
+    return not silent(master, *ids, wait=wait)
+
+
+def silent(master: OurMaster, *ids: str, wait: float = 3) -> set[str]:
+    """
+    Those of these minions that do not answer a ping of this master.
+
+    By its control socket, which costs less than the command line: what is measured with it is
+    the minions' time.
+    """
+    missing = set(ids)
+    client = master.control()
+    try:
+        for item in client.stream(
+            "run", tgt=sorted(ids), tgt_type="list", fun="test.ping", timeout=wait
+        ):
+            if item.get("kind") == "return" and item["data"].get("return") is True:
+                missing.discard(item["id"])
+            if not missing:
+                break
+    except TransportClosed:
+        return set(ids)
+    finally:
+        client.close()
+    return missing
 
 
 def job(master: OurMaster, minion: str, command: str) -> str:
@@ -77,11 +101,17 @@ def all_answer(
 ) -> float:
     """Wait until all answer this master; how long that took. None may have ended."""
     began = time.monotonic()
+    missing = set(ids)
+
+    def none_is_silent() -> bool:
+        missing.intersection_update(silent(master, *ids))
+        return not missing
+
     try:
-        until(f"{ids} to answer {master.name}", lambda: answers(master, *ids), seconds)
+        until(f"{ids} to answer {master.name}", none_is_silent, seconds)
     except AssertionError as error:
-        logs = "\n".join(f"-- {m.id}\n{m.tail(12)}" for m in minions.values())
-        raise AssertionError(f"{error}\n{logs}") from None
+        logs = "\n".join(f"-- {name}\n{minions[name].tail(25)}" for name in sorted(missing))
+        raise AssertionError(f"{error}\nnot {sorted(missing)}\n{logs}") from None
     for minion in minions.values():
         assert minion.running, minion.tail()
     return time.monotonic() - began
