@@ -181,8 +181,9 @@ class Forward:
         if age is not None:
             self._heard(node, jid, job, minions, age)
         elif again and moment is not None:
-            measured = self._holders.measure(node)
-            measured.addCallback(lambda _: self._judge(node, jid, job, minions, False))
+            measured = self._holders.measure(node).addCallback(
+                lambda _: self._judge(node, jid, job, minions, False)
+            )
             let_go(measured, self.log, "a job of {node} was not judged", node=node)
         else:
             self._counters["refused:job-of-unknown-age"] += 1
