@@ -18,11 +18,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from saltwisted.cli import console
-from saltwisted.cli.playground import Interrupts, Playground, PlaygroundError
+from saltwisted.cli.playground import Daemon, Interrupts, Playground, PlaygroundError
 from saltwisted.errors import SaltwistedError
 
 EX_USAGE = 64
 MOST_MINIONS = 50
+MOST_MASTERS = 9
 COMMAND_LIMIT = 90
 """Seconds that one command of the demonstration may take."""
 
@@ -40,7 +41,12 @@ def build_parser() -> optparse.OptionParser:
         "--json", action="store_true", help="print one report for machines, and nothing else"
     )
     parser.add_option(
-        "--masters", type=int, default=1, metavar="N", help="how many masters; for now, one"
+        "--masters",
+        type=int,
+        default=1,
+        metavar="N",
+        help="how many masters; two or more are one cluster, of which one is killed "
+        "(default: %default)",
     )
     parser.add_option(
         "--minions", type=int, default=2, metavar="M", help="how many minions (default: %default)"
@@ -54,17 +60,19 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     problem = ""
     if rest:
         problem = f"there is nothing to say to it but options: {' '.join(rest)}"
-    elif options.masters != 1:
-        problem = (
-            f"--masters {options.masters}: several masters are not available in this version; "
-            "the demonstration has one"
-        )
+    elif not 1 <= options.masters <= MOST_MASTERS:
+        problem = f"--masters {options.masters}: between 1 and {MOST_MASTERS}, please"
     elif not 1 <= options.minions <= MOST_MINIONS:
         problem = f"--minions {options.minions}: between 1 and {MOST_MINIONS}, please"
     if problem:
         console.write_error(f"saltwisted demo: {problem}\n")
         return EX_USAGE
-    return Demo(options.minions, bool(options.keep), bool(options.json)).run()
+    kind: type[Demo] = Demo
+    if options.masters > 1:
+        from saltwisted.cli.democluster import ClusterDemo
+
+        kind = ClusterDemo
+    return kind(options.minions, bool(options.keep), bool(options.json), options.masters).run()
 
 
 class Demo:
@@ -74,12 +82,12 @@ class Demo:
     @ivar report: what C{--json} prints.
     """
 
-    def __init__(self, minions: int, keep: bool, as_json: bool) -> None:
+    def __init__(self, minions: int, keep: bool, as_json: bool, masters: int = 1) -> None:
         self.keep = keep
         self.as_json = as_json
         self.report: dict[str, Any] = {
             "ok": False,
-            "masters": 1,
+            "masters": masters,
             "minions": minions,
             "steps": [],
         }
@@ -98,7 +106,7 @@ class Demo:
         status = 1
         try:
             with interrupts.held():
-                self._place = Playground(self._count, interrupts)
+                self._place = self._make_place(interrupts)
             self._show_all(self._place)
             self.report["ok"] = True
             status = 0
@@ -116,6 +124,9 @@ class Demo:
             except KeyboardInterrupt:
                 status = status or 130
         return status
+
+    def _make_place(self, interrupts: Interrupts) -> Playground:
+        return Playground(self._count, interrupts)
 
     # The steps
 
@@ -205,11 +216,14 @@ class Demo:
             self._clear_tick()
         self._say(f"        done in {step['seconds']:.2f} s")
 
-    def _command(self, title: str, words: list[str], expected: list[str]) -> None:
-        """Run one of our commands as an operator would, and show its output."""
+    def _command(
+        self, title: str, words: list[str], expected: list[str], at: Daemon | None = None
+    ) -> str:
+        """Run one of our commands as an operator would, and show its output; that is given back."""
         place = self._place
         assert place is not None
-        shown = ["saltwisted", words[0], "-c", place.master.directory, *words[1:]]
+        directory = (at or place.master).directory
+        shown = ["saltwisted", words[0], "-c", directory, *words[1:]]
 
         def execute() -> None:
             done = subprocess.run(
@@ -233,6 +247,7 @@ class Demo:
             self._step(title, execute, shown)
         except subprocess.TimeoutExpired:
             raise PlaygroundError(f"{words[0]} did not end in {COMMAND_LIMIT} seconds") from None
+        return str(self.report["steps"][-1]["output"])
 
     # The end
 

@@ -304,12 +304,16 @@ class Playground:
             + f"pillar_roots: {{base: ['{here}/pillar']}}\n",
         )
 
+    def _masters(self) -> str:
+        """What the minions know of masters."""
+        return "127.0.0.1"
+
     def _configure_minion(self, minion: Daemon) -> None:
         publish, requests = self.ports
         _write(
             os.path.join(minion.directory, "minion"),
             _common(minion.directory)
-            + f"id: {minion.name}\nmaster: 127.0.0.1\n"
+            + f"id: {minion.name}\nmaster: {self._masters()}\n"
             + f"publish_port: {publish}\nmaster_port: {requests}\nacceptance_wait_time: 1\n",
         )
 

@@ -74,6 +74,20 @@ class DemoTests(SynchronousTestCase):
             self.assertIn(f"{self.place}/", outputs)
         self.assertEqual(self.left(), [])
 
+    def test_cluster(self) -> None:
+        """Three masters become one; what one is killed with is on the others, and it comes back."""
+        process = self.start("--masters=3", "--json")
+
+        out, err = process.communicate(timeout=300)
+
+        report = json.loads(out)
+        self.assertEqual((process.returncode, err), (0, ""), report)
+        self.assertEqual((report["ok"], report["masters"]), (True, 3))
+        lookups = [step["output"] for step in report["steps"] if "lookup_jid" in str(step)]
+        self.assertEqual(lookups[0], "demo-1:\n    survived\ndemo-2:\n    survived\n")
+        self.assertEqual(lookups[1], lookups[0])
+        self.assertEqual(self.left(), [])
+
     def test_interrupted(self) -> None:
         """Ctrl-C in the middle ends the daemons, and removes the directory."""
         process = self.start("--minions=1")
@@ -108,9 +122,9 @@ class DemoTests(SynchronousTestCase):
         self.assertEqual(self.left(), [])
 
     def test_what_it_cannot(self) -> None:
-        """Several masters, no minions, and words are refused; status 64, nothing is started."""
+        """Too many masters, no minions, and words are refused; status 64, nothing is started."""
         for words, reason in (
-            (("--masters=2",), "several masters are not available"),
+            (("--masters=10",), "between 1 and"),
             (("--minions=0",), "between 1 and"),
             (("now",), "nothing to say to it but options"),
         ):

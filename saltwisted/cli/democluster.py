@@ -1,0 +1,235 @@
+"""
+C{saltwisted demo --masters N}: nodes that become one cluster, and what happens when one is killed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+from typing import Any
+
+from saltwisted.cli.demo import COMMAND_LIMIT, Demo
+from saltwisted.cli.playground import (
+    Daemon,
+    Interrupts,
+    Playground,
+    PlaygroundError,
+    _common,
+    _write,
+)
+from saltwisted.errors import RemoteError, TransportClosed
+
+
+class ClusterPlayground(Playground):
+    """
+    As L{Playground}, with several nodes at addresses of their own.
+
+    @ivar nodes: the nodes; C{master} is the first.
+    """
+
+    def __init__(self, masters: int, minions: int, interrupts: Interrupts) -> None:
+        super().__init__(minions, interrupts)
+        self.nodes = [self.master]
+        self.master.role, self.master.name = "cluster", "node-1"
+        for number in range(2, masters + 1):
+            name = f"node-{number}"
+            self.nodes.append(Daemon("cluster", name, self._directory(name)))
+
+    @property
+    def daemons(self) -> list[Daemon]:
+        """All of them, the nodes first."""
+        return [*getattr(self, "nodes", [self.master]), *self.minions]
+
+    def address(self, node: Daemon) -> str:
+        """Where a node listens: each has an address, and all the same ports."""
+        return f"127.0.0.{self.nodes.index(node) + 1}"
+
+    def configure(self) -> None:
+        """Choose ports, and write all configuration."""
+        held = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
+        ports = [sock.getsockname()[1] for sock in held]
+        for sock in held:
+            sock.close()
+        self.ports, self.pool_port = ports[:2], ports[2]
+        for node in self.nodes:
+            self._configure_node(node)
+        for minion in self.minions:
+            self._configure_minion(minion)
+
+    def _configure_node(self, node: Daemon) -> None:
+        publish, requests = self.ports
+        here = node.directory
+        _write(
+            os.path.join(here, "master"),
+            _common(here)
+            + f"id: {node.name}\ninterface: {self.address(node)}\n"
+            + f"publish_port: {publish}\nret_port: {requests}\n"
+            + f"cluster_pool_port: {self.pool_port}\n"
+            + f"file_roots: {{base: ['{here}/files']}}\n"
+            + f"pillar_roots: {{base: ['{here}/pillar']}}\n",
+        )
+
+    def _masters(self) -> str:
+        return "[" + ", ".join(self.address(node) for node in self.nodes) + "]"
+
+    def start_nodes(self, nodes: list[Daemon], tick: Any) -> None:
+        """Start nodes and wait until they serve."""
+        for node in nodes:
+            self._start(node)
+        for node in nodes:
+            self.wait(lambda node=node: self.serves(node), f"{node.name} to serve", tick, node)
+
+    def serves(self, node: Daemon) -> bool:
+        """Whether it serves minions."""
+        if not node.alive:
+            raise PlaygroundError(f"{node.name} ended", node)
+        try:
+            with node.client() as client:
+                return bool(client.call_within(5.0, "members")["ready"])
+        except (TransportClosed, RemoteError, TimeoutError):
+            return False
+
+
+class ClusterDemo(Demo):
+    """Join by token, accept once, command from each node, kill one, nothing lost, it comes back."""
+
+    def _make_place(self, interrupts: Interrupts) -> Playground:
+        return ClusterPlayground(self.report["masters"], self._count, interrupts)
+
+    def _show_all(self, place: Playground) -> None:
+        assert isinstance(place, ClusterPlayground)
+        nodes, names = place.nodes, [minion.name for minion in place.minions]
+        first, second, others = nodes[0], nodes[1], nodes[1:]
+        self.report["directory"] = place.root
+        place.configure()
+        self._say(
+            f"A playground of saltwisted: {len(nodes)} masters that become one, and {len(names)} "
+            f"minion(s), as processes of\ntheir own, without root rights. Everything lies below "
+            f"{place.root}.\n"
+        )
+        self._step(
+            f"Start {', '.join(node.name for node in nodes)}; each is a full master alone",
+            lambda: place.start_nodes(nodes, self._tick),
+            first.command,
+        )
+        for node in others:
+            said = self._command(
+                f"Make a token on {first.name}", ["token", "create"], ["swt1-"], first
+            )
+            self._command(
+                f"{node.name} joins with it", ["join", said.split()[-1]], [first.name], node
+            )
+        self._command(
+            "Who belongs to the cluster?", ["members"], [node.name for node in nodes], second
+        )
+        self._step(
+            f"Start {', '.join(names)}; they know all masters",
+            lambda: place.start_minions(self._tick),
+            place.minions[0].command,
+        )
+        self._command(
+            f"Accept them once, on {second.name}", ["salt-key", "-y", "-A"], names, second
+        )
+        for node in nodes:
+            self._until(node, names)
+            self._command(
+                f"Command all of them from {node.name}", ["salt", "*", "test.ping"], names, node
+            )
+        self._kill_one(place, names)
+
+    def _kill_one(self, place: ClusterPlayground, names: list[str]) -> None:
+        first, second = place.nodes[0], place.nodes[1]
+        said = self._command(
+            f"Give a job to {first.name} that takes a while",
+            ["salt", "--async", "*", "cmd.run", "sleep 2; echo survived"],
+            [],
+            first,
+        )
+        found = re.search(r"[0-9]{20}", said)
+        if found is None:
+            raise PlaygroundError("the job has no id", first)
+        jid = found[0]
+
+        def kill() -> None:
+            assert first.process is not None
+            os.killpg(first.process.pid, signal.SIGKILL)
+            first.process.wait()
+
+        assert first.process is not None
+        words = ["kill", "-9", str(first.process.pid)]
+        self._step(f"Kill {first.name} while the job runs", kill, words)
+        self._step(
+            f"Wait until {second.name} has all its returns",
+            lambda: place.wait(
+                lambda: self._returned(second, jid) >= set(names), "the returns", self._tick, second
+            ),
+        )
+        survived = [*names, "survived"]
+        self._command(
+            f"Nothing was lost: {second.name} knows the job and its returns",
+            ["salt-run", "jobs.lookup_jid", jid],
+            survived,
+            second,
+        )
+        self._command(
+            f"And commands all minions without {first.name}",
+            ["salt", "*", "test.ping"],
+            names,
+            second,
+        )
+        self._step(
+            f"Start {first.name} again; it catches up before it serves",
+            lambda: place.start_nodes([first], self._tick),
+            first.command,
+        )
+        self._step(
+            f"Wait until {first.name} has what happened meanwhile",
+            lambda: place.wait(
+                lambda: self._returned(first, jid) >= set(names), "the returns", self._tick, first
+            ),
+        )
+        self._command(
+            f"It knows what it missed: {first.name} has the returns, too",
+            ["salt-run", "jobs.lookup_jid", jid],
+            survived,
+            first,
+        )
+        self._until(first, names)
+        self._command(
+            f"And all minions answer it again: command them from {first.name}",
+            ["salt", "*", "test.ping"],
+            names,
+            first,
+        )
+
+    def _returned(self, node: Daemon, jid: str) -> set[str]:
+        try:
+            with node.client() as client:
+                done = client.call_within(10.0, "runner", fun="jobs.lookup_jid", arg=[jid])
+        except (TransportClosed, RemoteError, TimeoutError):
+            return set()
+        value = done.get("return") if isinstance(done, dict) else None
+        return set(value) if isinstance(value, dict) else set()
+
+    def _until(self, node: Daemon, names: list[str]) -> None:
+        """Wait until all minions have signed in at a node, which is quick and not instant."""
+        place = self._place
+        assert place is not None
+
+        def all_answer() -> bool:
+            answered = set()
+            try:
+                with node.client() as client:
+                    items = client.stream_within(
+                        COMMAND_LIMIT, "run", tgt="*", fun="test.ping", arg=[], timeout=2
+                    )
+                    for item in items:
+                        if isinstance(item, dict) and item.get("kind") == "return":
+                            answered.add(item.get("id"))
+            except (TransportClosed, RemoteError, TimeoutError):
+                return False
+            return answered >= set(names)
+
+        place.wait(all_answer, f"all minions to answer {node.name}", self._tick, node)
