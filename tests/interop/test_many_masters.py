@@ -141,6 +141,24 @@ class ManyMastersTests(SynchronousTestCase):
             gone = master.command("salt", "-t", "1", "ours", "test.ping", "--out", "json")
             self.assertNotIn("true", gone.stdout)
 
+    def test_ipv6(self) -> None:
+        """A master on IPv6 alone; C{master} as C{[::1]:port}, as C{tcp://} and as bare address."""
+        master = OurMaster(self.home, "six", interface="::1", ipv6=True, auto_accept=True)
+        self.addCleanup(master.kill)
+        master.up()
+        stock = StockMinion(self.home, "3008", master, ipv6=True)
+        write_config(os.path.join(stock.conf, "minion.d", "six.conf"), {"master": "::1"})
+        self.minions = {stock.id: stock}
+        for number, form in enumerate(("::1", f"[::1]:{master.ret_port}", "tcp://[::1]"), 1):
+            ours = OurMinion(self.home, master, f"six{number}", ipv6=True)
+            write_config(os.path.join(ours.conf, "minion.d", "six.conf"), {"master": form})
+            self.minions[ours.id] = ours
+        for minion in self.minions.values():
+            self.addCleanup(minion.kill)
+            minion.up()
+
+        self.all_answer(master, list(self.minions))
+
     def test_signed_masters_by_a_function(self) -> None:
         """Masters with keys of their own under one signing key; a function says who they are."""
         one, two, _ = self.masters.all
