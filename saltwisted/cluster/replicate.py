@@ -143,7 +143,8 @@ class KeyReplica:
             if number % AT_ONCE == AT_ONCE - 1:
                 await deferLater(self._clock, 0)
         self._running = True
-        self._note_restored(missing, len(known))
+        if not first:
+            self._note_restored(missing, len(known))
         if taken:
             self.log.info(
                 "{count} minion ids of {path} were not in the cluster's log: {what}",

@@ -46,6 +46,7 @@ COMPARED = (
     "token_expire",
     "top_file_merging_strategy",
 )
+ROOTS = ("file_roots", "pillar_roots")
 ABSENT = "(not set)"
 
 
@@ -58,6 +59,9 @@ def texts_of(option: Any) -> dict[str, str]:
     found = {}
     for name in COMPARED:
         value = option(name)
+        if name in ROOTS and isinstance(value, Mapping):
+            # Where they lie is each node's own matter; which environments there are is not
+            value = {env: len(paths) for env, paths in value.items()}
         if value is not None:
             found[name] = json.dumps(value, sort_keys=True, default=str)
     return found
