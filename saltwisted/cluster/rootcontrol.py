@@ -371,7 +371,6 @@ class RootControl:
 
         Progress comes as items; the answer says for each member whether it has everything.
         """
-        sync = self._sync
         shares = self._shares(args)
         for share in shares:
             await share.rescan()

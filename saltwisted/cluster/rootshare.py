@@ -10,7 +10,7 @@ Rules are in C{domain.roots}, disks in C{stores}.
 from __future__ import annotations
 
 import hashlib
-from collections import ChainMap
+from collections import ChainMap, OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -66,8 +66,12 @@ RETRY = 5.0
 REPLY_BYTES = 8 * 1024 * 1024
 TRASH_TIME = 60.0
 BUSY_WAIT = 60.0
-HOT = 20
-"""Commits a minute after which a path is taken less often."""
+RECENT = 8
+"""Generations that are kept in memory at least, ..."""
+KEEP_RECENT = 3600.0
+"""... and for an hour ..."""
+MOST_RECENT = 500
+"""... but never more than these."""
 
 
 @frozen
@@ -97,6 +101,7 @@ class RootShare:
     """
     @param name: the same on all masters, such as C{file/base/0}.
     @ivar suspended: why local changes are not taken; empty if they are.
+    @ivar recent: digest to generation, of those that jobs may still be pinned to.
     @ivar held: deletions that wait for an approval: path to the entry that is gone.
     """
 
@@ -151,6 +156,21 @@ class RootShare:
         self._brake: Brake | None = None
         self._remote_brake: Brake | None = None
         self._large: dict[bytes, int] = {}
+        self.recent: OrderedDict[bytes, Generation] = OrderedDict()
+
+    def keep_recent(self, pinned: set[bytes]) -> None:
+        """Remember the present generation; forget those that are old and pinned by nobody."""
+        generation = self.generation
+        if generation is None:
+            return
+        self.recent[generation.digest] = generation
+        self.recent.move_to_end(generation.digest)
+        oldest = self._owner.now() - KEEP_RECENT
+        for digest in list(self.recent)[:-RECENT]:
+            if self.recent[digest].at < oldest and digest not in pinned:
+                del self.recent[digest]
+        while len(self.recent) > MOST_RECENT:
+            self.recent.popitem(last=False)
 
     # -- start and stop
 
@@ -172,12 +192,14 @@ class RootShare:
         """
         self._brake, self._remote_brake = Brake(self.limits), Brake(self.limits)
         self.store = await self._owner.pool(self._make_store, self._folder)
+        self.keep_recent(set())
         await self._open_root()
         if self._is_blank():
             # Peers may have a tree already: it comes first, ours joins it
             self._owner.blank(self)
         else:
             self.ready = True
+            self._owner.loaded(self)
             await self._lock.run(self._locked, self._first_scan)
         self._later("scan", self.settings.scan * self._owner.jitter(), self._periodic)
         # Streams may have come up before: say what we know, and ask for what we do not

@@ -121,6 +121,8 @@ class RootSync:
         self.flags: dict[str, str] = {}
         self.alarms: dict[str, str] = {}
         self.on_generation: list[Callable[[str], None]] = []
+        self.pinned: Callable[[], set[bytes]] = set
+        self.waits: list[Callable[[], bool]] = []
         self._reactor = reactor
         self._fire = fire
         self._links: dict[str, RootLink] = {}
@@ -347,6 +349,11 @@ class RootSync:
         """On the bus, as C{salt/roots/<what>}."""
         self._fire(f"salt/roots/{what}", {"node": self.node, **data})
 
+    def loaded(self, share: RootShare) -> None:
+        """A generation was committed before this process began."""
+        for receiver in self.on_generation:
+            receiver(share.name)
+
     def committed(
         self, share: RootShare, batch: Batch | None, outcome: Outcome, local: bool
     ) -> None:
@@ -355,6 +362,7 @@ class RootSync:
         if generation is None:
             return
         self.alarms.pop(share.name, None)
+        share.keep_recent(self.pinned())
         if outcome.shown:
             for receiver in self.on_generation:
                 receiver(share.name)
@@ -402,13 +410,15 @@ class RootSync:
     @property
     def name(self) -> str:
         """The generation of all file roots together: what a job is pinned to."""
-        return generation_name(
-            {
-                name: share.generation.digest
-                for name, share in self.shares.items()
-                if name.startswith("file/") and share.generation is not None
-            }
-        )
+        return generation_name(self.digests())
+
+    def digests(self) -> dict[str, bytes]:
+        """Share of file roots to the digest of its tree."""
+        return {
+            name: share.generation.digest
+            for name, share in self.shares.items()
+            if name.startswith("file/") and share.generation is not None
+        }
 
     @property
     def ready(self) -> bool:
@@ -520,7 +530,9 @@ class RootsGate:
     async def startService(self) -> None:
         """Wait until every share has a generation."""
         told = self._clock.seconds()
-        while not self._sync.ready and not self._stopped:
+        while not self._stopped and not (
+            self._sync.ready and all(done() for done in self._sync.waits)
+        ):
             if self._clock.seconds() > told + TELL_AGAIN:
                 told = self._clock.seconds()
                 waiting = [n for n, share in self._sync.shares.items() if not share.ready]

@@ -118,7 +118,8 @@ class Dispatcher:
         }
         if not kwargs.get("nocache"):
             everybody = self._joined(jid, minions) if load.get("jid") else list(minions)
-            await ctx.jobs.save_job(jid, {**job, "kwargs": _plain(kwargs)}, everybody)
+            record = {**job, "kwargs": _plain(kwargs), **ctx.job_facts(jid, job["fun"])}
+            await ctx.jobs.save_job(jid, record, everybody)
         ctx.bus.fire(f"salt/job/{jid}/new", announced)
         ctx.publisher.publish(job, minions)
         ctx.job_published(job, minions)

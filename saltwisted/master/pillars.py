@@ -37,6 +37,8 @@ MOST_FILES = 2000
 ENTRY_COST = 700
 """About what an entry needs in memory beside its bytes."""
 LOG_LINES = 20
+TRIES = 3
+"""Compilations of one pillar while its roots are replaced under it."""
 
 Stamp = tuple[int, int, int] | None
 Dependencies = tuple[tuple[bytes, Stamp], ...]
@@ -144,20 +146,22 @@ class Pillars:
             self._ctx.counters["pillar:kept"] += 1
             return kept.packed
         self._ctx.counters["pillar:compiled"] += 1
-        answer = await self._workers.call(
-            ENTRY,
-            {
-                "do": "pillar",
-                "id": minion_id,
-                "grains": grains,
-                "saltenv": saltenv,
-                "pillarenv": pillarenv,
-                "override": override,
-                "ext": ext,
-                "extra": extra,
-            },
-            TIMEOUT,
-        )
+        payload = {
+            "do": "pillar",
+            "id": minion_id,
+            "grains": grains,
+            "saltenv": saltenv,
+            "pillarenv": pillarenv,
+            "override": override,
+            "ext": ext,
+            "extra": extra,
+        }
+        for _ in range(TRIES):
+            generation = self._ctx.pillar_generation()
+            answer = await self._workers.call(ENTRY, payload, TIMEOUT)
+            if generation == self._ctx.pillar_generation():
+                break
+            # Half of it may have been compiled from the roots before
         for line in answer["log"][:LOG_LINES]:
             self.log.error("pillar of {minion}: {line}", minion=minion_id, line=line[:500])
         packed: bytes = answer["packed"]

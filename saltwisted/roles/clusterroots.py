@@ -1,5 +1,5 @@
 """
-The roots of a cluster node: its shares, their streams, and the file server over generations.
+The roots of a cluster node: its shares, their streams, and who is served from generations.
 
 Nothing is decided here.
 """
@@ -9,18 +9,24 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
 from saltwisted.cluster.rootcontrol import RootControl
+from saltwisted.cluster.rootpins import RootPins
 from saltwisted.cluster.rootshare import RootShare
 from saltwisted.cluster.rootsync import RootsGate, RootSync, roots_of
 from saltwisted.domain.roots.manifest import Generation
+from saltwisted.errors import StoreError
 from saltwisted.interfaces import IPeers
 from saltwisted.master.fileserver import FileServer
 from saltwisted.roles.master import Master
-from saltwisted.stores.genroots import GenerationRoots
-from saltwisted.stores.objects import ContentStore
+from saltwisted.stores.genroots import GenerationRoots, Source
+from saltwisted.stores.pillartree import PillarTree
+from saltwisted.transports.loose import let_go
 from saltwisted.transports.threads import Threads
 
 STREAM = "roots"
@@ -28,7 +34,7 @@ STREAM = "roots"
 
 class ClusterRoots:
     """
-    The roots service beside a master.
+    The roots service beside a master; made after what else hooks into its context.
 
     @param others: ids of the other members.
     @ivar parts: to be started before anybody is served.
@@ -42,15 +48,17 @@ class ClusterRoots:
         peers: IPeers,
         others: Callable[[], Sequence[str]],
     ) -> None:
+        self._master = master
         config = master.config
         roots, left_out = roots_of(config)
+        folder = os.path.join(config.cachedir, "saltwisted", "roots")
         dice = random.SystemRandom().random
         self.threads = Threads(reactor, 4, "roots")
         self.sync = RootSync(
             reactor,
             node,
             roots,
-            os.path.join(config.cachedir, "saltwisted", "roots"),
+            folder,
             self.threads.run,
             master.ctx.bus.fire,
             others,
@@ -62,29 +70,129 @@ class ClusterRoots:
             left_out,
         )
         self.control = RootControl(self.sync, reactor)
-        self.roots = GenerationRoots(
-            config.file_roots,
-            self.threads.run,
-            config,
-            {
-                share.root: _source(share)
-                for name, share in self.sync.shares.items()
-                if name.startswith("file/")
-            },
-        )
-        master.ctx.files = FileServer(self.roots, config)
+        ctx = master.ctx
+        ctx.files = self._view({})
+        self.pins = RootPins(self.sync, peers, reactor, self._view, ctx.counters)
+        ctx.job_facts = self.pins.facts
+        ctx.pinned = self.pins.files
+        published, stored = ctx.job_published, ctx.return_stored
+
+        def job_published(job: Mapping[str, Any], minions: Sequence[str]) -> None:
+            self.pins.published(str(job["jid"]), minions)
+            published(job, minions)
+
+        def return_stored(jid: str, minion: str) -> Any:
+            self.pins.returned(jid, minion)
+            return stored(jid, minion)
+
+        ctx.job_published, ctx.return_stored = job_published, return_stored
         master.operations["roots"] = self.control.operation
         peers.stream(STREAM, self.sync.stream)
-        self.parts: list[Any] = [self.threads, self.sync, RootsGate(self.sync, reactor)]
+        self.pillars = PillarViews(self, folder)
+        self.parts: list[Any] = [
+            self.threads,
+            self.pillars,
+            self.sync,
+            RootsGate(self.sync, reactor),
+        ]
 
     def state(self) -> str:
         """A word for the list of members."""
         return self.sync.members_state()
 
+    @property
+    def master(self) -> Master:
+        """The master that is served by it."""
+        return self._master
 
-def _source(share: RootShare) -> Callable[[], tuple[Generation, ContentStore] | None]:
-    def served() -> tuple[Generation, ContentStore] | None:
+    def _view(self, chosen: Mapping[str, Generation]) -> FileServer:
+        """A file server over the newest generations, but for those that are chosen."""
+        config = self._master.config
+        sources = {
+            share.root: _source(share, chosen.get(name))
+            for name, share in self.sync.shares.items()
+            if name.startswith("file/")
+        }
+        roots = GenerationRoots(config.file_roots, self.threads.run, config, sources)
+        return FileServer(roots, config)
+
+
+def _source(share: RootShare, chosen: Generation | None) -> Source:
+    def served() -> Any:
         store = share.store
-        return None if store is None else (store.generation, store.objects)
+        return None if store is None else (chosen or store.generation, store.objects)
 
     return served
+
+
+class PillarViews:
+    """
+    Directories of committed pillar roots for the workers, made anew at each generation.
+
+    Started before the shares: it hears of their first generation.
+    """
+
+    log = Logger()
+
+    def __init__(self, roots: ClusterRoots, folder: str) -> None:
+        self._roots = roots
+        self._count = 0
+        self._running: dict[str, bool] = {}
+        sync, master = roots.sync, roots.master
+        self._trees = {
+            name: PillarTree(f"{folder}/{name.replace('/', '-')}/served")
+            for name in sync.shares
+            if name.startswith("pillar/")
+        }
+        config = master.config
+        replaced = {sync.shares[name].root: tree.current for name, tree in self._trees.items()}
+        pillar_roots = {
+            env: [replaced.get(str(path).rstrip("/") or "/", path) for path in _as_list(paths)]
+            for env, paths in (config.pillar_roots or {}).items()
+        }
+        opts = dict(master.ctx.facts.get("opts") or config.as_opts())
+        opts["pillar_roots"] = pillar_roots
+        master.ctx.facts["opts"] = opts
+        master.ctx.pillar_generation = lambda: self._count
+        sync.on_generation.append(self._changed)
+        sync.waits.append(lambda: not self._running)
+
+    async def startService(self) -> None:
+        """Begin with empty trees."""
+        for tree in self._trees.values():
+            await self._roots.threads.run(tree.prepare)
+
+    def stopService(self) -> None:
+        """Nothing is open."""
+        self._trees.clear()
+
+    def _changed(self, name: str) -> None:
+        if name not in self._trees:
+            return
+        if name in self._running:
+            self._running[name] = True
+            return
+        self._running[name] = False
+        let_go(Deferred.fromCoroutine(self._show(name)), self.log, "a pillar tree was not made")
+
+    async def _show(self, name: str) -> None:
+        try:
+            while True:
+                self._running[name] = False
+                store = self._roots.sync.shares[name].store
+                tree = self._trees.get(name)
+                if store is None or tree is None:
+                    return
+                try:
+                    await self._roots.threads.run(tree.show, store.generation, store.objects)
+                    self._count += 1
+                except StoreError as error:
+                    self.log.error("pillar roots: {error}", error=str(error))
+                if not self._running[name]:
+                    return
+        finally:
+            self._running.pop(name, None)
+
+
+def _as_list(paths: Any) -> list[Any]:
+    return [paths] if isinstance(paths, str) else list(paths or [])

@@ -54,7 +54,7 @@ class FilesTestCase(FolderTestCase):
         """A command, as it would be answered on the wire."""
         command = parse_command({"cmd": cmd, "id": who, **fields})
         handler = getattr(handlers, {"_file_envs": "envs"}.get(cmd, cmd.lstrip("_")))
-        value = handler(SimpleNamespace(files=self.server), who, command)
+        value = handler(SimpleNamespace(files=self.server, pinned=lambda who: None), who, command)
         if isinstance(value, Deferred):
             value = self.successResultOf(value)
         if isinstance(value, Chunk):

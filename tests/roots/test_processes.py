@@ -10,7 +10,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.cluster.real import OurNode
-from tests.harness import until
+from tests.harness import OurMinion, until
 
 
 def root_of(node: OurNode) -> str:
@@ -61,7 +61,7 @@ class RealRootsTests(SynchronousTestCase):
         """A cluster whose nodes have roots of their own."""
         from tests.cluster import real
 
-        home = real.scratch(self)
+        home = self.home = real.scratch(self)
         options: dict[str, Any] = {}
         made = []
         ports = real.reserve_ports(3)
@@ -87,3 +87,49 @@ class RealRootsTests(SynchronousTestCase):
         for node in made:
             node.wait_serving()
         return made
+
+    def test_minions_are_served_generations(self) -> None:
+        """Pillar and states come from what is committed, on any node; the job names its tree."""
+        one, other = self.make("alpha beta")
+        for node in (one, other):
+            node.command("roots", "sync", "--wait", check=True)
+        self.write(one, "pillar/top.sls", "base:\n  '*': [data]\n")
+        self.write(one, "pillar/data.sls", "colour: red\n")
+        self.write(one, "salt/top.sls", "base:\n  '*': [s]\n")
+        text = "{{ pillar.colour }}"
+        self.write(one, "salt/s.sls", f"a:\n  test.show_notification:\n    - text: {text}\n")
+        one.command("roots", "sync", "--wait", check=True)
+        minion = OurMinion(self.home, other, "m")
+        self.addCleanup(minion.kill)
+        minion.up()
+        pending = os.path.join(other.pki, "minions_pre", "m")
+        until("the key of m", lambda: os.path.exists(pending))
+        other.command("salt-key", "-y", "-a", "m", check=True)
+        until("m", lambda: other.salt("-t", "5", "m", "test.ping") == {"m": True})
+
+        self.assertEqual(self._comments(other), ["red"])
+        self.write(one, "pillar/data.sls", "colour: blue\n")
+        one.command("roots", "sync", "--wait", check=True)
+        until("the new pillar", lambda: self._comments(other) == ["blue"])
+        served = [
+            os.path.join(folder, name)
+            for folder, _, names in os.walk(f"{other.root}")
+            for name in names
+            if name == "data.sls" and "/served/" in folder
+        ]
+        self.assertTrue(served)
+        for path in served:
+            self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+
+        jid, *_ = other.run("jobs.list_jobs", "search_function=state.apply")
+        shown = [node.run("jobs.print_job", jid)[jid]["Generation"] for node in (one, other)]
+        self.assertEqual(shown, [self._roots(one, "status")["generation"]] * 2)
+
+    def _comments(self, node: OurNode) -> list[str]:
+        done = node.salt("m", "state.apply")
+        return [state["comment"] for state in done["m"].values()]
+
+    def write(self, node: OurNode, path: str, text: str) -> None:
+        """Write into one of its roots."""
+        with open(f"{self.home}/srv/{node.name}/{path}", "w") as file:
+            file.write(text)

@@ -9,6 +9,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from saltwisted.master.context import Context
+from saltwisted.master.fileserver import FileServer
 from saltwisted.master.table import Chunk
 from saltwisted.wire.commands import (
     DirList,
@@ -24,6 +25,11 @@ from saltwisted.wire.commands import (
 )
 
 
+def _files(ctx: Context, who: str) -> FileServer:
+    """What this minion is served: the newest files, or those that its job is pinned to."""
+    return ctx.pinned(who) or ctx.files
+
+
 def envs(ctx: Context, who: str, cmd: FileEnvs) -> list[str]:
     """Names of the environments."""
     return ctx.files.envs()
@@ -31,37 +37,37 @@ def envs(ctx: Context, who: str, cmd: FileEnvs) -> list[str]:
 
 def file_list(ctx: Context, who: str, cmd: FileList) -> Any:
     """Sorted paths of all files."""
-    return ctx.files.list_now("files", cmd.saltenv, cmd.prefix)
+    return _files(ctx, who).list_now("files", cmd.saltenv, cmd.prefix)
 
 
 def file_list_emptydirs(ctx: Context, who: str, cmd: FileListEmptyDirs) -> Any:
     """Sorted paths of directories without anything in them."""
-    return ctx.files.list_now("empty_dirs", cmd.saltenv, cmd.prefix)
+    return _files(ctx, who).list_now("empty_dirs", cmd.saltenv, cmd.prefix)
 
 
 def dir_list(ctx: Context, who: str, cmd: DirList) -> Any:
     """Sorted paths of all directories."""
-    return ctx.files.list_now("dirs", cmd.saltenv, cmd.prefix)
+    return _files(ctx, who).list_now("dirs", cmd.saltenv, cmd.prefix)
 
 
 def symlink_list(ctx: Context, who: str, cmd: SymlinkList) -> Any:
     """Links with their targets."""
-    return ctx.files.links_now(cmd.saltenv, cmd.prefix)
+    return _files(ctx, who).links_now(cmd.saltenv, cmd.prefix)
 
 
 def file_hash(ctx: Context, who: str, cmd: FileHash) -> Any:
     """C{{hash_type, hsum}}, or an empty text."""
-    return ctx.files.file_hash(cmd.path, cmd.saltenv)
+    return _files(ctx, who).file_hash(cmd.path, cmd.saltenv)
 
 
 def file_hash_and_stat(ctx: Context, who: str, cmd: FileHashAndStat) -> Any:
     """A list of the hash and the stat numbers."""
-    return ctx.files.file_hash_and_stat(cmd.path, cmd.saltenv)
+    return _files(ctx, who).file_hash_and_stat(cmd.path, cmd.saltenv)
 
 
 def file_find(ctx: Context, who: str, cmd: FileFind) -> dict[str, Any]:
     """Where the file is, and its stat."""
-    return ctx.files.file_find(cmd.path, cmd.saltenv)
+    return _files(ctx, who).file_find(cmd.path, cmd.saltenv)
 
 
 LARGE = 64 * 1024
@@ -70,7 +76,7 @@ LARGE = 64 * 1024
 
 def serve_file(ctx: Context, who: str, cmd: ServeFile) -> Any:
     """One chunk of a file."""
-    reply = ctx.files.serve_file(cmd.path, cmd.saltenv, cmd.loc, cmd.gzip)
+    reply = _files(ctx, who).serve_file(cmd.path, cmd.saltenv, cmd.loc, cmd.gzip)
     if isinstance(reply, Deferred):
         return reply.addCallback(_chunk)
     return _chunk(reply)

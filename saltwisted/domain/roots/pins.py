@@ -1,0 +1,91 @@
+"""
+Pins: which generation a minion is served while a job of its runs.
+
+A job that reads files sees one tree for its whole run, also when its minion asks several nodes.
+Stock file requests carry no jid, so they are matched by minion; of two jobs the older counts.
+A pin lasts until the return, or a day; one that no request ever used, ten minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from attrs import define
+
+KEPT = 24 * 3600.0
+UNUSED = 600.0
+MOST = 200_000
+READING = ("state.", "cp.", "saltutil.sync_", "saltutil.refresh_modules")
+
+
+def reads_files(fun: object) -> bool:
+    """Whether a job of this function (or of several) asks for files."""
+    names = fun if isinstance(fun, list) else [fun]
+    return any(str(name).startswith(READING) for name in names)
+
+
+@define
+class Pin:
+    """
+    @ivar digests: share to the digest of its tree.
+    """
+
+    jid: str
+    digests: Mapping[str, bytes]
+    since: float
+    used: bool = False
+
+
+class Pins:
+    """All pins of one node."""
+
+    def __init__(self) -> None:
+        self._pins: dict[str, list[Pin]] = {}
+        self._count = 0
+
+    def add(
+        self, jid: str, minions: Iterable[str], digests: Mapping[str, bytes], now: float
+    ) -> None:
+        """These minions see these trees while this job runs."""
+        for minion in minions:
+            mine = self._pins.setdefault(minion, [])
+            if any(pin.jid == jid for pin in mine) or self._count >= MOST:
+                continue
+            mine.append(Pin(jid, digests, now))
+            mine.sort(key=lambda pin: pin.jid)
+            self._count += 1
+
+    def release(self, jid: str, minion: str) -> None:
+        """The job has returned."""
+        mine = self._pins.get(minion)
+        if mine:
+            self._keep(minion, [pin for pin in mine if pin.jid != jid])
+
+    def of(self, minion: str, now: float) -> Mapping[str, bytes] | None:
+        """What a minion is served: C{None} for the newest."""
+        mine = self._pins.get(minion)
+        if not mine:
+            return None
+        living = [pin for pin in mine if now - pin.since < (KEPT if pin.used else UNUSED)]
+        if len(living) != len(mine):
+            self._keep(minion, living)
+        if not living:
+            return None
+        living[0].used = True
+        return living[0].digests
+
+    def pinned(self) -> set[bytes]:
+        """All digests that somebody may still be served."""
+        return {
+            digest
+            for pins in self._pins.values()
+            for pin in pins
+            for digest in pin.digests.values()
+        }
+
+    def _keep(self, minion: str, pins: list[Pin]) -> None:
+        self._count -= len(self._pins[minion]) - len(pins)
+        if pins:
+            self._pins[minion] = pins
+        else:
+            del self._pins[minion]
