@@ -1,0 +1,379 @@
+"""
+A peer that breaks the rules: nothing outside the root changes, and the stream closes with a reason.
+
+The peer is scripted, over real sockets, against a real node with a real tree.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import resource
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.protocol import ClientFactory, Factory, Protocol
+
+from saltwisted.domain.roots import codec, frames
+from saltwisted.domain.roots.entry import DIR, FILE, GONE, LINK, Entry, lanes
+from saltwisted.stores.treefs import TreeFs
+from tests.roots.nodes import SHARE, Node, NodesCase, clock, until
+
+MAIN, _ = lanes("evil", b"evilevil")
+
+
+class Evil(Protocol):
+    """Says what it is told to say; keeps what it hears."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[int, int, bytes]] = []
+        self.frames = frames.Frames()
+        self.lost = False
+
+    def connectionMade(self) -> None:
+        """Introduce ourselves properly."""
+        self.say(frames.HELLO, frames.NO_SHARE, codec.pack([1, 0, [[SHARE, [], b""]]]))
+
+    def say(self, kind: int, share: int, body: bytes) -> None:
+        """One message."""
+        for frame in frames.pack_frames(kind, share, body):
+            self.transport.write(frame)  # type: ignore[union-attr]
+
+    def batch(self, *entries: tuple[bytes, Entry], lo: int = 1, **inline: Any) -> bytes:
+        """A batch of these, in the order that is given."""
+        data = codec.squeeze(
+            codec.pack(
+                [
+                    MAIN.master,
+                    MAIN.incarnation,
+                    lo,
+                    lo + len(entries) - 1,
+                    1 << 40,
+                    [],
+                    codec.pack_entries(entries),
+                    [],
+                    "",
+                    [],
+                ]
+            )
+        )
+        return codec.pack([data, inline.get("inline", [])])
+
+    def dataReceived(self, data: bytes) -> None:
+        """Remember."""
+        self.heard += list(self.frames.feed(data))
+
+    def connectionLost(self, reason: Any = None) -> None:
+        """The node had enough."""
+        self.lost = True
+
+    @property
+    def reason(self) -> str:
+        """What the node said at the end."""
+        for kind, _, body in self.heard:
+            if kind == frames.ERR:
+                return str(codec.unpack(body)[0])
+        return ""
+
+
+def file(data: bytes, mode: int = 0o644) -> Entry:
+    """A file with this content."""
+    return Entry(FILE, mode, len(data), 1, hashlib.sha256(data).digest())
+
+
+def inline(data: bytes) -> list[Any]:
+    """The content beside its batch."""
+    return [hashlib.sha256(data).digest(), b"", codec.squeeze(data)]
+
+
+class HostilePeerTests(NodesCase):
+    """T-ROOT-1 to T-ROOT-6."""
+
+    async def victim(self, **options: Any) -> Node:
+        """A node with one file, and nothing else to do."""
+        (node,) = await self.make("v", **options)
+        node.write("mine", "mine\n")
+        await self.start()
+        await until(lambda: node.share.ready and node.share.is_settled)
+        self.outside = f"{self.folder}/v/outside"
+        os.makedirs(self.outside)
+        return node
+
+    async def attack(self, node: Node) -> Evil:
+        """A stream to it."""
+        evil = Evil()
+        listening = Factory()
+        listening.buildProtocol = lambda _: node.sync.stream("evil", False)  # type: ignore
+        port = clock.listenTCP(0, listening, interface="127.0.0.1")
+        node.ports.append(port)
+        dialling = ClientFactory()
+        dialling.noisy = False
+        dialling.buildProtocol = lambda _: evil  # type: ignore
+        clock.connectTCP("127.0.0.1", port.getHost().port, dialling)
+        await until(lambda: "evil" in node.sync._links)
+        return evil
+
+    async def refused(self, node: Node, say: Callable[[Evil], None], reason: str) -> None:
+        """The stream closes with this reason, the peer is flagged, and nothing has changed."""
+        before = (node.digest, sorted(os.listdir(node.tree)), os.listdir(f"{self.folder}/v"))
+        evil = await self.attack(node)
+        say(evil)
+        await until(lambda: evil.lost, what=reason)
+        self.assertIn(reason, evil.reason)
+        self.assertIn(reason, node.sync.flags["evil"])
+        now = (node.digest, sorted(os.listdir(node.tree)), os.listdir(f"{self.folder}/v"))
+        self.assertEqual(now, before)
+        self.assertEqual(node.read("mine"), b"mine\n")
+        self.assertEqual(os.listdir(self.outside), [])
+        await until(lambda: "evil" not in node.sync._links)
+
+    def test_T_ROOT_1_paths(self) -> Deferred[None]:
+        """A path that leads outside refuses the whole batch; odd names that Linux has are taken."""
+
+        async def story() -> None:
+            node = await self.victim()
+            good = (b"good", file(b"x"))
+            for path, reason in (
+                (b"../x", "path-escape"),
+                (b"/x", "path-escape"),
+                (b"a/../../x", "path-escape"),
+                (b"a//x", "path-escape"),
+                (b"nul\0", "path-nul"),
+                (b"n" * 256, "path-name-length"),
+                (b"/".join([b"d"] * 65), "path-depth"),
+                (b".saltwisted-root", "path-reserved"),
+                (b".saltwisted-trash/x", "path-reserved"),
+            ):
+                pairs = sorted([good, (path, file(b"x"))])
+                await self.refused(
+                    node,
+                    lambda evil, pairs=pairs: evil.say(  # type: ignore[misc]
+                        frames.BATCH, 0, evil.batch(*pairs, inline=[inline(b"x")])
+                    ),
+                    reason,
+                )
+            evil = await self.attack(node)
+            odd = sorted((name, file(b"x")) for name in (b"C:\\x", b"TWIN", b"twin", b"\xff"))
+            evil.say(frames.BATCH, 0, evil.batch(*odd, inline=[inline(b"x")]))
+            await until(lambda: node.read("twin") == b"x" and node.read("TWIN") == b"x")
+
+        return self.run_coroutine(story)
+
+    def test_T_ROOT_2_links(self) -> Deferred[None]:
+        """A link out of the root is refused; one in the way is never followed."""
+
+        async def story() -> None:
+            node = await self.victim()
+            for target in (b"/etc/passwd", b"../outside", b"d/../../outside"):
+                await self.refused(
+                    node,
+                    lambda evil, target=target: evil.say(  # type: ignore[misc]
+                        frames.BATCH, 0, evil.batch((b"link", Entry(LINK, 0, 0, 1, target)))
+                    ),
+                    "link-outside",
+                )
+            evil = await self.attack(node)
+            first = [(b"d", Entry(DIR, 0o755)), (b"d/x", file(b"one"))]
+            evil.say(frames.BATCH, 0, evil.batch(*first, inline=[inline(b"one")]))
+            await until(lambda: node.read("d/x") == b"one")
+            await until(lambda: node.share.is_settled)
+            # A local user swaps the directory for a link while the peer writes into it
+            os.rename(node.path("d"), node.path("d.was"))
+            os.symlink("../outside", node.path("d"))
+            second = [(b"d/x", file(b"two")), (b"d/y", file(b"two"))]
+            evil.say(frames.BATCH, 0, evil.batch(*second, lo=3, inline=[inline(b"two")]))
+            await until(lambda: node.share.store.index.visible(b"d/y"))  # type: ignore
+            await until(lambda: node.share.is_settled)
+            self.assertEqual(os.listdir(self.outside), [])
+
+        return self.run_coroutine(story)
+
+    def test_T_ROOT_2_swapped_while_writing(self) -> Deferred[None]:
+        """No call below a root goes through a link, whichever way it is resolved."""
+
+        async def story() -> None:
+            node = await self.victim()
+            os.makedirs(node.path("real/deep"))
+            os.symlink("../outside", node.path("swapped"))
+            os.symlink("real", node.path("within"))
+            for has_openat2 in (True, False):
+                fs = TreeFs(node.tree)
+                fs._has_openat2 = has_openat2
+                for path in (b"swapped/x", b"within/x", b"within/deep/x", b"../outside/x"):
+                    self.assertRaises(OSError, fs.create, path)
+                    self.assertRaises(OSError, fs.mkdir, path, 0o755)
+                    self.assertRaises(OSError, fs.unlink, path)
+                self.assertRaises(OSError, fs.open, b"swapped")
+                os.close(fs.create(b"real/deep/%d" % has_openat2))
+                fs.close()
+            self.assertEqual(os.listdir(self.outside), [])
+
+        return self.run_coroutine(story)
+
+    def test_T_ROOT_3_modes(self) -> Deferred[None]:
+        """Set-id and sticky bits never arrive; the owner is the service's user."""
+
+        async def story() -> None:
+            node = await self.victim()
+            evil = await self.attack(node)
+            pairs = [(b"d", Entry(DIR, 0o7777)), (b"d/x", file(b"x", 0o6755))]
+            evil.say(frames.BATCH, 0, evil.batch(*pairs, inline=[inline(b"x")]))
+            await until(lambda: node.read("d/x"))
+            info = os.stat(node.path("d/x"))
+            self.assertEqual(info.st_mode & 0o7777, 0o755)
+            self.assertEqual(info.st_uid, os.geteuid())
+            self.assertEqual(os.stat(node.path("d")).st_mode & 0o7777, 0o777)
+
+        return self.run_coroutine(story)
+
+    def test_T_ROOT_4_kinds(self) -> Deferred[None]:
+        """Devices, sockets and pipes cannot be said; a hard link to outside is never written to."""
+
+        async def story() -> None:
+            node = await self.victim()
+            for kind in "bcps":
+                pair = (b"x", Entry(kind, 0o644))
+                await self.refused(
+                    node,
+                    lambda evil, pair=pair: evil.say(  # type: ignore[misc]
+                        frames.BATCH, 0, evil.batch(pair)
+                    ),
+                    "kind",
+                )
+            node.write("../secret", "secret\n")
+            os.link(node.path("../secret"), node.path("linked"))
+            await until(lambda: node.share.generation.get(b"linked"))  # type: ignore
+            evil = await self.attack(node)
+            evil.say(
+                frames.BATCH, 0, evil.batch((b"linked", file(b"evil")), inline=[inline(b"evil")])
+            )
+            await until(lambda: node.share.store.open_conflicts or node.read("linked") == b"evil")  # type: ignore
+            await until(lambda: node.share.is_settled)
+            self.assertEqual(node.read("../secret"), b"secret\n")
+
+        return self.run_coroutine(story)
+
+    def test_T_ROOT_5_bombs(self) -> Deferred[None]:
+        """Bombs, ten million entries, a terabyte, endless wants: refused before memory is taken."""
+
+        async def story() -> None:
+            node = await self.victim()
+            before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+            bomb = b"z" + zlib.compress(b"\0" * (codec.MAX_BODY + 1), 9)
+            huge = codec.squeeze(
+                codec.pack(
+                    [
+                        "evil",
+                        b"evilevil",
+                        1,
+                        10**7,
+                        1,
+                        [],
+                        ["-" * 10**7, [], [], b"", [], [], [], b"", []],
+                        [],
+                        "",
+                        [],
+                    ]
+                )
+            )
+            terabyte = Entry(FILE, 0o644, 1 << 40, 1, b"h" * 32)
+            many = codec.pack([[b"h" * 32, b"", 0]] * 60_000)
+            for kind, body, reason in (
+                (frames.BATCH, codec.pack([bomb, []]), "too-large"),
+                (frames.STATE, bomb, "too-large"),
+                (frames.DATA, b"z" + zlib.compress(b"\0" * 5_000_000), "too-large"),
+                (frames.BATCH, codec.pack([huge, []]), "too-many-entries"),
+                (frames.WANT, many, "too-many-wanted"),
+                (frames.ACK, b"\xc1", "encoding"),
+                (frames.BATCH, codec.pack([b"-" + b"\x91" * 5000, []]), ""),
+            ):
+                await self.refused(
+                    node,
+                    lambda evil, kind=kind, body=body: evil.say(kind, 0, body),  # type: ignore
+                    reason,
+                )
+            await self.refused(
+                node,
+                lambda evil: evil.say(frames.BATCH, 0, evil.batch((b"x", terabyte))),
+                "file-size",
+            )
+            raw = frames.HEAD.pack(1 << 31, frames.BATCH, 0, 0)
+            await self.refused(
+                node,
+                lambda evil: evil.transport.write(raw),  # type: ignore[union-attr]
+                "frame-length",
+            )
+            await self.refused(
+                node, lambda evil: evil.say(frames.PING, 9, b"x" * 2_000_000), "message-length"
+            )
+            grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+            self.assertLess(grown, 300 * 1024, "KiB")
+
+        return self.run_coroutine(story)
+
+    def test_T_ROOT_6_hashes(self) -> Deferred[None]:
+        """A content that is not what its digest says is never published; the old tree is served."""
+
+        async def story() -> None:
+            node = await self.victim()
+            wrong = [hashlib.sha256(b"right").digest(), b"", codec.squeeze(b"wrong")]
+            await self.refused(
+                node,
+                lambda evil: evil.say(
+                    frames.BATCH, 0, evil.batch((b"mine", file(b"right")), inline=[wrong])
+                ),
+                "object-digest",
+            )
+            large = os.urandom(200_000)
+
+            def offer(evil: Evil) -> None:
+                evil.say(frames.BATCH, 0, evil.batch((b"mine", file(large))))
+
+                def answer(data: bytes) -> None:
+                    Evil.dataReceived(evil, data)
+                    if any(kind == frames.WANT for kind, _, _ in evil.heard):
+                        evil.dataReceived = lambda data: Evil.dataReceived(evil, data)  # type: ignore
+                        digest = hashlib.sha256(large).digest()
+                        bad = large[:100_000] + b"!" + large[100_001:]
+                        body = codec.pack(["s", digest, 0, bad])
+                        evil.say(frames.DATA, 0, b"-" + body)
+
+                evil.dataReceived = answer  # type: ignore[method-assign]
+
+            await self.refused(node, offer, "object-digest")
+
+        return self.run_coroutine(story)
+
+    def test_mass_deletion_by_a_peer(self) -> Deferred[None]:
+        """The receiver's own brake: deletions without an approval change nothing."""
+
+        async def story() -> None:
+            (node,) = await self.make("v")
+            for number in range(200):
+                node.write(f"f{number:03}", "x")
+            await self.start()
+            await until(lambda: node.share.ready and node.share.is_settled)
+            evil = await self.attack(node)
+            gone = sorted((b"f%03d" % number, GONE) for number in range(200))
+            evil.say(frames.BATCH, 0, evil.batch(*gone))
+            await until(lambda: node.share.held_remote)
+            self.assertEqual(len(os.listdir(node.tree)), 201)
+            self.assertIn("409", node.share.held_remote["evil"])
+
+        return self.run_coroutine(story)
+
+    def test_foreign_dots(self) -> Deferred[None]:
+        """A batch that depends on what nobody has waits, and takes bounded room."""
+
+        async def story() -> None:
+            node = await self.victim()
+            evil = await self.attack(node)
+            for lo in range(10, 3000):
+                evil.say(frames.BATCH, 0, evil.batch((b"x", GONE), lo=lo))
+            await until(lambda: len(node.share._inbox) >= 2000)
+            self.assertLessEqual(len(node.share._inbox), 2000)
+            self.assertEqual(node.read("mine"), b"mine\n")
+
+        return self.run_coroutine(story)
