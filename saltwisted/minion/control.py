@@ -23,6 +23,10 @@ from twisted.logger import Logger, LogLevel
 from saltwisted.errors import RemoteError, RequestTimeout, TransportClosed, WireError
 from saltwisted.interfaces import IEventBus
 from saltwisted.minion.connection import MasterLink
+from saltwisted.minion.links import ONCE
+
+TRIES = 5
+"""Masters that may die under one request."""
 
 Stream = Callable[[Any], Any]
 
@@ -147,6 +151,20 @@ class Control:
             raise TransportClosed(self._absence()) from error
         return found
 
+    async def _asked(self, via: str, cmd: str, ask: Callable[[MasterLink], Awaitable[Any]]) -> Any:
+        """
+        Ask the master of a job; when it goes away meanwhile, the next that is there in time. A
+        state run must not fail for a file because its master dies while it is fetched.
+        """
+        for _ in range(TRIES):
+            link = await self._link(via)
+            try:
+                return await ask(link)
+            except TransportClosed:
+                if link.up or cmd in ONCE:
+                    raise
+        return await ask(await self._link(via))
+
     def _absence(self) -> str:
         """That there is no master, and why."""
         reasons = [f"{one['master']}: {one['reason']}" for one in self._links.status()]
@@ -159,8 +177,9 @@ class Control:
         raw = cmd == "_serve_file"
         how = {"timeout": float(args["timeout"])} if args.get("timeout") else {}
         try:
-            link = await self._link(via)
-            answer = await self._links.request(load, link, raw=raw, **how)
+            answer = await self._asked(
+                via, cmd, lambda link: self._links.request(dict(load), link, raw=raw, **how)
+            )
         except (TransportClosed, WireError) as error:
             raise _refusal(cmd, error) from error
         return _readable(answer) if raw else answer
@@ -170,8 +189,7 @@ class Control:
         fields = {key: value for key, value in dict(args["load"]).items() if key not in _ADDED}
         fields.setdefault("extra_minion_data", {})
         try:
-            link = await self._link(via)
-            return await link.fetch_pillar(**fields)
+            return await self._asked(via, "_pillar", lambda link: link.fetch_pillar(**fields))
         except (TransportClosed, WireError) as error:
             raise _refusal("_pillar", error) from error
 

@@ -128,6 +128,29 @@ class ControlTests(SynchronousTestCase):
             ("SaltClientError", "_mine: refused"),
         )
 
+    def test_master_dies_meanwhile(self) -> None:
+        """A request whose master dies is asked of the next that comes; what acts is not."""
+        red, blue = self.links.links
+        red.up = blue.up = True
+
+        def dies(load: dict[str, Any]) -> Any:
+            red.up = blue.up = False
+            self.links.answer = lambda load: ["base"]
+            return TransportClosed("closed")
+
+        self.links.answer = dies
+        asked = self.ask("request", load={"cmd": "_file_list"})
+        self.assertNoResult(asked)
+        blue.up = True
+        self.links.waiting[0].callback(blue)
+        self.assertEqual(self.successResultOf(asked), ["base"])
+        self.assertEqual([name for name, _, _ in self.links.asked], ["red", "blue"])
+
+        red.up = blue.up = True
+        self.links.answer = dies
+        asked = self.ask("request", load={"cmd": "minion_runner"})
+        self.assertEqual(self.error(asked)[0], "SaltClientError")
+
     def test_no_master(self) -> None:
         """Without a master a request waits for one, and after a while says why there is none."""
         for link in self.links.links:
