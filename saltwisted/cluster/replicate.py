@@ -9,7 +9,7 @@ written to the directories. The rules are in L{saltwisted.domain.replica.keyset}
    from outside is the difference from that, never from the log, so that a change which
    another node made and which is not written yet is not taken back.
  - At the start the log wins: what differs is written anew. An id of which the log knows nothing
-   is taken in as it is when this directory is seen for the first time, and later as pending.
+   is taken in as it is when this node is new in its cluster, and later as pending.
  - Files that vanish wait a moment. More than max(10, 10 %) of them, or a directory that is
    gone, is no deletion: they are restored, with an alarm.
 """
@@ -47,9 +47,6 @@ VANISHED_MEMORY = 60.0
 WRITTEN_SECONDS = 5.0
 """How long an operator waits for this node's own disk."""
 
-MARKER = ".saltwisted_replicated"
-"""In C{pki_dir}: the keys that lie there have been taken into a log once."""
-
 
 @frozen
 class Shown:
@@ -84,6 +81,8 @@ class KeyReplica:
         self,
         clock: Any,
         node: str,
+        cluster: str,
+        marker: str,
         keys: KeyStore,
         keyset: KeySet,
         append: Callable[[str, Mapping[str, Any]], Awaitable[Any]],
@@ -92,12 +91,16 @@ class KeyReplica:
         confirmed: Callable[[], Awaitable[Sequence[str]]],
     ) -> None:
         """
+        @param cluster: its id: keys of before this node belonged to it are taken over once.
+        @param marker: the file that says into which cluster's log they were.
         @param confirmed: waits for what was appended last; the members that have not got it.
         @param append: C{append(kind, body)} of the fact log; in the folds when it returns.
         @param alarm: C{alarm(tag, data)}: fires an event.
         """
         self._clock = clock
         self._node = node
+        self._cluster = cluster
+        self._marker = marker
         self._keys = keys
         self._keyset = keyset
         self._append = append
@@ -123,8 +126,8 @@ class KeyReplica:
         return Deferred.fromCoroutine(self._start())
 
     async def _start(self) -> None:
-        marker = os.path.join(self._keys.pki_dir, MARKER)
-        first = files.read_file(marker) is None
+        marker = self._marker
+        first = files.read_file(marker, 1024) != self._cluster.encode()
         self._make_directories()
         self._keys.rescan()
         listed = self._keys.list_keys()
@@ -153,7 +156,7 @@ class KeyReplica:
                 what="taken over" if first else "they are pending now",
             )
         if first:
-            files.write_atomic(marker, b"", 0o600)
+            files.write_atomic(marker, self._cluster.encode(), 0o600)
         # What has changed while this was done
         self._facts_changed(list(self.waiting))
 

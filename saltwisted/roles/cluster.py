@@ -11,11 +11,12 @@ import os
 import random
 import socket
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.internet.threads import deferToThread
 
 from saltwisted import __version__
 from saltwisted.cluster.catchup import CatchUp
@@ -48,6 +49,7 @@ from saltwisted.roles.logs import observer
 from saltwisted.roles.master import SOCKET, Master
 from saltwisted.roles.memory import settle
 from saltwisted.roles.privileges import become, modest
+from saltwisted.roles.reload import MASTER_BUILT_IN, Reload
 from saltwisted.stores.files import make_dir
 from saltwisted.stores.keys import KeyStore
 from saltwisted.stores.node import NodeFiles
@@ -82,6 +84,15 @@ def build(reactor: Any, config_dir: str | None, log_level: str | None) -> Ordere
         [Banner(config, loaded.sources, loaded.warnings), node],
         failed=lambda error: reactor.callWhenRunning(reactor.stop),
         observer=logs,
+        reload=Reload(
+            node.config,
+            lambda: load_from_disk("master", config_dir),
+            deferToThread,
+            MASTER_BUILT_IN,
+            node.reconfigure,
+            logs,
+            log_level,
+        ),
     )
 
 
@@ -162,6 +173,12 @@ class Node:
     def stopService(self) -> Any:
         """Leave it."""
         return Deferred.fromCoroutine(self.lifecycle.stopService())
+
+    def reconfigure(self, names: Iterable[str]) -> None:
+        """Options have new values; a member's pillars are compiled anew."""
+        master = getattr(self.lifecycle.member, "master", None)
+        if isinstance(master, Master):
+            master.ctx.pillars.reconfigure()
 
     def _build(self, card: MemberCard) -> MemberService:
         return MemberService(self._reactor, self.config, card, self.lifecycle, self._operations)
@@ -296,6 +313,8 @@ class MemberService:
         self.keys = KeyReplica(
             clock=reactor,
             node=node,
+            cluster=card.state.cluster,
+            marker=os.path.join(os.path.dirname(self.log.path), "keys-replicated"),
             keys=ctx.keys,
             keyset=self.keyset,
             append=self.append,

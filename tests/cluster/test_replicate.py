@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.replicate import MARKER, KeyReplica
+from saltwisted.cluster.replicate import KeyReplica
 from saltwisted.domain.replica.book import Book
 from saltwisted.domain.replica.entry import Entry
 from saltwisted.domain.replica.fold import Folds
@@ -26,6 +26,7 @@ class Node:
         self.test = test
         self.name = name
         self.pki_dir = pki_dir
+        self.marker = pki_dir + ".marker"
         self.clock = Clock()
         self.keyset = KeySet()
         self.book = Book(name, name.encode().hex().rjust(16, "0"), Folds([self.keyset]))
@@ -40,6 +41,8 @@ class Node:
         self.replica = KeyReplica(
             clock=self.clock,
             node=self.name,
+            cluster="c1",
+            marker=self.marker,
             keys=self.keys,
             keyset=self.keyset,
             append=self.append,
@@ -313,7 +316,8 @@ class KeyReplicaTests(SynchronousTestCase):
                 "minions_denied": ["m1"],
             },
         )
-        self.assertTrue(os.path.exists(a.path(MARKER)))
+        with open(a.marker) as file:
+            self.assertEqual(file.read(), "c1")
 
     def test_unknown_later(self) -> None:
         """An accepted key of which the log knows nothing is pending after a later start."""
