@@ -138,6 +138,8 @@ def differences(one: Node, other: Node) -> str:
             "rsync",
             "-anciO",
             "--delete",
+            "--exclude=.git",
+            "--exclude=*~",
             one.tree + "/",
             other.tree + "/",
         ],
