@@ -1,0 +1,162 @@
+"""
+C{python -m tests.bench.fleet}: many minions of ours in one process, without workers.
+
+Real are the links: rule book, fail-over, sign-ins, heartbeats, subscriptions, returns. A job
+is answered C{True} at once. All have one key pair, each its own id. Sockets are ZeroMQ's, some
+contexts of them since each holds a thousand at most.
+
+Reads from stdin: when it ends, so do we. Writes one JSON line a second: how many are up, and
+at which masters.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import sys
+import time
+from typing import Any
+
+from twisted.internet import reactor, stdio, task
+from twisted.internet.defer import Deferred
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.python.failure import Failure
+
+from saltwisted.config.options import MinionConfig
+from saltwisted.domain.targeting.matchers import MinionFacts
+from saltwisted.errors import SaltwistedError
+from saltwisted.minion.channel import Identity
+from saltwisted.minion.connection import MasterLink
+from saltwisted.minion.links import Links
+from saltwisted.minion.outside import Outside, ZeroMQDialer, resolver
+from saltwisted.minion.subscriber import Seen, Subscriber
+from saltwisted.transports.threads import Threads
+from saltwisted.transports.zeromq import ZeroMQ
+from saltwisted.wire.rsa import PrivateKey, PublicKey
+
+PER_CONTEXT = 150
+"""Minions that share a ZeroMQ context."""
+
+
+class Lines:
+    """No memory of jobs beyond the process."""
+
+    def load(self) -> list[str]:
+        """Nothing."""
+        return []
+
+    def append(self, line: str) -> None:
+        """Forget."""
+
+    def replace(self, lines: list[str]) -> None:
+        """Forget."""
+
+
+class Trusting:
+    """The master's key, in memory."""
+
+    path = "memory"
+
+    def __init__(self) -> None:
+        self.key: PublicKey | None = None
+
+    def known(self) -> PublicKey | None:
+        """What was seen first."""
+        return self.key
+
+    def remember(self, key: PublicKey) -> None:
+        """Keep."""
+        self.key = key
+
+
+class Simulated:
+    """One minion."""
+
+    def __init__(
+        self, number: int, first: int, key: PrivateKey, tok: bytes, base: dict[str, Any]
+    ) -> None:
+        self.id = f"fleet{first + number:05d}"
+        config = MinionConfig(id=self.id, **base["options"])
+        facts = MinionFacts(id=self.id, grains={"id": self.id}, pillar={}, nodegroups={})
+        outside = Outside(
+            reactor=reactor,  # type: ignore[arg-type]
+            dialer=ZeroMQDialer(base["contexts"][number // PER_CONTEXT], config, base["dice"]),
+            resolve=resolver(base["threads"].run, False),
+            run=base["threads"].run,
+            keys=base["keys"],
+            identity=Identity(id=self.id, key=key, tok=tok),
+            entropy=os.urandom,
+            dice=base["dice"],
+        )
+        subscriber = Subscriber(lambda: facts, self.job, Seen(Lines(), time.time))
+        self.links = Links(config, outside, subscriber, lambda: facts)
+
+    def job(self, job: Any, link: MasterLink) -> None:
+        """Answer at once."""
+        load = {
+            "cmd": "_return",
+            "id": self.id,
+            "jid": job.jid,
+            "fun": job.fun,
+            "fun_args": [],
+            "return": True,
+            "retcode": 0,
+            "success": True,
+        }
+        returning = Deferred.fromCoroutine(self.links.deliver(load, link.name))
+        _ = returning.addErrback(lambda failure: failure.trap(SaltwistedError))
+
+
+class Leash(Protocol):
+    """We live as long as stdin does."""
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """The end."""
+        reactor.stop()  # type: ignore[attr-defined]
+
+
+def main() -> None:
+    """Run them."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench.fleet", description=__doc__)
+    parser.add_argument("-n", type=int, default=100)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first minion")
+    parser.add_argument("--key", required=True, help="PEM of the key pair of all")
+    parser.add_argument("--options", required=True, help="JSON: options of the minions")
+    chosen = parser.parse_args()
+    with open(chosen.key, "rb") as handle:
+        key = PrivateKey.from_pem(handle.read())
+    threads = Threads(reactor, 2, "fleet")
+    base = {
+        "options": json.loads(chosen.options),
+        "contexts": [ZeroMQ(reactor) for _ in range(chosen.n // PER_CONTEXT + 1)],
+        "dice": random.SystemRandom(),
+        "threads": threads,
+        "keys": Trusting(),
+    }
+    tok = key.sign_x931(b"salt")
+    minions = [Simulated(number, chosen.first, key, tok, base) for number in range(chosen.n)]
+
+    def tell() -> None:
+        used = [one.links.best for one in minions]
+        names = [link.name for link in used if link is not None]
+        line = {"up": len(names), "at": {name: names.count(name) for name in set(names)}}
+        sys.stdout.write(json.dumps(line) + "\n")
+        sys.stdout.flush()
+
+    def begin() -> None:
+        threads.startService()
+        for number, minion in enumerate(minions):
+            # A fleet does not come up in one moment; what is measured comes later
+            reactor.callLater(number * 0.004, minion.links.startService)  # type: ignore[attr-defined]
+        task.LoopingCall(tell).start(1.0)  # type: ignore[unused-awaitable]
+
+    stdio.StandardIO(Leash())
+    reactor.callWhenRunning(begin)  # type: ignore[attr-defined]
+    reactor.run()  # type: ignore[attr-defined]
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()
