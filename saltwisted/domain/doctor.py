@@ -15,8 +15,8 @@ from typing import Any
 from attrs import field, frozen
 
 MOST_EVIDENCE = 10
-HEARTBEAT = 10.0
-"""Seconds between two ZMTP heartbeats of ours: a proxy must not cut what is younger."""
+SHORTEST_IDLE = 40.0
+"""Seconds that a proxy must leave a link alone: heartbeats come every 10 to 30."""
 LOW_DISK = 0.05
 LOW_BYTES = 512 * 1024 * 1024
 DESCRIPTORS_PER_MINION = 2
@@ -292,7 +292,7 @@ def proxy(timeouts: Mapping[str, float]) -> Iterator[Finding]:
     @param timeouts: what a configuration of HAProxy on this machine says, in seconds.
     """
     short = [
-        f"{name}: {seconds:.0f} s" for name, seconds in timeouts.items() if seconds < 3 * HEARTBEAT
+        f"{name}: {seconds:.0f} s" for name, seconds in timeouts.items() if seconds < SHORTEST_IDLE
     ]
     if short:
         yield Finding(
@@ -300,7 +300,7 @@ def proxy(timeouts: Mapping[str, float]) -> Iterator[Finding]:
             severity=Severity.WARNING,
             text="a proxy on this machine cuts links that are idle for a moment",
             evidence=short,
-            command="in haproxy.cfg: timeout client 90s, timeout server 90s, timeout tunnel 90s",
+            command="in haproxy.cfg: timeout client 50s, timeout server 50s (see etc/haproxy.cfg)",
         )
 
 

@@ -151,7 +151,7 @@ UNSUPPORTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "thorium_roots": (_other_than({"base": ["/srv/thorium"]}), "there is no thorium"),
     "cluster_id": (
         _set,
-        "a cluster of stock masters is not entered; make one of ours with saltwisted join",
+        "a cluster of stock masters is not entered; take over one master, and join the others",
     ),
     "cluster_peers": (_set, "list them again when the others are taken over too"),
     "cluster_pki_dir": (_set, "nodes have no directory in common; keys are replicated"),

@@ -50,6 +50,7 @@ class OrderedService(Service):
         observer: Any = None,
         reload: Callable[[], Any] | None = None,
         within: float = 8.0,
+        inner: bool = False,
     ) -> None:
         """
         @param clock: the reactor.
@@ -60,12 +61,14 @@ class OrderedService(Service):
         @param reload: what SIGHUP means: reads the configuration again; its result is a line
             for the service manager. Without it SIGHUP means nothing.
         @param within: seconds that the whole stop may take.
+        @param inner: a part of a daemon, not the daemon: signals and the service manager are
+            somebody else's.
         """
         self._reload = reload
         self._within = within
         self._reloading = False
         self._again = False
-        self._manager = ServiceManager(clock)
+        self._manager = None if inner else ServiceManager(clock)
         self._observer = observer
         self._clock = clock
         self._parts = list(parts)
@@ -93,7 +96,7 @@ class OrderedService(Service):
         """Start the parts; the Deferred fires when all are up or the start was given up."""
         Service.startService(self)
         call = getattr(self._clock, "callFromThread", None)
-        if call is not None:
+        if call is not None and self._manager is not None:
             # SIGHUP ends a process that does not expect it: we do from here on
             signal.signal(signal.SIGHUP, lambda number, frame: call(self.reload))
         self._starting = Deferred.fromCoroutine(self._start())
@@ -114,29 +117,33 @@ class OrderedService(Service):
         if self.running:
             if self._started is not None:
                 self._started()
-            self._manager.ready()
+            if self._manager is not None:
+                self._manager.ready()
 
     def reload(self) -> None:
         """Read the configuration again, after the reading that is under way if there is one."""
-        if self._reload is None or not self.running:
+        if self._reload is None or self._manager is None or not self.running:
             return
         if self._reloading:
             self._again = True
             return
         self._reloading = True
         self._manager.reloading()
-        let_go(self._do_reload(), self.log, "the configuration could not be read again")
+        let_go(
+            self._do_reload(self._reload, self._manager),
+            self.log,
+            "the configuration could not be read again",
+        )
 
-    async def _do_reload(self) -> None:
-        assert self._reload is not None
+    async def _do_reload(self, read: Callable[[], Any], manager: ServiceManager) -> None:
         text = ""
         try:
-            text = str(await self._reload())
+            text = str(await read())
         finally:
             self._reloading = False
             if self.running:
-                self._manager.ready()
-                self._manager.status(text)
+                manager.ready()
+                manager.status(text)
                 if self._again:
                     self._again = False
                     self.reload()
@@ -145,7 +152,8 @@ class OrderedService(Service):
         """Stop the parts in reverse; fires when all have stopped or run out of time."""
         if self._stopping is None:
             Service.stopService(self)
-            self._manager.stopping()
+            if self._manager is not None:
+                self._manager.stopping()
             self._stopping = Deferred.fromCoroutine(self._stop_parts())
         d: Deferred[None] = Deferred()
 

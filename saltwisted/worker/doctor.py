@@ -34,6 +34,8 @@ FOLDERS = {
     "denied": "minions_denied",
 }
 HAPROXY = "/etc/haproxy/haproxy.cfg"
+HERE = frozenset(("cluster_id", "cluster_peers", "cluster_pki_dir"))
+"""What cannot be taken over, and can be set."""
 EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
 MOST_MINIONS_READ = 5000
 
@@ -226,7 +228,7 @@ class Doctor:
             with open(path, encoding="utf-8") as stream:
                 for name in parse(stream.read(), path):
                     value = getattr(self.config, str(name), self.config.extra.get(name))
-                    fate = judge(str(name), value, known, frozenset(("cluster_peers",)))
+                    fate = judge(str(name), value, known, HERE)
                     if fate.verdict is Verdict.UNSUPPORTED:
                         found[str(name)] = fate.reason
         return found

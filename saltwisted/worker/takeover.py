@@ -254,6 +254,14 @@ def problems(
                     "cut off. Move that directory away first",
                     fatal=True,
                 )
+    if config.cluster_id:
+        yield Problem(
+            id="cluster",
+            text="this is a member of a cluster of stock masters, whose key is in "
+            f"{config.cluster_pki_dir}: run saltwisted on its own configuration instead "
+            "(--config DIR), cluster_pki_dir works there",
+            fatal=True,
+        )
     roots = [
         (option, path)
         for option in ("file_roots", "pillar_roots")

@@ -91,7 +91,7 @@ class RuleTests(SynchronousTestCase):
     def test_proxy(self) -> None:
         """A timeout must be well above the heartbeat."""
         self.assertEqual(ids(doctor.proxy({"timeout client": 90.0})), [])
-        self.assertEqual(ids(doctor.proxy({"timeout client": 20.0})), ["proxy.idle"])
+        self.assertEqual(ids(doctor.proxy({"timeout client": 39.0})), ["proxy.idle"])
 
     def test_cluster(self) -> None:
         """A member that is away, one that is behind, and options that drifted."""

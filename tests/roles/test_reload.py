@@ -80,6 +80,16 @@ class ServiceManagerTests(SynchronousTestCase):
         self.assertEqual(self.manager.heard(), ["STOPPING=1"])
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
+    def test_inner(self) -> None:
+        """A service inside a daemon tells the service manager nothing, and its end is no end."""
+        service = self.service(inner=True, reload=self.fail)
+
+        service.startService()  # type: ignore[unused-awaitable]
+        service.reload()
+        self.successResultOf(service.stopService())
+
+        self.assertEqual(self.manager.heard(), [])
+
     def test_slow_start(self) -> None:
         """Nothing is ready, and no watchdog pinged, before the last part is up."""
 
