@@ -17,7 +17,6 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
-from twisted.internet.threads import deferToThread
 
 from saltwisted import __version__
 from saltwisted.cluster.catchup import CatchUp
@@ -50,7 +49,6 @@ from saltwisted.roles.logs import observer
 from saltwisted.roles.master import SOCKET, Master
 from saltwisted.roles.memory import settle
 from saltwisted.roles.privileges import become, modest
-from saltwisted.roles.reload import MASTER_BUILT_IN, Reload
 from saltwisted.roles.reload import MASTER_BUILT_IN, Reload
 from saltwisted.stores.files import make_dir
 from saltwisted.stores.keys import KeyStore
@@ -175,12 +173,6 @@ class Node:
     def stopService(self) -> Any:
         """Leave it."""
         return Deferred.fromCoroutine(self.lifecycle.stopService())
-
-    def reconfigure(self, names: Iterable[str]) -> None:
-        """Options have new values; a member's pillars are compiled anew."""
-        master = getattr(self.lifecycle.member, "master", None)
-        if isinstance(master, Master):
-            master.ctx.pillars.reconfigure()
 
     def reconfigure(self, names: Iterable[str]) -> None:
         """Options have new values; a member's pillars are compiled anew."""
