@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import socket
+from functools import partial
 from typing import Any
 
 from saltwisted.cli.demo import COMMAND_LIMIT, Demo
@@ -79,7 +80,7 @@ class ClusterPlayground(Playground):
         for node in nodes:
             self._start(node)
         for node in nodes:
-            self.wait(lambda node=node: self.serves(node), f"{node.name} to serve", tick, node)
+            self.wait(partial(self.serves, node), f"{node.name} to serve", tick, node)
 
     def serves(self, node: Daemon) -> bool:
         """Whether it serves minions."""

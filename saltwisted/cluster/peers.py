@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from attrs import define, field
+from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import HostnameEndpoint, wrapClientTLS
 from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.protocol import Factory, Protocol, connectionDone
@@ -184,6 +185,7 @@ class Peers:
         self._receivers: list[Receiver] = []
         self._streams: dict[bytes, Callable[[str, bool], Any]] = {}
         self._names: dict[bytes, Link] = {}
+        self._dialling: set[Deferred[Any]] = set()
         self._running = False
         self.wear(badge)
 
@@ -229,6 +231,8 @@ class Peers:
         self._running = False
         for key in list(self._contacts):
             self._drop(key, "this node stops")
+        for dialling in list(self._dialling):
+            dialling.cancel()
 
     # Membership
 
@@ -318,7 +322,14 @@ class Peers:
     def _connect(self, address: str, dialler: Dialler, build: Callable[[], Protocol]) -> Any:
         host, port = split_address(address, self._default_port)
         endpoint = HostnameEndpoint(self._reactor, host, port, timeout=CONNECT_TIME)
-        return wrapClientTLS(dialler, endpoint).connect(_Single(build))
+        d = wrapClientTLS(dialler, endpoint).connect(_Single(build))
+        self._dialling.add(d)
+
+        def settled(value: Any) -> Any:
+            self._dialling.discard(d)
+            return value
+
+        return d.addBoth(settled)
 
     # Links
 

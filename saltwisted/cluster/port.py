@@ -9,7 +9,7 @@ table: whoever opens more is refused by TCP (T-PEER-5).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from twisted.internet.error import CannotListenError
@@ -69,11 +69,7 @@ class PeerPort:
         port: int,
         badge: Badge,
         counters: Counter[str],
-        welcome: Callable[[str], bool] = lambda source: True,
     ) -> None:
-        """
-        @param welcome: C{welcome(source address)}; false refuses before a byte is read.
-        """
         self.gate: Gate = Closed()
         self.port = port
         self._reactor = reactor
@@ -82,7 +78,6 @@ class PeerPort:
         self._strangers: Counter[str] = Counter()
         self._doors: set[Doorway] = set()
         self._listening: Any = None
-        self._welcome = welcome
         self._acceptor = Acceptor(badge, self._judge, self._purposes)
 
     def wear(self, badge: Badge) -> None:
@@ -97,7 +92,9 @@ class PeerPort:
         """
         try:
             self._listening = self._reactor.listenTCP(
-                self.port, serve(self._acceptor, self._build), interface=self._interface
+                self.port,
+                serve(self._acceptor, self._build, self._refuses),
+                interface=self._interface,
             )
         except CannotListenError as error:
             raise ConfigError(
@@ -124,15 +121,18 @@ class PeerPort:
             self._counters["peer_strangers"] += 1
         return good
 
-    def _build(self, address: Any) -> Doorway | None:
+    def _refuses(self, address: Any) -> bool:
         source = str(getattr(address, "host", ""))
-        if (
+        full = (
             sum(self._strangers.values()) >= MAX_STRANGERS
             or self._strangers[source] >= MAX_PER_SOURCE
-            or not self._welcome(source)
-        ):
+        )
+        if full:
             self._counters["peer_connections_refused"] += 1
-            return None
+        return full
+
+    def _build(self, address: Any) -> Doorway:
+        source = str(getattr(address, "host", ""))
         self._strangers[source] += 1
         known = False
 

@@ -255,15 +255,25 @@ class _Doors(Factory):
         return self._build(addr)
 
 
-def serve(acceptor: Acceptor, build: Callable[[Any], Any]) -> Any:
+class _Listener(TLSMemoryBIOFactory):
+    """Asks before any of TLS is set up whether a connection is wanted at all."""
+
+    refuses: Callable[[Any], bool]
+
+    def buildProtocol(self, addr: Any) -> Any:
+        """C{None} closes the connection."""
+        return None if self.refuses(addr) else super().buildProtocol(addr)
+
+
+def serve(
+    acceptor: Acceptor, build: Callable[[Any], Doorway], refuses: Callable[[Any], bool]
+) -> Any:
     """
     The factory to listen with.
 
-    @param build: C{build(address)} gives a L{Doorway}, or C{None} to refuse the connection.
+    @param build: C{build(address)} gives a L{Doorway}.
+    @param refuses: C{refuses(address)}: whether to hang up before a byte is read.
     """
-    return TLSMemoryBIOFactory(acceptor, False, _Doors(build))
-
-
-def dial(dialler: Dialler, build: Callable[[Any], Any]) -> Any:
-    """The factory to connect with."""
-    return TLSMemoryBIOFactory(dialler, True, _Doors(build))
+    listener = _Listener(acceptor, False, _Doors(build))
+    listener.refuses = refuses
+    return listener

@@ -11,15 +11,19 @@ from collections import Counter
 from typing import Any
 
 from twisted.internet import reactor
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import deferLater
 
+from saltwisted.cluster.join import Admission, Joiner
 from saltwisted.cluster.peers import Peers
 from saltwisted.cluster.port import PeerPort
 from saltwisted.domain.replica.certificates import NodeKey, issue
 from saltwisted.domain.replica.entry import Dot
 from saltwisted.domain.replica.membership import Membership
-from saltwisted.transports.tls import AMP, BULK, Badge
+from saltwisted.domain.replica.secrets import Secrets
+from saltwisted.domain.replica.tokens import Token, Tokens, new_token
+from saltwisted.transports.tls import AMP, BULK, JOIN, Badge
+from saltwisted.wire.rsa import PrivateKey, fingerprint
 
 CLUSTER = "00112233aabb"
 
@@ -127,3 +131,95 @@ async def until(condition: Any, what: str, seconds: float = 10.0) -> Any:
 def run(coroutine: Any) -> Deferred[Any]:
     """A test's coroutine as what trial waits for."""
     return Deferred.fromCoroutine(coroutine)
+
+
+class Admitter(PeerNode):
+    """A member that admits by token: its facts are in folds alone, without a log."""
+
+    def __init__(self, name: str = "a", cluster_secret: str = "") -> None:
+        self.authority = NodeKey.generate()
+        super().__init__(name, self.authority)
+        self.badge = Badge(
+            self.key,
+            self.badge.certificate,
+            issue(self.authority, self.authority.public, "ca", CLUSTER, time.time(), is_ca=True),
+        )
+        self.port.wear(self.badge)
+        self.tokens, self.secrets = Tokens(), Secrets()
+        self.alarms: list[tuple[str, dict[str, Any]]] = []
+        self.time = 1_700_000_000.0
+        self._number = 0
+        private = PrivateKey.generate(2048)
+        self.pair = private.pem().encode(), private.public.pem.encode()
+        self.admission = Admission(
+            node=name,
+            cluster=CLUSTER,
+            key=self.key.id,
+            clock=reactor,
+            now=lambda: self.time,
+            entropy=os.urandom,
+            membership=self.membership,
+            tokens=self.tokens,
+            secrets=self.secrets,
+            log_append=self.append,
+            identity=lambda: self.pair,
+            fingerprint=lambda: fingerprint(self.pair[1]),
+            minions=lambda: 0,
+            cluster_secret=cluster_secret,
+            alarm=lambda tag, data: self.alarms.append((tag, data)),
+            ask_peers=self.ask_peers,
+        )
+        body = self.secrets.next_body("authority", self.authority.pem, self.time)
+        self.append("secret", body)
+
+    def append(self, kind: str, body: Any) -> Deferred[None]:
+        """Into the folds at once."""
+        self._number += 1
+        dot = Dot(self.name, "0" * 16, self._number)
+        folds = {"member": self.membership, "token": self.tokens, "secret": self.secrets}
+        folds[kind].apply(body, int(self.time * 1000) << 16 | self._number, dot)
+        self.peers.membership_changed()
+        return succeed(None)
+
+    def ask_peers(self, word: str, body: bytes, seconds: float) -> Deferred[list[bytes]]:
+        """There are no others."""
+        return succeed([])
+
+    def purposes(self) -> list[bytes]:
+        """Links and joins."""
+        return [AMP, BULK, JOIN] if self.admission.open() else [AMP, BULK]
+
+    def judge(self, purpose: bytes, key: str) -> bool:
+        """Anybody for a join."""
+        return self.admission.open() if purpose == JOIN else self.peers.judge(purpose, key)
+
+    def enter(self, session: Any) -> Any:
+        """To the links, or to the admission."""
+        if session.purpose == JOIN:
+            return self.admission.reader(session)
+        return self.peers.enter(session)
+
+    def token(self, **terms: Any) -> Token:
+        """A live token."""
+        values: dict[str, Any] = {
+            "pin": self.authority.id,
+            "expiry": self.time + 60,
+            "cluster": CLUSTER,
+            "peers": (self.address,),
+            **terms,
+        }
+        token = new_token(os.urandom, **values)
+        self.append("token", self.tokens.create_body(token, "test"))
+        return token
+
+
+def joiner(token: Token | None = None, **more: Any) -> Joiner:
+    """A node that asks, with a key of its own."""
+    key = NodeKey.generate()
+    badge = Badge(key, issue(key, key.public, "x", "none", time.time()))
+    return Joiner(reactor=reactor, badge=badge, entropy=os.urandom, token=token, **more)
+
+
+def enter_as(node: str, **more: Any) -> dict[str, Any]:
+    """What a joiner says."""
+    return {"do": "join", "node": node, "port": 4520, "version": "1", **more}

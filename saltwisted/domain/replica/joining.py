@@ -79,7 +79,7 @@ def weak_secret(cluster_secret: str | None) -> str:
         alphabet = 62
     else:
         alphabet = 90
-    bits = len(text) * log2(min(alphabet, max(different * 2, 1)))
+    bits = len(text) * log2(min(alphabet, max(different * 3, 1)))
     if different < 8 or bits < SECRET_BITS:
         return f"cluster_secret is too short: about {bits:.0f} bits, and {SECRET_BITS} are needed"
     return ""
