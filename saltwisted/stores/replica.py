@@ -32,7 +32,7 @@ from zope.interface import implementer
 from saltwisted.domain.replica.book import Book
 from saltwisted.domain.replica.entry import Entry, Stream, new_incarnation
 from saltwisted.domain.replica.fold import Fact, Folds
-from saltwisted.domain.replica.knowledge import Knowledge, beyond
+from saltwisted.domain.replica.knowledge import Knowledge, beyond, joined
 from saltwisted.errors import StoreError
 from saltwisted.interfaces import Entropy, ILog
 from saltwisted.stores import files
@@ -110,6 +110,7 @@ class ReplicaLog:
         self._readers = ThreadPool(0, 1, "replica-read")
         self._kept = 0
         self._compacting = False
+        self._once_more = False
         self._marks: list[tuple[int, dict[Stream, int]]] = []
 
     # -- life
@@ -169,6 +170,7 @@ class ReplicaLog:
         table.write_meta(db, node=self._node, incarnation=incarnation, inode=inode, proven=proven)
         self._book = book = Book(self._node, incarnation, self.folds)
         rows = table.read_streams(db)
+        self.folds.expire({stream: gone for stream, (_, _, gone) in rows.items() if gone}, {})
         book.load(
             {stream: known for stream, (known, _, _) in rows.items()},
             {stream: floor for stream, (_, floor, _) in rows.items() if floor},
@@ -178,7 +180,6 @@ class ReplicaLog:
             self._now(),
         )
         book.proven = min(proven, book.last)
-        self.folds.expire(book.forgotten(), {})
         self._streams = table.Streams(db)
         self._kept = db.execute("SELECT count(*) FROM entries").fetchone()[0]
         self._marks = _read_marks(db)
@@ -361,6 +362,7 @@ class ReplicaLog:
                 "DELETE FROM entries WHERE stream = ? AND number > ?", [(streams.of(old), kept)]
             )
             streams.set("known", {old: kept}, lower=True)
+            streams.lower("folded", old, kept)
             table.write_meta(db, incarnation=incarnation, proven=0)
 
         self.renewals.append("another member knows more of this node than the node itself")
@@ -371,7 +373,8 @@ class ReplicaLog:
         )
 
         def again(_: None) -> Any:
-            entries = [self._book.append(e.kind, e.fields(), self._now()) for e in lost]
+            now = self._now()
+            entries = [self._book.append(e.kind, e.fields(), now, e.stamp) for e in lost]
             return self._write_own(entries) if entries else None
 
         return self._enqueue(_Write(work)).addCallback(again)
@@ -480,20 +483,25 @@ class ReplicaLog:
         """
         Write all folds down as facts, and drop the entries that are older than the newest C{keep}.
 
+        What is in the facts is not folded again when the log is opened: an old act must not meet
+        what was forgotten since. So it is with these facts that the disk learns what is forgotten.
+
         @return: how many entries are kept now.
         """
         if self._compacting:
+            self._once_more = True
             return self._kept
         self._compacting = True
         try:
             before = await self._top_fact()
-            knowledge = self._book.knowledge()
+            knowledge, forgotten = self._book.knowledge(), dict(self._book.forgotten())
             facts: list[tuple[str, Fact]] = []
             for number, fact in enumerate(self.folds.snapshot()):
                 facts.append(fact)
                 if number % _SLICE == _SLICE - 1:
                     await deferLater(self._reactor, 0)
-            floor = {s: n - keep for s, n in knowledge.items() if n > keep}
+            # Deletions that some ignore are given to nobody one by one
+            floor = joined({s: n - keep for s, n in knowledge.items() if n > keep}, forgotten)
             count = [0]
 
             def work(db: sqlite3.Connection, streams: table.Streams) -> None:
@@ -502,14 +510,19 @@ class ReplicaLog:
                 table.add_facts(db, streams, facts)
                 table.drop_entries(db, streams, floor)
                 streams.set("floor", floor)
+                streams.set("folded", knowledge)
+                streams.set("forgotten", forgotten)
                 count[0] = db.execute("SELECT count(*) FROM entries").fetchone()[0]
 
             await self._enqueue(_Write(work))
             self._book.raise_floor(floor)
             self._kept = count[0]
-            return self._kept
         finally:
             self._compacting = False
+        if self._once_more:
+            self._once_more = False
+            return await self.compact(keep)
+        return self._kept
 
     async def _top_fact(self) -> int:
         found = [0]
@@ -525,18 +538,13 @@ class ReplicaLog:
     def forget(self, ignored: Knowledge) -> None:
         """Another member may have forgotten tombstones up to here."""
         if self._thread is not None:
-            self._forget(ignored, {})
+            late = self._forget(ignored, {})
+            late.addErrback(lambda _: None)  # type: ignore[unused-awaitable]
 
-    def _forget(self, ignored: Knowledge, dropped: Knowledge) -> None:
+    def _forget(self, ignored: Knowledge, dropped: Knowledge) -> Deferred[int]:
         self._book.raise_forgotten(ignored)
         self.folds.expire(ignored, dropped)
-        forgotten = dict(self._book.forgotten())
-
-        def work(db: sqlite3.Connection, streams: table.Streams) -> None:
-            streams.set("forgotten", forgotten)
-
-        late = self._enqueue(_Write(work))
-        late.addErrback(lambda _: None)  # type: ignore[unused-awaitable]
+        return Deferred.fromCoroutine(self.compact())
 
     def mark(self, life: int = MARKS_LIFE, margin: int = MARKS_MARGIN) -> Deferred[None]:
         """
@@ -554,8 +562,6 @@ class ReplicaLog:
         dropped = [mark for at, mark in self._marks if at <= number - life - margin]
         self._marks = [*self._marks[max(0, len(dropped) - 1) :], (number, known)]
         oldest = self._marks[0][0]
-        if ignored:
-            self._forget(ignored[-1], dropped[-1] if dropped else {})
 
         def work(db: sqlite3.Connection, streams: table.Streams) -> None:
             db.execute("DELETE FROM marks WHERE day < ?", (oldest,))
@@ -564,7 +570,11 @@ class ReplicaLog:
                 [(number, streams.of(stream), n) for stream, n in known.items()],
             )
 
-        return self._enqueue(_Write(work))
+        written = self._enqueue(_Write(work))
+        if not ignored:
+            return written
+        forgotten = self._forget(ignored[-1], dropped[-1] if dropped else {})
+        return written.addCallback(lambda _: forgotten).addCallback(lambda _: None)
 
 
 def _read_marks(db: sqlite3.Connection) -> list[tuple[int, dict[Stream, int]]]:

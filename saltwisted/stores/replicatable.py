@@ -27,7 +27,8 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE TABLE streams (
         id INTEGER PRIMARY KEY, node TEXT NOT NULL, incarnation TEXT NOT NULL,
         known INTEGER NOT NULL DEFAULT 0, floor INTEGER NOT NULL DEFAULT 0,
-        forgotten INTEGER NOT NULL DEFAULT 0, UNIQUE (node, incarnation)
+        forgotten INTEGER NOT NULL DEFAULT 0, folded INTEGER NOT NULL DEFAULT 0,
+        UNIQUE (node, incarnation)
     );
     CREATE TABLE entries (
         stream INTEGER NOT NULL, number INTEGER NOT NULL, stamp INTEGER NOT NULL,
@@ -154,11 +155,18 @@ class Streams:
         self._ids = {Stream(node, incarnation): i for i, node, incarnation in rows}
 
     def set(self, column: str, knowledge: Knowledge, lower: bool = False) -> None:
-        """Raise C{known}, C{floor} or C{forgotten}; or set it, also to less."""
+        """Raise C{known}, C{floor}, C{forgotten} or C{folded}; or set it, also to less."""
         wanted = "?" if lower else f"max({column}, ?)"
         self._db.executemany(
             f"UPDATE streams SET {column} = {wanted} WHERE id = ?",  # noqa: S608 - fixed words
             [(number, self.of(stream)) for stream, number in knowledge.items()],
+        )
+
+    def lower(self, column: str, stream: Stream, number: int) -> None:
+        """Set a column of one stream to at most so much."""
+        self._db.execute(
+            f"UPDATE streams SET {column} = min({column}, ?) WHERE id = ?",  # noqa: S608 - fixed words
+            (number, self.of(stream)),
         )
 
 
@@ -210,8 +218,10 @@ def read_facts(db: sqlite3.Connection) -> Iterator[tuple[str, Fact]]:
 def read_entries(
     db: sqlite3.Connection, stream: Stream | None = None, after: int = -1, upto: int = _SIGN - 1
 ) -> Iterator[Entry]:
-    """Entries above each floor, or those of one stream; in order within each stream."""
-    where, values = "number > floor", []
+    """
+    The entries that are not in the facts yet, or those of one stream; in order within each.
+    """
+    where, values = "number > floor AND number > folded", []
     if stream is not None:
         where = "node = ? AND incarnation = ? AND number > ? AND number <= ?"
         values = [stream.node, stream.incarnation, after, upto]

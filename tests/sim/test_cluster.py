@@ -30,6 +30,30 @@ class ClusterSimTests(SynchronousTestCase):
         self.assertEqual(first.messages, second.messages)
 
 
+class FoundTests(SynchronousTestCase):
+    """What the simulation has found once; each seed was one of many that showed it."""
+
+    def play(self, *seeds: int) -> None:
+        for seed in seeds:
+            World(seed).run()
+
+    def test_deletions_dropped_at_different_times(self) -> None:
+        """A key signs in again while some nodes have dropped its deletion and others have not."""
+        self.play(46, 54)
+
+    def test_clock_a_year_ahead(self) -> None:
+        """A clock that jumps by a year does not end the life of all tombstones at once."""
+        self.play(1584, 1705)
+
+    def test_restart_after_forgetting(self) -> None:
+        """A restart folds no old act again over what was forgotten since."""
+        self.play(2427)
+
+    def test_all_call_one_too_old(self) -> None:
+        """A node that was set back by days is refused by all, joins as new, and is like them."""
+        self.play(1419)
+
+
 class MutationTests(SynchronousTestCase):
     """Rules that are broken on purpose must be found out: else the simulation proves nothing."""
 

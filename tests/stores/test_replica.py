@@ -273,6 +273,33 @@ class ReplicaLogTests(TestCase):
 
         return self.run_async(run())
 
+    def test_forgotten_stays_forgotten(self) -> Deferred[Any]:
+        """
+        A restart brings back neither an old acceptance that had not seen a deletion which is
+        forgotten by now, nor a deletion against a key that is pending again since then.
+        """
+
+        async def run() -> None:
+            log = self.opened()
+            body = self.keys.act("accept", "m1", PUB)
+            await log.append(KIND, self.keys.act("delete", "m1", PUB))
+            await log.append(KIND, self.keys.act("delete", "m2", PUB))
+            await log.merge([self.far(1, body)], "far")
+            self.assertEqual(self.word("m1"), "")
+            for _ in range(4):
+                await log.mark(2, 1)
+            # As another node does it that has dropped the deletion
+            pend = KeySet().act("pend", "m2", PUB)
+            await log.merge([self.far(2, pend)], "far")
+            self.assertEqual((self.word("m1"), self.word("m2")), ("", "pending"))
+
+            log = await self._again(log)
+
+            self.assertEqual((self.word("m1"), self.word("m2")), ("", "pending"))
+            self.assertTrue(log.forgotten())
+
+        return self.run_async(run())
+
     def test_newer_schema(self) -> None:
         """A file of a newer version is refused with a word, and left alone."""
         db = sqlite3.connect(self.path)

@@ -71,14 +71,15 @@ class Book:
 
     # -- what arises here
 
-    def append(self, kind: str, body: Mapping[str, Any], now: float) -> Entry:
+    def append(self, kind: str, body: Mapping[str, Any], now: float, stamp: int = 0) -> Entry:
         """
         The next own entry: in the folds now, to be written by the caller.
 
+        @param stamp: of an entry that is added again after L{renew}; 0 for a new one.
         @raises TypeError: the body is no plain data.
         """
         packed = pack_fields(body)
-        entry = Entry(self.stream, self.last + 1, self.clock.tick(now), kind, packed)
+        entry = Entry(self.stream, self.last + 1, stamp or self.clock.tick(now), kind, packed)
         self.last = entry.number
         self.folds.apply([entry])
         return entry

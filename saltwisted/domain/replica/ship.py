@@ -190,6 +190,7 @@ class Peer:
     @ivar reading: the places after which entries are being read for it.
     @ivar warned: it was told that what it lacks is no longer kept.
     @ivar parts: how many parts of its whole state have come.
+    @ivar forgets: which tombstones it ignores, and what it knew when it said so.
     """
 
     node: str
@@ -206,6 +207,7 @@ class Peer:
     refused: bool = False
     warned: bool = False
     parts: int = 0
+    forgets: tuple[Knowledge, Knowledge] | None = None
 
     @property
     def ready(self) -> bool:
@@ -312,8 +314,8 @@ class Shipper:
         if peer.goal is None:
             peer.goal = message.knowledge
         peer.restart()
+        peer.forgets = (message.forgotten, message.knowledge)
         return [
-            *self._forget(message.forgotten),
             *self._compare(peer),
             *self._check_own(peer),
             *self._pump(peer),
@@ -331,11 +333,23 @@ class Shipper:
         log = self._log
         return self._send(peer.node, Digest(log.knowledge(), log.forgotten(), log.digests()))
 
-    def _forget(self, ignored: Knowledge) -> list[Effect]:
+    def _forget(self) -> list[Effect]:
+        """
+        Forget what peers have forgotten, once all is known here that they knew then.
+
+        Not before: an old act that had not seen the deletion must still meet it here.
+        """
         log = self._log
-        if covers(log.forgotten(), ignored) or not covers(log.knowledge(), ignored):
-            return []
-        return [Forget(ignored)]
+        effects: list[Effect] = []
+        for peer in self._peers.values():
+            if peer.forgets is not None:
+                ignored, needed = peer.forgets
+                if covers(log.forgotten(), ignored):
+                    peer.forgets = None
+                elif covers(log.knowledge(), joined(ignored, needed)):
+                    peer.forgets = None
+                    effects.append(Forget(ignored))
+        return effects
 
     def _same(self, other: Knowledge) -> bool:
         ours = self._log.knowledge()
@@ -497,7 +511,7 @@ class Shipper:
         ready = [peer for peer in self._peers.values() if peer.ready]
         if self._state is not None and self._state.until <= now:
             self._state = None
-        effects = self._ask_state(ready, now)
+        effects = [*self._forget(), *self._ask_state(ready, now)]
         lacking: dict[Stream, list[Peer]] = {}
         for peer in ready:
             for stream in beyond(peer.known, taking):
@@ -560,7 +574,8 @@ class Shipper:
 
     def _got_digest(self, peer: Peer, message: Digest, now: float) -> list[Effect]:
         peer.known = joined(peer.known, message.knowledge)
-        effects = [*self._forget(message.forgotten), *self._check_own(peer)]
+        effects = self._check_own(peer)
+        peer.forgets = (message.forgotten, message.knowledge)
         peer.landed()
         if peer.flying or not covers(message.knowledge, peer.sent):
             # It is awake, and has not got what was sent: a reliable link does not do that

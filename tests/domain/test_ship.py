@@ -1,0 +1,403 @@
+"""
+The machine that ships a log, with logs in memory and messages carried by hand.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.domain.replica.book import Book
+from saltwisted.domain.replica.entry import Entry, Stream, sized
+from saltwisted.domain.replica.fold import Folds
+from saltwisted.domain.replica.keyset import KIND, KeySet
+from saltwisted.domain.replica.knowledge import covers
+from saltwisted.domain.replica.ship import (
+    BATCH_BYTES,
+    WINDOW_BYTES,
+    Differs,
+    Effect,
+    Forget,
+    Merge,
+    MergeFacts,
+    MergeState,
+    Read,
+    Refused,
+    Renew,
+    Send,
+    SendState,
+    Shipper,
+)
+from saltwisted.domain.replica.words import StatePart, encode, state_parts
+
+PUB = b"a key\n"
+
+
+class Node:
+    """A log, its machine, and what it has said."""
+
+    def __init__(self, net: Net, name: str) -> None:
+        self.net = net
+        self.name = name
+        self.begin("0" * 15 + str(len(net.nodes)))
+        net.nodes[name] = self
+
+    def begin(self, incarnation: str) -> None:
+        """With nothing."""
+        self.keys = KeySet()
+        self.book = Book(self.name, incarnation, Folds([self.keys]))
+        self.entries: dict[tuple[Stream, int], Entry] = {}
+        self.machine = Shipper(self.name, self.book, Random(1))
+        self.said: list[Effect] = []
+        self.sent_bytes = 0
+
+    def accept(self, minion_id: str, size: int = 0) -> Entry:
+        """Something new here."""
+        body = self.keys.act("accept", minion_id, PUB, by="x" * size)
+        entry = self.book.append(KIND, body, self.net.now)
+        self.entries[entry.stream, entry.number] = entry
+        self.book.written([entry])
+        self.do(self.machine.stored([entry], "", self.net.now))
+        return entry
+
+    def since(self, after: Any, limit: int) -> list[Entry]:
+        """As a log gives it."""
+        found: list[Entry] = []
+        for stream, last in sorted(self.book.knowledge().items()):
+            numbers = range(after.get(stream, 0) + 1, last + 1)
+            found += [self.entries[stream, number] for number in numbers]
+        return list(sized(found, limit))
+
+    def do(self, effects: list[Effect]) -> None:
+        """What a driver does."""
+        self.said += effects
+        machine, now = self.machine, self.net.now
+        for effect in effects:
+            if isinstance(effect, Send):
+                self.sent_bytes += len(effect.message)
+                self.net.carry(self.name, effect.peer, effect.message)
+            elif isinstance(effect, Read):
+                entries = self.since(effect.after, effect.limit)
+                self.do(machine.read(effect.peer, entries, now))
+            elif isinstance(effect, Merge):
+                new = self.book.take(effect.entries)
+                for entry in new:
+                    self.entries[entry.stream, entry.number] = entry
+                self.book.merged(new, now)
+                self.do(machine.stored(new, effect.peer, now))
+            elif isinstance(effect, SendState):
+                knowledge = self.book.knowledge()
+                parts = list(state_parts(self.book.folds.dump(), 500))
+                for index, part in enumerate(parts):
+                    last = knowledge if index == len(parts) - 1 else None
+                    self.net.carry(self.name, effect.peer, encode(StatePart(index, part, last)))
+            elif isinstance(effect, MergeState):
+                self.book.merged_facts(effect.facts, effect.knowledge, now)
+                if effect.knowledge is not None:
+                    self.do(machine.state_stored(effect.peer, now))
+            elif isinstance(effect, MergeFacts):
+                self.book.folds.apply_facts(effect.facts)
+            elif isinstance(effect, Forget):
+                self.book.raise_forgotten(effect.ignored)
+            elif isinstance(effect, Renew):
+                self.renew()
+
+    def renew(self) -> None:
+        """A new incarnation."""
+        old, kept = self.book.renew("f" * 16)
+        lost = [e for (s, n), e in sorted(self.entries.items()) if s == old and n > kept]
+        for entry in lost:
+            del self.entries[old, entry.number]
+        again = [self.book.append(e.kind, e.fields(), self.net.now, e.stamp) for e in lost]
+        for entry in again:
+            self.entries[entry.stream, entry.number] = entry
+        self.book.written(again)
+        self.do(self.machine.renewed(self.net.now))
+
+    def drop(self, keep: int) -> None:
+        """Keep only the newest entries one by one."""
+        floor = {s: n - keep for s, n in self.book.knowledge().items() if n > keep}
+        self.book.raise_floor(floor)
+        self.entries = {(s, n): e for (s, n), e in self.entries.items() if n > floor.get(s, 0)}
+
+    def count(self, kind: type) -> int:
+        """How often it has had such an effect."""
+        return sum(isinstance(effect, kind) for effect in self.said)
+
+
+class Net:
+    """Links that carry in order, when told to."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+        self.nodes: dict[str, Node] = {}
+        self.links: set[frozenset[str]] = set()
+        self.waiting: list[tuple[str, str, bytes]] = []
+        self.silent: set[str] = set()
+
+    def link(self, one: str, other: str) -> None:
+        """Link two, and let them talk."""
+        self.links.add(frozenset((one, other)))
+        for node, peer in ((one, other), (other, one)):
+            self.nodes[node].do(self.nodes[node].machine.connected(peer, self.now))
+        self.run()
+
+    def cut(self, one: str, other: str) -> None:
+        """End a link."""
+        self.links.discard(frozenset((one, other)))
+        for node, peer in ((one, other), (other, one)):
+            self.nodes[node].do(self.nodes[node].machine.disconnected(peer, self.now))
+
+    def carry(self, one: str, other: str, message: bytes) -> None:
+        if frozenset((one, other)) in self.links:
+            self.waiting.append((one, other, message))
+
+    def run(self) -> None:
+        """Until nobody says anything; who is silent reads nothing."""
+        held = []
+        while self.waiting:
+            one, other, message = self.waiting.pop(0)
+            if other in self.silent:
+                held.append((one, other, message))
+            elif frozenset((one, other)) in self.links:
+                node = self.nodes[other]
+                node.do(node.machine.received(one, message, self.now))
+        self.waiting = held
+
+    def pass_time(self, seconds: float) -> None:
+        """With all that is due meanwhile."""
+        end = self.now + seconds
+        while True:
+            self.run()
+            due = min(node.machine.due() for node in self.nodes.values())
+            if due > end:
+                break
+            self.now = max(self.now, due)
+            for node in self.nodes.values():
+                if node.machine.due() <= self.now:
+                    node.do(node.machine.tick(self.now))
+        self.now = end
+
+
+class ShipTests(SynchronousTestCase):
+    def net(self, names: str) -> list[Node]:
+        self.world = Net()
+        return [Node(self.world, name) for name in names]
+
+    def same(self, *nodes: Node) -> None:
+        for node in nodes:
+            self.assertEqual(node.book.knowledge(), nodes[0].book.knowledge(), node.name)
+            self.assertEqual(node.book.digests(), nodes[0].book.digests(), node.name)
+
+    def test_pushed_at_once(self) -> None:
+        """What is new on one node is on the other without a tick, and acknowledged."""
+        a, b = self.net("ab")
+        self.world.link("a", "b")
+
+        entry = a.accept("m1")
+        self.world.run()
+
+        self.same(a, b)
+        self.assertEqual(a.machine.confirmed_by(entry.stream, entry.number), ["b"])
+        self.assertEqual(a.machine.confirmed(), 1)
+        self.assertEqual(a.machine.lag("b"), 0)
+
+    def test_caught_up(self) -> None:
+        """Who was away gets what he missed, and knows when he has it."""
+        a, b = self.net("ab")
+        for number in range(20):
+            a.accept(f"m{number}")
+        self.assertIsNone(a.machine.lag("b"))
+
+        self.world.link("a", "b")
+
+        self.same(a, b)
+        self.assertTrue(b.machine.caught_up_with("a"))
+
+    def test_relayed(self) -> None:
+        """What a says reaches b by way of c within a fraction of a second, and once."""
+        a, b, c = self.net("abc")
+        self.world.link("a", "c")
+        self.world.link("b", "c")
+
+        a.accept("m1")
+        self.world.pass_time(0.3)
+
+        self.same(a, b, c)
+        self.assertEqual(b.count(Merge), 1)
+
+    def test_not_twice(self) -> None:
+        """Where all are linked, an entry travels each way once: nobody relays it."""
+        a, b, c = self.net("abc")
+        for pair in ("ab", "bc", "ac"):
+            self.world.link(*pair)
+        self.world.pass_time(1)
+        before = {node: node.sent_bytes for node in (a, b, c)}
+
+        a.accept("m1", size=100)
+        self.world.pass_time(5)
+
+        self.same(a, b, c)
+        self.assertEqual((b.count(Read), c.count(Read)), (0, 0))
+        self.assertLess(b.sent_bytes - before[b], 300)
+
+    def test_silent_origin(self) -> None:
+        """When the node where it arose says nothing, another is asked after a second."""
+        a, b, c = self.net("abc")
+        self.world.link("a", "c")
+        self.world.link("b", "c")
+        self.world.links.add(frozenset("ab"))
+        for node, peer in ((a, "b"), (b, "a")):
+            node.do(node.machine.connected(peer, self.world.now))
+        self.world.run()
+        self.world.links.discard(frozenset("ab"))  # they do not know it yet
+
+        a.accept("m1")
+        self.world.pass_time(0.9)
+        self.assertEqual(b.book.knowledge(), {})
+        self.world.pass_time(0.5)
+
+        self.same(a, b, c)
+
+    def test_slow_peer(self) -> None:
+        """What is on the way to a peer that does not read is bounded; only its lag grows."""
+        a, b, c = self.net("abc")
+        self.world.link("a", "b")
+        self.world.link("a", "c")
+        self.world.silent.add("b")
+        for number in range(400):
+            a.accept(f"m{number}", size=190 + 8000)
+            self.world.run()
+        waiting = sum(len(m) for _, other, m in self.world.waiting if other == "b")
+
+        self.assertLess(waiting, WINDOW_BYTES + 2 * BATCH_BYTES)
+        self.assertGreater(a.machine.lag("b") or 0, 200)
+        self.assertEqual(a.machine.lag("c"), 0)
+        self.world.silent.clear()
+        self.world.run()
+        self.same(a, b, c)
+
+    def test_below_the_floor(self) -> None:
+        """Who lacks entries that are no longer kept gets the whole state, of one peer alone."""
+        a, b, c = self.net("abc")
+        self.world.link("a", "b")
+        for number in range(30):
+            a.accept(f"m{number}")
+        self.world.run()
+        a.drop(5)
+        b.drop(5)
+
+        self.world.link("a", "c")
+        self.world.link("b", "c")
+        self.world.pass_time(1)
+
+        self.same(a, b, c)
+        self.assertEqual(a.count(SendState) + b.count(SendState), 1)
+        self.assertTrue(c.machine.caught_up_with("a"))
+
+    def test_bit_rot(self) -> None:
+        """Equal knowledge and different content is reported, and both hold the join afterwards."""
+        a, b = self.net("ab")
+        self.world.link("a", "b")
+        for number in range(10):
+            a.accept(f"m{number}")
+        self.world.run()
+        key = next(iter(b.keys.registers))
+        b.keys.forget(key)
+        self.assertNotEqual(a.book.digests(), b.book.digests())
+
+        self.world.pass_time(40)
+
+        self.same(a, b)
+        self.assertEqual(len(b.keys.registers), 10)
+        self.assertGreaterEqual(a.count(Differs) + b.count(Differs), 1)
+
+    def test_no_false_alarm(self) -> None:
+        """Digests are compared every half minute, and find nothing where nothing is wrong."""
+        a, b, c = self.net("abc")
+        for pair in ("ab", "bc", "ac"):
+            self.world.link(*pair)
+        for number in range(30):
+            (a, b, c)[number % 3].accept(f"m{number}")
+            self.world.pass_time(7)
+
+        self.assertEqual([node.count(Differs) for node in (a, b, c)], [0, 0, 0])
+
+    def test_set_back(self) -> None:
+        """A node whose log was set back begins anew, and no entry is lost, its own or others'."""
+        a, b = self.net("ab")
+        for number in range(5):
+            a.accept(f"old{number}")
+        self.world.link("a", "b")
+        self.world.cut("a", "b")
+        old = a.book.stream
+        a.begin(old.incarnation)
+        for number in range(2):
+            a.accept(f"new{number}")
+
+        self.world.link("a", "b")
+        self.world.pass_time(2)
+
+        self.same(a, b)
+        self.assertNotEqual(a.book.stream, old)
+        self.assertEqual(a.book.knowledge()[old], 5)
+        names = {register.minion_id for register in b.keys.registers.values()}
+        self.assertEqual(names, {*(f"old{n}" for n in range(5)), "new0", "new1"})
+
+    def test_too_old(self) -> None:
+        """Who lacks what may be forgotten is refused and told so, and nothing is taken from him."""
+        a, b, _ = self.net("abc")
+        self.world.link("a", "b")
+        self.world.link("a", "c")
+        a.accept("m1")
+        self.world.run()
+        self.world.cut("a", "b")
+        a.accept("m2")
+        self.world.run()
+        a.book.raise_forgotten(a.book.knowledge())
+        b.accept("m3")
+
+        self.world.link("a", "b")
+
+        self.assertEqual([e for e in a.said if isinstance(e, Refused)], [Refused("b", False)])
+        self.assertEqual([e for e in b.said if isinstance(e, Refused)], [Refused("a", True)])
+        self.assertFalse(covers(a.book.knowledge(), b.book.knowledge()))
+        self.assertEqual(a.machine.linked(), ["c"])
+
+    def test_new_node_is_not_too_old(self) -> None:
+        """A joiner, which knows nobody's entries but its own, is welcome."""
+        a, b = self.net("ab")
+        a.accept("m1")
+        a.book.raise_forgotten(a.book.knowledge())
+        b.accept("m2")
+
+        self.world.link("a", "b")
+
+        self.same(a, b)
+
+    def test_forgetting_spreads(self) -> None:
+        """What one member ignores, all ignore who know it, before anybody drops it."""
+        a, b = self.net("ab")
+        self.world.link("a", "b")
+        a.accept("m1")
+        self.world.run()
+        a.book.raise_forgotten(a.book.knowledge())
+
+        self.world.pass_time(40)
+
+        self.assertEqual(b.book.forgotten(), a.book.knowledge())
+
+    def test_lost_messages(self) -> None:
+        """Even where a message is lost on a link that lives, the next digest brings it."""
+        a, b = self.net("ab")
+        self.world.link("a", "b")
+        a.accept("m1")
+        self.world.waiting.clear()
+        self.world.run()
+        self.assertEqual(b.book.knowledge(), {})
+
+        self.world.pass_time(40)
+
+        self.same(a, b)
