@@ -84,7 +84,7 @@ def look(
     client = ControlClient(path=os.path.join(config.sock_dir, "saltwisted.sock"), timeout=PATIENCE)
     try:
         status = client.call("status")
-        members = client.call("members") if status.get("role") == "cluster" else None
+        members = members_of(client) if role == "master" else None
     except TransportClosed as error:
         # Both roles have a configuration file on a machine with our package: a socket that was
         # never made is a role that nobody uses
@@ -98,7 +98,19 @@ def look(
     finally:
         client.close()
     code, why = judge(status, members)
-    return {"role": str(status.get("role") or role), "code": code, "why": why, "status": status}
+    name = "cluster" if members is not None else str(status.get("role") or role)
+    return {"role": name, "code": code, "why": why, "status": status}
+
+
+def members_of(client: ControlClient) -> dict[str, Any] | None:
+    """The members of the cluster that a node belongs to; C{None} for a master without peers."""
+    try:
+        found: dict[str, Any] = client.call("members")
+    except RemoteError as error:
+        if error.name == "UnknownOperation":
+            return None
+        raise
+    return found
 
 
 def judge(status: Mapping[str, Any], members: Mapping[str, Any] | None) -> tuple[int, list[str]]:

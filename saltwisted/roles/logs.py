@@ -116,12 +116,15 @@ class SaltLog:
     def __init__(self, targets: list[Target], environ: Mapping[str, str] | None = None) -> None:
         self._targets = targets
         self._journal = "JOURNAL_STREAM" in (environ or {})
+        self._console = targets[0].stream if targets else sys.stderr
 
     def follow(self, config: Any, level: str | None) -> None:
         """Log as this configuration says from now on; the file is opened anew, for logrotate."""
-        old, self._targets = self._targets, targets(config, level, self._journal)
+        # sys.stderr is Twisted's by now, and leads back to us: the one of the start is meant
+        new = targets(config, level, self._journal, self._console)
+        old, self._targets = self._targets, new
         for target in old:
-            if target.stream is not sys.stderr:
+            if target.stream is not self._console:
                 target.stream.close()
 
     def __call__(self, event: LogEvent) -> None:
@@ -180,17 +183,17 @@ def observer(config: Any, level: str | None, environ: Mapping[str, str]) -> Salt
 
     A log file that cannot be opened is told on the console, and does not stop the start.
     """
-    return SaltLog(targets(config, level, "JOURNAL_STREAM" in environ), environ)
+    return SaltLog(targets(config, level, "JOURNAL_STREAM" in environ, sys.stderr), environ)
 
 
-def targets(config: Any, level: str | None, journal: bool) -> list[Target]:
+def targets(config: Any, level: str | None, journal: bool, console: TextIO) -> list[Target]:
     """The console and, if there is one, the log file, opened for appending."""
     console_level = level_number(level or config.log_level)
     datefmt = str(config.log_datefmt or "%H:%M:%S")
     console_fmt = str(config.log_fmt_console or CONSOLE)
     if journal and console_fmt != JSON:
         console_fmt = "%(levelname)s: %(message)s"
-    found = [Target(sys.stderr, console_level, console_fmt, datefmt)]
+    found = [Target(console, console_level, console_fmt, datefmt)]
     path = str(config.log_file or "")
     if path.startswith("/"):
         file_level = level_number(config.log_level_logfile or level or config.log_level)

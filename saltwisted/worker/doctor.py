@@ -74,7 +74,7 @@ class Doctor:
         found += self._try("versions", lambda: doctor.versions(self._versions()))
         found += self._try("proxy", lambda: doctor.proxy(haproxy_timeouts(HAPROXY)))
         found += self._try("options", lambda: doctor.unsupported(self._unsupported()))
-        if self.status.get("role") == "cluster" or self._in_cluster():
+        if self._in_cluster():
             found += self._try("cluster", self._cluster)
         return doctor.sorted_findings(found)
 

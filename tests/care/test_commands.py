@@ -8,6 +8,7 @@ import io
 import json
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -173,6 +174,29 @@ class CareTests(SynchronousTestCase):
             done = command("restore", "-c", self.master.conf, os.path.join(self.home, name))
             self.assertEqual(done.returncode, 1, name)
             self.assertNotIn("Traceback", done.stderr)
+
+
+class NodeTests(SynchronousTestCase):
+    """A node of a cluster, alone."""
+
+    def test_node(self) -> None:
+        """It serves; a reload changes what it knows of nodegroups, and its log goes on."""
+        master = OurMaster(scratch(self), cluster_pool_port=reserve_ports(1)[0])
+        master.argv = [word if word != "master" else "cluster" for word in master.argv]
+        self.addCleanup(master.kill)
+        master.up()
+
+        def serving() -> bool:
+            return command("status", "-c", master.conf).returncode == 0
+
+        until("the node to serve", serving)
+        self.assertIn("cluster: serving", command("status", "-c", master.conf).stdout)
+        write_config(os.path.join(master.conf, "master.d/x.conf"), {"nodegroups": {"a": "*"}})
+        os.kill(master.pid, signal.SIGHUP)
+        master.wait_for_line("configuration read again; changed: nodegroups")
+        done = command("doctor", "-c", master.conf, "--json")
+        self.assertEqual(json.loads(done.stdout)["unknown"], {})
+        self.assertNotEqual(done.returncode, 1, done.stdout)
 
 
 class NoMasterTests(SynchronousTestCase):

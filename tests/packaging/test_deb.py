@@ -127,6 +127,7 @@ class PackageTests(SynchronousTestCase):
 
         master.wait_for("RELOADING=1")
         master.wait_for("READY=1", times=count + 1)
+        self.assertIn("configuration read again; changed: nodegroups", master.tail())
         answer = json.loads(self.salt("salt", "-N", "fleet", "test.ping", "--out", "json"))
         self.assertEqual(answer, {"web1": True})
 

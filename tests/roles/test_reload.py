@@ -8,6 +8,7 @@ import io
 import json
 import os
 import socket
+import sys
 import tempfile
 from typing import Any
 
@@ -277,6 +278,18 @@ class JsonTests(SynchronousTestCase):
         self.assertEqual((line["level"], line["logger"]), ("warning", "master.x"))
         self.assertEqual(line["message"], "web1 is late by 2 s\nand more")
         self.assertEqual(line["fields"], {"minion": "web1", "seconds": 2, "deep": "{'a': 1}"})
+
+    def test_console(self) -> None:
+        """After a reload lines go where they went at the start, though Twisted took stderr."""
+        console = io.StringIO()
+        log = SaltLog([Target(console, 20, "%(message)s", "")])
+        self.patch(sys, "stderr", io.StringIO())
+
+        log.follow(MasterConfig(log_file="", log_level="info"), None)
+        log({"log_level": LogLevel.info, "log_format": "hello", "log_time": 1.0})
+
+        self.assertIn("hello", console.getvalue())
+        self.assertEqual(sys.stderr.getvalue(), "")  # type: ignore[attr-defined]
 
     def test_reopened(self) -> None:
         """After logrotate a reload writes to the new file, at the new level."""
