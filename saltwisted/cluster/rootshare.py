@@ -850,6 +850,7 @@ class RootShare:
         if batch.moves:
             more = await self._owner.pool(unfold, store.index.folders, batch.moves)
             entries = dict(batch.entries) | (more or {})
+            # The moves stay: they are a hint for the working tree, and save room in our log
             whole = evolve(batch, entries=tuple(sorted(entries.items())))
             if more is None or whole.hi != pending.hi:
                 self._drop(key)
@@ -1062,7 +1063,10 @@ class RootShare:
         if problem:
             self._suspend(problem)
             return
-        done: Written = await self._owner.pool(self._tree.write, wanted, store.tree, store.objects)
+        moves = batch.moves if batch is not None else ()
+        done: Written = await self._owner.pool(
+            self._tree.write, wanted, store.tree, store.objects, moves
+        )
         self.failed = {**{p: w for p, w in self.failed.items() if p not in wanted}, **done.failed}
         self.kept = (self.kept - wanted.keys()) | done.kept
         try:
@@ -1262,7 +1266,11 @@ def _commit_and_pack(
     if made is None:
         return None
     batch, outcome = made
-    packed = codec.pack_batch(batch, folded=True)
+    last = store.last_packed
+    if last is not None and last[0] == batch.name:
+        packed = last[1]
+    else:
+        packed = codec.pack_batch(batch, folded=True)
     return batch, outcome, codec.pack([packed, _inline(store, batch, before)])
 
 

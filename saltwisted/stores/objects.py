@@ -60,6 +60,7 @@ class ContentStore:
         self._pack = 0
         self._end = 0
         self._unsynced = False
+        self._buffer = bytearray()
         self._new_dirs: set[str] = set()
         self._fresh: dict[bytes, Place] = {}
         for name in ("packs", "objects", "part"):
@@ -141,6 +142,9 @@ class ContentStore:
             raise StoreError("no such object", digest.hex())
         if place.pack == OWN_FILE:
             return self.path(digest), 0, place.size
+        with self._lock:
+            if self._buffer and place.pack == self._pack:
+                self._write_buffer()
         return self._pack_path(place.pack), place.offset, place.size
 
     def read(self, digest: bytes, start: int = 0, length: int = -1) -> bytes:
@@ -162,6 +166,8 @@ class ContentStore:
                 data = os.pread(fd, length, start)
             else:
                 with self._lock:
+                    if self._buffer and place.pack == self._pack:
+                        self._write_buffer()
                     data = os.pread(self._opened(place.pack), length, place.offset + start)
         except OSError as error:
             raise store_error(error, digest.hex()) from error
@@ -225,14 +231,22 @@ class ContentStore:
     def _append(self, digest: bytes, data: bytes) -> None:
         if self._writing < 0 or self._end + len(data) > PACK_SIZE:
             self._next_pack()
-        self._step("pack-write")
-        rest = memoryview(data)
-        while rest:
-            rest = rest[os.write(self._writing, rest) :]
+        self._buffer += data
         place = Place(len(data), self._pack, self._end)
         self._end += len(data)
         self._places[digest] = self._fresh[digest] = place
         self._unsynced = True
+        if len(self._buffer) >= PIECE:
+            self._write_buffer()
+
+    def _write_buffer(self) -> None:
+        if not self._buffer:
+            return
+        self._step("pack-write")
+        data, self._buffer = self._buffer, bytearray()
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(self._writing, rest) :]
 
     def _next_pack(self) -> None:
         if self._writing >= 0:
@@ -253,12 +267,14 @@ class ContentStore:
 
     def _sync_pack(self) -> None:
         if self._unsynced:
+            self._write_buffer()
             self._step("pack-fsync")
             os.fdatasync(self._writing)
             self._unsynced = False
 
     def _abandon_pack(self) -> None:
         """After a failed write nobody knows what the file holds: go on in another."""
+        self._buffer.clear()
         if self._writing >= 0:
             with suppress(OSError):
                 os.close(self._writing)
@@ -395,6 +411,7 @@ class ContentStore:
     def close(self) -> None:
         """Close all files."""
         with self._lock:
+            self._buffer.clear()
             if self._writing >= 0:
                 os.close(self._writing)
                 self._writing = -1

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
@@ -180,12 +180,16 @@ class IndexDatabase:
         entry = Entry(kind, mode, size, mtime, bytes(content))
         return Version(Dot(self._replicas[rid], counter), stamp, entry)
 
-    def put_rows(self, rows: Iterable[tuple[bytes, Sequence[Version]]]) -> None:
-        """Replace the versions of these paths."""
-        rows = list(rows)
-        self._db.executemany("DELETE FROM version WHERE path=?", [(path,) for path, _ in rows])
+    def put_rows(
+        self, rows: Iterable[tuple[bytes, Sequence[Version]]], fresh: Container[bytes] = ()
+    ) -> None:
+        """Replace the versions of these paths; C{fresh} had none before."""
+        rows = sorted(rows)
         self._db.executemany(
-            "INSERT INTO version VALUES(?,?,?,?,?,?,?,?,?)",
+            "DELETE FROM version WHERE path=?", [(path,) for path, _ in rows if path not in fresh]
+        )
+        self._db.executemany(
+            "INSERT OR REPLACE INTO version VALUES(?,?,?,?,?,?,?,?,?)",
             [(path, *self._flat(version)) for path, row in rows for version in row],
         )
 

@@ -69,6 +69,7 @@ class RootStore:
         make_dir(folder)
         self.database = IndexDatabase(f"{folder}/index.sqlite", step)
         self.new_life = False
+        self.last_packed: tuple[tuple[ReplicaId, int], bytes] | None = None
         self._open()
 
     def _open(self) -> None:
@@ -201,7 +202,9 @@ class RootStore:
             places = self.objects.flush()
             with database.transaction():
                 database.put_places(places)
-                database.put_rows((path, index.rows.get(path, ())) for path in outcome.rows)
+                database.put_rows(
+                    [(path, index.rows.get(path, ())) for path in outcome.rows], outcome.fresh
+                )
                 database.put_vector("know", index.knowledge)
                 database.set("number", index.number)
                 database.set("stamp", self.stamps.last)
@@ -234,6 +237,7 @@ class RootStore:
     def _log(self, batch: Batch, now: float) -> None:
         body = codec.pack_batch(batch)
         short = codec.pack_batch(batch, folded=True) if batch.moves else b""
+        self.last_packed = batch.name, short or body
         number = self.log[-1][0] + 1 if self.log else 1
         self.database.add_batch(number, batch.replica, batch.lo, batch.hi, now, body, short)
 
@@ -351,7 +355,7 @@ class RootStore:
             self.database.set("incarnation", incarnation)
             self.database.drop_batches(doubtful)
             self.database.put_vector("know", self.index.knowledge)
-            self.database.put_rows((path, self.index.rows.get(path, ())) for path in again)
+            self.database.put_rows([(path, self.index.rows.get(path, ())) for path in again])
         self.log = self.database.log()
         self.generation = self.index.generation(self._now())
         if again:
@@ -432,7 +436,7 @@ class RootStore:
             for _, replica, hi in old:
                 self.floor[replica] = max(hi, self.floor.get(replica, 0))
             database.put_vector("floor", self.floor)
-            database.put_rows((path, ()) for path in self.index.purge(dead))
+            database.put_rows([(path, ()) for path in self.index.purge(dead)])
             database.drop_conflicts(now - 30 * DAY)
             if oldest:
                 database.drop_generations(oldest)

@@ -15,10 +15,11 @@ import os
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from typing import Any
 
 from attrs import define, field
 
-from saltwisted.domain.roots.entry import DIR, FILE, LINK, Entry, split
+from saltwisted.domain.roots.entry import DIR, FILE, LINK, Entry, Move, ancestors, split
 from saltwisted.domain.roots.guards import (
     MARKER,
     TEMPORARY,
@@ -91,10 +92,9 @@ def content_of(fs: TreeFs, path: bytes, store: ContentStore) -> tuple[bytes, os.
         if not stat.S_ISREG(before.st_mode):
             return None
         if before.st_size <= SMALL:
-            data = os.read(fd, SMALL + 1)
-            more = os.read(fd, 1) if len(data) <= SMALL else b"x"
+            data = os.read(fd, before.st_size + 1)
             after = os.fstat(fd)
-            if more or Identity.of(before) != Identity.of(after) or len(data) != after.st_size:
+            if Identity.of(before) != Identity.of(after) or len(data) != after.st_size:
                 return None
             return store.put(data), after
         digest = hashlib.sha256()
@@ -158,6 +158,7 @@ class WorkTree:
         self._fs: TreeFs | None = None
         self.ignored: Ignored = ignorer(b"", extra_rules)
         self._counter = 0
+        self._token = os.urandom(4).hex().encode()
 
     # -- the root itself
 
@@ -295,6 +296,8 @@ class WorkTree:
                 path = folder + b"/" + name if folder else name
                 is_dir = stat.S_ISDIR(info.st_mode)
                 if self.ignored(path, is_dir):
+                    if name.startswith(TEMPORARY) and self._token not in name:
+                        self._discard(path)  # of a process that was killed
                     continue
                 if is_dir and info.st_dev != self.fs.device:
                     seen.skipped[path] = "another file system is mounted there"
@@ -437,7 +440,8 @@ class WorkTree:
         elif stat.S_ISLNK(info.st_mode):
             entry = Entry(LINK, 0, 0, info.st_mtime_ns, self.fs.readlink(path))
         elif stat.S_ISREG(info.st_mode):
-            check_entry(path, Entry(FILE, mode, info.st_size, 0, b"\0" * 32), self.limits)
+            if info.st_size > self.limits.max_file:
+                raise Forbidden("file-size", path)
             same = moved.get(Identity.of(info)[1:]) if moved else None
             if same is not None and store.has(same.content):
                 digest = same.content
@@ -481,14 +485,20 @@ class WorkTree:
         wanted: Mapping[bytes, Entry | None],
         known: Mapping[bytes, Known],
         store: ContentStore,
+        moves: Sequence[Move] = (),
     ) -> Written:
         """
         Make the tree what it should be at these paths.
 
         @param wanted: C{None} for what should not be there.
+        @param moves: directories among them that moved whole.
         """
         done = Written()
         self.fs.forget()
+        wanted = dict(wanted)
+        for move in moves:
+            self._guarded(self._move, move.old, known, store, done, wanted, move)
+        self._new_folders(wanted, known, store, done)
         removed = sorted(
             (
                 path
@@ -519,13 +529,144 @@ class WorkTree:
         known: Mapping[bytes, Known],
         store: ContentStore,
         done: Written,
-        *more: Entry | None,
+        *more: Any,
     ) -> None:
         try:
             act(path, known, store, done, *more)
         except (OSError, StoreError) as error:
             done.failed[path] = getattr(error, "strerror", None) or str(error)
             done.again.add(path)
+
+    def _move(
+        self,
+        path: bytes,
+        known: Mapping[bytes, Known],
+        store: ContentStore,
+        done: Written,
+        wanted: dict[bytes, Entry | None],
+        move: Move,
+    ) -> None:
+        """
+        Rename a directory as a whole, if it holds here what it held where it was moved.
+
+        What is ignored in it goes with it; anything else that we do not know, and it is not done.
+        """
+        old, new = move.old + b"/", move.new + b"/"
+        inside = {path: one for path, one in known.items() if path.startswith(old)}
+        if known.get(move.old) is None or self.fs.lstat(move.new) is not None:
+            return
+        for path, one in inside.items():
+            target = new + path[len(old) :]
+            if wanted.get(path, one) is not None or wanted.get(target) != one.entry:
+                return
+        found = self.scan(known, store, [move.old])
+        if found.changed or found.again or found.large or found.skipped:
+            return
+        for above in sorted(ancestors(move.new)):
+            entry = wanted.get(above)
+            if entry is not None and entry.kind == DIR:
+                self._make_folder(above, known, store, done, entry)
+        self.fs.forget()
+        self.fs.rename_new(move.old, move.new)
+        self.fs.forget()
+        top = wanted[move.new]
+        info = self.fs.lstat(move.new)
+        if top is not None and info is not None:
+            done.known[move.new] = Known(top, Identity.of(info))
+        done.known[move.old] = None
+        wanted.pop(move.old, None)
+        wanted.pop(move.new, None)
+        for path, one in inside.items():
+            target = new + path[len(old) :]
+            done.known[path], done.known[target] = None, one
+            wanted.pop(path, None)
+            wanted.pop(target, None)
+
+    def _new_folders(
+        self,
+        wanted: dict[bytes, Entry | None],
+        known: Mapping[bytes, Known],
+        store: ContentStore,
+        done: Written,
+    ) -> None:
+        """Directories that are not here yet are built aside and appear with all that is in them."""
+        below: dict[bytes, list[bytes]] = {}
+        for path in sorted(wanted):
+            entry = wanted[path]
+            if entry is None:
+                continue
+            head, _ = split(path)
+            top = next((a for a in (path, *ancestors(path)) if a in below), None)
+            if top is not None:
+                below[top].append(path)
+            elif entry.kind == DIR and path not in known and self.fs.lstat(path) is None:
+                parent = wanted.get(head)
+                if not head or parent is None or head in known or parent.kind == DIR:
+                    below[path] = []
+        for top, paths in below.items():
+            if not paths:
+                continue
+            try:
+                made = self._build(top, paths, wanted, store)
+            except (OSError, StoreError):
+                # One by one then, so that the one that cannot be written is named
+                continue
+            done.known.update(made)
+            for path in (top, *paths):
+                del wanted[path]
+
+    def _build(
+        self,
+        top: bytes,
+        paths: Sequence[bytes],
+        wanted: Mapping[bytes, Entry | None],
+        store: ContentStore,
+    ) -> dict[bytes, Known]:
+        head, _ = split(top)
+        self._counter += 1
+        aside = TEMPORARY + b"%s-%d" % (self._token, self._counter)
+        if head:
+            aside = head + b"/" + aside
+        made: dict[bytes, Known] = {}
+        folders = [(top, aside)]
+        self.fs.mkdir(aside, 0o700)
+        try:
+            for path in paths:
+                entry = wanted[path]
+                if entry is None:
+                    continue
+                place = aside + path[len(top) :]
+                if entry.kind == DIR:
+                    self.fs.mkdir(place, 0o700)
+                    folders.append((path, place))
+                else:
+                    made[path] = Known(entry, Identity.of(self._make(place, entry, store)))
+            for path, place in reversed(folders):
+                entry = wanted[path]
+                self.fs.chmod_folder(place, entry.mode if entry is not None else 0o755)
+            self.fs.forget()
+            self.fs.rename_new(aside, top)
+        except BaseException:
+            self.fs.forget()
+            self._discard(aside)
+            raise
+        for path, _ in folders:
+            entry, info = wanted[path], self.fs.lstat(path)
+            if entry is not None and info is not None:
+                made[path] = Known(entry, Identity.of(info))
+        return made
+
+    def _discard(self, path: bytes) -> None:
+        """Remove something of ours that nobody has seen."""
+        with suppress(OSError):
+            info = self.fs.lstat(path)
+            if info is not None and stat.S_ISDIR(info.st_mode):
+                self.fs.chmod_folder(path, 0o700)
+                for name, _ in list(self.fs.list(path)):
+                    self._discard(path + b"/" + name)
+                self.fs.rmdir(path)
+            elif info is not None:
+                self.fs.unlink(path)
 
     def _unexpected(
         self, path: bytes, info: os.stat_result, known: Known | None, done: Written
@@ -609,10 +750,10 @@ class WorkTree:
                 return
         head, _ = split(path)
         self._counter += 1
-        temporary = TEMPORARY + b"%d-%d" % (os.getpid(), self._counter)
+        temporary = TEMPORARY + b"%s-%d" % (self._token, self._counter)
         if head:
             temporary = head + b"/" + temporary
-        inode = self._make(temporary, entry, store)
+        inode = self._make(temporary, entry, store).st_ino
         try:
             if info is None:
                 try:
@@ -671,18 +812,20 @@ class WorkTree:
             os.close(fd)
         return True
 
-    def _make(self, temporary: bytes, entry: Entry, store: ContentStore) -> int:
-        """Make the new file under its hidden name; its inode number."""
+    def _make(self, temporary: bytes, entry: Entry, store: ContentStore) -> os.stat_result:
+        """Make the new file under its hidden name."""
         if entry.kind == LINK:
             self.fs.symlink(entry.content, temporary, entry.mtime)
             info = self.fs.lstat(temporary)
-            return info.st_ino if info is not None else -1
+            if info is None:
+                raise StoreError("was removed at once", os.fsdecode(temporary))
+            return info
         fd = self.fs.create(temporary)
         try:
             self._fill(fd, entry, store)
             os.fchmod(fd, entry.mode)
             os.utime(fd, ns=(entry.mtime, entry.mtime))
-            return os.fstat(fd).st_ino
+            return os.fstat(fd)
         except BaseException:
             with suppress(OSError):
                 self.fs.unlink(temporary)

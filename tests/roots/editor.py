@@ -67,7 +67,9 @@ def edit(tree: str, dice: random.Random) -> None:
     elif what < 0.95:
         os.chmod(path, dice.choice((0o600, 0o644, 0o755)))
     elif what < 0.97:
-        shutil.copytree(path, somewhere(tree, dice))
+        target = somewhere(tree, dice)
+        if not f"{target}/".startswith(f"{path}/"):
+            shutil.copytree(path, target)
     else:
         checkout(tree, dice)
 

@@ -141,6 +141,10 @@ def _front_code(paths: Iterable[bytes]) -> tuple[list[int], list[int], bytes]:
         if path[:most] == last[:most]:
             common = most
         else:
+            # Neighbours are mostly in one directory: begin behind it
+            head = last.rfind(b"/", 0, most)
+            if head > 0 and path[:head] == last[:head]:
+                common = head
             while path[common] == last[common]:
                 common += 1
         shared.append(common)

@@ -50,10 +50,12 @@ class Outcome:
 
     @ivar rows: paths whose versions changed.
     @ivar shown: path to (before, after) where the visible tree changed; C{None} is absent.
+    @ivar fresh: those of them that had no version before.
     @ivar conflicts: versions that lost against one that had not seen them.
     """
 
     rows: set[bytes] = field(factory=set)
+    fresh: set[bytes] = field(factory=set)
     shown: dict[bytes, tuple[Entry | None, Entry | None]] = field(factory=dict)
     conflicts: list[Conflict] = field(factory=list)
 
@@ -220,6 +222,8 @@ class Index:
         outcome = Outcome()
         counter = batch.lo
         for path, entry in batch.entries:
+            if path not in self.rows:
+                outcome.fresh.add(path)
             self._integrate(path, Version(Dot(batch.replica, counter), batch.stamp, entry), batch)
             counter += 1
         self.knowledge[batch.replica] = batch.hi
