@@ -30,6 +30,7 @@ from saltwisted.worker.highstate import (
     read_cache,
     write_cache,
 )
+from saltwisted.worker.staterun import kept_surroundings
 
 log = logging.getLogger(__name__)
 
@@ -148,6 +149,7 @@ def _compiler(
     with ExitStack() as stack:
         stack.enter_context(changed_options(loaders, changes))
         stack.enter_context(master_options(loaders))
+        stack.enter_context(kept_surroundings(loaders))
         loaders.replace(context={})
         try:
             yield HighState(

@@ -958,6 +958,18 @@ class StateRun:
         return "run"
 
 
+_SURROUNDINGS = (
+    "__low__",
+    "__running__",
+    "__instance_id__",
+    "__lowstate__",
+    "__user__",
+    "__env__",
+    "__orchestration_jid__",
+)
+"""What C{StateRun._surround} puts into the state modules."""
+
+
 class HardFailure(Exception):
     """A state with C{failhard} failed: the run is over."""
 
@@ -1003,6 +1015,23 @@ def _span(began: datetime) -> tuple[str, float]:
 
 def _instant() -> tuple[str, float]:
     return _span(datetime.now(tz=UTC))
+
+
+@contextmanager
+def kept_surroundings(loaders: Loaders) -> Iterator[None]:
+    """
+    Put back what state modules know of their own call when another run within it has ended.
+
+    A state function that calls C{state.single} finds its C{__low__} again afterwards.
+    """
+    before = {key: dict.get(loaders.pack, key) for key in _SURROUNDINGS if key in loaders.pack}
+    try:
+        yield
+    finally:
+        if before:
+            dict.update(loaders.pack, before)
+            for module in loaders.states.executed:
+                module.__dict__.update(before)
 
 
 @contextmanager

@@ -81,3 +81,11 @@ class ChrootTests(SynchronousTestCase):
         self.assertIn("Hello, world!", seen["out"])
         self.assertIn("install ok installed", seen["out"])
         self.assertEqual((second["status"], gone["status"]), (0, 0), second)
+
+    def test_stock_modules(self) -> None:
+        """
+        An SLS of stock's own states runs through our compiler as through stock's: x509,
+        logrotate, acl, alias, debconf, apache, disk, loop, process, iptables and at, with the
+        execution modules that they need.
+        """
+        self.check("stock")
