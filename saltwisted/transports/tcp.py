@@ -7,7 +7,8 @@ what ZeroMQ would carry. Requests of one connection are answered in any order, t
 C{mid} of the head.
 
 Bounds. Reading from a client stops while so many of its requests are unanswered, while too many
-of all are, or while it does not read its answers. A frame that begins must end in time. A
+of all are, or while it does not read its answers. A frame that begins must end in time, and all
+that have begun have a bound together. A
 subscriber that does not read has a queue of C{pub_hwm} publications; the one
 above that, or a minute without progress, ends its connection, and is counted: it comes back
 and signs in, where a silent gap would go unnoticed.
@@ -50,6 +51,8 @@ DRAIN_TIME = 60.0
 """Seconds that a subscriber may leave its queue untouched."""
 QUEUED_BYTES = 32 * 1024 * 1024
 """Bytes of publications that wait for one subscriber at most."""
+UNREAD_BYTES = 256 * 1024 * 1024
+"""Bytes of requests that have begun and are not whole, of all clients together."""
 HELLO_BYTES = 64 * 1024
 """The largest frame that a subscriber may send: who it is."""
 PING_EVERY = 3.0
@@ -224,6 +227,16 @@ class _Asking(_Framed):
         self._waiting: deque[Frame] = deque()
         self._open = 0
         self._full = False
+        self._unread = 0
+
+    def dataReceived(self, data: bytes) -> None:
+        """Take frames out of it, as long as there is room for what is not whole yet."""
+        super().dataReceived(data)
+        unread = 0 if self.gone else self._reader.unread
+        self._server.unread += unread - self._unread
+        self._unread = unread
+        if self._server.unread > UNREAD_BYTES and unread:
+            self.refuse("no room")
 
     def connectionMade(self) -> None:
         """Listen to how much it reads of its answers."""
@@ -288,6 +301,8 @@ class _Asking(_Framed):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """What it asked is answered into the void."""
         super().connectionLost(reason)
+        self._server.unread -= self._unread
+        self._unread = 0
         self._waiting.clear()
         self._server._clients.discard(self)
         self._server._held.discard(self)
@@ -331,6 +346,7 @@ class TcpRequestServer:
         self.per_client = per_client
         self.in_flight = in_flight
         self.unanswered = 0
+        self.unread = 0
         self.dropped: Counter[str] = Counter()
 
     @property

@@ -209,6 +209,40 @@ class RequestTests(Rig):
 
         self.assertEqual(unpack(await client.request(pack(2), 5)), 2)
 
+    async def test_no_room(self) -> None:
+        """Requests that begin and never end do not fill the memory, however many begin them."""
+        self.patch(tcp, "UNREAD_BYTES", 3_000_000)
+        server = self.requests(lambda frame, peer, reply: reply(frame))
+        begun = b"\x82" + pack("head") + pack({}) + pack("body") + b"\xdb\x03\x00\x00\x00"
+        socks = []
+        for _ in range(5):
+            sock = socket.create_connection(("127.0.0.1", server.port))
+            self.addCleanup(sock.close)
+            sock.setblocking(False)
+            socks.append(sock)
+        left = dict.fromkeys(socks, begun + b"x" * 1000000)
+
+        def send() -> bool:
+            for sock, data in left.items():
+                if data:
+                    try:
+                        left[sock] = data[sock.send(data) :]
+                    except BlockingIOError:
+                        pass
+                    except OSError:
+                        left[sock] = b""
+            return not any(left.values())
+
+        await until(send)
+        await until(lambda: server.dropped["framing"] >= 1)
+
+        self.assertLessEqual(server.unread, 3_000_000)
+        client = self.asking(server.port)
+        self.assertEqual(unpack(await client.request(pack(1), 5)), 1)
+        for sock in socks:
+            sock.close()
+        await until(lambda: server.unread == 0)
+
     async def test_no_master(self) -> None:
         """A refused connection fails at once, and the next request tries again."""
         server = self.requests(lambda frame, peer, reply: reply(frame))

@@ -560,7 +560,10 @@ class World:
 
     def still(self, master: SimMaster, how: str) -> None:
         """Nothing moves any more; when it stays so, ZeroMQ ends the subscriptions."""
+        before = master.frozen or master.cut
         setattr(master, how, True)
+        if before:
+            return
         stills = master.stills = master.stills + 1
 
         def found(one: SimSubscription) -> None:
