@@ -87,7 +87,11 @@ def _token_options(parser: Parser) -> None:
     parser.add_option("--uses", type=int, default=1, help="how often (default: %default)")
     parser.add_option("--role", default="master", help="master or minion (default: %default)")
     parser.add_option(
-        "--id", default="", metavar="PATTERN", help="only for nodes or minions of this name (glob)"
+        "--id",
+        default="",
+        dest="pattern",
+        metavar="PATTERN",
+        help="only for nodes or minions of this name (glob)",
     )
     options._flag(parser, "--approve", help="who joins by it waits for 'members approve'")
     _json(parser)
@@ -127,7 +131,7 @@ def _token_create(line: CommandLine) -> int:
         ttl=ttl,
         uses=chosen.uses,
         role=chosen.role,
-        pattern=chosen.id,
+        pattern=chosen.pattern,
         approve=chosen.approve,
     )
     if chosen.json:
@@ -138,10 +142,12 @@ def _token_create(line: CommandLine) -> int:
     console.say(f"Valid until {until}, {chosen.uses} use(s). " + (
         f"Also known to {held}." if held else "No other member has it: this node must stay up."
     ))  # fmt: skip
-    what = "this line on the new machine" if chosen.role == "master" else "master_token, this word"
-    console.say(f"To use it, {'run ' + what if chosen.role == 'master' else 'set ' + what}:")
-    prefix = "saltwisted join " if chosen.role == "master" else ""
-    console.say(f"{prefix}{done['token']}")
+    if chosen.role == "master":
+        console.say("To use it, run this line on the new machine:")
+        console.say(f"saltwisted join {done['token']}")
+    else:
+        console.say(f"Minions whose id matches {chosen.pattern} are accepted when they come.")
+        console.say(f"Nothing is to be done on them. The token: {done['token']}")
     return 0
 
 
@@ -196,7 +202,7 @@ def join(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     except WireError as error:
         parser.error(error.reason)
     if found.role != MASTER:
-        parser.error("this token is for a minion: set it as master_token in the minion's file")
+        parser.error("this token is for minions, which are accepted by it without doing anything")
     if found.expiry < time.time():
         parser.error("this token has expired (or this machine's clock is wrong)")
     client = link.connect(line.opts)
@@ -351,7 +357,7 @@ def _print_members(state: Mapping[str, Any]) -> None:
                 _number(row.get("minions")),
                 _number(lag.get("keys")),
                 _number(lag.get("returns")),
-                _number(lag.get("roots")) if lag.get("roots") is not None else row.get("roots", ""),
+                str(row.get("roots") or ""),
                 _seen(row),
             ]
         )

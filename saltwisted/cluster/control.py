@@ -13,7 +13,7 @@ from typing import Any
 
 from saltwisted.cluster.lifecycle import Lifecycle
 from saltwisted.cluster.member import ClusterMember
-from saltwisted.domain.replica.tokens import MASTER, MAX_USES, ROLES, new_token, parse
+from saltwisted.domain.replica.tokens import MASTER, MAX_USES, MINION, ROLES, new_token, parse
 from saltwisted.errors import DeniedError, RemoteError, WireError
 from saltwisted.stores.node import LEFT
 from saltwisted.transports.ipc import Peer
@@ -100,6 +100,11 @@ class ClusterControl:
         role = str(args.get("role") or MASTER)
         if role not in ROLES:
             raise DeniedError(f"--role {role}: use " + " or ".join(ROLES))
+        if role == MINION and not args.get("pattern"):
+            raise DeniedError(
+                "a token for minions needs --id PATTERN: whose ids match are accepted without an "
+                "operator. A minion cannot show a token itself yet"
+            )
         ttl, uses = float(args.get("ttl") or 1800), int(args.get("uses") or 1)
         if not 0 < ttl <= MAX_TTL or not 0 < uses <= MAX_USES:
             raise DeniedError(f"--ttl up to 365d and --uses up to {MAX_USES}, please")

@@ -9,6 +9,7 @@ of a token is on disk here and known to every reachable member before anybody is
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any
 
 from attrs import define, field
@@ -275,6 +276,9 @@ class Admission:
         if slot < 0:
             raise DeniedError("the cluster is full: it has 100 nodes")
         by_token = record.token_id != BY_SECRET
+        pattern = self.tokens.registers[record.token_id.hex()].pattern if by_token else ""
+        if pattern and not fnmatchcase(node, pattern):
+            raise DeniedError(f"the token is for nodes named {pattern}")
         wait = False
         if by_token:
             wait = await self._use(record.token_id.hex(), session.key)

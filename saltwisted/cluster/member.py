@@ -12,10 +12,13 @@ from typing import Any
 
 from attrs import define, field
 from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.protocol import Protocol
 from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
+from twisted.protocols.amp import COMMAND, Box
 
 from saltwisted import __version__
+from saltwisted.cluster.commands import Tell
 from saltwisted.cluster.join import CLAIM, Admission, pack_facts
 from saltwisted.cluster.lifecycle import Lifecycle, MemberCard
 from saltwisted.cluster.peers import Peers
@@ -41,9 +44,25 @@ STATUS, FAREWELL = "status", "farewell"
 STATUS_TIME = 1.5
 KEEP_FACTS = 1.0
 """Seconds after which a change of membership is also kept beside the log."""
+OWN_LAG = {"keys": 0, "returns": 0}
 TICK = 30.0
 ASK_AGAIN = 600.0
 """Seconds in which a node that was admitted may fetch its answer again, if it never got it."""
+
+
+class Farewell(Protocol):
+    """
+    Tells a removed node that it is removed, and reads nothing from it.
+
+    It was away when that happened, and would serve its minions on for ever.
+    """
+
+    def connectionMade(self) -> None:
+        """Say it, and hang up."""
+        transport: Any = self.transport
+        box = {b"word": FAREWELL.encode(), b"body": b"", b"bulk": b"0"}
+        transport.write(Box({COMMAND: Tell.commandName, **box}).serialize())
+        transport.loseConnection()
 
 
 @define(kw_only=True)
@@ -55,6 +74,8 @@ class ClusterMember:
     @ivar settled: C{settled(nodes)}: fires with the nodes that have not confirmed what this node
         has appended so far, at the latest after some seconds.
     @ivar status: C{status()}: what this node says of itself: plain data.
+    @ivar lags: C{lags(node)}: C{keys}, C{returns}: entries that a member has yet to have; C{None}
+        where that is not known.
     @ivar set_slot: C{set_slot(slot)}: the last digits of new jids.
     @ivar on_removal: called after a node was removed, here or elsewhere.
     """
@@ -71,6 +92,7 @@ class ClusterMember:
     listen: Callable[[str, Callable[[Sequence[Any]], None]], None]
     settled: Callable[[], Awaitable[Sequence[str]]]
     status: Callable[[], dict[str, Any]]
+    lags: Callable[[str], dict[str, Any]]
     set_slot: Callable[[int], None]
     fire: Callable[[str, dict[str, Any]], None]
     session_period: float
@@ -158,8 +180,10 @@ class ClusterMember:
 
     def judge(self, purpose: bytes, key: str) -> bool:
         """Members for links; anybody for the one record of a join."""
+        known = self.membership.find(key)
+        if purpose == AMP and known is not None and known.removed is not None:
+            return True  # to be told so, and nothing else: see enter
         if purpose == JOIN:
-            known = self.membership.find(key)
             return self.admission.open() or (known is not None and known.removed is None)
         return self.peers.judge(purpose, key)
 
@@ -167,6 +191,8 @@ class ClusterMember:
         """The protocol for who has come in."""
         if session.purpose == JOIN:
             return self.admission.reader(session)
+        if not self.peers.judge(session.purpose, session.key):
+            return Farewell()
         return self.peers.enter(session)
 
     # The first facts, and those about this node
@@ -304,6 +330,20 @@ class ClusterMember:
             self.lifecycle.files.keep_facts(pack_facts(self.membership, self.secrets, self.tokens))
         except SaltwistedError as error:
             self.log.error("the membership cannot be kept: {error}", error=error)
+
+    def pre_accepted(self, minion_id: str) -> bool:
+        """
+        Whether a minion token whose pattern this id matches is live; uses it once.
+
+        The use is counted here at once, and on the other members when it has reached them.
+        """
+        token_id = self.tokens.for_minion(minion_id, self.now())
+        if not token_id:
+            return False
+        body = {"op": "use", "id": token_id, "key": minion_id}
+        let_go(as_deferred(self.append("token", body)), self.log, "a token's use was not kept")
+        self.log.info("{minion} is accepted by token {id}", minion=minion_id, id=token_id[:12])
+        return True
 
     # Secrets
 
@@ -452,8 +492,7 @@ class ClusterMember:
                 "version": answer.get("version") or member.version,
                 "uptime": answer.get("uptime"),
                 "minions": answer.get("minions"),
-                "knowledge": answer.get("knowledge"),
-                "lag": {"keys": None, "returns": None, "roots": None},
+                "lag": self.lags(member.node) if member.key != self.key else OWN_LAG,
                 "roots": answer.get("roots", "not replicated"),
                 "slot": member.slot,
                 "addresses": member.addresses,

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable
 from typing import Any
 
 from twisted.logger import Logger
@@ -25,13 +26,18 @@ MAX_RULES = 4 * 1024 * 1024
 
 
 class Autosign:
-    """Answers whether a key of this id is to be accepted or rejected by rule."""
+    """
+    Answers whether a key of this id is to be accepted or rejected by rule.
+
+    @ivar by_token: whether a token of the cluster stands for this id; nothing on a lone master.
+    """
 
     log = Logger()
 
     def __init__(self, config: MasterConfig, keys: KeyStore) -> None:
         self._config = config
         self._keys = keys
+        self.by_token: Callable[[str], bool] = lambda minion_id: False
 
     def _lines(self, path: str | None) -> tuple[str, ...]:
         if not path:
@@ -69,6 +75,8 @@ class Autosign:
         if config.auto_accept:
             return True
         if id_matches(minion_id, self._lines(config.autosign_file)):
+            return True
+        if self.by_token(minion_id):
             return True
         minutes = float(config.autosign_timeout or 120)
         if self._keys.take_autosign(minion_id, now, minutes):

@@ -293,6 +293,7 @@ class MemberService:
             listen=self.folds.listen,
             settled=self.settled,
             status=self.status,
+            lags=self._lags,
             set_slot=self._set_slot,
             fire=ctx.bus.fire,
             session_period=float(config.publish_session) / 2,
@@ -335,6 +336,7 @@ class MemberService:
         self.drift = Drift(node, self.peers, config)
         self.shipping.on_refused = AwayTooLong(reactor, lifecycle.removed, ctx.bus.fire)
         ctx.keys_settled = self.keys.settled
+        ctx.autosign.by_token = self.cluster.pre_accepted
         master.store.secrets = self.cluster.session_secrets
         master.store.acceptance = partial(acceptance_number, self.keyset)
         self.jobs = ClusterJobs(
@@ -413,6 +415,12 @@ class MemberService:
             except OSError as error:
                 raise StoreError(error.strerror or str(error), path) from error
         return found[0], found[1]
+
+    def _lags(self, node: str) -> dict[str, Any]:
+        return {
+            "keys": self.shipping.machine.lag(node),
+            "returns": self.jobs.shipping.machine.lag(node),
+        }
 
     def _set_slot(self, slot: int) -> None:
         self.master.jids.slot = slot if slot >= 0 else None

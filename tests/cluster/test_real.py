@@ -11,7 +11,7 @@ import stat
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.cluster.real import cluster, nodes
-from tests.harness import until
+from tests.harness import OurMinion, scratch, until
 
 
 class JoinTests(SynchronousTestCase):
@@ -109,6 +109,27 @@ class JoinTests(SynchronousTestCase):
             self.assertEqual(file.read(), public)
 
 
+class MinionTokenTests(SynchronousTestCase):
+    """Tokens that stand for minions."""
+
+    def test_pre_accepted(self) -> None:
+        """A minion whose id a token names is accepted by any node, as often as the token says."""
+        a, b = cluster(self, "a b")
+        refused = a.command("token", "create", "--role", "minion")
+        a.token("--role", "minion", "--id", "web*")
+        for number in ("1", "2"):
+            minion = OurMinion(scratch(self), b, f"web{number}")
+            self.addCleanup(minion.kill)
+            minion.up()
+            until("its key", lambda m=minion: any(m.id in ids for ids in b.keys().values()))
+
+        self.assertNotEqual(refused.returncode, 0)
+        until("web1 to be accepted", lambda: "web1" in a.keys()["minions"])
+        until("web2 to wait", lambda: "web2" in a.keys()["minions_pre"])
+        listed = json.loads(b.command("token", "list", "--json", check=True).stdout)
+        self.assertEqual([(row["used"], row["state"]) for row in listed[-1:]], [(1, "used up")])
+
+
 class SecretTests(SynchronousTestCase):
     """By C{cluster_secret}, as the tutorial's configuration has it."""
 
@@ -188,6 +209,19 @@ class LeaveTests(SynchronousTestCase):
         self.assertEqual(sorted(a.states()), ["a", "b"])
         c.command("join", b.token(), check=True)
         until("c to be back", lambda: len(a.members()) == 3)
+
+    def test_removed_while_away(self) -> None:
+        """A node that was down when it was removed is told when it comes back, and ends serving."""
+        for away in ("a", "c"):
+            made = cluster(self, "a b c")
+            gone = next(node for node in made if node.name == away)
+            gone.kill()
+
+            made[1].command("remove", away, check=True)
+            gone.start()
+
+            until(f"{away} to know", lambda node=gone: set(node.states().values()) == {"removed"})
+            self.assertEqual(len(made[1].states()), 2)
 
     def test_leave(self) -> None:
         """A node that leaves is gone from the list, and serves nobody."""

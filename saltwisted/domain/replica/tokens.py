@@ -14,6 +14,7 @@ import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
 from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 from typing import Any
 
 from attrs import evolve, field, frozen
@@ -179,7 +180,7 @@ class Tokens(Registers[Known]):
         if op == "revoke":
             return evolve(old, revoked=True)
         if op == "use":
-            key, here = str(body["key"])[:64], (stamp, origin)
+            key, here = str(body["key"])[:255], (stamp, origin)
             if key in old.used and old.used[key] <= here:
                 return old
             return evolve(old, used={**old.used, key: here})
@@ -273,12 +274,25 @@ class Tokens(Registers[Known]):
             if known.role == role
         )
 
+    def for_minion(self, minion_id: str, now: float) -> str:
+        """The id of a live minion token whose pattern matches, or C{""}."""
+        for token_id, known in sorted(self.registers.items()):
+            if (
+                known.role == MINION
+                and known.pattern
+                and fnmatchcase(minion_id, known.pattern)
+                and (minion_id in known.used or self.is_live(token_id, now))
+                and self.why_not(token_id, now) in ("", "used up")
+            ):
+                return token_id
+        return ""
+
     def overused(self) -> list[tuple[str, str]]:
         """C{(token id, joiner's key)} of those admitted beyond the number of uses."""
         return [
             (token_id, key)
             for token_id, known in self.registers.items()
-            if known.created is not None and len(known.used) > known.uses
+            if known.created is not None and known.role == MASTER and len(known.used) > known.uses
             for key in set(known.used) - set(known.admitted())
         ]
 
