@@ -189,6 +189,7 @@ class SimLink:
         self.node = node
         self.queued = 0
         self.up = False
+        self.lossy = False
         self._world = world
         self.owner = owner
         self.other: SimLink
@@ -399,7 +400,10 @@ class World:
 
         def arrive() -> None:
             owner = link.other.owner
-            if link.other.up and owner.life == life and self._meet(link):
+            if not self._meet(link):
+                # What is lost on a cut network is missing in the stream: this link will be reset
+                link.lossy = link.other.lossy = True
+            elif link.other.up and owner.life == life:
                 handler = owner.peers.words[word]
                 owner.awake(lambda: link.other.up and handler(link.owner.name, body))
 
@@ -429,7 +433,7 @@ class World:
                 can = one.alive and other.alive and self.may_meet(one, other)
                 if session is not None and any(not side.up for side in session):
                     del self.sessions[pair]
-                elif session is not None and not can:
+                elif session is not None and (not can or session[0].lossy):
                     # Somebody notices at last; for 15 seconds perhaps nobody does
                     if self.healed or self.dice.random() < 0.3:
                         self.unlink(pair)
@@ -612,6 +616,7 @@ class World:
         one, other = link.owner, link.other.owner
         return (
             link.up
+            and not link.lossy
             and self._meet(link)
             and not (one.frozen or other.frozen)
             and max(one.slowness, other.slowness) < 0.1

@@ -49,6 +49,10 @@ class FoundTests(SynchronousTestCase):
         """A restart folds no old act again over what was forgotten since."""
         self.play(2427)
 
+    def test_state_ahead_of_the_disk(self) -> None:
+        """A whole state that is sent holds nothing that a crash of the sender could undo."""
+        self.play(10530)
+
     def test_all_call_one_too_old(self) -> None:
         """A node that was set back by days is refused by all, joins as new, and is like them."""
         self.play(1419)

@@ -602,7 +602,8 @@ class Shipper:
     def _facts_for(
         self, peer: Peer, kind: str, buckets: Sequence[int], answer: bool
     ) -> list[Effect]:
-        if not buckets:
+        if not buckets or not self._log.digests():
+            # Not while own entries are on their way to the disk: a crash could undo them
             return []
         facts = self._log.dump_buckets(kind, set(buckets))
         parts = list(state_parts(((kind, fact) for fact in facts), BATCH_BYTES))
