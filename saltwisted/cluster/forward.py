@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
@@ -26,7 +26,7 @@ from saltwisted.domain.jid import jid_seconds
 from saltwisted.domain.replica.delivery import (
     Acknowledge,
     Copies,
-    Publish,
+    Offer,
     Repeats,
     Window,
     load_hash,
@@ -36,11 +36,14 @@ from saltwisted.errors import WireError
 from saltwisted.interfaces import IPeerLink, IPeers
 from saltwisted.stores.jobs import JobStore, stored_form
 from saltwisted.transports.bus import EventBus
-from saltwisted.transports.loose import let_go
+from saltwisted.transports.loose import as_deferred, let_go
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 JOB = "job"
 PUBLISHED = "job-published"
+REACHED = "job-reached"
+ASKING = 3.0
+"""Seconds that the other nodes have to say whether a minion may have a job from them."""
 REMEMBERED = 2000
 """Job maps that are kept for publishing them again, and jobs of which the unreached are kept."""
 LARGE = 256 * 1024
@@ -52,6 +55,9 @@ class Holders(Protocol):
 
     def holders(self) -> Mapping[str, str]:
         """Minion to node; a map that is never changed."""
+
+    def own(self) -> Mapping[str, float]:
+        """The minions at this node, and since when (by the reactor's clock) they are."""
 
     def age(self, node: str, moment: float) -> float | None:
         """Seconds since a moment by another node's clock; C{None} when it has to be measured."""
@@ -91,7 +97,7 @@ class Forward:
         self._holders = holders
         self._publish = publish
         self._counters = counters
-        self._window = Window(node, window)
+        self._window = Window(node, clock.seconds(), window)
         self._copies = Copies(copies)
         self._repeats = Repeats()
         self._maps: OrderedDict[str, tuple[Mapping[str, Any], list[str]]] = OrderedDict()
@@ -104,6 +110,7 @@ class Forward:
         replica.on_confirmed(self._confirmed)
         peers.answer(JOB, self._job_came)
         peers.answer(PUBLISHED, self._published_there)
+        peers.answer(REACHED, self._reached)
         peers.on_link(self._link)
 
     def startService(self) -> None:
@@ -122,7 +129,7 @@ class Forward:
         """A job of this node went out here: send it to the others."""
         jid = str(job["jid"])
         self._remember(jid, job, minions)
-        self._window.started(jid, minions, self._holders.holders(), self._clock.seconds())
+        self._window.started(jid, minions, self._holders.own(), self._clock.seconds())
         self._tell_all(JOB, pack_bin([dict(job), list(minions)]))
         self._schedule()
 
@@ -148,8 +155,8 @@ class Forward:
 
     def arrived(self, minion_id: str) -> None:
         """A minion has come to this node: it may have missed a job."""
-        for publish in self._window.arrived(minion_id, self._clock.seconds()):
-            self._again(publish)
+        for offer in self._window.arrived(minion_id, self._clock.seconds()):
+            self._offer(offer)
 
     # -- jobs
 
@@ -192,22 +199,50 @@ class Forward:
         self, node: str, jid: str, job: Mapping[str, Any], minions: Sequence[str], age: float
     ) -> None:
         now = self._clock.seconds()
-        for _ in self._window.heard(jid, minions, self._holders.holders(), age, now):
+        for effect in self._window.heard(jid, minions, self._holders.own(), age, now):
             self._remember(jid, job, minions)
-            self._publish(job, minions)
+            if isinstance(effect, Offer):
+                self._offer(effect)
+                continue
+            if effect.only is None:
+                self._publish(job, minions)
+            else:
+                self._publish_to(job, effect.only)
             self._counters["jobs:forwarded"] += 1
             self._tell_all(PUBLISHED, jid.encode())
         # It was published there before it was sent
         self._window.published(jid, node)
         self._schedule()
 
-    def _again(self, publish: Publish) -> None:
-        job, _ = self._maps.get(publish.jid, (None, None))
-        if job is None or publish.only is None:
-            return
-        only = list(publish.only)
-        self._counters["jobs:again"] += 1
-        self._publish({**job, "tgt": only, "tgt_type": "list"}, only)
+    def _offer(self, offer: Offer) -> None:
+        let_go(self._ask_and_publish(offer), self.log, "{jid} was not offered", jid=offer.jid)
+
+    async def _ask_and_publish(self, offer: Offer) -> None:
+        """Publish a job to minions that may have missed it, when nobody says that they have it."""
+        body = pack_bin([offer.jid, list(offer.minions)])
+        links = self._peers.links()
+        asked = [as_deferred(link.ask(REACHED, body, ASKING)) for link in links]
+        found = await DeferredList(asked, consumeErrors=True)
+        answers: dict[str, list[str]] = {}
+        for link, (good, answer) in zip(links, found, strict=True):
+            if good:
+                answers[link.node] = [str(minion_id) for minion_id in unpack_bin(answer)]
+        job = self._maps.get(offer.jid)
+        only = self._window.answered(offer, answers, self._clock.seconds())
+        if only and job is not None:
+            self._counters["jobs:again"] += len(only)
+            self._publish_to(job[0], only)
+            self._tell_all(PUBLISHED, offer.jid.encode())
+
+    def _publish_to(self, job: Mapping[str, Any], minions: Sequence[str]) -> None:
+        self._publish({**job, "tgt": list(minions), "tgt_type": "list"}, minions)
+
+    def _reached(self, node: str, body: bytes) -> bytes:
+        jid, minions = unpack_bin(body)
+        moment = jid_seconds(jid)
+        # Whose job it is does not matter here: how old it is by our own clock has to do
+        age = self._holders.age("", moment) if moment is not None else None
+        return pack_bin(self._window.reached(jid, minions, age, self._clock.seconds()))
 
     def _published_there(self, node: str, body: bytes) -> None:
         self._window.published(body.decode("utf-8", "replace"), node)
@@ -302,7 +337,7 @@ class Forward:
         self._timer = None
         now = self._clock.seconds()
         self._acknowledge(self._copies.tick(now))
-        for closed in self._window.tick(now):
+        for closed in self._window.tick(now, self._holders.holders()):
             if closed.unreached:
                 self._unreached[closed.jid] = closed.unreached
                 self._counters["jobs:unreached"] += len(closed.unreached)

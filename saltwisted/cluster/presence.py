@@ -82,7 +82,7 @@ class ClusterPresence:
         self._here = here
         self.arrived = arrived
         self._others: dict[str, _Other] = {}
-        self._own: frozenset[str] = frozenset()
+        self._own: Mapping[str, float] = {}
         self._own_mark = b""
         self._elsewhere: Mapping[str, str] = {}
         self._holders: Mapping[str, str] = {}
@@ -113,6 +113,10 @@ class ClusterPresence:
     def holders(self) -> Mapping[str, str]:
         """Minion to node, of all nodes; the map is replaced, never changed."""
         return self._holders
+
+    def own(self) -> Mapping[str, float]:
+        """The minions at this node, and since when they are; a map that is never changed."""
+        return self._own
 
     def elsewhere(self) -> Mapping[str, str]:
         """Minion to node, of the other nodes."""
@@ -153,7 +157,7 @@ class ClusterPresence:
         until it listens: a job that it gets twice is worse than one that it misses.
         """
         if minion_id not in self._own:
-            self._own = self._own | {minion_id}
+            self._own = {**self._own, minion_id: self._clock.seconds()}
             self._own_mark = b""
             self._merge()
         if minion_id not in self._settling and not self._stopped:
@@ -187,11 +191,13 @@ class ClusterPresence:
             self._clock.callLater(0, self._look_on, rest, found)
             return
         # Who has just signed in may not be seen yet by his connection
-        before, self._own = self._own, frozenset(found | self._settling.keys())
-        if before != self._own:
+        found |= self._settling.keys()
+        before, now = self._own, self._clock.seconds()
+        self._own = {minion_id: before.get(minion_id, now) for minion_id in found}
+        if before.keys() != self._own.keys():
             self._own_mark = b""
             self._merge()
-        for minion_id in self._own - before - self._settling.keys():
+        for minion_id in self._own.keys() - before.keys() - self._settling.keys():
             self.arrived(minion_id)
         waiting, self._waiting = self._waiting, []
         for each in waiting:

@@ -194,6 +194,7 @@ class Node(Rig):
             ctx.counters,
         )
         self.where.arrived = self.forward.arrived
+        ctx.sessions.on_arrival.append(self.where.came)
         ctx.job_published = self.forward.job_published
         ctx.return_stored = self.forward.return_stored
         ctx.repeated = self.forward.repeated

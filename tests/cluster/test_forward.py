@@ -49,6 +49,8 @@ class ForwardTests(SynchronousTestCase):
         self.a, self.b, self.c = (self.nodes.one[name] for name in "abc")
         self.m = self.nodes.accept("m", "a")
         self.n = self.nodes.accept("n", "b")
+        for minion in (self.m, self.n):
+            minion.ask("_file_envs")
         self.nodes.turn(6)
 
     def answer(self, minion: RigMinion, node: Node, jid: str, **more: Any) -> Sent:
@@ -211,11 +213,13 @@ class ForwardTests(SynchronousTestCase):
         jid = self.nodes.publish("a")["jid"]
         self.a.ctx.bus.fire("custom/tag", {"x": 1})
         self.nodes.turn(3)
+        (job,) = self.nodes.until(self.b.published_jobs, "the publication", 0.05)
         self.answer(self.n, self.b, jid)
         self.nodes.turn(3)
         self.nodes.settle()
 
-        self.assertEqual(len(self.b.published_jobs()), 1, self.b.published_jobs())
+        self.assertEqual((job["jid"], job["tgt"]), (jid, ["n"]))
+        self.assertEqual(len(self.b.published_jobs()), 1)
         self.assertEqual(len(self.fired(self.a, f"{jid}/ret/n")), 1)
         self.assertEqual(len(self.fired(self.b, "custom/tag")), 1)
         self.assertEqual(len(self.fired(self.c, "custom/tag")), 1)

@@ -4,6 +4,8 @@ When a job may still be published, when a return is safe, and what is a repetiti
 
 from __future__ import annotations
 
+from collections import Counter
+
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
@@ -12,6 +14,7 @@ from saltwisted.domain.replica.delivery import (
     Acknowledge,
     Closed,
     Copies,
+    Offer,
     Publish,
     Repeats,
     Window,
@@ -23,16 +26,19 @@ J = "20260701120000000000"
 
 
 class WindowTests(SynchronousTestCase):
-    """Node b, of a, b and c."""
+    """Node b, of a, b and c; minions m and n are on it for long, o came a second ago."""
 
     def setUp(self) -> None:
-        """Minion m is on a, n on b, and o nowhere."""
-        self.window = Window("b", 30.0)
-        self.holders = {"m": "a", "n": "b"}
+        self.window = Window("b", 0.0, 30.0)
+        self.own = {"m": 10.0, "n": 10.0, "o": 99.0}
 
-    def heard(self, age: float = 1.0, now: float = 100.0, minions: str = "mno") -> list[Publish]:
+    def heard(
+        self, age: float = 0.1, now: float = 100.0, minions: str = "mnop"
+    ) -> list[Publish | Offer]:
         """The job comes from a."""
-        return self.window.heard(J, minions, self.holders, age, now)
+        found = self.window.heard(J, list(minions), self.own, age, now)
+        self.window.published(J, "a")
+        return found
 
     def test_published_once(self) -> None:
         """A job of another node is published here, once."""
@@ -42,96 +48,121 @@ class WindowTests(SynchronousTestCase):
     def test_never_after(self) -> None:
         """A job that is older than the window is never published."""
         self.assertEqual(self.heard(age=30.0), [])
-        self.assertEqual(self.window.arrived("o", 100.0), [])
+        self.assertEqual(self.window.arrived("p", 100.0), [])
+
+    def test_late(self) -> None:
+        """Heard late, it goes to those that were here all the time; of the others it is asked."""
+        self.assertEqual(self.heard(age=5.0), [Publish(J, ("m", "n")), Offer(J, ("o",))])
+        self.assertEqual(self.heard(age=5.0), [])
+
+    def test_of_before(self) -> None:
+        """What was given before this node started may have been published by it: never again."""
+        window = Window("b", 98.0, 30.0)
+
+        self.assertEqual(window.heard(J, ["m"], self.own, 5.0, 100.0), [])
+        self.assertEqual(window.reached(J, ["m", "p"], 5.0, 100.0), ["m", "p"])
+        self.assertEqual(window.reached(J, ["m"], None, 100.0), ["m"])
 
     def test_parts_of_a_batch(self) -> None:
         """The next part of a batch comes under the same jid, and is published too."""
         self.assertEqual(self.heard(minions="m"), [Publish(J)])
         self.assertEqual(self.heard(minions="mn"), [Publish(J)])
 
+    def offered(self, **answers: str) -> list[str]:
+        """Minion p comes; who gets it when the others have answered."""
+        (offer,) = self.window.arrived("p", 110.0)
+        self.assertEqual(offer, Offer(J, ("p",)))
+        return self.window.answered(offer, answers, 111.0)
+
     def test_arrives_from_nowhere(self) -> None:
-        """Who was nowhere gets it when he comes, once, and only within the window."""
+        """Who nobody has reached gets it when he comes, once."""
         self.heard()
 
-        self.assertEqual(self.window.arrived("o", 110.0), [Publish(J, ("o",))])
-        self.assertEqual(self.window.arrived("o", 111.0), [])
-        self.heard(minions="p")
-        self.assertEqual(self.window.arrived("p", 129.5), [])
+        self.assertEqual(self.offered(a="", c=""), ["p"])
+        self.assertEqual(self.window.arrived("p", 112.0), [])
 
     def test_arrives_from_a_node_that_published(self) -> None:
-        """Who was on a node that published it has it: a minion that was restarted does not
-        get its reboot again."""
-        self.heard()
-        self.window.published(J, "a")
-
-        self.assertEqual(self.window.arrived("m", 101.0), [])
-        self.assertEqual(self.window.arrived("n", 101.0), [])
-
-    def test_arrives_from_a_node_that_died(self) -> None:
-        """Who was on a node that never said that it published gets it here."""
+        """Who may have it from another node does not get it here: a minion that was restarted
+        does not get its reboot again."""
         self.heard()
 
-        self.assertEqual(self.window.arrived("m", 101.0), [Publish(J, ("m",))])
+        self.assertEqual(self.offered(a="p", c=""), [])
+
+    def test_nobody_can_say(self) -> None:
+        """While a node that published it does not answer, nobody gets it by its word."""
+        self.heard()
+
+        self.assertEqual(self.offered(c=""), [])
+
+    def test_asked(self) -> None:
+        """Who is asked names those that were here, and gives the job to none of the others."""
+        self.heard()
+
+        self.assertEqual(self.window.reached(J, ["m", "o", "p"], 1.0, 101.0), ["m", "o"])
+        self.assertEqual(self.window.arrived("p", 102.0), [])
+
+    def test_too_late_to_answer(self) -> None:
+        """What is answered after the window is not published."""
+        self.heard()
+        (offer,) = self.window.arrived("p", 110.0)
+
+        self.assertEqual(self.window.answered(offer, {"a": []}, 130.0), [])
 
     def test_returned(self) -> None:
-        """Who has returned never gets it again."""
-        self.heard()
-        self.window.returned(J, "o")
-
-        self.assertEqual(self.window.arrived("o", 101.0), [])
-
-    def test_returned_before(self) -> None:
-        """A return may come before its job: its minion does not get it again either."""
+        """Who has returned never gets it again, also when the return was here first."""
         self.window.returned(J, "o")
         self.heard()
+        self.window.returned(J, "p")
 
+        self.assertEqual(self.window.arrived("p", 101.0), [])
         self.assertEqual(self.window.arrived("o", 101.0), [])
 
     def test_closed(self) -> None:
         """At the end it is known who was not reached, apart from who did not answer."""
-        self.heard()
-        self.window.published(J, "a")
-        self.assertEqual(self.window.next_tick(), 129.0)
-        self.assertEqual(self.window.tick(128.9), [])
+        self.heard(minions="mnopq")
+        self.assertAlmostEqual(self.window.next_tick() or 0.0, 129.9)
+        holders = {"q": "a"}
+        self.assertEqual(self.window.tick(129.8, holders), [])
 
-        self.assertEqual(self.window.tick(129.0), [Closed(J, ("o",))])
+        self.assertEqual(self.window.tick(129.91, holders), [Closed(J, ("p",))])
         self.assertIsNone(self.window.next_tick())
 
     def test_own(self) -> None:
-        """A node's own job reaches who comes later, too."""
-        self.window.started(J, ["n", "o"], self.holders, 100.0)
+        """A node's own job may reach who comes later, too."""
+        self.window.started(J, ["n", "p"], ["n"], 100.0)
 
-        self.assertEqual(self.heard(), [Publish(J)])
+        self.assertEqual(self.heard(minions="np"), [])
         self.assertEqual(self.window.arrived("n", 101.0), [])
-        self.assertEqual(self.window.arrived("o", 101.0), [Publish(J, ("o",))])
+        self.assertEqual(self.offered(a="", c=""), ["p"])
 
-    @given(st.lists(st.tuples(st.sampled_from("hptar"), st.sampled_from("mno"), st.floats(0, 9))))
+    @given(st.lists(st.tuples(st.sampled_from("hptarx"), st.sampled_from("mnop"), st.floats(0, 9))))
     def test_at_most_once(self, events: list[tuple[str, str, float]]) -> None:
-        """Whatever happens, a minion is sent a job once by its name at most, and in the window."""
-        window, now, sent, first = Window("b", 30.0), 0.0, [], None
+        """Whatever happens, each minion is sent a job once at most, and in the window."""
+        window, now, sent = Window("b", 0.0, 30.0), 0.0, Counter[str]()
         for kind, minion, step in events:
             now += step
-            effects: list[Publish] = []
+            got: list[str] = []
             if kind == "h":
-                age = now + 1.0
-                effects = window.heard(J, "mno", self.holders, age, now)
-                if effects:
-                    self.assertLess(age, 30.0)
-                    first = now
+                for effect in window.heard(J, list("mnop"), {"m": -9.0, "n": 0.0}, now, now):
+                    everybody = isinstance(effect, Publish) and effect.only is None
+                    if isinstance(effect, Publish):
+                        got += ["m", "n"] if everybody else effect.only or ()
             elif kind == "p":
                 window.published(J, "a")
             elif kind == "r":
                 window.returned(J, minion)
             elif kind == "t":
-                window.tick(now)
+                window.tick(now, {})
+            elif kind == "x":
+                window.reached(J, [minion], now, now)
             else:
-                effects = window.arrived(minion, now)
-                sent += [minion for _ in effects]
-            if effects:
-                assert first is not None
-                self.assertLess(now, 29.0)
+                for offer in window.arrived(minion, now):
+                    got += window.answered(offer, {"a": []}, now)
+            if got:
+                self.assertLess(now, 30.0)
+                sent.update(got)
 
-        self.assertEqual(len(sent), len(set(sent)))
+        self.assertTrue(all(count == 1 for count in sent.values()), sent)
 
 
 class CopiesTests(SynchronousTestCase):

@@ -4,8 +4,8 @@ Jobs and returns in a cluster: when a job may still be published, when a return 
 Three machines without a clock or a socket (cluster.md, section 4):
 
  - L{Window}: every node publishes every job, but only within C{publish_window} of its jid, and
-   again only to a minion that no node can have reached: it was on no node that published.
-   A job that comes later is never run: a healed partition must not run an old reboot.
+   later than at once only to a minion that no node can have reached. A job that comes later
+   is never run: a healed partition must not run an old reboot.
  - L{Copies}: a return is acknowledged when another node has it on disk as well, or after a
    second with one copy, or at once while no node is linked.
  - L{Repeats}: a return without a jid of its own (C{jid: req}) that is repeated on another node is
@@ -24,6 +24,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from attrs import define, field, frozen
 
 WINDOW = 30.0
+PROMPT = 1.0
+"""Seconds of age up to which a job goes out to all at a node: no minion moves so quickly."""
 WAIT = 1.0
 """Seconds that a return waits for its second copy."""
 REPEAT_SECONDS = 300.0
@@ -37,11 +39,23 @@ class Publish:
     """
     Publish a job here.
 
-    @ivar only: C{None} for all targets, or the minions that it has not reached yet.
+    @ivar only: to these minions alone; C{None} for all that it is for.
     """
 
     jid: str
     only: tuple[str, ...] | None = None
+
+
+@frozen
+class Offer:
+    """
+    Ask the other nodes which of these minions may have the job, and publish it to the others.
+
+    Ask all that are linked (L{Window.reached}), then say L{Window.answered}.
+    """
+
+    jid: str
+    minions: tuple[str, ...]
 
 
 @frozen
@@ -63,14 +77,16 @@ class _Open:
 
     @ivar expected: the minions that it is for, so far.
     @ivar missing: those of them that have not returned.
-    @ivar published: nodes that have published it to whoever was there.
-    @ivar holders: which node each minion was on when it was published here; never changed.
+    @ivar here: who may have it from this node.
+    @ivar offered: who was offered it here.
+    @ivar published: nodes that have published it.
     """
 
     until: float
-    holders: Mapping[str, str]
     expected: set[str] = field(factory=set)
     missing: set[str] = field(factory=set)
+    here: set[str] = field(factory=set)
+    offered: set[str] = field(factory=set)
     published: set[str] = field(factory=set)
 
 
@@ -78,48 +94,85 @@ class Window:
     """
     The jobs that may still be published.
 
+    A minion that was restarted remembers no job, so that what is published to it twice is run
+    twice, be it a reboot. Therefore a job goes out to all at a node once, when it is given, and
+    later to those that were there all the time; who comes later gets it only after all nodes that
+    published it have said that he cannot have it from them.
+
     @param node: this node's id.
+    @param born: when this life of the node began: what an earlier life published, it cannot know.
     @param seconds: C{publish_window}.
     """
 
-    def __init__(self, node: str, seconds: float = WINDOW) -> None:
+    def __init__(self, node: str, born: float, seconds: float = WINDOW) -> None:
         self._node = node
+        self._born = born
         self._seconds = seconds
         self._open: OrderedDict[str, _Open] = OrderedDict()
         self._early: OrderedDict[str, set[str]] = OrderedDict()
 
-    def started(
-        self, jid: str, minions: Iterable[str], holders: Mapping[str, str], now: float
-    ) -> None:
+    def started(self, jid: str, minions: Iterable[str], own: Iterable[str], now: float) -> None:
         """
-        This node publishes a job of its own now.
+        This node publishes a job of its own now, to all at this node.
 
-        @param holders: minion to the node that it is on, of all nodes; it must not change any more.
+        @param own: the minions at this node.
         """
+        self._note(jid, minions, now + self._seconds)
+        self._open[jid].here.update(own)
+        self._open[jid].published.add(self._node)
+
+    def _note(self, jid: str, minions: Iterable[str], until: float) -> set[str]:
         job = self._open.get(jid)
         if job is None:
-            job = self._open[jid] = _Open(now + self._seconds, holders)
+            job = self._open[jid] = _Open(until)
         # A batch publishes its parts under one jid
         new = set(minions) - job.expected
         job.expected |= new
         job.missing |= new - self._early.pop(jid, set())
-        job.published.add(self._node)
+        return new
 
     def heard(
-        self, jid: str, minions: Iterable[str], holders: Mapping[str, str], age: float, now: float
-    ) -> list[Publish]:
+        self,
+        jid: str,
+        minions: Sequence[str],
+        own: Mapping[str, float],
+        age: float,
+        now: float,
+    ) -> list[Publish | Offer]:
         """
         Another node's job has come.
 
+        @param own: the minions at this node, and since when they are.
         @param age: seconds since it was given, by the clock of the node that gave it.
         """
-        left = self._seconds - age
+        left = min(self._seconds - age, self._seconds)
         job = self._open.get(jid)
-        if left <= 0 or (job is not None and job.expected.issuperset(minions)):
+        if left <= 0 or self._is_of_before(age, now):
             return []
-        self.started(jid, minions, holders, now)
-        self._open[jid].until = min(self._open[jid].until, now + min(left, self._seconds))
-        return [Publish(jid)]
+        if job is not None and job.expected.issuperset(minions):
+            return []
+        new = self._note(jid, minions, now + left)
+        job = self._open[jid]
+        if age <= PROMPT:
+            job.here.update(own)
+            job.published.add(self._node)
+            return [Publish(jid)]
+        # Who has been here all the time cannot have it from elsewhere
+        late = new & job.missing & own.keys()
+        steady = {minion_id for minion_id in late if own[minion_id] <= now - age - PROMPT}
+        moved = late - steady
+        job.here |= steady
+        job.offered |= moved
+        found: list[Publish | Offer] = []
+        if steady:
+            job.published.add(self._node)
+            found.append(Publish(jid, tuple(sorted(steady))))
+        if moved:
+            found.append(Offer(jid, tuple(sorted(moved))))
+        return found
+
+    def _is_of_before(self, age: float, now: float) -> bool:
+        return now - age < self._born
 
     def published(self, jid: str, node: str) -> None:
         """Another node has published it, to the minions that were there."""
@@ -138,30 +191,62 @@ class Window:
         if len(self._early) > MAX_EARLY:
             self._early.popitem(last=False)
 
-    def arrived(self, minion_id: str, now: float) -> list[Publish]:
-        """
-        A minion has come to this node, from another or from nowhere.
-
-        It gets what it cannot have got: jobs that were published while it was on no node, or
-        on one that has not said that it published them.
-        """
+    def arrived(self, minion_id: str, now: float) -> list[Offer]:
+        """A minion has come to this node, from another or from nowhere."""
         found = []
         for jid, job in self._open.items():
-            if now < job.until and self._is_unreached(job, minion_id):
-                # Whatever comes of it: from now on it is on a node that published
-                job.holders = {**job.holders, minion_id: self._node}
-                found.append(Publish(jid, (minion_id,)))
+            gone = job.here | job.offered
+            if now < job.until and minion_id in job.missing and minion_id not in gone:
+                job.offered.add(minion_id)
+                found.append(Offer(jid, (minion_id,)))
         return found
 
-    def _is_unreached(self, job: _Open, minion_id: str) -> bool:
-        return minion_id in job.missing and job.holders.get(minion_id) not in job.published
+    def reached(self, jid: str, minions: Iterable[str], age: float | None, now: float) -> list[str]:
+        """
+        Another node asks: which of these minions may have the job from this one.
 
-    def tick(self, now: float) -> list[Closed]:
-        """Time has passed."""
+        From now on none of the others gets it here.
+
+        @param age: of the job; C{None} when that cannot be told.
+        """
+        minions = list(minions)
+        if age is None or self._is_of_before(age, now):
+            return minions
+        job = self._open.get(jid)
+        if job is None:
+            return []
+        found = [minion_id for minion_id in minions if minion_id in job.here]
+        job.offered.update(minions)
+        return found
+
+    def answered(self, offer: Offer, answers: Mapping[str, Iterable[str]], now: float) -> list[str]:
+        """
+        The other nodes have answered: publish the job to these.
+
+        @param answers: node to the minions that may have it from there; nodes that did not
+            answer are not in it.
+        """
+        job = self._open.get(offer.jid)
+        if job is None or now >= job.until or job.published - answers.keys() - {self._node}:
+            return []
+        taken = {minion_id for minions in answers.values() for minion_id in minions}
+        free = [m for m in offer.minions if m in job.missing and m not in taken]
+        job.here.update(free)
+        if free:
+            job.published.add(self._node)
+        return free
+
+    def tick(self, now: float, holders: Mapping[str, str]) -> list[Closed]:
+        """
+        Time has passed.
+
+        @param holders: minion to the node that it is on.
+        """
         found = []
         for jid in [jid for jid, job in self._open.items() if job.until <= now]:
             job = self._open.pop(jid)
-            unreached = sorted(m for m in job.missing if self._is_unreached(job, m))
+            missing = job.missing - job.here
+            unreached = sorted(m for m in missing if holders.get(m) not in job.published)
             found.append(Closed(jid, tuple(unreached)))
         return found
 

@@ -1,0 +1,535 @@
+"""
+Two to seven masters and fifty minions under jobs, from one seed: what is published, what is lost.
+
+Real are the job cache as a log (SQLite in memory), its shipping, and what decides about jobs and
+returns (C{cluster/forward.py}, C{presence.py} and their machines). Played are the minions, the
+publish ports, and all that L{tests.sim.cluster} plays: network, disks, clocks, kills.
+
+Promises: no minion runs a job twice, also when it was restarted and remembers nothing; none runs
+one after its window; jids are unique; a return that was acknowledged is on every node in the end,
+unless its disk was lost while it had one copy; and all nodes print the same.
+
+C{python -m tests.sim.jobs --seeds 10000 [--first N]} plays many; exit status 1 when one broke.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+import time
+from argparse import ArgumentParser
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.defer import Deferred, fail, succeed
+
+from saltwisted.cluster.forward import Forward
+from saltwisted.cluster.presence import ClusterPresence
+from saltwisted.cluster.shipping import Shipping
+from saltwisted.domain.jid import JidMaker, jid_mark
+from saltwisted.domain.replica.delivery import Acknowledge
+from saltwisted.errors import RequestTimeout, StoreError, TransportClosed
+from saltwisted.stores.joblog import read_book
+from saltwisted.stores.jobs import JobStore, _Write
+from saltwisted.stores.jobtable import MIGRATIONS
+from saltwisted.transports.bus import EventBus
+from saltwisted.transports.loose import as_deferred
+from tests.sim.cluster import (
+    Broken,
+    SimDisk,
+    SimLink,
+    SimNode,
+    World,
+)
+
+WINDOW = 30.0
+SLACK = 6.0
+"""Seconds by which a job may be late: a clock has just jumped by three seconds, a wire is slow."""
+RECENT = 15.0
+"""Seconds for which a node takes a minion for present after it last heard of it."""
+
+
+class SimJobs(JobStore):
+    """The job cache, with a simulated moment at which a write has reached the disk."""
+
+    def __init__(self, world: JobWorld, node: JobNode) -> None:
+        super().__init__(world.clock, f"/{node.name}", node.now, 0)
+        self._world = world
+        self._owner = node
+        self._committing: list[_Write] = []
+        self.node = node.name
+
+    def startService(self) -> None:
+        """Read what is on the disk."""
+        db = self._owner.jobs_disk.db
+        if db.execute("PRAGMA user_version").fetchone()[0] == 0:
+            for number, text in enumerate(MIGRATIONS):
+                db.executescript(f"BEGIN; {text} PRAGMA user_version={number + 1}; COMMIT;")
+        self._db = db
+        self._book = read_book(db, self.node, self._owner.jobs_disk.inode)
+        self._last, self._derived = self._book.last, self._book.derived
+        self.replica.load(self._book)
+        for receiver in self.on_open:
+            receiver()
+        self._thread = self  # type: ignore[assignment]
+
+    def stopService(self) -> Deferred[None]:
+        self._thread = None
+        return succeed(None)
+
+    def _enqueue(self, write: _Write) -> Deferred[Any]:
+        if self._thread is None:
+            return fail(StoreError("closed"))
+        self._queue.append(write)
+        if not self._committing:
+            self._begin()
+        return write.done
+
+    def _begin(self) -> None:
+        self._committing = list(self._queue)
+        self._queue.clear()
+        delay = self._world.dice.choice((0.001, 0.004, 0.02, self._owner.slowness))
+        self._world.clock.callLater(delay, self._synced)
+
+    def _synced(self) -> None:
+        if self._thread is None:
+            return
+        if self._owner.frozen:
+            self._world.clock.callLater(0.5, self._synced)
+            return
+        batch, self._committing = self._committing, []
+        self._commit(batch)
+        if self._queue:
+            self._begin()
+        self._tell(batch)
+        for write in batch:
+            if self._thread is not None and not write.done.called:
+                write.done.callback(write.result)
+
+    def kill(self) -> None:
+        """What was being written may be on the disk, the rest is not."""
+        if self._committing and self._world.dice.random() < 0.5:
+            self._commit(self._committing)
+        self._thread = None
+
+    def _read(self, query: Callable[[sqlite3.Connection], Any]) -> Deferred[Any]:
+        if self._thread is None:
+            return fail(StoreError("closed"))
+        assert self._db is not None
+        d: Deferred[Any] = Deferred()
+        self._world.clock.callLater(self._world.dice.uniform(0, 0.01), d.callback, query(self._db))
+        return d
+
+
+class JobLink(SimLink):
+    """A side of a link; questions and answers go by words of their own."""
+
+    def ask(self, word: str, body: bytes, timeout: float = 10.0) -> Deferred[bytes]:
+        if not self.up:
+            return fail(TransportClosed("closed"))
+        world, answer = self._world, Deferred[bytes]()
+        number = str(world.messages) + "." + str(id(answer))
+
+        def give(node: str, value: bytes) -> None:
+            if not answer.called:
+                answer.callback(value)
+
+        def hear(node: str, value: bytes) -> None:
+            said = self.other.owner.peers.words[word](node, value)
+            done = succeed(said) if isinstance(said, bytes) else as_deferred(said)
+            done.addCallback(lambda result: self.other.tell("<" + number, result))
+
+        self.owner.peers.words["<" + number] = give
+        self.other.owner.peers.words[">" + number] = hear
+        self.tell(">" + number, body)
+        return answer.addTimeout(
+            timeout, world.clock, onTimeoutCancel=lambda *_: fail(RequestTimeout("late"))
+        )
+
+
+class SimForward(Forward):
+    """Remembers with how many copies each return was acknowledged."""
+
+    copies: dict[tuple[str, str], int]
+
+    def _acknowledge(self, effects: Sequence[Acknowledge]) -> None:
+        for effect in effects:
+            self.copies[effect.jid, effect.minion_id] = effect.copies
+        super()._acknowledge(effects)
+
+
+@define(eq=False)
+class JobNode(SimNode):
+    """
+    A master.
+
+    @ivar seen: minion to the moment at which this node last heard of it.
+    """
+
+    jobs_disk: SimDisk = field(factory=SimDisk)
+    jobs: SimJobs = field(init=False)
+    jobs_shipping: Shipping = field(init=False)
+    where: ClusterPresence = field(init=False)
+    forward: SimForward = field(init=False)
+    jids: JidMaker = field(init=False)
+    seen: dict[str, float] = field(factory=dict)
+    counters: Counter[str] = field(factory=Counter)
+
+    def start(self) -> None:
+        """A new life."""
+        SimNode.start(self)
+        world = self.world
+        assert isinstance(world, JobWorld)
+        clock = world.clock
+        self.seen.clear()
+        self.jobs = SimJobs(world, self)
+        self.jids = JidMaker(slot=world.nodes.index(self))
+        self.jobs.on_open.append(
+            lambda: self.jids.resume(jid_mark(self.jobs.newest_jid(self.jids.slot)))
+        )
+        self.jobs.startService()
+        self.jobs_shipping = Shipping(
+            self.name, self.jobs.replica, self.peers, clock, Random(world.dice.random())
+        )
+        self.where = ClusterPresence(
+            clock, self.now, self.name, self.peers, lambda: world.minion_ids, self.here
+        )
+        self.forward = SimForward(
+            clock=clock,
+            node=self.name,
+            bus=EventBus(self.now, keep=0),
+            peers=self.peers,
+            jobs=self.jobs,
+            holders=self.where,
+            publish=self.publish,
+            counters=self.counters,
+            window=WINDOW,
+        )
+        self.forward.copies = {}
+        self.where.arrived = self.forward.arrived
+        self.jobs_shipping.startService()
+        self.where.startService()
+        self.forward.startService()
+
+    def kill(self) -> None:
+        """End its process now."""
+        if self.alive:
+            SimNode.kill(self)
+            self.jobs.kill()
+            self.jobs_shipping.stopService()
+            self.where.stopService()
+            self.forward.stopService()
+
+    def here(self, ids: Any) -> set[str]:
+        """Who was heard of lately."""
+        horizon = self.world.clock.seconds() - RECENT
+        return {minion_id for minion_id in ids if self.seen.get(minion_id, -1e9) >= horizon}
+
+    def publish(self, job: Mapping[str, Any], minions: Sequence[str] | None) -> None:
+        """Send to whoever listens here."""
+        assert isinstance(self.world, JobWorld)
+        if self.alive:
+            self.world.published(self, job)
+
+    async def command(self) -> str:
+        """Somebody gives a job to all minions."""
+        world = self.world
+        assert isinstance(world, JobWorld)
+        jid = self.jids.make(self.now())
+        job = {"fun": "test.ping", "arg": [], "tgt": "*", "jid": jid, "user": self.name}
+        # From when it is in the log another node may publish it, also if this one dies
+        world.given(jid)
+        await self.jobs.save_job(jid, job, world.minion_ids)
+        if self.alive:
+            self.publish(job, None)
+            self.forward.job_published(job, world.minion_ids)
+        return jid
+
+    async def take(self, minion_id: str, jid: str) -> int:
+        """A minion returns; how many copies were acknowledged."""
+        self.hear(minion_id)
+        load = {"id": minion_id, "jid": jid, "fun": "test.ping", "return": True, "retcode": 0}
+        new = await self.jobs.save_return(load)
+        waiting = self.forward.return_stored(jid, minion_id)
+        if waiting is not None:
+            await waiting
+        return self.forward.copies.get((jid, minion_id), int(new))
+
+    def hear(self, minion_id: str) -> None:
+        """A request of a minion."""
+        first = minion_id not in self.seen
+        self.seen[minion_id] = self.world.clock.seconds()
+        if first:
+            self.where.came(minion_id)
+
+
+@define(eq=False)
+class Minion:
+    """
+    A minion as stock ones are: it remembers jids in memory, and repeats what is not acknowledged.
+
+    @ivar at: the node that it is connected to.
+    @ivar ran: every job that it ever ran, with the moment.
+    @ivar jids: what it remembers.
+    """
+
+    world: JobWorld
+    id: str
+    at: JobNode
+    listens: bool = True
+    ran: dict[str, float] = field(factory=dict)
+    jids: set[str] = field(factory=set)
+
+    def hear(self, jid: str) -> None:
+        """A publication."""
+        if jid in self.jids:
+            return
+        self.jids.add(jid)
+        world = self.world
+        if jid in self.ran:
+            world.broken(f"{self.id} runs {jid} twice")
+        self.ran[jid] = world.clock.seconds()
+        late = world.clock.seconds() - world.jobs[jid]
+        if late > WINDOW + SLACK:
+            world.broken(f"{self.id} runs {jid} {late:.0f} s after it was given")
+        world.clock.callLater(world.dice.choice((0.01, 0.5, 5.0)), self.send, jid)
+
+    def send(self, jid: str) -> None:
+        """Return it to the node that it is on now; try again until that is acknowledged."""
+        world, node = self.world, self.at
+        life = node.life
+
+        def done(copies: Any) -> None:
+            if isinstance(copies, int) and node.alive and node.life == life and not node.frozen:
+                world.acknowledged(node, self.id, jid, copies)
+            else:
+                again()
+
+        def again(_: Any = None) -> None:
+            world.clock.callLater(world.dice.choice((1.0, 5.0)), self.send, jid)
+
+        if not node.alive or node.frozen:
+            again()
+            return
+        taken = Deferred.fromCoroutine(node.take(self.id, jid))
+        # Without an answer, as when the node is killed, it tries again
+        taken.addTimeout(20.0, world.clock).addBoth(done)
+
+    def move(self, node: JobNode) -> None:
+        """To another node."""
+        self.listens = False
+        self.at = node
+        self.world.clock.callLater(self.world.dice.choice((0.1, 1.0, 8.0)), self.connect)
+
+    def connect(self) -> None:
+        """Sign in, and listen a moment later."""
+        if self.at.alive and not self.at.frozen:
+            self.at.hear(self.id)
+            self.world.clock.callLater(0.2, self.listen, self.at)
+        else:
+            self.world.clock.callLater(1.0, self.connect)
+
+    def listen(self, node: JobNode) -> None:
+        """The subscription is there."""
+        if node is self.at:
+            self.listens = True
+
+    def restart(self) -> None:
+        """It forgets, and comes back to the same node."""
+        self.jids.clear()
+        self.move(self.at)
+
+    def speak(self) -> None:
+        """Each few seconds, some request; and away from a node that is dead."""
+        if not self.at.alive:
+            alive = [node for node in self.world.nodes if node.alive]
+            if alive and self.listens:
+                node = self.world.dice.choice(alive)
+                assert isinstance(node, JobNode)
+                self.move(node)
+        elif self.listens and not self.at.frozen:
+            self.at.hear(self.id)
+        self.world.clock.callLater(self.world.dice.uniform(3.0, 6.0), self.speak)
+
+
+class JobWorld(World):
+    """
+    A cluster with jobs.
+
+    @ivar jobs: jid to the moment at which it was given.
+    @ivar safe: (jid, minion) of returns that were acknowledged, with the nodes that had them
+        on disk then.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.wild = False
+        self.nodes = [JobNode(self, node.name) for node in self.nodes]
+        self.minion_ids = [f"web{number}" for number in range(50)]
+        self.jobs: dict[str, float] = {}
+        self.safe: dict[tuple[str, str], int] = {}
+        self.lost_disks = 0
+        first: Any = self.nodes
+        self.fleet = [Minion(self, name, self.dice.choice(first)) for name in self.minion_ids]
+        self.why = ""
+
+    def link(self, one: SimNode, other: SimNode) -> None:
+        near, far = JobLink(self, one, other.name), JobLink(self, other, one.name)
+        near.other, far.other = far, near
+        self.sessions[frozenset((one.name, other.name))] = (near, far)
+        near.up = far.up = True
+        for side in (near, far):
+            side.owner.peers.live[side.node] = side
+        for side in (near, far):
+            for receiver in list(side.owner.peers.receivers):
+                receiver(side, True)
+
+    def deed(self) -> None:
+        """A job for everybody."""
+        awake = [node for node in self.nodes if node.alive and not node.frozen]
+        if awake:
+            node = self.dice.choice(awake)
+            assert isinstance(node, JobNode)
+            given = Deferred.fromCoroutine(node.command())
+            given.addErrback(lambda failure: failure.trap(StoreError))  # type: ignore[unused-awaitable]
+
+    def given(self, jid: str) -> None:
+        """It leaves its node now."""
+        if jid in self.jobs:
+            self.broken(f"{jid} was given out twice")
+        self.jobs[jid] = self.clock.seconds()
+        self.tell(f"job {jid}")
+
+    def published(self, node: JobNode, job: Mapping[str, Any]) -> None:
+        """To the minions that listen at a node."""
+        only = None if job["tgt"] == "*" else set(job["tgt"])
+        for minion in self.fleet:
+            if minion.at is node and minion.listens and (only is None or minion.id in only):
+                self.clock.callLater(
+                    self.dice.choice((0.001, 0.01, 0.2)), minion.hear, str(job["jid"])
+                )
+
+    def acknowledged(self, node: JobNode, minion_id: str, jid: str, copies: int) -> None:
+        """A minion was told that its return is kept."""
+        holding = [n for n in self.nodes if self._holds(n, jid, minion_id)]
+        if not holding:
+            self.broken(f"{node.name} acknowledged {minion_id} {jid}, which no disk holds")
+        if copies >= 2 and len(holding) < 2:
+            self.broken(f"{minion_id} {jid}: acknowledged with two copies, there is one")
+        self.safe[jid, minion_id] = max(copies, self.safe.get((jid, minion_id), 0))
+
+    def _holds(self, node: Any, jid: str, minion_id: str) -> bool:
+        query = "SELECT 1 FROM returns WHERE jid = ? AND id = ?"
+        try:
+            return node.jobs_disk.db.execute(query, (jid, minion_id)).fetchone() is not None
+        except sqlite3.Error:
+            return False
+
+    def mishap(self) -> None:
+        """What happens to minions, too; and once, a disk is lost for good."""
+        kind = self.dice.random()
+        if kind < 0.2:
+            for minion in self.dice.sample(self.fleet, 10):
+                node = self.dice.choice(self.nodes)
+                assert isinstance(node, JobNode)
+                minion.move(node)
+        elif kind < 0.35:
+            for minion in self.dice.sample(self.fleet, 10):
+                minion.restart()
+        elif kind < 0.4 and not self.lost_disks:
+            self.lose_disk()
+        else:
+            super().mishap()
+
+    def lose_disk(self) -> None:
+        """One node is lost with its disk; it comes back as new."""
+        node = self.dice.choice(self.nodes)
+        assert isinstance(node, JobNode)
+        self.tell(f"{node.name} is lost with its disk")
+        self.lost_disks += 1
+        self.kill(node)
+        held = [key for key, copies in self.safe.items() if self._holds(node, *key)]
+        others = [other for other in self.nodes if other is not node]
+        node.jobs_disk.lose()
+        for key in held:
+            if not any(self._holds(other, *key) for other in others):
+                if self.safe[key] >= 2:
+                    self.broken(f"{key}: acknowledged with two copies, lost with {node.name}")
+                del self.safe[key]
+        self._forget_alone(node)
+        node.disk.lose()
+        self.clock.callLater(self.dice.choice((0.01, 5.0)), self.start, node)
+
+    def _set_back(self, node: SimNode) -> None:
+        """Facts alone are set back in the other simulation."""
+
+    def broken(self, why: str) -> None:
+        """A promise was not kept; it may be inside a Deferred that this is noticed."""
+        try:
+            super().broken(why)
+        except Broken as error:
+            self.why = self.why or str(error)
+            raise
+
+    def run(self) -> None:
+        """Play it."""
+        for minion in self.fleet:
+            self.clock.callLater(self.dice.uniform(0, 3), minion.speak)
+        super().run()
+        if self.why:
+            raise Broken(self.why)
+
+    def check(self) -> None:
+        """Everything that was acknowledged is everywhere, and all print the same."""
+        shown = []
+        for node in self.nodes:
+            assert isinstance(node, JobNode)
+            db = node.jobs_disk.db
+            jobs = db.execute("SELECT jid, started, rank, load, minions FROM jobs ORDER BY jid")
+            rows = db.execute("SELECT jid, id, at, load FROM returns ORDER BY jid, id")
+            shown.append((jobs.fetchall(), rows.fetchall()))
+            knowledge = node.jobs.replica.knowledge()
+            first: Any = self.nodes[0]
+            if knowledge != first.jobs.replica.knowledge():
+                self.broken(f"{node.name} knows other jobs than {first.name}")
+            for jid, minion_id in self.safe:
+                if not self._holds(node, jid, minion_id):
+                    self.broken(f"{node.name} lacks the return {jid} of {minion_id}")
+        for node, each in zip(self.nodes, shown, strict=True):
+            if each != shown[0]:
+                self.broken(f"{node.name} prints other jobs than {self.nodes[0].name}")
+
+
+def main() -> int:
+    """Play them, and tell of those that broke a promise."""
+    parser = ArgumentParser(prog="python -m tests.sim.jobs")
+    parser.add_argument("--seeds", type=int, default=200, help="how many (200)")
+    parser.add_argument("--first", type=int, default=0, help="the first of them (0)")
+    parser.add_argument("--most", type=int, default=3, help="end after so many failures (3)")
+    options = parser.parse_args()
+    began, broken, jobs, returns = time.monotonic(), 0, 0, 0
+    for seed in range(options.first, options.first + options.seeds):
+        world = JobWorld(seed)
+        try:
+            world.run()
+        except Broken as error:
+            broken += 1
+            sys.stdout.write(f"{error}\n")
+            sys.stdout.flush()
+            if broken >= options.most:
+                break
+        jobs += len(world.jobs)
+        returns += len(world.safe)
+    seconds = time.monotonic() - began
+    sys.stdout.write(
+        f"seeds {options.first} to {seed}: {broken} broke a promise, {jobs} jobs, "
+        f"{returns} returns, {seconds:.0f} s\n"
+    )
+    return 1 if broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+"""
+Jobs and returns of simulated clusters; C{python -m tests.sim.jobs} plays more of them.
+"""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.domain.replica import delivery
+from saltwisted.domain.replica.delivery import Acknowledge, Copies, Window
+from tests.sim.cluster import Broken
+from tests.sim.jobs import JobWorld
+
+SEEDS = 8
+
+
+class JobSimTests(SynchronousTestCase):
+    """Seeds."""
+
+    def test_seeds(self) -> None:
+        """However nodes, disks, clocks, network and minions fail: nothing runs twice or late, and
+        what was acknowledged is on all nodes in the end."""
+        for seed in range(SEEDS):
+            JobWorld(seed).run()
+
+
+class MutationTests(SynchronousTestCase):
+    """Rules that are broken on purpose must be found out."""
+
+    def caught(self, most: int = 12) -> None:
+        """One of some seeds finds it."""
+        for seed in range(most):
+            try:
+                JobWorld(seed).run()
+            except Broken:
+                # It was noticed inside Deferreds, too, which nobody reads any more
+                gc.collect()
+                self.flushLoggedErrors(Broken)
+                return
+        self.fail(f"not found out in {most} seeds")
+
+    def test_two_copies_that_are_one(self) -> None:
+        """A return is acknowledged as if another disk had it."""
+
+        def stored(copies: Copies, number: int, jid: str, minion_id: str, *rest: Any) -> Any:
+            return [Acknowledge(jid, minion_id, 2)]
+
+        self.patch(Copies, "stored", stored)
+        self.caught()
+
+    def test_no_window(self) -> None:
+        """A job is published whenever it comes."""
+        kept = Window.heard
+
+        def heard(window: Window, jid: str, minions: Any, own: Any, age: float, now: float) -> Any:
+            return kept(window, jid, minions, own, min(age, 0.5), now)
+
+        self.patch(Window, "heard", heard)
+        self.patch(delivery, "PROMPT", 1.0)
+        self.caught()
