@@ -1,0 +1,193 @@
+"""
+Laws of membership, tokens and secrets: every order of arrival ends alike, and what is removed,
+revoked or refused stays so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.domain.replica.entry import Dot
+from saltwisted.domain.replica.fold import Fact, Registers, decode_fact, encode_fact
+from saltwisted.domain.replica.membership import REMOVED, Membership
+from saltwisted.domain.replica.secrets import BANNED, KINDS, Secrets
+from saltwisted.domain.replica.tokens import Tokens, new_token, parse
+from saltwisted.errors import WireError
+
+modest = settings(
+    derandomize=True,
+    max_examples=150,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+keys = st.sampled_from(["1" * 64, "2" * 64, "3" * 64])
+abouts = st.fixed_dictionaries(
+    {
+        "addresses": st.lists(st.sampled_from(["h:1", "h:2"]), max_size=2),
+        "slot": st.integers(-1, 3),
+        "version": st.sampled_from(["1", "2"]),
+    }
+)
+member_bodies = st.one_of(
+    st.fixed_dictionaries(
+        {
+            "op": st.just("add"),
+            "key": keys,
+            "node": st.sampled_from(["a", "b"]),
+            "public": st.sampled_from(["00", "11"]),
+            "by": st.sampled_from(["a", "b"]),
+            "token": st.just("t"),
+            "wait": st.booleans(),
+            "about": abouts,
+        }
+    ),
+    st.fixed_dictionaries({"op": st.sampled_from(["approve", "suspend"]), "key": keys}),
+    st.fixed_dictionaries({"op": st.just("about"), "key": keys, "about": abouts}),
+    st.fixed_dictionaries(
+        {"op": st.just("remove"), "key": keys, "by": st.just("root"), "left": st.booleans()}
+    ),
+)
+ids = st.sampled_from(["a" * 32, "b" * 32])
+token_bodies = st.one_of(
+    st.fixed_dictionaries(
+        {
+            "op": st.just("create"),
+            "id": ids,
+            "secret": st.binary(min_size=16, max_size=16),
+            "expiry": st.integers(0, 100),
+            "uses": st.integers(1, 2),
+            "role": st.just("master"),
+            "pattern": st.just(""),
+            "wait": st.booleans(),
+            "by": st.just("root"),
+            "epoch": st.integers(0, 2),
+        }
+    ),
+    st.fixed_dictionaries({"op": st.just("use"), "id": ids, "key": keys}),
+    st.fixed_dictionaries({"op": st.just("revoke"), "id": ids}),
+    st.fixed_dictionaries({"op": st.just("void"), "id": st.just("*"), "epoch": st.integers(0, 3)}),
+)
+
+
+@st.composite
+def secret_bodies(draw: Any) -> dict[str, Any]:
+    """A version of a secret, or a ban."""
+    if draw(st.booleans()):
+        version = draw(st.integers(1, 5))
+        return {
+            "what": draw(st.sampled_from(KINDS)),
+            "version": version,
+            "value": draw(st.binary(min_size=1, max_size=2)),
+            "born": draw(st.integers(0, 3)),
+            "floor": draw(st.integers(0, version)),
+        }
+    return {"what": BANNED, "digest": draw(st.sampled_from(["0" * 64, "1" * 64]))}
+
+
+def facts(bodies: Any) -> Any:
+    """Facts with these bodies; each place in a stream has one body, as in a log."""
+    rows = st.lists(
+        st.tuples(st.sampled_from("abc"), st.integers(0, 3), bodies), min_size=1, max_size=12
+    )
+    return rows.map(
+        lambda found: [
+            Fact(body, stamp << 16, Dot(node, "0" * 16, number))
+            for number, (node, stamp, body) in enumerate(found, 1)
+        ]
+    )
+
+
+def folded(kind: type[Registers[Any]], given_facts: Sequence[Fact]) -> Registers[Any]:
+    """A fold of these."""
+    fold = kind()
+    for fact in given_facts:
+        fold.apply(*fact)
+    return fold
+
+
+class Laws(SynchronousTestCase):
+    """What holds for each of the three."""
+
+    def law(self, kind: type[Registers[Any]], given_facts: list[Fact], data: Any) -> None:
+        """Order, repetition, grouping and a snapshot make no difference."""
+        whole = folded(kind, given_facts)
+
+        shuffled = data.draw(st.permutations(given_facts))
+        self.assertEqual(folded(kind, shuffled).digest(), whole.digest())
+        self.assertEqual(folded(kind, shuffled).registers, whole.registers)
+        self.assertEqual(folded(kind, given_facts * 2).registers, whole.registers)
+
+        cut = data.draw(st.integers(0, len(given_facts)))
+        part = folded(kind, shuffled[:cut])
+        snapshot = [decode_fact(encode_fact(fact)) for fact in part.dump()]
+        self.assertEqual(folded(kind, snapshot).registers, part.registers)
+        joined = folded(kind, [*shuffled[cut:], *snapshot])
+        self.assertEqual(joined.registers, whole.registers)
+
+    @modest
+    @given(facts(member_bodies), st.data())
+    def test_membership(self, given_facts: list[Fact], data: Any) -> None:
+        """Membership is a join, and a removal outranks everything, before and after it."""
+        self.law(Membership, given_facts, data)
+
+        fold = folded(Membership, given_facts)
+        assert isinstance(fold, Membership)
+        for fact in given_facts:
+            if fact.body["op"] == "remove":
+                member = fold.find(fact.body["key"])
+                assert member is not None
+                self.assertIn(member.state, (REMOVED, "left"))
+                self.assertFalse(fold.is_member(member.key))
+
+    @modest
+    @given(facts(token_bodies), st.data())
+    def test_tokens(self, given_facts: list[Fact], data: Any) -> None:
+        """Tokens are a join; a revoked, void or used one admits nobody."""
+        self.law(Tokens, given_facts, data)
+
+        fold = folded(Tokens, given_facts)
+        assert isinstance(fold, Tokens)
+        for fact in given_facts:
+            if fact.body["op"] == "revoke":
+                self.assertFalse(fold.is_live(fact.body["id"], 0))
+        for known in fold.list().values():
+            self.assertLessEqual(len(known.admitted()), known.uses)
+
+    @modest
+    @given(facts(secret_bodies()), st.data())
+    def test_secrets(self, given_facts: list[Fact], data: Any) -> None:
+        """Secrets are a join; nothing below a floor is ever accepted."""
+        self.law(Secrets, given_facts, data)
+
+        fold = folded(Secrets, given_facts)
+        assert isinstance(fold, Secrets)
+        for fact in given_facts:
+            if fact.body["what"] != BANNED:
+                held = fold.versions(fact.body["what"])
+                self.assertTrue(all(each.version >= fact.body["floor"] for each in held))
+                self.assertLessEqual(len(held), 2)
+
+    @modest
+    @given(st.randoms(use_true_random=False), st.text(max_size=60))
+    def test_token_line(self, dice: Any, junk: str) -> None:
+        """A token survives its line; a bent line, or any other text, is told from one."""
+        token = new_token(
+            dice.randbytes, pin="ab" * 32, expiry=2e9, cluster="00ff", peers=("h:1", "[::1]:2")
+        )
+        line = token.line
+
+        self.assertEqual(parse(f"  {line}\n"), token)
+        self.assertNotIn(" ", line)
+        place = dice.randrange(5, len(line))
+        other = "A" if line[place] != "A" else "B"
+        for bad in (line[:place] + other + line[place + 1 :], line[:place], junk):
+            try:
+                self.assertEqual(parse(bad), token)  # the last character has spare bits
+            except WireError:
+                continue
