@@ -8,6 +8,7 @@ answers are those of stock Salt.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -270,6 +271,13 @@ class SaltKey:
                 return self._ask(f"key.{name}", kwargs)
             except TransportClosed:
                 self._files = _key_files(self.opts)
+        if name.partition("_")[0] in ("accept", "reject", "delete") and _is_member(self.opts):
+            raise RemoteError(
+                "ClusterError",
+                "This node does not run, and the keys of a cluster are in its log, not in these "
+                "directories: a change here would be undone at its start. Start it, or use "
+                "salt-key on another member.",
+            )
         return getattr(self._files, name)(**kwargs)
 
     def _ask(self, fun: str, kwargs: dict[str, Any]) -> Any:
@@ -311,6 +319,16 @@ class SaltKey:
             chosen.auto_create,
             chosen.keysize,
         )
+
+
+def _is_member(opts: Mapping[str, Any]) -> bool:
+    """Whether this master is a node of a cluster."""
+    path = os.path.join(opts["pki_dir"], "cluster", "node.json")
+    try:
+        with open(path, encoding="utf-8") as file:
+            return bool(json.load(file).get("phase") == "member")
+    except (OSError, ValueError, AttributeError):
+        return False
 
 
 def _key_files(opts: Mapping[str, Any]) -> Any:

@@ -128,3 +128,18 @@ class KeyTests(SynchronousTestCase):
         until("b to have it deleted", lambda: "minions" not in listed(b))
 
         self.assertIn("stood still", b.tail())
+
+    def test_node_does_not_run(self) -> None:
+        """On a node that does not run keys are listed, and not changed: that would be undone."""
+        a, b = cluster(self, "a b")
+        signed_in(a, "web1")
+        self.everywhere([a, b], {"minions_pre": ["web1"]})
+        b.kill()
+
+        shown = b.command("salt-key", "-L", check=True)
+        refused = b.command("salt-key", "-y", "-a", "web1")
+
+        self.assertIn("web1", shown.stdout)
+        self.assertNotEqual(refused.returncode, 0)
+        self.assertIn("another member", refused.stdout)
+        self.assertEqual(listed(b), {"minions_pre": ["web1"]})
