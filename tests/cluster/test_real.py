@@ -10,7 +10,7 @@ import stat
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.cluster.real import cluster, nodes
+from tests.cluster.real import OurNode, cluster, nodes
 from tests.harness import OurMinion, scratch, until
 
 
@@ -135,7 +135,7 @@ class SecretTests(SynchronousTestCase):
 
     SECRET = "8d1f0c7e5b3a49d2a6c4e0f19b7d3a58"
 
-    def configured(self, names: str) -> list:
+    def configured(self, names: str) -> list[OurNode]:
         """Nodes that list all of them, themselves too."""
         made = nodes(
             self, names, cluster_id="one", cluster_secret=self.SECRET, cluster_pki_dir="/nowhere"
@@ -173,8 +173,10 @@ class SecretTests(SynchronousTestCase):
     def test_another_secret(self) -> None:
         """A node with another secret is not let in, and says for whom it waits."""
         a, b = self.configured("a b")
-        with open(f"{b.conf}/master", "a") as file:
-            file.write("cluster_secret: 0f9e8d7c6b5a49382716abcdef543210\n")
+        with open(f"{b.conf}/master") as file:
+            text = file.read()
+        with open(f"{b.conf}/master", "w") as file:
+            file.write(text.replace(self.SECRET, "0f9e8d7c6b5a49382716abcdef543210"))
         a.start()
         b.start()
         until("b to answer", b.members)
