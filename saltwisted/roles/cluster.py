@@ -109,6 +109,11 @@ def check(config: MasterConfig) -> None:
                 f"{reason}; make one by: head -c 32 /dev/urandom | base64, or leave it out and "
                 "let nodes join by 'saltwisted token create'"
             )
+    if config.cluster_key_pass and config.cluster_key_pass != config.key_pass:
+        raise ConfigError(
+            "cluster_key_pass: the cluster's identity key is pki_dir/master.pem here; set key_pass "
+            "to the same"
+        )
     if config.cluster_peers and config.cluster_secret is None:
         raise ConfigError(
             "cluster_peers without cluster_secret: nodes could not prove themselves to each other. "
@@ -149,13 +154,16 @@ class Node:
 
     def __init__(self, reactor: Any, config: MasterConfig) -> None:
         make_dir(config.pki_dir)
-        self.config = take_over(config)
+        node_files = NodeFiles(config.pki_dir)
+        if config.cluster_id and config.cluster_pki_dir:
+            node_files.take_over(config.cluster_pki_dir)
+        self.config = own_config(config)
         self._reactor = reactor
         self._room: ControlServer | None = None
         self.lifecycle = Lifecycle(
             reactor=reactor,
             settings=settings_of(config),
-            files=NodeFiles(config.pki_dir),
+            files=node_files,
             build=self._build,
             local=self._local,
             room=self._open_room,
@@ -216,7 +224,7 @@ class Node:
         return await operation(args, peer, stream)
 
 
-def take_over(config: MasterConfig) -> MasterConfig:
+def own_config(config: MasterConfig) -> MasterConfig:
     """The configuration of the master in the node: what its own peers are is the node's matter."""
     changed: MasterConfig = config.evolve(cluster_id=None, cluster_pki_dir=None)
     return changed

@@ -14,11 +14,13 @@ from typing import Any
 
 from attrs import define, field
 
+from saltwisted.domain.keys import valid_minion_id
 from saltwisted.domain.replica.certificates import NodeKey
 from saltwisted.errors import StoreError, WireError
 from saltwisted.stores import files
 
 FOLDER = "cluster"
+DIRECTORIES = ("minions", "minions_pre", "minions_denied", "minions_rejected")
 NODE, KEY, TOKEN, FACTS, LOG = "node.json", "node.pem", "join.token", "bootstrap", "facts.sqlite"
 _LIMIT = 1 << 26
 ALONE, JOINING, MEMBER, REMOVED, LEFT = "alone", "joining", "member", "removed", "left"
@@ -172,3 +174,38 @@ class NodeFiles:
         files.remove(pub)
         files.write_atomic(pem, private, 0o400)
         files.write_atomic(pub, public, 0o600)
+
+    def take_over(self, shared: str) -> bool:
+        """
+        Become the first node of what was a cluster of stock masters: take the identity key and
+        the minions' keys from their C{cluster_pki_dir}, once. Nothing there is changed.
+
+        @return: whether there was something to take, and this was no node yet.
+        @raises StoreError: it cannot be read, or not be written here.
+        """
+        private = files.read_file(f"{shared}/cluster.pem", _LIMIT)
+        if not private or os.path.exists(f"{self.folder}/{NODE}"):
+            return False
+        public = files.read_file(f"{shared}/cluster.pub", _LIMIT)
+        if not public:
+            raise StoreError("is missing beside cluster.pem", f"{shared}/cluster.pub")
+        for folder in DIRECTORIES:
+            self._copy_keys(f"{shared}/{folder}", f"{self._pki_dir}/{folder}")
+        self.adopt_identity(private, public)
+        return True
+
+    @staticmethod
+    def _copy_keys(source: str, target: str) -> None:
+        files.make_dir(target)
+        try:
+            names = sorted(os.listdir(source)) if os.path.isdir(source) else []
+        except OSError as error:
+            raise files.store_error(error, source) from error
+        for name in names:
+            path = f"{source}/{name}"
+            if not valid_minion_id(name) or os.path.islink(path) or not os.path.isfile(path):
+                continue
+            data = files.read_file(path, 64 * 1024)
+            if data and not os.path.exists(f"{target}/{name}"):
+                files.write_atomic(f"{target}/{name}", data, 0o600, sync=False)
+        files.sync_dir(target)

@@ -10,6 +10,7 @@ import stat
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.wire.rsa import PrivateKey
 from tests.cluster.real import OurNode, cluster, nodes
 from tests.harness import OurMinion, scratch, until
 
@@ -161,6 +162,30 @@ class SecretTests(SynchronousTestCase):
             node.wait_serving()
         until("three members", lambda: len(c.members()) == 3)
         self.assertEqual({row["state"] for row in c.members()}, {"serving"})
+
+    def test_cluster_pki_dir(self) -> None:
+        """
+        The directory that stock masters of a cluster share gives the first node its identity and
+        its minions' keys, once, and is not changed.
+        """
+        shared = scratch(self)
+        identity, minion = PrivateKey.generate(2048), PrivateKey.generate(2048)
+        os.makedirs(f"{shared}/minions")
+        for name, text in (
+            ("cluster.pem", identity.pem()),
+            ("cluster.pub", identity.public.pem + "\n"),
+            ("minions/web1", minion.public.pem + "\n"),
+        ):
+            with open(f"{shared}/{name}", "w") as file:
+                file.write(text)
+        (a,) = nodes(self, "a", cluster_id="one", cluster_pki_dir=shared)
+
+        a.up()
+
+        self.assertEqual(a.keys()["minions"], ["web1"])
+        with open(f"{a.pki}/master.pub") as file:
+            self.assertEqual(file.read(), identity.public.pem + "\n")
+        self.assertEqual(sorted(os.listdir(shared)), ["cluster.pem", "cluster.pub", "minions"])
 
     def test_weak_secret(self) -> None:
         """An empty or short secret is refused at the start, in a sentence."""
