@@ -1,0 +1,3 @@
+"""
+What the pages say is still so.
+"""

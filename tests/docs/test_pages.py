@@ -1,0 +1,128 @@
+"""
+The pages of C{docs/}: their commands, options and links exist, and the page of options is true.
+
+The lines themselves were tried by hand and are run by C{tests.packaging}, C{tests.takeover} and
+C{tests.care}; this keeps them from going stale when a command changes.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.cli.complete import parser_of
+from saltwisted.cli.main import COMMANDS
+from saltwisted.config.load import OTHER_NAMES
+from saltwisted.config.options import MasterConfig, MinionConfig
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md"])
+OWN = {"saltwisted_heartbeat", "saltwisted_unsigned_publications"}
+
+
+def shell_lines(text: str) -> Iterator[str]:
+    """The lines of shell blocks, without here-documents."""
+    for block in re.findall(r"```sh\n(.*?)```", text, re.S):
+        end = ""
+        for line in block.splitlines():
+            if end:
+                end = "" if line.strip() == end else end
+                continue
+            found = re.search(r"<<'?(\w+)'?", line)
+            end = found[1] if found else ""
+            yield line.strip()
+
+
+def calls(line: str) -> Iterator[list[str]]:
+    """Every call of one of our commands in a line."""
+    for part in re.split(r"&&|\||;", line):
+        try:
+            words = shlex.split(part, comments=True)
+        except ValueError:
+            continue
+        while words and (words[0] in ("sudo", "env") or "=" in words[0]):
+            words.pop(0)
+        if words and words[0].endswith("saltwisted") and words[1:]:
+            yield words[1:]
+        elif words and words[0] in COMMANDS and words[0].startswith("salt"):
+            yield words
+
+
+class PageTests(SynchronousTestCase):
+    """All pages."""
+
+    def test_commands(self) -> None:
+        """Each command in a shell block is there, with each option that is shown."""
+        wrong = []
+        seen = 0
+        for page in PAGES:
+            for line in shell_lines(page.read_text()):
+                for name, *words in calls(line):
+                    if name.startswith("-"):
+                        continue
+                    seen += 1
+                    if name not in COMMANDS:
+                        wrong.append(f"{page.name}: no command {name!r}: {line}")
+                        continue
+                    parser = parser_of(name)
+                    for word in words:
+                        option = word.split("=")[0]
+                        if option.startswith("--") and parser.get_option(option) is None:
+                            wrong.append(f"{page.name}: {name} has no {option}: {line}")
+
+        self.assertEqual(wrong, [])
+        self.assertGreater(seen, 50)
+
+    def test_links(self) -> None:
+        """Each link to a page or file leads somewhere."""
+        wrong = []
+        for page in PAGES:
+            for target in re.findall(r"\]\(([^)#]+)", page.read_text()):
+                if "://" not in target and not (page.parent / target).exists():
+                    wrong.append(f"{page.name}: {target}")
+
+        self.assertEqual(wrong, [])
+
+    def test_options_page(self) -> None:
+        """C{docs/options.md} is what C{docs/make_options.py} writes."""
+        spec = importlib.util.spec_from_file_location("mk", ROOT / "docs/make_options.py")
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+
+        written = (ROOT / "docs/options.md").read_text()
+
+        # whether an option is used changes with every module: the rest must be true to the letter
+        def plain(text: str) -> list[str]:
+            return [re.sub(r"\| (yes|no) \| ([^|]*)\|$", r"|| \2|", x) for x in text.splitlines()]
+
+        self.assertEqual(
+            plain(written),
+            plain(module.page()),
+            "run: python docs/make_options.py > docs/options.md",
+        )
+
+    def test_options_in_words(self) -> None:
+        """Options that a page sets or names with a colon exist."""
+        known = {*MasterConfig.fields, *MinionConfig.fields, *OTHER_NAMES, *OWN}
+        wrong = []
+        for page in PAGES:
+            if page.name in ("options.md", "benchmarks.md", "protocol.md"):
+                continue
+            for name in re.findall(r"`([a-z]+_[a-z_]+): ", page.read_text()):
+                if name not in known:
+                    wrong.append(f"{page.name}: {name}")
+
+        self.assertEqual(wrong, [])
+
+    def test_every_page(self) -> None:
+        """The README leads to every page."""
+        readme = (ROOT / "README.md").read_text()
+        missing = [page.name for page in PAGES if f"docs/{page.name}" not in readme]
+
+        self.assertEqual([name for name in missing if name != "README.md"], [])
