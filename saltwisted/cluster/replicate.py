@@ -121,6 +121,11 @@ class KeyReplica:
 
     # -- life
 
+    @property
+    def written(self) -> bool:
+        """Whether the directories say what the log said at the start."""
+        return self._running
+
     def startService(self) -> Deferred[None]:
         """Make directories and log the same: the log wins. Fires when they are."""
         return Deferred.fromCoroutine(self._start())

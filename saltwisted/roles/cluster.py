@@ -440,7 +440,7 @@ class MemberService:
             "version": __version__,
             "uptime": ctx.now() - ctx.started,
             "minions": len(ctx.presence.here(ctx.keys.accepted_ids())),
-            "serving": self.catch_up.done,
+            "serving": self.catch_up.done and self.keys.written,
             "degraded": self.catch_up.degraded,
             "roots": self.roots.state(),
         }

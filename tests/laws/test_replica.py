@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -176,7 +176,9 @@ class WireLaws(SynchronousTestCase):
         self.assertEqual(decode_fact(encode_fact(fact)), fact)
         self.assertEqual(decode_knowledge(encode_knowledge(known)), known)
 
-    @modest
+    @settings(modest, max_examples=300)
+    @example(pack_bin({"w": ["hello"]}))
+    @example(pack_bin({"w": "digest", "k": [], "o": [], "d": None}))
     @given(
         st.binary(max_size=60)
         | plain.map(pack_bin)

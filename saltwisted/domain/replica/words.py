@@ -205,7 +205,8 @@ def decode(data: bytes) -> Message:
     fields = unpack_bin(data)
     if not isinstance(fields, dict):
         raise WireError("message")
-    reader = _READERS.get(fields.get("w"))  # type: ignore[arg-type]
+    word = fields.get("w")
+    reader = _READERS.get(word) if isinstance(word, str) else None
     if reader is None:
         raise WireError("message-word")
     try:
@@ -223,6 +224,8 @@ def _read_state(fields: Mapping[str, Any]) -> StatePart:
 
 
 def _read_digest(fields: Mapping[str, Any]) -> Digest:
+    if not isinstance(fields["d"], dict):
+        raise WireError("digests")
     digests = {_kind(kind): _bytes(value) for kind, value in fields["d"].items()}
     return Digest(decode_knowledge(fields["k"]), decode_knowledge(fields["o"]), digests)
 
