@@ -59,7 +59,7 @@ Seconds from healing to a proven connection, and from a master's end, noticed or
 the use of another one: ten, and two for the connection itself.
 """
 
-FOUND = (4.0, 6.5)
+FOUND = (4.0, 7.0)
 """Seconds until ZeroMQ's heartbeats end a connection in which nothing moves."""
 
 SETTLED = 75.0
