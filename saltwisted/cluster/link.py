@@ -47,6 +47,8 @@ QUIET = 3.0
 DEAD = 10.0
 """Seconds without a byte after which the link is given up."""
 _SLICE = 64 * 1024
+MAX_EXPECTED = 10_000
+"""Words of a peer whose bodies are still on their way."""
 
 Answer = Callable[[str, bytes], Any]
 """C{handler(node, body)}: bytes, C{None}, or a Deferred or coroutine of one."""
@@ -501,6 +503,8 @@ class Link:
         self._arrivals.setdefault(word, deque()).append(arrival)
         if whole is None:
             self._expected[bulk] = (word, arrival)
+            if len(self._expected) > MAX_EXPECTED:
+                self.close("words without bodies")
 
     def _take_early(self, number: int) -> bytes | None:
         whole = self._early.pop(number, None)

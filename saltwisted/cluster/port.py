@@ -8,6 +8,7 @@ table: whoever opens more is refused by TCP (T-PEER-5).
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Protocol
@@ -15,6 +16,7 @@ from typing import Any, Protocol
 from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 
+from saltwisted.domain.replica.joining import Attempts
 from saltwisted.errors import ConfigError
 from saltwisted.transports.tls import Acceptor, Badge, Doorway, Session, serve
 
@@ -22,6 +24,8 @@ MAX_STRANGERS = 128
 """Connections whose handshake is not done, together and ..."""
 MAX_PER_SOURCE = 16
 """... from one address."""
+FAILED_PER_SOURCE = 120
+"""Connections a minute from one address that come to nothing; a handshake costs a millisecond."""
 
 
 class Gate(Protocol):
@@ -78,6 +82,7 @@ class PeerPort:
         self._strangers: Counter[str] = Counter()
         self._doors: set[Doorway] = set()
         self._listening: Any = None
+        self._attempts = Attempts(per_source=FAILED_PER_SOURCE, in_all=sys.maxsize)
         self._acceptor = Acceptor(badge, self._judge, self._purposes)
 
     def wear(self, badge: Badge) -> None:
@@ -126,6 +131,7 @@ class PeerPort:
         full = (
             sum(self._strangers.values()) >= MAX_STRANGERS
             or self._strangers[source] >= MAX_PER_SOURCE
+            or not self._attempts.allowed(source, self._reactor.seconds())
         )
         if full:
             self._counters["peer_connections_refused"] += 1
@@ -150,6 +156,8 @@ class PeerPort:
 
         def gone(door: Doorway) -> None:
             settled()
+            if door.inner is None:
+                self._attempts.failed(source, self._reactor.seconds())
             self._doors.discard(door)
 
         door = Doorway(self._reactor, enter, gone)

@@ -7,12 +7,16 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
+import sys
 
+from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.domain.replica.tokens import parse
 from saltwisted.wire.rsa import PrivateKey
 from tests.cluster.real import OurNode, cluster, nodes
-from tests.harness import OurMinion, scratch, until
+from tests.harness import OurMinion, scratch, until, write_config
 
 
 class JoinTests(SynchronousTestCase):
@@ -60,6 +64,33 @@ class JoinTests(SynchronousTestCase):
         self.assertNotEqual(done.returncode, 0)
         self.assertEqual(sorted(a.states()), ["a", "b"])
         self.assertTrue(c.serving(), "it goes on alone")
+
+    def test_token_used_twice_at_once(self) -> None:
+        """One use, two joiners at the same moment at two members: exactly one is let in."""
+        a, b = cluster(self, "a b")
+        token = parse(a.token())
+        c, d = nodes(self, "c d", publish_port=a.publish_port)
+        lines = []
+        for node, member, address in ((c, a, "127.0.0.11"), (d, b, "127.0.0.12")):
+            write_config(f"{node.conf}/master", {**node.options, "interface": address})
+            node.start()
+            peers = (f"{member.address}:{member.pool_port}",)
+            lines.append(evolve(token, peers=peers).line)
+        for node in (c, d):
+            node.wait_serving()
+
+        running = [
+            subprocess.Popen(
+                [sys.executable, "-m", "saltwisted.cli.main", "join", "-c", node.conf, line],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            for node, line in zip((c, d), lines, strict=True)
+        ]
+        results = [each.wait(120) for each in running]
+
+        self.assertEqual(sorted(result == 0 for result in results), [False, True])
+        self.assertEqual(len(a.members()), 3)
 
     def test_token_of_a_dead_issuer(self) -> None:
         """Any live member honours a token, also when its issuer is gone."""

@@ -185,6 +185,8 @@ class Attempts:
     counted: they come by another door.
     """
 
+    per_source: int = PER_SOURCE
+    in_all: int = IN_ALL
     _since: float = -1e18
     _failed: int = 0
     _sources: dict[str, int] = field(factory=dict)
@@ -193,7 +195,7 @@ class Attempts:
     def allowed(self, source: str, now: float) -> bool:
         """Whether a join from this address is heard."""
         self._turn(now)
-        return now >= self._locked_until and self._sources.get(source, 0) < PER_SOURCE
+        return now >= self._locked_until and self._sources.get(source, 0) < self.per_source
 
     def failed(self, source: str, now: float) -> bool:
         """Count a wrong proof; true when this one locks the door, and an alarm is due."""
@@ -201,7 +203,7 @@ class Attempts:
         self._failed += 1
         if source in self._sources or len(self._sources) < MAX_SOURCES:
             self._sources[source] = self._sources.get(source, 0) + 1
-        if self._failed >= IN_ALL and now >= self._locked_until:
+        if self._failed >= self.in_all and now >= self._locked_until:
             self._locked_until = now + MINUTE
             return True
         return False
