@@ -373,7 +373,7 @@ class RootControl:
         """
         shares = self._shares(args)
         for share in shares:
-            await share.rescan()
+            await share.flush()
         if not args.get("wait"):
             return self._result(shares)
         began = self._clock.seconds()

@@ -322,6 +322,20 @@ class RootShare:
             self._go(self._take_changes)
         self.consider()
 
+    async def flush(self) -> None:
+        """
+        Take in what was changed until now: what the kernel has told, or everything where it
+        cannot tell all.
+        """
+        if not self._watching or not self._watch.complete or self.suspended:
+            await self.rescan()
+            return
+        # Events are queued within the system call that they are about
+        self._watch.doRead()
+        await self.locked(self._take_changes)
+        if self._dirty:
+            await self.locked(self._take_changes)
+
     async def rescan(self) -> None:
         """Look at everything now."""
         self._scan_all = True

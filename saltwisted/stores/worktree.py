@@ -157,6 +157,8 @@ class WorkTree:
         self._displaced: dict[bytes, tuple[bytes, int, int]] = {}
         self._fs: TreeFs | None = None
         self.ignored: Ignored = ignorer(b"", extra_rules)
+        self._rules = b""
+        self._rules_changed = False
         self._counter = 0
         self._token = os.urandom(4).hex().encode()
 
@@ -252,6 +254,8 @@ class WorkTree:
                 data = os.read(fd, _IGNORED_RULES)
             finally:
                 os.close(fd)
+        self._rules_changed = self._rules_changed or data != self._rules
+        self._rules = data
         self.ignored = ignorer(data, self._extra)
 
     def is_busy(self) -> bool:
@@ -277,6 +281,7 @@ class WorkTree:
 
         @param tops: the directories; the root by default.
         """
+        anew, self._rules_changed = self._rules_changed, False
         seen = Seen()
         self.fs.forget()
         found: set[bytes] = set()
@@ -295,6 +300,24 @@ class WorkTree:
             for name, info in entries:
                 path = folder + b"/" + name if folder else name
                 is_dir = stat.S_ISDIR(info.st_mode)
+                before = known.get(path)
+                if (
+                    before is not None
+                    and not anew
+                    and before.identity
+                    == (
+                        info.st_mode,
+                        info.st_size,
+                        info.st_mtime_ns,
+                        info.st_ctime_ns,
+                        info.st_ino,
+                        info.st_dev,
+                    )
+                ):
+                    found.add(path)
+                    if is_dir:
+                        waiting.append(path)
+                    continue
                 if self.ignored(path, is_dir):
                     if name.startswith(TEMPORARY) and self._token not in name:
                         self._discard(path)  # of a process that was killed
@@ -302,7 +325,6 @@ class WorkTree:
                 if is_dir and info.st_dev != self.fs.device:
                     seen.skipped[path] = "another file system is mounted there"
                     continue
-                before = known.get(path)
                 if before is not None and before.identity == Identity.of(info):
                     found.add(path)
                     if is_dir:
@@ -359,6 +381,7 @@ class WorkTree:
         self.fs.forget()
         wanted = set(paths)
         folders: set[bytes] = set()
+        gone: set[bytes] = set()
         for path in sorted(wanted):
             info = self.fs.lstat(path)
             is_dir = info is not None and stat.S_ISDIR(info.st_mode)
@@ -369,10 +392,7 @@ class WorkTree:
                 if before is not None:
                     seen.changed[path] = None
                     if before.entry.kind == DIR:
-                        inside = path + b"/"
-                        for other in known:
-                            if other.startswith(inside):
-                                seen.changed[other] = None
+                        gone.add(path)
                 continue
             if is_dir and info.st_dev != self.fs.device:
                 seen.skipped[path] = "another file system is mounted there"
@@ -383,10 +403,11 @@ class WorkTree:
             if is_dir and (before is None or before.entry.kind != DIR):
                 folders.add(path)
             elif not is_dir and before is not None and before.entry.kind == DIR:
-                inside = path + b"/"
-                for other in known:
-                    if other.startswith(inside):
-                        seen.changed[other] = None
+                gone.add(path)
+        if gone:
+            for path in known:
+                if any(above in gone for above in ancestors(path)):
+                    seen.changed[path] = None
         if folders:
             more = self.scan(known, store, folders)
             seen.changed.update(more.changed)
