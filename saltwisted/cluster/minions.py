@@ -38,11 +38,17 @@ class MinionData:
         cache: MinionCache,
         minions: Minions,
         append: Callable[[str, Mapping[str, Any]], Awaitable[Any]],
+        pillar: bool = True,
     ) -> None:
+        """
+        @param append: C{append(kind, body)} of the fact log.
+        @param pillar: whether this node may hold pillars (C{cluster_pillar}).
+        """
         self._clock = clock
         self._cache = cache
         self._minions = minions
         self._append = append
+        self._pillar = pillar
         self._running = False
         self.too_large = 0
         minions.load = cache.packed
@@ -54,7 +60,8 @@ class MinionData:
         self._minions.taker = self._take
         for key in list(self._minions.registers):
             bank, _, minion_id = key.partition("/")
-            if self._minions.registers[key].digest and not self._cache.has(bank, minion_id):
+            held = self._cache.has(bank, minion_id) or (bank == "pillar" and not self._pillar)
+            if self._minions.registers[key].digest and not held:
                 # The cache was lost: the others have it
                 self._minions.forget(key)
         let_go(Deferred.fromCoroutine(self._offer()), self.log, "the cache is not in the log")
@@ -74,6 +81,8 @@ class MinionData:
                     self._changed(bank, minion_id, self._cache.packed(bank, minion_id))
 
     def _take(self, bank: str, minion_id: str, data: bytes | None) -> None:
+        if bank == "pillar" and not self._pillar:
+            return
         try:
             self._cache.adopt(bank, minion_id, data)
         except StoreError as error:

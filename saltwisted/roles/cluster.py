@@ -331,7 +331,9 @@ class MemberService:
             alarm=ctx.bus.fire,
             confirmed=self.settled,
         )
-        self.minions = MinionData(reactor, master.cache, minions, self.append)
+        self.minions = MinionData(
+            reactor, master.cache, minions, self.append, bool(config.cluster_pillar)
+        )
         self.gap = Gap(
             reactor,
             self.peers,

@@ -61,6 +61,10 @@ class Node:
         self.book.written([entry])
         return entry
 
+    def append_now(self, body: Mapping[str, Any]) -> None:
+        """Add an entry with exactly this body."""
+        self.test.successResultOf(Deferred.fromCoroutine(self.append(KIND, body)))
+
     async def confirmed(self) -> Sequence[str]:
         return ["far"]
 
@@ -344,6 +348,30 @@ class KeyReplicaTests(SynchronousTestCase):
 
         self.assertNotIn("minions", a.shown())
         self.assertNotIn("minions", b.shown())
+
+    def test_T_REPLAY_3_old_accept_after_delete(self) -> None:
+        """
+        An old acceptance that is sent again after a deletion loses: as the same entry, and as a
+        new one of a node that does not know of the deletion.
+        """
+        a, b = self.pair()
+        a.keys.put("pending", "m1", ONE)
+        a.meet(b)
+        c = self.node("c")
+        a.meet(b, c)
+        a.keys.move("m1", "pending", "accepted")
+        accepted = a.entries[-1]
+        a.meet(b)
+        b.keys.delete("m1")
+        a.meet(b)
+        self.assertEqual(a.shown(), {})
+
+        self.assertEqual(list(b.book.take([accepted])), [], "known by its number")
+        c.append_now(accepted.fields())
+        c.keys.move("m1", "pending", "accepted")
+        a.meet(b, c)
+
+        self.assertEqual([node.shown() for node in (a, b, c)], [{}, {}, {}])
 
     def test_settled(self) -> None:
         """Who waits for a change hears which members have not confirmed it."""

@@ -101,7 +101,10 @@ class Registers(Generic[State]):
         raise NotImplementedError
 
     def signature(self, key: str, state: State) -> Iterable[bytes]:
-        """What the register's digest is taken of; equal for equal states on every node."""
+        """
+        What the register's digest is taken of; equal for equal states on every node. Nothing for
+        one that is not compared.
+        """
         return (pack_bin(encode_fact(fact)) for fact in self.facts(key, state))
 
     def counts(self, state: State) -> bool:
@@ -175,7 +178,8 @@ class Registers(Generic[State]):
             state = self.registers.get(key)
             value = 0
             if state is not None and self.counts(state):
-                value = hash_of(self.signature(key, state))
+                parts = list(self.signature(key, state))
+                value = hash_of(parts) if parts else 0
             self._buckets.put(key, value)
         self._stale.clear()
 
