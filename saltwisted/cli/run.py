@@ -148,6 +148,10 @@ class SaltRun:
             if suffix in ("new", "ret"):
                 continue
             event = item.get("data")
+            if suffix == "generation" and isinstance(event, dict) and event.get("generation"):
+                # Not on standard output, which has Salt's form
+                console.write_error(f"Roots generation: {event['generation']}\n")
+                continue
             named = event.get("outputter") if isinstance(event, dict) else None
             self._display({"suffix": suffix, "event": event}, named)
 

@@ -36,11 +36,13 @@ from saltwisted.domain.roots.entry import (
     Entry,
     Knowledge,
     ReplicaId,
+    Version,
     covers,
     gap,
+    split,
 )
 from saltwisted.domain.roots.frames import ACK, BATCH, PLAIN, PULL, STATE
-from saltwisted.domain.roots.guards import Brake, Forbidden, Limits
+from saltwisted.domain.roots.guards import MAX_NAME, Brake, Forbidden, Limits
 from saltwisted.domain.roots.index import NotYet, Outcome
 from saltwisted.domain.roots.manifest import Generation, name_of
 from saltwisted.domain.roots.moves import unfold
@@ -82,6 +84,7 @@ class Settings:
     quiet_most: float = 2.0
     scan: float = 60.0
     rejoin: str = "adopt"
+    keep_both: bool = False
 
 
 @define(eq=False)
@@ -530,7 +533,9 @@ class RootShare:
         founding: bool = False,
     ) -> Batch | None:
         if self._owner.clock_problem:
-            self._suspend(self._owner.clock_problem)
+            self.last_error = self._owner.clock_problem
+            self._scan_all = True
+            self._later("clock", RETRY, self._settled)
             return None
         store = self._db
         before = store.generation
@@ -569,7 +574,24 @@ class RootShare:
         for link in links:
             link.push(self.name, body)
         self._owner.committed(self, batch, outcome, True)
+        await self._keep_both(outcome)
         return batch  # type: ignore[no-any-return]
+
+    async def _keep_both(self, outcome: Outcome) -> None:
+        """Under C{keep-both}, who wrote a version that lost writes it again under another name."""
+        if not self.settings.keep_both or not self.ready:
+            return
+        store = self._db
+        lanes = (store.index.main, store.index.bulk)
+        copies: dict[bytes, Entry] = {}
+        for path, version in outcome.conflicts:
+            if version.dot.replica in lanes and version.entry.kind == FILE:
+                name = conflict_name(path, version)
+                if store.generation.get(name) is None:
+                    copies[name] = version.entry
+        if copies:
+            await self._commit(copies, note="kept beside what won")
+            await self._write_tree()
 
     def _failed_to_store(self, error: StoreError) -> None:
         self.last_error = str(error)
@@ -909,6 +931,7 @@ class RootShare:
             self._scan_all = True
             self._quiet()
         await self._write_tree(outcome.shown, batch)
+        await self._keep_both(outcome)
 
     def _may_apply(self, batch: Batch, pending: Pending) -> bool:
         """The brake of the receiver, and its limits."""
@@ -1244,6 +1267,18 @@ class RootShare:
             or self._lock.locked
             or self._first_dirty is not None
         )
+
+
+def conflict_name(path: bytes, version: Version) -> bytes:
+    """Where a lost version is kept: behind the extension, so that no module is loaded twice."""
+    tail = b".conflict-%x-%s-%s" % (
+        version.stamp,
+        version.dot.replica.master.encode("utf-8", "replace").replace(b"/", b"_"),
+        version.entry.content.hex()[:8].encode(),
+    )
+    head, name = split(path)
+    name = name[: MAX_NAME - len(tail)] + tail
+    return head + b"/" + name if head else name
 
 
 def _same_content(before: Entry | None, entry: Entry) -> bool:

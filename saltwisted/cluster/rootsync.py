@@ -491,6 +491,7 @@ def settings_of(options: Mapping[str, Any]) -> tuple[Settings, Limits, Policy]:
             quiet_most=float(options.get("quiet_max_ms", 2000)) / 1000,
             scan=max(float(options.get("scan_s", 60)), 1.0),
             rejoin=str(options.get("rejoin", "adopt")),
+            keep_both=options.get("conflict") == "keep-both",
         )
         limits = Limits(
             max_file=int(options.get("max_file_mib", 1024)) * MIB,
@@ -504,8 +505,10 @@ def settings_of(options: Mapping[str, Any]) -> tuple[Settings, Limits, Policy]:
     primary = ""
     if isinstance(conflict, Mapping) and set(conflict) == {"primary"}:
         primary = str(conflict["primary"])
-    elif conflict != "newest":
-        raise ConfigError("cluster_roots: conflict is newest, or a map of primary to a node id")
+    elif conflict not in ("newest", "keep-both"):
+        raise ConfigError(
+            "cluster_roots: conflict is newest, keep-both, or a map of primary to a node id"
+        )
     if settings.rejoin not in ("adopt", "merge"):
         raise ConfigError("cluster_roots: rejoin is adopt or merge")
     if limits.links not in ("inside", "all", "none"):

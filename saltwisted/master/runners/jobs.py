@@ -19,6 +19,9 @@ NO_JOB = {"Error": "Cannot contact returner or no job with this jid"}
 SHOWN = ("return", "retcode", "success", "out")
 """What of a return Salt's job cache keeps, in its order; ours keeps all."""
 
+GENERATION = "generation"
+"""The progress event that names the tree which a job was served."""
+
 
 def describe(jid: str, job: Mapping[str, Any] | None) -> dict[str, Any]:
     """One job as C{jobs.list_jobs} shows it."""
@@ -96,6 +99,9 @@ async def lookup_jid(
         salt-run jobs.lookup_jid 20261121124653230951 --out=highstate
     """
     data = await list_job(run, jid, ext_source, display_progress)
+    if data.get("Generation"):
+        # Beside the value, which has Salt's form: minion to return
+        await run.progress({"generation": data["Generation"]}, GENERATION)
     results: dict[str, Any] = data["Result"]
     shown: dict[str, Any] = {}
     if returned:
