@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import optparse
 import os
+import sys
 from collections.abc import Mapping, Sequence
 
 from saltwisted.cli import console
@@ -28,7 +29,7 @@ def build_parser() -> optparse.OptionParser:
     """The options of C{saltwisted takeover}."""
     parser = optparse.OptionParser(
         prog="takeover",
-        usage="%prog [--from DIR] [--dry-run] [--switch] [--undo]",
+        usage="%prog [--from DIR] [--dry-run] [--switch] [--merge TOKEN] [--undo]",
         description="Takes the place of a stock salt-master: reads its configuration, keys and "
         "what it knows of minions, says what becomes of every option, and writes "
         "/etc/saltwisted. Nothing is done on the minions, and the stock files stay untouched.",
@@ -45,6 +46,19 @@ def build_parser() -> optparse.OptionParser:
     parser.add_option("--dry-run", action="store_true", help="say everything and write nothing")
     parser.add_option(
         "--switch", action="store_true", help="then stop the stock master and start ours"
+    )
+    parser.add_option(
+        "--role",
+        default="master",
+        choices=list(takeover.ROLES),
+        help="what ours is to be: master, or cluster, so that others can join (default: %default)",
+    )
+    parser.add_option(
+        "--merge",
+        metavar="TOKEN",
+        help="switch, and enter the cluster of a saltwisted that has taken over another master "
+        "with the same key: the accepted keys of both are united. The token comes from "
+        "'saltwisted token create' there; - reads it from the standard input",
     )
     parser.add_option(
         "--undo",
@@ -68,11 +82,15 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     problem = ""
     if rest:
         problem = f"there is nothing to say to it but options: {' '.join(rest)}"
-    elif options.undo and (options.switch or options.source):
+    elif options.undo and (options.switch or options.source or options.merge):
         problem = "--undo knows from its record where to go back to, and goes alone"
     if problem:
         console.write_error(f"saltwisted takeover: {problem}\n")
         return EX_USAGE
+    if options.merge:
+        options.switch, options.role = True, "cluster"
+        if options.merge == "-":
+            options.merge = sys.stdin.readline().strip()
     try:
         if options.undo:
             return undo(options)
@@ -99,10 +117,19 @@ def take(options: optparse.Values) -> int:
         if not options.json:
             explain_written(made, options.switch)
         if options.switch:
-            takeover.switch(made, record, options.service)
-            report["switched"] = True
+            joined = takeover.switch(
+                made, record, options.service, options.role, options.merge or ""
+            )
+            report["switched"], report["joined"] = True, joined
             if not options.json:
                 console.say("The stock master is stopped; ours serves its minions.")
+                if joined:
+                    console.say(
+                        f"Cluster {joined['cluster']} with {', '.join(joined['members'])} had "
+                        f"{joined['minions']} accepted keys; now it has those of both.\n"
+                        "Files that differ: saltwisted roots conflicts. "
+                        "Options that differ: saltwisted members --drift"
+                    )
     report["ok"] = not fatal
     if options.json:
         console.say(json.dumps(report, indent=4))

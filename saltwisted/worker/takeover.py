@@ -27,7 +27,7 @@ from saltwisted.config.document import parse
 from saltwisted.config.load import OWN_DIR, own_paths
 from saltwisted.config.options import MasterConfig
 from saltwisted.domain.takeover import Act, Finding, Return, Verdict, give_back, judge_all
-from saltwisted.errors import ConfigError, StoreError, TransportClosed
+from saltwisted.errors import ConfigError, RemoteError, StoreError, TransportClosed
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 from saltwisted.wire.rsa import PrivateKey
 from saltwisted.worker.configio import load_from_disk
@@ -38,7 +38,7 @@ KEY_FOLDERS = ("minions", "minions_pre", "minions_rejected", "minions_denied", "
 RECORD = "takeover.json"
 WRITTEN = "takeover.conf"
 USER = "saltwisted"
-UNIT = "saltwisted-master"
+ROLES = ("master", "cluster")
 BANKS = ("grains", "pillar", "mine")
 
 
@@ -588,16 +588,17 @@ def stop_stock(made: Plan, record: dict[str, Any], service: str) -> None:
         raise StoreError(f"the stock master does not end; its ports: {used}", service)
 
 
-def start_ours(places: Places) -> None:
+def start_ours(places: Places, role: str) -> None:
     """
-    Start ours and wait until it serves.
+    Start ours, as C{master} or C{cluster}, and wait until it answers.
 
     @raises StoreError: it does not within a minute.
     """
     if under_systemd() and places.config == OWN_DIR:
-        _systemctl("enable", UNIT)
-        if not _systemctl("start", UNIT):
-            raise StoreError(f"does not start; see: journalctl -u {UNIT}", UNIT)
+        unit = f"saltwisted-{role}"
+        _systemctl("enable", unit)
+        if not _systemctl("start", unit):
+            raise StoreError(f"does not start; see: journalctl -u {unit}", unit)
         return
     program = twistd()
     os.makedirs(places.sock, 0o755, exist_ok=True)
@@ -605,7 +606,7 @@ def start_ours(places: Places) -> None:
         [
             program, f"--pidfile={our_pidfile(places)}", "--rundir=/",
             f"--logfile={os.path.join(places.sock, 'twistd.log')}",
-            "saltwisted", "--role", "master", "--config", places.config,
+            "saltwisted", "--role", role, "--config", places.config,
         ],
         check=False, timeout=60,
     )  # fmt: skip
@@ -654,7 +655,8 @@ def stop_ours(places: Places) -> None:
     @raises StoreError: it does not go within 15 seconds.
     """
     if under_systemd() and places.config == OWN_DIR:
-        _systemctl("disable", "--now", UNIT)
+        for role in ROLES:
+            _systemctl("disable", "--now", f"saltwisted-{role}")
     pid = _alive(our_pidfile(places))
     if pid:
         with suppress(ProcessLookupError):
@@ -672,12 +674,17 @@ def start_stock(record: Mapping[str, Any], service: str) -> bool:
     return _systemctl("start", service)
 
 
-def switch(made: Plan, record: dict[str, Any], service: str) -> None:
+def switch(
+    made: Plan, record: dict[str, Any], service: str, role: str, token: str = ""
+) -> dict[str, Any]:
     """
     Stop stock, copy what it accepted since, start ours; stock is started again if ours fails.
 
+    @param token: of the cluster to enter, with all keys that this master has.
+    @return: what the cluster said of itself; nothing without a token.
     @raises StoreError: it did not work, and everything is as before.
     """
+    joined: dict[str, Any] = {}
     stop_stock(made, record, service)
     try:
         copy_pki(made.source.pki_dir, made.places.pki, made.source, Writer(made.service_user))
@@ -685,7 +692,9 @@ def switch(made: Plan, record: dict[str, Any], service: str) -> None:
         record["keys"] = [[*place, digest] for place, digest in sorted(keys.items())]
         record["switched"] = True
         write_record(made.places, record)
-        start_ours(made.places)
+        start_ours(made.places, role)
+        if token:
+            joined = enter(made.places, token)
     except (StoreError, OSError) as error:
         with suppress(StoreError):
             stop_ours(made.places)
@@ -694,6 +703,48 @@ def switch(made: Plan, record: dict[str, Any], service: str) -> None:
         again = start_stock(record, service)
         words = "the stock master runs again" if again else "start the stock master again yourself"
         raise StoreError(f"{error}; {words}", made.places.config) from None
+    return joined
+
+
+def enter(places: Places, token: str) -> dict[str, Any]:
+    """
+    Become a member of the cluster that the token is of, and wait until we serve as one.
+
+    Asked is first what that would mean: another identity would cut off every minion of this
+    master, so that is refused.
+
+    @return: C{cluster}, C{members}, C{minions} as the cluster told them before.
+    @raises StoreError: the token is refused, the identities differ, or it took too long.
+    """
+    path = os.path.join(places.sock, "saltwisted.sock")
+    client = ControlClient(path=path, timeout=60)
+    try:
+        found: dict[str, Any] = client.call("cluster_join", token=token, dry_run=True)
+        if found.get("identity_changes"):
+            raise StoreError(
+                f"the cluster {found.get('cluster')} has another master key: "
+                f"{found.get('cut_off')} accepted minions of this master would be cut off",
+                places.config,
+            )
+        client.call("cluster_join", token=token, dry_run=False, discard=False)
+    except (TransportClosed, TimeoutError) as error:
+        raise StoreError(str(error), places.config) from None
+    except RemoteError as error:
+        raise StoreError(error.message, places.config) from None
+    finally:
+        client.close()
+
+    def ready() -> bool:
+        try:
+            with ControlClient(path=path, timeout=10) as again:
+                state = again.call("members")
+        except (TransportClosed, TimeoutError, RemoteError):
+            return False
+        return bool(state["ready"]) and state["cluster"] == found["cluster"]
+
+    if not _wait(ready, 120):
+        raise StoreError("has joined, and does not serve after two minutes", places.config)
+    return found
 
 
 def returned(record: Mapping[str, Any], places: Places) -> Return:

@@ -14,10 +14,7 @@ from saltwisted.domain.takeover import (
     MAPPED,
     UNSUPPORTED,
     Act,
-    Difference,
-    Inventory,
     Verdict,
-    differences,
     give_back,
     judge_all,
 )
@@ -137,38 +134,3 @@ class GiveBackTests(SynchronousTestCase):
         """Without a change at ours, stock's keys are left alone, whatever they are."""
         self.assertEqual(give_back({}, {}, keys).changes, ())
         self.assertEqual(give_back(keys, keys, {}).changes, ())
-
-
-class DifferenceTests(SynchronousTestCase):
-    """Two masters before they become one."""
-
-    def test_alike(self) -> None:
-        """Masters that are alike have no differences."""
-        one = Inventory("f", {"a": ("accepted", "k")}, {"base/top.sls": "d"}, {"peer": {}})
-        self.assertEqual(differences(one, one), [])
-
-    def test_kinds(self) -> None:
-        """Another identity and another key of one id need a person; a missing key does not."""
-        here = Inventory("f", {"a": ("accepted", "k"), "b": ("accepted", "k")}, {"base/x": "1"}, {})
-        there = Inventory("g", {"a": ("accepted", "l")}, {}, {"peer": {".*": []}})
-
-        found = differences(here, there)
-
-        self.assertEqual(
-            [(one.kind, one.name, one.blocks) for one in found],
-            [
-                ("identity", "master key", True),
-                ("key", "a", True),
-                ("key", "b", False),
-                ("root", "base/x", False),
-                ("rule", "peer", False),
-            ],
-        )
-        self.assertEqual(found[2], Difference("key", "b", "accepted k", "absent"))
-
-    def test_opposed(self) -> None:
-        """One that accepted what the other rejected is a question; pending beside it is none."""
-        one = Inventory("f", {"a": ("accepted", "k")}, {}, {})
-        for state, blocks in (("rejected", True), ("pending", False)):
-            other = Inventory("f", {"a": (state, "k")}, {}, {})
-            self.assertEqual([found.blocks for found in differences(one, other)], [blocks])

@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,16 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.harness import ROOT, StockMaster, StockMinion, needs_peers, scratch, until, write_config
+from tests.harness import (
+    ROOT,
+    StockMaster,
+    StockMinion,
+    needs_peers,
+    reserve_ports,
+    scratch,
+    until,
+    write_config,
+)
 
 
 def digests(*folders: str) -> dict[str, str]:
@@ -36,6 +46,24 @@ def command(name: str, *words: str, seconds: float = 120) -> subprocess.Complete
         capture_output=True, text=True, timeout=seconds, check=False, cwd="/",
         env={**os.environ, "PYTHONPATH": ROOT},
     )  # fmt: skip
+
+
+def answers(directory: str, *target: str) -> Any:
+    """Who answers our command."""
+    words = ("-c", directory, "-t", "5", *target, "test.ping", "--out", "json", "--static")
+    try:
+        return json.loads(command("salt", *words).stdout)
+    except ValueError:
+        return None
+
+
+def stop_ours(target: str) -> None:
+    """End ours if a failure left it running."""
+    try:
+        with open(os.path.join(target, "run/master/twistd.pid"), encoding="utf-8") as stream:
+            os.kill(int(stream.read()), 15)
+    except (OSError, ValueError):
+        pass
 
 
 @needs_peers
@@ -77,18 +105,18 @@ class StockTests(SynchronousTestCase):
         self.check_dry_run(stock, target)
         done = command("takeover", "--from", stock.conf, "--to", target, "--switch", "--json")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.addCleanup(self.stop_ours, target)
+        self.addCleanup(stop_ours, target)
 
         self.assertFalse(stock.running)
         self.assertEqual(digests(stock.conf, stock.pki), before)
-        until("our answers", lambda: self.answers(target, "*") == both)
+        until("our answers", lambda: answers(target, "*") == both)
         # what stock knew of the minions came along, so that targets by grains work
-        self.assertEqual(self.answers(target, "-G", "role:web"), both)
-        self.assertEqual(self.answers(target, "-N", "fleet"), both)
+        self.assertEqual(answers(target, "-G", "role:web"), both)
+        self.assertEqual(answers(target, "-N", "fleet"), both)
         accepted = command("salt-key", "-c", target, "-y", "-a", "late")
         self.assertEqual(accepted.returncode, 0, accepted.stderr)
         all_three = {**both, "late": True}
-        until("the late minion", lambda: self.answers(target, "*") == all_three)
+        until("the late minion", lambda: answers(target, "*") == all_three)
 
         back = command("takeover", "--to", target, "--undo", "--json")
         self.assertEqual(back.returncode, 0, back.stdout + back.stderr)
@@ -132,21 +160,67 @@ class StockTests(SynchronousTestCase):
         except ValueError:
             return None
 
-    def answers(self, directory: str, *target: str) -> Any:
-        """Who answers our command."""
-        words = ("-c", directory, "-t", "5", *target, "test.ping", "--out", "json", "--static")
-        try:
-            return json.loads(command("salt", *words).stdout)
-        except ValueError:
-            return None
 
-    def stop_ours(self, target: str) -> None:
-        """End ours if a failure left it running."""
-        try:
-            with open(os.path.join(target, "run/master/twistd.pid"), encoding="utf-8") as stream:
-                os.kill(int(stream.read()), 15)
-        except (OSError, ValueError):
-            pass
+@needs_peers
+class MergeTests(SynchronousTestCase):
+    """Two stock masters with one key become one cluster."""
+
+    def test_merge(self) -> None:
+        """Each has a minion that the other never accepted; both answer on both."""
+        home = scratch(self)
+        first, second = (
+            StockMaster(
+                os.path.join(home, name),
+                version,
+                id=f"master-{name}",  # on hosts of their own they have the hosts' names
+                interface=address,
+                cluster_pool_port=reserve_ports(1, address)[0],
+            )
+            for name, version, address in (
+                ("a", "3006", "127.0.0.1"),
+                ("b", "3008", "127.0.0.2"),
+            )
+        )
+        os.makedirs(second.pki)
+        done = command("salt-key", "--gen-keys=master", f"--gen-keys-dir={second.pki}")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        os.makedirs(first.pki)
+        for name in ("master.pem", "master.pub"):
+            shutil.copy(os.path.join(second.pki, name), first.pki)
+        minions = []
+        for stock, address in ((first, "127.0.0.1"), (second, "127.0.0.2")):
+            self.addCleanup(stock.kill)
+            stock.start()
+            stock.address = address  # type: ignore[attr-defined]
+            minion = StockMinion(home, stock.version, stock)
+            self.addCleanup(minion.kill)
+            minion.up()
+            minions.append(minion)
+            stock.accept(minion.id)
+        ours = [os.path.join(home, name) for name in ("ours-a", "ours-b")]
+        for target in ours:
+            self.addCleanup(stop_ours, target)
+
+        words = ("--from", first.conf, "--to", ours[0], "--switch", "--role", "cluster", "--json")
+        done = command("takeover", *words)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+        def serves() -> bool:
+            return command("status", "-c", ours[0]).returncode == 0
+
+        until("the first node", serves)
+        made = command("token", "-c", ours[0], "create", "--json")
+        self.assertEqual(made.returncode, 0, made.stderr)
+        token = json.loads(made.stdout)["token"]
+        words = ("--from", second.conf, "--to", ours[1], "--merge", token, "--json")
+        done = command("takeover", *words)
+
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(json.loads(done.stdout)["joined"]["minions"], 1)
+        everybody = {minion.id: True for minion in minions}
+        for target in ours:
+            until(f"all minions by {target}", lambda t=target: answers(t, "*") == everybody)
+        self.assertTrue(all(minion.running for minion in minions))
 
 
 class FailureTests(SynchronousTestCase):
