@@ -30,6 +30,7 @@ class WindowTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.window = Window("b", 0.0, 30.0)
+        self.young = Window("b", 90.0, 30.0)
         self.own = {"m": 10.0, "n": 10.0, "o": 99.0}
 
     def heard(
@@ -93,6 +94,14 @@ class WindowTests(SynchronousTestCase):
         self.heard()
 
         self.assertEqual(self.offered(c=""), [])
+
+    def test_young(self) -> None:
+        """A node that has just started may have published to minions that it does not know: it
+        names everybody, and offers nothing."""
+        self.young.started(J, ["m", "p"], ["m"], 100.0)
+
+        self.assertEqual(self.young.reached(J, ["p"], 1.0, 101.0), ["p"])
+        self.assertEqual(self.young.arrived("p", 102.0), [])
 
     def test_asked(self) -> None:
         """Who is asked names those that were here, and gives the job to none of the others."""

@@ -26,6 +26,8 @@ from attrs import define, field, frozen
 WINDOW = 30.0
 PROMPT = 1.0
 """Seconds of age up to which a job goes out to all at a node: no minion moves so quickly."""
+ACQUAINTED = 20.0
+"""Seconds after its start until a node knows of all minions that listen to it without a word."""
 WAIT = 1.0
 """Seconds that a return waits for its second copy."""
 REPEAT_SECONDS = 300.0
@@ -80,6 +82,7 @@ class _Open:
     @ivar here: who may have it from this node.
     @ivar offered: who was offered it here.
     @ivar published: nodes that have published it.
+    @ivar unsure: it went out here to minions of which this node did not know yet.
     """
 
     until: float
@@ -88,6 +91,7 @@ class _Open:
     here: set[str] = field(factory=set)
     offered: set[str] = field(factory=set)
     published: set[str] = field(factory=set)
+    unsure: bool = False
 
 
 class Window:
@@ -118,8 +122,12 @@ class Window:
         @param own: the minions at this node.
         """
         self._note(jid, minions, now + self._seconds)
-        self._open[jid].here.update(own)
-        self._open[jid].published.add(self._node)
+        self._all_here(self._open[jid], own, now)
+
+    def _all_here(self, job: _Open, own: Iterable[str], now: float) -> None:
+        job.here.update(own)
+        job.published.add(self._node)
+        job.unsure = job.unsure or now < self._born + ACQUAINTED
 
     def _note(self, jid: str, minions: Iterable[str], until: float) -> set[str]:
         job = self._open.get(jid)
@@ -154,8 +162,7 @@ class Window:
         new = self._note(jid, minions, now + left)
         job = self._open[jid]
         if age <= PROMPT:
-            job.here.update(own)
-            job.published.add(self._node)
+            self._all_here(job, own, now)
             return [Publish(jid)]
         # Who has been here all the time cannot have it from elsewhere
         late = new & job.missing & own.keys()
@@ -195,6 +202,8 @@ class Window:
         """A minion has come to this node, from another or from nowhere."""
         found = []
         for jid, job in self._open.items():
+            if job.unsure:
+                continue
             gone = job.here | job.offered
             if now < job.until and minion_id in job.missing and minion_id not in gone:
                 job.offered.add(minion_id)
@@ -215,6 +224,8 @@ class Window:
         job = self._open.get(jid)
         if job is None:
             return []
+        if job.unsure:
+            return minions
         found = [minion_id for minion_id in minions if minion_id in job.here]
         job.offered.update(minions)
         return found
