@@ -68,6 +68,8 @@ RETRY = 5.0
 REPLY_BYTES = 8 * 1024 * 1024
 TRASH_TIME = 60.0
 BUSY_WAIT = 60.0
+SCAN_SHARE = 2000
+"""A scan that takes a second is made every so many seconds."""
 RECENT = 8
 """Generations that are kept in memory at least, ..."""
 KEEP_RECENT = 3600.0
@@ -159,6 +161,7 @@ class RootShare:
         self._brake: Brake | None = None
         self._remote_brake: Brake | None = None
         self._large: dict[bytes, int] = {}
+        self._damaged: dict[bytes, int] = {}
         self.recent: OrderedDict[bytes, Generation] = OrderedDict()
 
     def keep_recent(self, pinned: set[bytes]) -> None:
@@ -196,6 +199,13 @@ class RootShare:
         self._brake, self._remote_brake = Brake(self.limits), Brake(self.limits)
         self.store = await self._owner.pool(self._make_store, self._folder)
         self.keep_recent(set())
+        self._damaged = await self._owner.pool(self.store.drop_damaged)
+        if self._damaged:
+            self.log.error(
+                "roots: {share}: {count} contents are damaged; peers are asked for them",
+                share=self.name,
+                count=len(self._damaged),
+            )
         await self._open_root()
         if self._is_blank():
             # Peers may have a tree already: it comes first, ours joins it
@@ -319,7 +329,11 @@ class RootShare:
             self._go(self._take_changes)
 
     def _periodic(self) -> None:
-        self._later("scan", self.settings.scan * self._owner.jitter(), self._periodic)
+        pause = self.settings.scan
+        if self._watching and self._watch.complete:
+            # Events tell the same: a look at a large tree may use no more than its share of a core
+            pause = max(pause, self.scan_seconds * SCAN_SHARE)
+        self._later("scan", pause * self._owner.jitter(), self._periodic)
         self._scan_all = True
         if self.ready:
             self._go(self._take_changes)
@@ -982,6 +996,7 @@ class RootShare:
         if self._stopped or self.store is None:
             return
         self.work()
+        self._repair()
         known: dict[ReplicaId, int] = dict(self.store.knowledge)
         for pending in sorted(self._inbox.values(), key=lambda p: p.batch.lo):
             replica = pending.batch.replica
@@ -1004,6 +1019,38 @@ class RootShare:
         self._pulling = best[1], now
         best[1].pull(self.name, known)
         self._later("consider", RETRY, self.consider)
+
+    def _repair(self) -> None:
+        """Ask a peer for contents that the disk has lost."""
+        links = self._owner.links_of(self.name)
+        wanted = {d: s for d, s in self._damaged.items() if d not in self._coming}
+        if not wanted or not links:
+            return
+        link = links[self.scans % len(links)]
+        self._coming |= wanted.keys()
+        wants = [Want(digest, size) for digest, size in wanted.items()]
+
+        def done(result: Any) -> None:
+            self._coming.difference_update(wanted)
+            if isinstance(result, SaltwistedError):
+                self.last_error = str(result)
+            else:
+                for digest in wanted:
+                    self._damaged.pop(digest, None)
+                self._go(self._keep_repaired)
+
+        d = link.fetch(self.name, self._db.objects, wants)
+        let_go(
+            d.addCallbacks(done, lambda failure: done(failure.value)),
+            self.log,
+            "roots: repairing {share} failed",
+            share=self.name,
+        )
+
+    async def _keep_repaired(self) -> None:
+        await self._owner.pool(self._db.keep_objects)
+        self._scan_all = True
+        self._quiet()
 
     async def _answer_pull(self, link: RootLink, theirs: Knowledge) -> None:
         store = self._db

@@ -282,6 +282,25 @@ class RootStore:
                 found[path] = entry
         return found
 
+    def drop_damaged(self) -> dict[bytes, int]:
+        """Forget contents that the disk has lost; those that are needed, with their sizes."""
+        lost = self.objects.check()
+        if not lost:
+            return {}
+        with self.database.transaction():
+            self.database.drop_places(lost)
+        self.objects.forget(lost)
+        versions = [v.entry for row in self.index.rows.values() for v in row]
+        versions += [version.entry for _, version, _, _ in self.database.conflicts()]
+        return self.lacking(versions)
+
+    def keep_objects(self) -> None:
+        """Make durable what was added, without a change of the index."""
+        places = self.objects.flush()
+        with self.database.transaction():
+            self.database.put_places(places)
+        self.objects.stored(places)
+
     def keep_adopted(self, kept: Sequence[tuple[bytes, Entry]]) -> None:
         """Files of this node's old tree that the cluster's replaces: kept as conflicts here."""
         now = self._now()

@@ -39,6 +39,8 @@ RACY = 20_000_000
 """Nanoseconds: a file whose time stamp is that young may change without a trace."""
 BULK = 8 * 1024 * 1024
 """Bytes from which a file is taken in apart from the small ones."""
+MANY = 16
+"""Files from which on they are made durable all together."""
 MARKER_TIME = 1_000_000_000
 _IGNORED_RULES = 64 * 1024
 
@@ -159,6 +161,7 @@ class WorkTree:
         self.ignored: Ignored = ignorer(b"", extra_rules)
         self._rules = b""
         self._rules_changed = False
+        self._sync_each = False
         self._counter = 0
         self._token = os.urandom(4).hex().encode()
 
@@ -519,6 +522,9 @@ class WorkTree:
         wanted = dict(wanted)
         for move in moves:
             self._guarded(self._move, move.old, known, store, done, wanted, move)
+        # A few are made durable one by one: syncing the file system waits for everybody's writes
+        many = sum(1 for e in wanted.values() if e is not None and e.kind == FILE) > MANY
+        self._sync_each = not many
         self._new_folders(wanted, known, store, done)
         removed = sorted(
             (
@@ -534,12 +540,10 @@ class WorkTree:
         folders = sorted(p for p, e in wanted.items() if e is not None and e.kind == DIR)
         for path in folders:
             self._guarded(self._make_folder, path, known, store, done, wanted[path])
-        files = 0
         for path, entry in sorted(wanted.items()):
             if entry is not None and entry.kind != DIR and path not in done.failed:
                 self._guarded(self._put, path, known, store, done, entry)
-                files += 1
-        if files:
+        if many:
             self.fs.sync()
         return done
 
@@ -846,6 +850,8 @@ class WorkTree:
             self._fill(fd, entry, store)
             os.fchmod(fd, entry.mode)
             os.utime(fd, ns=(entry.mtime, entry.mtime))
+            if self._sync_each:
+                os.fdatasync(fd)
             return os.fstat(fd)
         except BaseException:
             with suppress(OSError):

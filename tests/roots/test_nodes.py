@@ -128,6 +128,65 @@ class EditTests(NodesCase):
         return self.run_coroutine(story)
 
 
+class BreakTests(NodesCase):
+    """Connections and disks that fail."""
+
+    def test_resume(self) -> Deferred[None]:
+        """A large file goes on where the stream broke."""
+
+        async def story() -> None:
+            a, b = await self.make("ab")
+            await self.start()
+            await self.settle()
+            data = os.urandom(80_000_000)
+            a.write("large.bin", data)
+            parts = f"{b.folder}/store/file-base-0/part"
+            await until(lambda: any(e.stat().st_size > 2_000_000 for e in os.scandir(parts)))
+            sent = a.sync._links["b"].bytes_out
+            a.cut()
+            await until(lambda: not a.sync._links and not b.sync._links)
+            kept = sum(entry.stat().st_size for entry in os.scandir(parts))
+            self.assertGreater(kept, 1_000_000)
+            self.assertLess(kept, len(data))
+            a.link(b)
+            await until(lambda: b.read("large.bin") == data, 40)
+            again = a.sync._links["b"].bytes_out
+            self.assertLess(sent + again, len(data) * 1.2 + 20_000_000)
+            self.assertLess(again, len(data) - kept + 5_000_000)
+            await self.settle()
+
+        return self.run_coroutine(story)
+
+    def test_damaged_store(self) -> Deferred[None]:
+        """Contents that a disk has lost come back from a peer; what is served stays whole."""
+
+        async def story() -> None:
+            a, b = await self.make("ab")
+            a.write("large.bin", b"x" * 300_000)
+            a.write("small", "small\n")
+            await self.start()
+            await self.settle()
+            digest = a.digest
+            await b.sync.stopService()
+            shutil.rmtree(f"{b.folder}/store/file-base-0/objects")
+            shutil.rmtree(f"{b.folder}/store/file-base-0/packs")
+            b.sync = b._make()
+            await Deferred.fromCoroutine(b.sync.startService())
+            self.assertEqual(len(b.share._damaged), 2)
+            a.link(b)
+            await until(lambda: not b.share._damaged)
+            await until(lambda: b.share.is_settled)
+            store = b.share.store
+            assert store is not None
+            self.assertEqual(store.objects.check(), [])
+            self.assertEqual(b.digest, digest)
+            entry = store.generation.get(b"large.bin")
+            assert entry is not None
+            self.assertEqual(store.objects.read(entry.content), b"x" * 300_000)
+
+        return self.run_coroutine(story)
+
+
 class ConflictTests(NodesCase):
     """Two edit at once."""
 
