@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from saltwisted.errors import TransportClosed
@@ -94,6 +95,27 @@ def job(master: OurMaster, minion: str, command: str) -> str:
     """Start a command on a minion; its jid."""
     done = master.command("salt", "--async", minion, "cmd.run", command, "--out", "txt")
     return next(w for w in done.stdout.split() if w.isdigit() and len(w) == 20)
+
+
+def slow_jobs(master: OurMaster, home: str, ids: Iterable[str]) -> list[str]:
+    """
+    A job on each of these minions that has begun and takes three seconds more; each writes its
+    minion's name to C{mark} at its end, and returns C{done}.
+    """
+    began, mark = os.path.join(home, "began"), os.path.join(home, "mark")
+    jids = [
+        job(master, n, f"echo {n} >> {began}; sleep 3; echo {n} >> {mark}; echo done") for n in ids
+    ]
+    until("the jobs to begin", lambda: set(lines(began)) >= set(ids), every=0.02)
+    return jids
+
+
+def lines(path: str) -> list[str]:
+    """What jobs have written."""
+    if not os.path.exists(path):
+        return []
+    with open(path) as handle:
+        return handle.read().split()
 
 
 def all_answer(

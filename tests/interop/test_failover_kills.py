@@ -16,6 +16,7 @@ import os
 import socket
 import threading
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -29,7 +30,15 @@ from tests.harness import (
     until,
     write_config,
 )
-from tests.interop.masters import HOSTS, Masters, all_answer, answers, job
+from tests.interop.masters import (
+    HOSTS,
+    Masters,
+    all_answer,
+    answers,
+    job,
+    lines,
+    slow_jobs,
+)
 from tests.interop.network import Hub, needs_namespaces
 
 LONG = os.environ.get("SALTWISTED_LONG") == "1"
@@ -89,23 +98,13 @@ class Rig(SynchronousTestCase):
             30,
         )
 
-    def slow_jobs(self, master: OurMaster, names: Any) -> list[str]:
+    def slow_jobs(self, master: OurMaster, names: Iterable[str]) -> list[str]:
         """A job on each of these minions that has begun and takes three seconds more."""
-        began, mark = os.path.join(self.home, "began"), os.path.join(self.home, "mark")
-        jids = [
-            job(master, n, f"echo {n} >> {began}; sleep 3; echo {n} >> {mark}; echo done")
-            for n in names
-        ]
-        until("the jobs to begin", lambda: set(self.lines("began")) >= set(names), every=0.02)
-        return jids
+        return slow_jobs(master, self.home, names)
 
     def lines(self, name: str) -> list[str]:
         """What a job has written."""
-        path = os.path.join(self.home, name)
-        if not os.path.exists(path):
-            return []
-        with open(path) as handle:
-            return handle.read().split()
+        return lines(os.path.join(self.home, name))
 
 
 @needs_peers
