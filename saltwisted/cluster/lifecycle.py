@@ -42,6 +42,8 @@ AGAIN = 1.0
 """Seconds between two rounds of asking the listed peers, plus as much jitter."""
 GOOD_BYE = 0.2
 """Seconds between an answer on the control socket and the end of the service behind it."""
+START_TIME = 30.0
+"""Seconds after which the daemon counts as started although it does not serve yet."""
 APPROVAL = 2.0
 """Seconds between two questions of a joiner that waits for an operator."""
 
@@ -181,7 +183,7 @@ class Lifecycle:
         if self.files.pending_token()[0]:
             await self._search(self._join_pending())
         elif self.state.phase == MEMBER:
-            await self._serve()
+            await self._serve_soon()
         elif self.state.phase in (REMOVED, LEFT):
             self.problem = f"this node was {self.state.phase} from its cluster; join anew"
             self.log.error("{problem}", problem=self.problem)
@@ -238,6 +240,20 @@ class Lifecycle:
         self.member = self._build(card)
         self._service = self.member
         await as_deferred(self._service.startService())
+
+    async def _serve_soon(self) -> None:
+        """
+        Serve; but a node that waits for others for long (C{serve_alone: false}, a joiner whose
+        members are away) counts as started, or the service manager would kill it.
+        """
+        serving = Deferred.fromCoroutine(self._serve())
+        end = self._reactor.seconds() + START_TIME
+        while not serving.called and self._reactor.seconds() < end:
+            await deferLater(self._reactor, 0.02)
+        if serving.called:
+            await serving
+        else:
+            let_go(serving, self.log, "the member did not start")
 
     async def _stop_member(self) -> None:
         service, self._service, self.member = self._service, None, None

@@ -77,6 +77,7 @@ class ClusterMember:
     @ivar lags: C{lags(node)}: C{keys}, C{returns}: entries that a member has yet to have; C{None}
         where that is not known.
     @ivar set_slot: C{set_slot(slot)}: the last digits of new jids.
+    @ivar in_thread: C{in_thread(f)}: a call that blocks, whose result nobody wants.
     @ivar on_removal: called after a node was removed, here or elsewhere.
     """
 
@@ -95,6 +96,7 @@ class ClusterMember:
     lags: Callable[[str], dict[str, Any]]
     set_slot: Callable[[int], None]
     fire: Callable[[str, dict[str, Any]], None]
+    in_thread: Callable[[Callable[[], Any]], None]
     session_period: float
     now: Callable[[], float]
     entropy: Entropy = field(repr=False)
@@ -141,7 +143,7 @@ class ClusterMember:
             self._ticker.stop()
         if self._keeping is not None and self._keeping.active():
             self._keeping.cancel()
-            self._keep()
+            self._keep(as_now=True)
         self.peers.stopService()
 
     @property
@@ -324,12 +326,20 @@ class ClusterMember:
         if self._keeping is None or not self._keeping.active():
             self._keeping = self.reactor.callLater(KEEP_FACTS, self._keep)
 
-    def _keep(self) -> None:
+    def _keep(self, as_now: bool = False) -> None:
         """Beside the log, so that a node whose log is lost still knows its cluster."""
-        try:
-            self.lifecycle.files.keep_facts(pack_facts(self.membership, self.secrets, self.tokens))
-        except SaltwistedError as error:
-            self.log.error("the membership cannot be kept: {error}", error=error)
+        data = pack_facts(self.membership, self.secrets, self.tokens)
+
+        def write() -> None:
+            try:
+                self.lifecycle.files.keep_facts(data)
+            except SaltwistedError as error:
+                self.log.error("the membership cannot be kept: {error}", error=error)
+
+        if as_now:
+            write()
+        else:
+            self.in_thread(write)
 
     def pre_accepted(self, minion_id: str) -> bool:
         """

@@ -304,6 +304,7 @@ class MemberService:
             lags=self._lags,
             set_slot=self._set_slot,
             fire=ctx.bus.fire,
+            in_thread=master.files_threads.start,
             session_period=float(config.publish_session) / 2,
             now=now,
             entropy=entropy,

@@ -115,6 +115,30 @@ class JoinTests(SynchronousTestCase):
 
         until("all to serve", lambda: a.states() == {"a": "serving", "b": "serving"})
 
+    def test_whole_restart(self) -> None:
+        """
+        After all were down, one alone serves as degraded once it has waited, and names who is
+        missing; with all back none is degraded. C{serve_alone: false} waits for ever.
+        """
+        a, b = cluster(self, "a b", catchup_wait=2)
+        for node in (a, b):
+            node.kill()
+        write_config(f"{a.conf}/master", {**a.options, "serve_alone": False})
+
+        b.up()
+        alone = b.states()
+        b.kill()
+        a.start()
+        a.wait_for_line("not serving yet", 60)
+        self.assertFalse(a.serving())
+        b.start()
+
+        self.assertEqual(alone, {"a": "down", "b": "degraded"})
+        self.assertIn("a did not answer within 2 s", b.text())
+        for node in (a, b):
+            node.wait_serving()
+        until("both to serve", lambda: a.states() == {"a": "serving", "b": "serving"})
+
     def test_refused_identity(self) -> None:
         """
         A master with accepted minions and another identity is not joined unasked, and says how
