@@ -108,6 +108,7 @@ class Lifecycle:
     @param build: C{build(card)} gives the member's service (C{startService}, C{stopService}).
     @param local: C{local()} gives this master's own identity and minions, as found on disk:
         C{{"fingerprint", "minions"}}.
+    @param fatal: ends the daemon, when a member that was built anew cannot start.
     @param room: C{room(open)}: open or close the control socket of a node that does not serve.
     """
 
@@ -125,6 +126,7 @@ class Lifecycle:
         now: Callable[[], float],
         dice: Callable[[], float],
         fingerprint_of: Callable[[bytes], str],
+        fatal: Callable[[], None],
     ) -> None:
         self.settings = settings
         self.files = files
@@ -139,12 +141,14 @@ class Lifecycle:
         self._entropy = entropy
         self._now = now
         self._dice = dice
+        self._fatal = fatal
         self._fingerprint_of = fingerprint_of
         self._counters: Counter[str] = Counter()
         self._service: Any = None
         self._searching: Deferred[Any] | None = None
         self._lock = DeferredLock()
         self._running = False
+        self._started = False
         self._forced = False
         self.port: PeerPort
         self.key: NodeKey
@@ -192,6 +196,7 @@ class Lifecycle:
             await self._search(self._found_or_join())
         else:
             await self._found()
+        self._started = True
 
     async def stopService(self) -> None:
         """Stop whatever runs."""
@@ -207,6 +212,7 @@ class Lifecycle:
         return Badge(self.key, certificate)
 
     async def _search(self, search: Coroutine[Any, Any, None]) -> None:
+        self._started = True
         await self._room(True)
         self.port.gate = Waiting(
             Unfounded(
@@ -239,7 +245,14 @@ class Lifecycle:
         )
         self.member = self._build(card)
         self._service = self.member
-        await as_deferred(self._service.startService())
+        try:
+            await as_deferred(self._service.startService())
+        except Exception:
+            if not self._started:
+                raise
+            # Nobody waits for this start any more: without it the daemon is of no use
+            self.log.failure("the member did not start: this daemon ends")
+            self._fatal()
 
     async def _serve_soon(self) -> None:
         """

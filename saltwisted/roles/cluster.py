@@ -171,6 +171,7 @@ class Node:
             now=time.time,
             dice=random.SystemRandom().random,
             fingerprint_of=lambda pem: fingerprint(pem, self.config.hash_type),
+            fatal=lambda: reactor.callWhenRunning(reactor.stop),
         )
         self._operations = ClusterControl(self.lifecycle).operations()
 

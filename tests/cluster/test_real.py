@@ -139,6 +139,17 @@ class JoinTests(SynchronousTestCase):
             node.wait_serving()
         until("both to serve", lambda: a.states() == {"a": "serving", "b": "serving"})
 
+    def test_port_taken(self) -> None:
+        """A node whose peer port is taken says so, and ends."""
+        a, b = nodes(self, "a b")
+        a.up()
+        write_config(f"{b.conf}/master", {**b.options, "interface": a.address})
+
+        b.start()
+
+        until("b to end", lambda: not b.running)
+        self.assertIn("cluster_pool_port", b.text())
+
     def test_refused_identity(self) -> None:
         """
         A master with accepted minions and another identity is not joined unasked, and says how
