@@ -123,6 +123,7 @@ class RootSync:
         self.on_generation: list[Callable[[str], None]] = []
         self.pinned: Callable[[], set[bytes]] = set
         self.waits: list[Callable[[], bool]] = []
+        self.on_left_out: list[Callable[[str], None]] = []
         self._reactor = reactor
         self._fire = fire
         self._links: dict[str, RootLink] = {}
@@ -170,6 +171,8 @@ class RootSync:
                 self.log.error("roots: {share}: {error}", share=name, error=str(error))
                 self.left_out[name] = str(error)
                 del self.shares[name]
+                for receiver in self.on_left_out:
+                    receiver(share.root)
         self._later(CLEAN_EVERY, self._clean)
 
     async def stopService(self) -> None:

@@ -114,6 +114,7 @@ class ClusterRoots:
             if name.startswith("file/")
         }
         roots = GenerationRoots(config.file_roots, self.threads.run, config, sources)
+        self.sync.on_left_out.append(roots.serve_directly)
         return FileServer(roots, config)
 
 

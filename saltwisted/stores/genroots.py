@@ -61,12 +61,21 @@ class GenerationRoots(Roots):
         self._kept_listings: OrderedDict[tuple[Any, ...], Listing] = OrderedDict()
         self._uid, self._gid = os.geteuid(), os.getegid()
         super().__init__(file_roots, run, options)
+        self._options = options
+        self._direct = self._others()
+
+    def _others(self) -> Roots:
         direct = {
             env: [root for root in self.roots_of(env) if root not in self._sources]
             for env in self._configured
             if env != "__env__"
         }
-        self._direct = Roots({e: r for e, r in direct.items() if r}, run, options)
+        return Roots({e: r for e, r in direct.items() if r}, self.run, self._options)
+
+    def serve_directly(self, root: str) -> None:
+        """This root has no generations after all: serve its directory."""
+        if self._sources.pop(root, None) is not None:
+            self._direct = self._others()
 
     def refresh(self) -> None:
         """Forget listings of roots that are served directly; generations need no refreshing."""

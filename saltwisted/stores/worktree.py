@@ -194,8 +194,10 @@ class WorkTree:
             if marker not in (None, self.share):
                 return f"the root belongs to {marker!r}"
             if marker is None:
-                self.mark()
-        elif marker is None:
+                # Where we may not write, device and inode alone tell the root from another
+                with suppress(PermissionError):
+                    self.mark()
+        elif marker is None and self.is_writable():
             return "the marker file .saltwisted-root is missing: is the disk mounted?"
         elif marker != self.share:
             return f"the root belongs to {marker!r}"
@@ -212,8 +214,14 @@ class WorkTree:
             return "the root is another directory than it was"
         marker = self._marker()
         if marker is None:
+            if not self.is_writable():
+                return ""
             return "the marker file .saltwisted-root is missing: is the disk mounted?"
         return "" if marker == self.share else f"the root belongs to {marker!r}"
+
+    def is_writable(self) -> bool:
+        """Whether this process may write into the root."""
+        return os.access(self.path, os.W_OK)
 
     def _marker(self) -> str | None:
         try:

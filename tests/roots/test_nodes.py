@@ -7,6 +7,7 @@ import shutil
 
 from twisted.internet.defer import Deferred
 
+from saltwisted.stores import worktree
 from tests.roots.nodes import NodesCase, until
 
 
@@ -367,6 +368,30 @@ class GuardTests(NodesCase):
             shutil.rmtree(a.path("d"))
             await until(lambda: b.read("d/y") is None)
             self.assertEqual(b.read("d/.x.swp"), b"b")
+
+        return self.run_coroutine(story)
+
+    def test_read_only_root(self) -> Deferred[None]:
+        """A root that the service may only read is still sent to the others, without a marker."""
+
+        async def story() -> None:
+            a, b = await self.make("ab")
+            a.write("x.sls", "1")
+            os.chmod(a.tree, 0o555)
+            self.addCleanup(os.chmod, a.tree, 0o755)
+            self.patch(os, "access", lambda path, mode: path != a.tree)
+            mark = worktree.WorkTree.mark
+
+            def refused(tree: worktree.WorkTree) -> None:
+                if tree.path == a.tree:
+                    raise PermissionError(13, "Permission denied", tree.path)
+                mark(tree)
+
+            self.patch(worktree.WorkTree, "mark", refused)
+            await self.start()
+            await until(lambda: b.read("x.sls") == b"1")
+            self.assertEqual(a.share.suspended, "")
+            self.assertEqual(os.listdir(a.tree), ["x.sls"])
 
         return self.run_coroutine(story)
 
