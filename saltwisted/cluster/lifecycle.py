@@ -33,7 +33,7 @@ from saltwisted.domain.replica.founding import Answer, Found, JoinPeer, Wait, de
 from saltwisted.domain.replica.tokens import Token, parse
 from saltwisted.errors import DeniedError, SaltwistedError, TransportClosed, WireError
 from saltwisted.interfaces import Entropy
-from saltwisted.stores.node import JOINING, LEFT, MEMBER, REMOVED, NodeFiles, NodeState
+from saltwisted.stores.node import ALONE, JOINING, LEFT, MEMBER, REMOVED, NodeFiles, NodeState
 from saltwisted.transports.loose import as_deferred, let_go
 from saltwisted.transports.tls import JOIN, Badge, Session
 from saltwisted.wire.msgpack import unpack_bin
@@ -450,6 +450,8 @@ class Lifecycle:
             if admitted.called:
                 raise
             admitted.errback(error)
+            if self.settings.peers and self.state.phase == ALONE and self._running:
+                await self._search(self._found_or_join())
         else:
             self.files.forget_token()
 

@@ -21,7 +21,8 @@ from saltwisted.worker.control import ControlClient
 from tests.cluster.real import OurNode, cluster
 from tests.harness import OurMinion, StockMinion, needs_peers, scratch, until, write_config
 
-SECONDS = 300.0 if os.environ.get("SALTWISTED_LONG") == "1" else 60.0
+LONG = os.environ.get("SALTWISTED_LONG") == "1"
+SECONDS = float(os.environ.get("SALTWISTED_STORM", "300" if LONG else "60"))
 SEED = int(os.environ.get("SALTWISTED_SEED", "0")) or random.SystemRandom().randrange(1, 10**6)
 
 
@@ -97,12 +98,22 @@ class KillTestCase(SynchronousTestCase):
 
     def all_answer(self, node: OurNode, seconds: float = 90) -> None:
         """Every minion answers a ping of this node."""
-        expected = dict.fromkeys(self.minions, True)
-        until(
-            f"all minions to answer {node.name}",
-            lambda: node.salt("-t", "5", "*", "test.ping") == expected,
-            seconds,
-        )
+        answered: dict[str, Any] = {}
+
+        def all_do() -> bool:
+            answered.clear()
+            answered.update(node.salt("-t", "10", "*", "test.ping"))
+            return answered == dict.fromkeys(self.minions, True)
+
+        try:
+            until(f"all minions to answer {node.name} (seed {SEED})", all_do, seconds)
+        except AssertionError as error:
+            tails = [
+                f"{name}:\n{minion.tail()}"
+                for name, minion in self.minions.items()
+                if answered.get(name) is not True
+            ]
+            raise AssertionError("\n".join([str(error), str(answered), *tails])) from None
 
     def blow(self) -> tuple[OurNode, str]:
         """Kill or stop a random node."""
