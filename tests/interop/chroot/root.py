@@ -30,6 +30,7 @@ INCLUDE = (
     "at",
     "ca-certificates",
     "cron",
+    "debconf-utils",
     "git",
     "iptables",
     "kmod",
