@@ -41,7 +41,7 @@ from saltwisted.stores import replicatable as table
 from saltwisted.stores.replica import ReplicaLog, _Write
 
 NOW = 1_800_000_000.0
-SETTLED = 120.0
+SETTLED = 90.0
 """Seconds from healing until all nodes must be the same."""
 
 BOUND = 1.0
