@@ -48,7 +48,7 @@ from saltwisted.domain.roots.manifest import Generation, name_of
 from saltwisted.domain.roots.moves import unfold
 from saltwisted.errors import SaltwistedError, StoreError
 from saltwisted.stores.rootindex import Known
-from saltwisted.stores.rootstore import RootStore
+from saltwisted.stores.rootstore import RootStore, discard
 from saltwisted.stores.worktree import BULK, Seen, WorkTree, Written
 from saltwisted.transports.inotify import TreeWatch
 from saltwisted.transports.loose import let_go
@@ -198,6 +198,7 @@ class RootShare:
         """
         self._brake, self._remote_brake = Brake(self.limits), Brake(self.limits)
         self.store = await self._owner.pool(self._make_store, self._folder)
+        await self._belong()
         self.keep_recent(set())
         self._damaged = await self._owner.pool(self.store.drop_damaged)
         if self._damaged:
@@ -219,6 +220,28 @@ class RootShare:
         for link in self._owner.links_of(self.name):
             link.acknowledge(self.name, self.store.knowledge, self.store.generation.digest)
         self.consider()
+
+    async def _belong(self) -> None:
+        """
+        A node that joins another cluster leaves its history behind: the tree on its disk is
+        compared with the cluster's as one that was never replicated.
+        """
+        store, cluster = self._db, self._owner.cluster
+        before = store.database.get("cluster")
+        if cluster and before not in (None, cluster):
+            self.log.info(
+                "roots: {share}: another cluster than before; its tree comes first", share=self.name
+            )
+            root = store.database.get("root")
+            store.close()
+            await self._owner.pool(discard, self._folder)
+            self.store = store = await self._owner.pool(self._make_store, self._folder)
+            if root:
+                with store.database.transaction():
+                    store.database.set("root", root)
+        if cluster and before != cluster:
+            with store.database.transaction():
+                store.database.set("cluster", cluster)
 
     async def _open_root(self) -> None:
         remembered = self._remembered_root()

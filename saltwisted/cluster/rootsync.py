@@ -89,6 +89,7 @@ class RootSync:
     @param members: the ids of the other members, reachable or not.
     @param fire: C{fire(tag, data)} on the bus.
     @param options: the C{cluster_roots} map of the configuration.
+    @param cluster: which cluster this node belongs to; an index of another one does not count.
     """
 
     log = Logger()
@@ -108,6 +109,7 @@ class RootSync:
         now_ns: Callable[[], int] = time.time_ns,
         jitter: Callable[[], float] = lambda: 1.0,
         left_out: Mapping[str, str] | None = None,
+        cluster: str = "",
     ) -> None:
         self.node = node
         self.pool = pool
@@ -115,6 +117,7 @@ class RootSync:
         self.now = now
         self.jitter = jitter
         self.left_out = dict(left_out or {})
+        self.cluster = cluster
         self.approvals: set[tuple[str, str, int]] = set()
         self.counters: Counter[str] = Counter()
         self.clock_problem = ""

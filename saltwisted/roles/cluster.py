@@ -354,7 +354,9 @@ class MemberService:
         self.jobs = ClusterJobs(
             master, node, self.peers, self.secrets, self.append, self.folds.listen
         )
-        self.roots = ClusterRoots(reactor, master, node, self.peers, self.cluster.others)
+        self.roots = ClusterRoots(
+            reactor, master, node, self.peers, self.cluster.others, card.state.cluster
+        )
         master.operations.update(operations)
         master.operations["members_drift"] = self.drift.operation
         # A node that is stopped closes its doors before it closes its links

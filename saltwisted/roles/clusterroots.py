@@ -37,6 +37,7 @@ class ClusterRoots:
     The roots service beside a master; made after what else hooks into its context.
 
     @param others: ids of the other members.
+    @param cluster: the id of the cluster.
     @ivar parts: to be started before anybody is served.
     """
 
@@ -47,6 +48,7 @@ class ClusterRoots:
         node: str,
         peers: IPeers,
         others: Callable[[], Sequence[str]],
+        cluster: str = "",
     ) -> None:
         self._master = master
         config = master.config
@@ -68,6 +70,7 @@ class ClusterRoots:
             time.time_ns,
             lambda: 0.8 + 0.4 * dice(),
             left_out,
+            cluster,
         )
         self.control = RootControl(self.sync, reactor)
         ctx = master.ctx

@@ -9,6 +9,7 @@ changed. If the disk refuses, the index is read again from it: memory never runs
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from saltwisted.domain.roots import codec
@@ -31,13 +32,21 @@ from saltwisted.domain.roots.index import Index, Outcome, Policy
 from saltwisted.domain.roots.manifest import Generation
 from saltwisted.domain.roots.stamps import Stamps
 from saltwisted.errors import StoreError
-from saltwisted.stores.files import make_dir
+from saltwisted.stores.files import make_dir, remove
 from saltwisted.stores.objects import ContentStore, Step, no_step
 from saltwisted.stores.rootindex import Change, IndexDatabase, Known
 
 DAY = 86400.0
 LOG_BYTES = 64 * 1024 * 1024
 MOST_GENERATIONS = 200
+
+
+def discard(folder: str) -> None:
+    """Remove a store: index, history and contents; what else is in the folder stays."""
+    for name in ("index.sqlite", "index.sqlite-wal", "index.sqlite-shm"):
+        remove(f"{folder}/{name}")
+    for name in ("packs", "objects", "part"):
+        shutil.rmtree(f"{folder}/{name}", ignore_errors=True)
 
 
 class RootStore:

@@ -39,6 +39,7 @@ class Node:
         self.threads = Threads(reactor, 3, name)
         self.members = [member for member in members if member != name]
         self.options = {"free_mib": 1, **options}
+        self.cluster = ""
         self.links: list[RootLink] = []
         self.ports: list[Any] = []
         self.sync = self._make()
@@ -53,6 +54,7 @@ class Node:
             lambda tag, data: self.events.append((tag, dict(data))),
             lambda: self.members,
             self.options,
+            cluster=self.cluster,
         )
 
     @property

@@ -279,6 +279,35 @@ class ConflictTests(NodesCase):
 
         return self.run_coroutine(story)
 
+    def test_joiner_from_another_cluster(self) -> Deferred[None]:
+        """A node that was a cluster of its own does not push its tree into the one it joins."""
+
+        async def story() -> None:
+            a, b = await self.make("ab")
+            a.write("same", "same\n")
+            b.write("same", "same\n")
+            b.write("own", "own\n")
+            for node in (a, b):
+                node.members, node.cluster = [], node.name
+                node.sync = node._make()
+                await node.start()
+                await until(lambda node=node: node.sync.ready)  # type: ignore[misc]
+            await b.sync.stopService()
+            b.cluster, b.members, a.members = "a", ["a"], ["b"]
+            b.sync = b._make()
+            await Deferred.fromCoroutine(b.sync.startService())
+            self.assertFalse(b.sync.ready)
+            a.link(b)
+            await until(lambda: b.sync.ready and b.read("own") is None)
+            await self.settle()
+            self.assertIsNone(a.read("own"))
+            store = b.share.store
+            assert store is not None
+            (kept,) = store.database.conflicts()
+            self.assertEqual(store.objects.read(kept[1].entry.content), b"own\n")
+
+        return self.run_coroutine(story)
+
 
 class GuardTests(NodesCase):
     """What must not be replicated by accident."""
