@@ -44,6 +44,8 @@ INCLUDE = (
     "unzip",
     "zip",
 )
+MARK = "etc/saltwisted-tests"
+"""Names the packages that the directory was made with."""
 DRIVER = os.path.join(ROOT, "tests", "interop", "chroot", "driver.py")
 
 _ENTER = """
@@ -97,9 +99,18 @@ def ready() -> str:
     os.makedirs(os.path.dirname(BASE), exist_ok=True)
     with open(BASE + ".lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if not os.path.exists(os.path.join(BASE, "etc", "debian_version")):
+        if _packages_of(BASE) != INCLUDE:
             _make()
     return BASE
+
+
+def _packages_of(path: str) -> tuple[str, ...]:
+    """The packages that a directory was made with; none if it was not made by us."""
+    try:
+        with open(os.path.join(path, MARK)) as stream:
+            return tuple(stream.read().split())
+    except FileNotFoundError:
+        return ()
 
 
 def _make() -> None:
@@ -119,6 +130,11 @@ def _make() -> None:
             if name.endswith(".deb") or folder.endswith("lists"):
                 path = os.path.join(new, folder, name)
                 shutil.rmtree(path) if os.path.isdir(path) else os.remove(path)
+    with open(os.path.join(new, MARK), "w") as stream:
+        stream.write("\n".join(INCLUDE))
+    if os.path.exists(BASE):
+        # Made with other packages, by an older version of this file.
+        shutil.rmtree(BASE)
     os.rename(new, BASE)
 
 
