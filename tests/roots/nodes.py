@@ -124,7 +124,7 @@ def sleep(seconds: float) -> Deferred[None]:
     return d
 
 
-async def until(true: Callable[[], Any], timeout: float = 20.0, what: str = "") -> None:
+async def until(true: Callable[[], Any], timeout: float = 45.0, what: str = "") -> None:
     """Wait for something that can be observed."""
     end = clock.seconds() + timeout
     while not true():
@@ -154,7 +154,7 @@ def differences(one: Node, other: Node) -> str:
 class NodesCase(TestCase):
     """Real time and real directories: the test is of the drivers, not of the rules."""
 
-    timeout = 60
+    timeout = 180
 
     def setUp(self) -> None:
         """A folder of its own; nodes are stopped at the end."""
@@ -188,7 +188,7 @@ class NodesCase(TestCase):
                 for other in self.nodes[number + 1 :]:
                     node.link(other)
 
-    async def settle(self, timeout: float = 20.0) -> None:
+    async def settle(self, timeout: float = 45.0) -> None:
         """Wait until all hold the same tree, in store and directory, and nothing waits."""
         await until(
             lambda: (
