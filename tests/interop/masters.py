@@ -97,17 +97,25 @@ def job(master: OurMaster, minion: str, command: str) -> str:
     return next(w for w in done.stdout.split() if w.isdigit() and len(w) == 20)
 
 
-def slow_jobs(master: OurMaster, home: str, ids: Iterable[str]) -> list[str]:
+def begin_jobs(master: OurMaster, home: str, ids: Iterable[str]) -> list[str]:
     """
-    A job on each of these minions that has begun and takes three seconds more; each writes its
+    A job on each of these minions that has begun and goes on until L{end_jobs}; each writes its
     minion's name to C{mark} at its end, and returns C{done}.
     """
-    began, mark = os.path.join(home, "began"), os.path.join(home, "mark")
-    jids = [
-        job(master, n, f"echo {n} >> {began}; sleep 3; echo {n} >> {mark}; echo done") for n in ids
-    ]
+    began, mark, end = (os.path.join(home, name) for name in ("began", "mark", "end"))
+    jids = []
+    for name in ids:
+        wait = f"while [ ! -e {end} ]; do sleep 0.1; done"
+        command = f"echo {name} >> {began}; {wait}; echo {name} >> {mark}; echo done"
+        jids.append(job(master, name, command))
     until("the jobs to begin", lambda: set(lines(began)) >= set(ids), every=0.02)
     return jids
+
+
+def end_jobs(home: str) -> None:
+    """They may end."""
+    with open(os.path.join(home, "end"), "w"):
+        pass
 
 
 def lines(path: str) -> list[str]:
@@ -126,7 +134,7 @@ def all_answer(
     missing = set(ids)
 
     def none_is_silent() -> bool:
-        missing.intersection_update(silent(master, *ids))
+        missing.intersection_update(silent(master, *sorted(missing)))
         return not missing
 
     try:

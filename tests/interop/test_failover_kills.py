@@ -16,7 +16,6 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterable
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -35,9 +34,10 @@ from tests.interop.masters import (
     Masters,
     all_answer,
     answers,
+    begin_jobs,
+    end_jobs,
     job,
     lines,
-    slow_jobs,
 )
 from tests.interop.network import Hub, needs_namespaces
 
@@ -98,10 +98,6 @@ class Rig(SynchronousTestCase):
             30,
         )
 
-    def slow_jobs(self, master: OurMaster, names: Iterable[str]) -> list[str]:
-        """A job on each of these minions that has begun and takes three seconds more."""
-        return slow_jobs(master, self.home, names)
-
     def lines(self, name: str) -> list[str]:
         """What a job has written."""
         return lines(os.path.join(self.home, name))
@@ -127,9 +123,10 @@ class KillTests(Rig):
 
         # During a job, and right after another was published
         mark = os.path.join(self.home, "mark")
-        jids = self.slow_jobs(one, self.minions)
+        jids = begin_jobs(one, self.home, self.minions)
         late = [job(one, name, f"echo late-{name} >> {mark}; echo done") for name in self.minions]
         one.kill()
+        end_jobs(self.home)
         self.assertLess(self.answer(two, within=BOUND), BOUND)
         for jid, name in zip(jids, self.minions, strict=True):
             self.assertEqual(self.returned(jid, two, three), {name: "done"})
@@ -224,9 +221,10 @@ class KillTests(Rig):
             self.start(version, f"hot{version}", **patient)
         one, two, _ = self.masters.all
         self.answer(one)
-        jids = self.slow_jobs(one, ("failover", "hot"))
+        jids = begin_jobs(one, self.home, ("failover", "hot"))
 
         self.masters.kill()
+        end_jobs(self.home)
         time.sleep(600 if LONG else 10)
         self.assertTrue(all(minion.running for minion in self.minions.values()))
         two.up()
@@ -325,9 +323,10 @@ class CutTests(Rig):
             )
         ours = ("failover", "hot")
         self.answer(one)
-        jids = self.slow_jobs(one, ours)
+        jids = begin_jobs(one, self.home, ours)
 
         first.drop()
+        end_jobs(self.home)
         self.assertLess(self.answer(two, *ours, within=BOUND), BOUND)
         for jid, name in zip(jids, ours, strict=True):
             self.assertEqual(self.returned(jid, two, three), {name: "done"})
