@@ -67,7 +67,10 @@ def render_text(text: str, engine: str, context: dict[str, Any], path: str = "")
         failure = SaltRenderError(str(error))
         failure.context = error.context
         failure.line_num = error.line
-        raise failure from error
+        reason = error.__cause__
+    # As in Salt, the reason stands above it in a traceback, and nothing of ours between them.
+    failure.__context__ = reason
+    raise failure
 
 
 def render_data(
@@ -77,11 +80,13 @@ def render_data(
     saltenv: str = "base",
     sls: str = "",
     pipe: str | None = None,
+    extra: dict[str, Any] | None = None,
 ) -> Any:
     """
     The data that a file or text means, through its C{#!} line or the usual renderers.
 
     @param pipe: instead of the option C{renderer}.
+    @param extra: further variables.
     @raises SaltRenderError: it cannot be rendered.
     """
     from saltwisted.domain.render.errors import TemplateFailure
@@ -89,8 +94,8 @@ def render_data(
     renderer = _renderer(context)
     try:
         if path:
-            return renderer.file(path, saltenv, sls, default=pipe)
-        return renderer.text(text, saltenv, sls, default=pipe)
+            return renderer.file(path, saltenv, sls, default=pipe, **(extra or {}))
+        return renderer.text(text, saltenv, sls, default=pipe, **(extra or {}))
     except TemplateFailure as error:
         raise SaltRenderError(str(error)) from error
 

@@ -2307,7 +2307,7 @@ def get_managed(
             # A picture among the templates of file.recurse is copied as it is.
             return path, summed, ""
         raise
-    rendered = _templates.render_text(text, template, variables).encode()
+    rendered = _templates.render_text(text, template, variables, path).encode()
     path = _files.mkstemp()
     with open(path, "wb") as file:
         file.write(rendered)

@@ -1977,7 +1977,8 @@ def _rendered(
     for source, _ in sources:
         path = __salt__["cp.cache_file"](source, __env__)
         if not path or not os.path.exists(path) or not _templates.known(template):
-            return _error(_new(source), f"Failed to load template file {source}"), []
+            lost = _error(_new(source), f"Failed to load template file {source}")
+            return {**lost, "data": []}, []
         variables = {
             "salt": __salt__,
             "pillar": __pillar__,

@@ -174,7 +174,11 @@ class HighState:
         try:
             data = self.renderer.file(path, saltenv, sls, rendered_sls=rendered)
         except (TemplateFailure, SaltException) as error:
-            errors.append(f"Rendering SLS '{saltenv}:{sls}' failed: {error}")
+            if isinstance(error, TemplateFailure) and error.unforeseen and error.__cause__:
+                trace = "".join(traceback.format_exception(error.__cause__))
+                errors.append(f"Rendering SLS {sls} failed, render error: {error}\n{trace}")
+            else:
+                errors.append(f"Rendering SLS '{saltenv}:{sls}' failed: {error}")
             log.critical("Rendering SLS '%s:%s' failed: %s", saltenv, sls, _summary(error))
         except Exception as error:
             errors.append(
@@ -201,6 +205,7 @@ class HighState:
                 grains=loaders.grains,
                 pillar=loaders.pillar,
                 functions=functions,
+                proxied=True,
             )
         self._renderer.facts.update(grains=loaders.grains, pillar=loaders.pillar)
         return self._renderer

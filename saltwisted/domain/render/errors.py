@@ -21,7 +21,11 @@ class TemplateFailure(RenderError):
     @ivar problem: what is wrong, without quoted lines and traceback.
     @ivar quotable: whether C{problem} speaks of names and syntax alone. If not, it may
         quote data, as the text of an exception from a called function does.
+    @ivar unforeseen: whether Salt's renderer lets the library's own exception (our cause)
+        through. Salt then reports an SLS in other words, with a traceback.
     """
+
+    unforeseen = False
 
     def __init__(
         self,
@@ -45,6 +49,12 @@ class TemplateFailure(RenderError):
         """One line for a log: no data, no quoted source."""
         what = self.problem if self.quotable else "the reason may quote data and is not logged"
         return f"{what} (line {self.line})" if self.line else what
+
+
+def unforeseen(failure: TemplateFailure) -> TemplateFailure:
+    """The same failure, marked as one that Salt's renderer does not catch."""
+    failure.unforeseen = True
+    return failure
 
 
 def excerpt(source: str, line: int, around: int = 5, marker: str = "") -> str:

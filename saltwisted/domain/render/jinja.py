@@ -21,6 +21,7 @@ import jinja2.sandbox
 from attrs import frozen
 from jinja2 import BaseLoader, Environment, Template, TemplateNotFound
 from jinja2.runtime import Context
+from jinja2.utils import object_type_repr
 
 from saltwisted.domain.render.cache import RenderCache
 from saltwisted.domain.render.errors import MARKER, FilterError, TemplateFailure, excerpt
@@ -145,6 +146,7 @@ class JinjaEngine:
     Renders texts.
 
     @ivar host: files and the machine.
+    @ivar proxied: whether Salt has a proxy in the place of a map; messages name its class.
     """
 
     def __init__(self, host: RenderHost, options: JinjaOptions, cache: RenderCache) -> None:
@@ -152,6 +154,7 @@ class JinjaEngine:
         self._options = options
         self._cache = cache
         self._bases: dict[str, Environment] = {}
+        self.proxied: Callable[[object], bool] = lambda value: False
 
     def render(self, text: str, context: Mapping[str, Any], tplpath: str | None = None) -> str:
         """
@@ -228,8 +231,9 @@ class JinjaEngine:
 
     def _base(self, flavour: str) -> Environment:
         chosen = self._options.sls if flavour == "sls" else self._options.plain
+        strict = _strict(self)
         environment = jinja2.sandbox.SandboxedEnvironment(
-            undefined=jinja2.Undefined if self._options.allow_undefined else jinja2.StrictUndefined,
+            undefined=jinja2.Undefined if self._options.allow_undefined else strict,
             extensions=["jinja2.ext.do", "jinja2.ext.loopcontrols", SaltExtension],
             **dict(chosen),
         )
@@ -310,6 +314,24 @@ class JinjaEngine:
 def show_full_context(context: Context) -> Any:
     """Every variable of the template, in simple types."""
     return simple_types({**context.parent, **context.vars})
+
+
+def _strict(engine: JinjaEngine) -> type[jinja2.StrictUndefined]:
+    """Undefineds of an engine; their message names what lacks an attribute as in Salt."""
+
+    class Strict(jinja2.StrictUndefined):
+        __slots__ = ()
+
+        @property
+        def _undefined_message(self) -> str:
+            text = str(super()._undefined_message)
+            owner = self._undefined_obj
+            if not isinstance(owner, dict) or type(owner) is OrderedDict:
+                return text
+            shown = "salt.utils.optsdict.DictProxy" if engine.proxied(owner) else "dict"
+            return text.replace(object_type_repr(owner), f"{shown} object", 1)
+
+    return Strict
 
 
 def _unfolded(function: Callable[..., Any]) -> Callable[..., Any]:

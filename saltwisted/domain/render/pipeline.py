@@ -22,7 +22,7 @@ from attrs import field, frozen
 
 from saltwisted.domain.render import mako, pyobjects, secrets
 from saltwisted.domain.render.cache import RenderCache
-from saltwisted.domain.render.errors import TemplateFailure
+from saltwisted.domain.render.errors import TemplateFailure, unforeseen
 from saltwisted.domain.render.functions import AliasedLoader
 from saltwisted.domain.render.host import RenderHost
 from saltwisted.domain.render.jinja import JinjaEngine, JinjaOptions
@@ -89,6 +89,8 @@ class Renderer:
 
     @param opts: what templates see as C{opts}; a fact among others here.
     @param functions: what templates see as C{salt}.
+    @param proxied: messages about undefined keys call grains and pillar what Salt calls them in
+        its SLS files, by the class of a proxy around them.
     @ivar facts: C{grains}, C{pillar}, C{opts}, C{salt}; the pillar may be replaced between
         renderings.
     """
@@ -104,6 +106,7 @@ class Renderer:
         functions: Mapping[str, Any],
         cache: RenderCache | None = None,
         extra: Mapping[str, Any] | None = None,
+        proxied: bool = False,
     ) -> None:
         self.host = host
         self.settings = settings
@@ -118,6 +121,9 @@ class Renderer:
             "proxy": {},
             **(extra or {}),
         }
+        if proxied:
+            facts = self.facts
+            self.jinja.proxied = lambda value: value is facts["pillar"] or value is facts["grains"]
         self.engines: dict[str, Callable[[Any, Job], Any]] = {
             "yaml": self._yaml,
             "jinja": self._jinja,
@@ -266,7 +272,7 @@ class Renderer:
         try:
             return json.loads(text)
         except ValueError as error:
-            raise TemplateFailure(str(error), getattr(error, "lineno", None)) from error
+            raise unforeseen(TemplateFailure(str(error), getattr(error, "lineno", None))) from error
 
     def _like_json(self, library: Any, data: Any, job: Job) -> Any:
         """C{json5} and C{hjson}, where their libraries are there."""
@@ -334,7 +340,8 @@ class Renderer:
             exec(compile(self.jinja.source(job.path), job.path, "exec"), space)  # noqa: S102 - its purpose
         except SyntaxError as error:
             where = f"({posixpath.basename(job.path)}, line {error.lineno})"
-            raise TemplateFailure(f"{error.msg} {where}", error.lineno, sls=job.sls) from error
+            failure = TemplateFailure(f"{error.msg} {where}", error.lineno, sls=job.sls)
+            raise unforeseen(failure) from error
         except Exception as error:
             raise TemplateFailure(str(error), sls=job.sls, quotable=False) from error
         try:
@@ -392,7 +399,10 @@ def _as_text(data: Any) -> str:
         return data
     if isinstance(data, bytes):
         return data.decode()
-    raise TemplateFailure(f"'{type(data).__name__}' object has no attribute 'read'")
+    try:
+        return str(data.read())
+    except AttributeError as error:
+        raise unforeseen(TemplateFailure(str(error))) from error
 
 
 def _without_first_line(text: str) -> str:

@@ -22,7 +22,7 @@ from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from yaml.parser import ParserError
 from yaml.scanner import ScannerError
 
-from saltwisted.domain.render.errors import TemplateFailure
+from saltwisted.domain.render.errors import TemplateFailure, unforeseen
 
 YAMLError = yaml.YAMLError
 
@@ -322,7 +322,7 @@ def load_sls(text: str) -> Any:
         brief = error.problem or ""
         raise TemplateFailure(str(error), line, quotable=not names, brief=brief) from error
     except YAMLError as error:
-        raise TemplateFailure(str(error)) from error
+        raise unforeseen(TemplateFailure(str(error))) from error
     if not data:
         return {}
     return data

@@ -6,8 +6,12 @@ C{pillar}, options in C{opts}, and the commands in C{run}, which follow one anot
 same machine. What cannot be equal (times, process ids, directories, tracebacks) is
 normalised; whatever is left must be equal, the order of results included.
 
-Stock's side runs in one process that has imported Salt and forks for every command
-(C{stock_driver.py}, run by the interpreter of the peer).
+With C{left: true} what the commands leave below C{SCRATCH/work} (texts, modes, owners, links) is
+compared too.
+
+Stock's side runs in processes that have imported Salt and fork for every command
+(C{stock_driver.py}, run by the interpreter of the peer). Cases are independent of each other, so
+as many run at once as there are cores; the commands of one case follow one another.
 """
 
 from __future__ import annotations
@@ -22,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +88,8 @@ class Machine:
             "grains": {"role": "web", "extra": {"site": "north"}},
             **case.get("opts", {}),
         }
-        Path(self.conf, "minion").write_text(json.dumps(opts))
+        text = json.dumps(opts).replace("SCRATCH", self.scratch)
+        Path(self.conf, "minion").write_text(text)
 
     def _tree(self, name: str, files: Mapping[str, str]) -> str:
         root = Path(self.scratch, name)
@@ -114,6 +120,21 @@ class Machine:
         except (ValueError, KeyError, TypeError):
             # An error on stderr, or the documentation: neither is meant to be equal.
             return {"status": status}
+
+    def left(self) -> dict[str, Any]:
+        """What there is below C{work}: kind, mode, owner and text by path."""
+        work = Path(self.scratch, "work")
+        found = {}
+        for path in sorted(work.rglob("*")):
+            facts = path.lstat()
+            told: Any = None
+            if path.is_symlink():
+                told = os.readlink(path).replace(self.scratch, "SCRATCH")
+            elif path.is_file():
+                told = path.read_bytes().decode(errors="replace").replace(self.scratch, "SCRATCH")
+            kind = oct(facts.st_mode)
+            found[str(path.relative_to(work))] = [kind, facts.st_uid, facts.st_gid, told]
+        return found
 
     def run_here(self, command: Sequence[str]) -> dict[str, Any]:
         """The answer of a command that runs in this process, without C{salt-call}."""
@@ -232,21 +253,34 @@ def compare(python: str, names: Sequence[str] = ()) -> dict[str, tuple[Any, Any]
     """Run cases (all by default) on both sides: name to (stock's, ours) where they differ."""
     chosen = selected(names)
     base = tempfile.mkdtemp(prefix="diff-", dir="/tmp")
+
+    def answer_of_stock(some: Mapping[str, Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+        machines = {name: Machine(base, f"s{number[name]}", case) for name, case in some.items()}
+        answers = stock(python, machines, some)
+        for name, case in some.items():
+            if case.get("left"):
+                answers[name].append(machines[name].left())
+        return answers
+
+    def answer_of_ours(name: str) -> list[dict[str, Any]]:
+        machine = Machine(base, f"o{number[name]}", chosen[name])
+        answers = ours(machine, chosen[name])
+        return [*answers, machine.left()] if chosen[name].get("left") else answers
+
+    number = {name: place for place, name in enumerate(chosen)}
+    cores = os.cpu_count() or 1
+    batches = [
+        {name: chosen[name] for name in list(chosen)[place :: 2 * cores]}
+        for place in range(2 * cores)
+    ]
     try:
-        theirs = stock(
-            python,
-            {
-                name: Machine(base, f"s{number}", case)
-                for number, (name, case) in enumerate(chosen.items())
-            },
-            chosen,
-        )
-        differing = {}
-        for number, (name, case) in enumerate(chosen.items()):
-            mine = ours(Machine(base, f"o{number}", case), case)
-            if mine != theirs[name]:
-                differing[name] = (theirs[name], mine)
-        return differing
+        with ThreadPoolExecutor(cores) as pool:
+            theirs: dict[str, list[dict[str, Any]]] = {}
+            coming = pool.map(answer_of_stock, filter(None, batches))
+            mine = dict(zip(chosen, pool.map(answer_of_ours, chosen), strict=True))
+            for batch in coming:
+                theirs.update(batch)
+        return {name: (theirs[name], mine[name]) for name in chosen if theirs[name] != mine[name]}
     finally:
         shutil.rmtree(base, ignore_errors=True)
 
