@@ -105,7 +105,7 @@ class Forward:
         self._waiting: dict[tuple[str, str], list[Deferred[None]]] = {}
         self._timer: IDelayedCall | None = None
         replica = jobs.replica
-        replica.on_entries(self._entries)
+        replica.on_stored(self._entries)
         replica.on_new(self._new)
         replica.on_confirmed(self._confirmed)
         peers.answer(JOB, self._job_came)
@@ -260,9 +260,7 @@ class Forward:
     # -- rows
 
     def _entries(self, entries: Sequence[Entry], source: str) -> None:
-        """Rows are on disk; our own wait for another node's disk."""
-        if source:
-            return
+        """Our own rows are on disk, and wait for another node's."""
         now = self._clock.seconds()
         linked = len(self._peers.links())
         for entry in entries:

@@ -20,6 +20,9 @@ from saltwisted.interfaces import IPeers
 from saltwisted.roles.master import Master
 from saltwisted.wire.crypticle import SessionKey
 
+GATHER = 0.005
+"""Seconds for which returns are collected under load before they go to the other nodes."""
+
 
 class ClusterJobs:
     """
@@ -44,6 +47,7 @@ class ClusterJobs:
         ctx = master.ctx
         config = ctx.config
         master.jobs.node = node
+        master.jobs.replica.gather = GATHER
         self.shipping = Shipping(node, master.jobs.replica, peers, reactor)
         self.presence = ClusterPresence(
             reactor, ctx.now, node, peers, ctx.keys.accepted_ids, ctx.presence.here

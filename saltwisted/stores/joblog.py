@@ -312,6 +312,8 @@ class JobLog:
     The log that the cluster ships; see C{ILog}. Reactor thread only.
 
     @ivar names: the streams by index; replaced, never changed, since the writer reads it.
+    @ivar gather: seconds for which own entries are collected under load, so that the price of a
+        message to each node is shared; the first after a pause goes at once.
     """
 
     log = Logger()
@@ -327,12 +329,18 @@ class JobLog:
         self._floors: dict[Stream, int] = {}
         self._confirmations: list[Callable[[int], None]] = []
         self.names: Mapping[int, Stream] = {}
+        self._stored: list[Receiver] = []
+        self._gathered: list[Entry] = []
+        self._gathered_at = -1e9
+        self._gathering: Any = None
+        self.gather = 0.0
         self.own = 0
         self.stream = Stream("", "")
         self.confirmed_number = 0
 
     def load(self, book: Book) -> None:
-        """The store has opened its file."""
+        """The store has opened its file; what was collected is in it."""
+        self._gathered = []
         self.own = book.own
         self.stream = book.streams[book.own][0]
         self._index = {stream: idx for idx, (stream, _, _) in book.streams.items()}
@@ -494,16 +502,50 @@ class JobLog:
     @property
     def watched(self) -> bool:
         """Whether anybody wants to know of entries."""
-        return bool(self._receivers)
+        return bool(self._receivers or self._stored)
 
     def appended(self, entries: Sequence[Entry]) -> None:
-        """Own entries are on disk; nothing when nobody asked for them."""
-        for receiver in self._receivers:
+        """Own entries are on disk: those who ship them hear of it at once, or a moment later."""
+        for receiver in self._stored:
             self._call(receiver, entries, "")
+        self._gathered += entries
+        now = self._store.clock()
+        if self._gathering is None and now - self._gathered_at >= self.gather:
+            self._announce()
+        elif self._gathering is None:
+            self._gathering = self._store.later(self.gather, self._announce)
+
+    def _announce(self) -> None:
+        self._gathering = None
+        entries, self._gathered = self._gathered, []
+        if entries and entries[-1].stream == self.stream:
+            self._gathered_at = self._store.clock()
+            # Only now it is known to others: else they would be read from the disk for them
+            self._known[self.stream] = self._taken[self.stream] = entries[-1].number
+            for receiver in self._receivers:
+                self._call(receiver, entries, "")
+
+    def stop(self) -> None:
+        """The store closes: what was collected is on disk, and sent after the next start."""
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
+        self._gathered = []
+
+    def on_stored(self, receiver: Receiver) -> None:
+        """As L{on_entries}, for own entries alone, and never later than their Deferreds fire."""
+        self._stored.append(receiver)
 
     def advance(self, number: int) -> None:
-        """Our own stream is on disk so far."""
+        """Our own stream is on disk so far, and nobody wants to know of it."""
         self._known[self.stream] = self._taken[self.stream] = number
+
+    @property
+    def stored_number(self) -> int:
+        """The number of our newest entry on disk, announced or not."""
+        if self._gathered and self._gathered[-1].stream == self.stream:
+            return self._gathered[-1].number
+        return self.last
 
     def merged(self, merge: Merge, changed: Sequence[bool]) -> None:
         """Entries of others are on disk."""

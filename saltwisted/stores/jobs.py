@@ -194,6 +194,7 @@ class JobStore:
 
         def ended() -> None:
             self._drain()
+            self.replica.stop()
             done.callback(None)
 
         def close() -> None:
@@ -261,6 +262,14 @@ class JobStore:
         return (jid, at, _fun_text(load.get("fun")), pack_bin(job), pack_bin([minion_id]))
 
     # -- for the log
+
+    def clock(self) -> float:
+        """The reactor's time."""
+        return float(self._reactor.seconds())
+
+    def later(self, delay: float, function: Callable[[], None]) -> Any:
+        """Call something a moment later."""
+        return self._reactor.callLater(delay, function)
 
     def read(self, query: Callable[[sqlite3.Connection], T]) -> Deferred[T]:
         """Ask the file something, in a thread."""
@@ -529,12 +538,12 @@ class JobStore:
         if replica.watched:
             stream = replica.stream
             own = {write.number - base: write for write in batch if write.number}
-            first = replica.knowledge().get(stream, 0) + 1
-            for number in range(first, last - base + 1):
+            for number in range(replica.stored_number + 1, last - base + 1):
                 entries.append(self._entry(own.get(number), stream, number))
-        replica.advance(last - base)
-        if entries:
-            replica.appended(entries)
+            if entries:
+                replica.appended(entries)
+        else:
+            replica.advance(last - base)
 
     def _entry(self, write: _Write | None, stream: Stream, number: int) -> Entry:
         if write is None:

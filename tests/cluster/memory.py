@@ -239,6 +239,10 @@ class _Threads:
         """The next turn."""
         self.calls.put((function, args, {}))
 
+    def seconds(self) -> float:
+        """No time passes for a store."""
+        return 0.0
+
 
 class Nodes:
     """

@@ -61,6 +61,7 @@ class SimJobs(JobStore):
         self._owner = node
         self._committing: list[_Write] = []
         self.node = node.name
+        self.replica.gather = 0.005
 
     def startService(self) -> None:
         """Read what is on the disk."""

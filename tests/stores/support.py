@@ -34,6 +34,10 @@ class ThreadReactor:
         """Hand a call over."""
         self._calls.put((function, args, kwargs))
 
+    def seconds(self) -> float:
+        """No time passes."""
+        return 0.0
+
     def callLater(self, delay: float, function: Callable[..., Any], *args: Any) -> None:
         """The next turn."""
         if delay:
