@@ -366,7 +366,7 @@ class World:
     def make_log(self, node: SimNode) -> SimLog:
         """The log of one life."""
         log = SimLog(self, node, Folds([node.keys]))
-        log.on_entries(lambda entries, source: self._stored(entries))
+        log.on_entries(lambda entries, source: self._told(node, entries, source))
         return log
 
     def make_shipping(self, node: SimNode) -> Shipping:
@@ -579,6 +579,14 @@ class World:
             if any(known.get(stream, 0) >= number for stream, number in places):
                 found.add(name)
         return found | node.young
+
+    def _told(self, node: SimNode, entries: Sequence[Entry], source: str) -> None:
+        """A log says that entries are on disk: are they? Others hear of them from now on."""
+        known = {s: k for s, (k, _, _) in table.read_streams(node.disk.db).items()}
+        for entry in entries:
+            if known.get(entry.stream, 0) < entry.number:
+                self.broken(f"{node.name} tells of {entry.dot}, which is not on its disk")
+        self._stored(entries)
 
     def _stored(self, entries: Sequence[Entry]) -> None:
         for entry in entries:
