@@ -76,7 +76,7 @@ def _command(
 
 
 def _keep_jid(ret: dict[str, Any], answers: Mapping[str, Any]) -> None:
-    first = next(iter(answers.values()), {})
+    first: Mapping[str, Any] = next(iter(answers.values()), {})
     if "jid" in first:
         ret["__jid__"] = first["jid"]
 
