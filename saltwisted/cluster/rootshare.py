@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     from saltwisted.cluster.rootsync import RootSync
 
 INLINE = 256 * 1024
+INLINE_UNPACK = 8 * 1024
+"""Bytes of a packed batch that are unpacked in the reactor thread; more goes to the pool."""
 TOGETHER = 256 * 1024 * 1024
 """Bytes of large files up to which they are committed with the small ones they came with."""
 MOST_PENDING = 2000
@@ -730,7 +732,8 @@ class RootShare:
             if plain is not None:
                 link.push(self.name, codec.pack([plain, []]))
         elif kind == STATE:
-            self._go(self._state_came, link, codec.unpack_state(body, self.limits))
+            d = self._owner.pool(codec.unpack_state, body, self.limits)
+            self._unpacked(link, d, lambda state: self._go(self._state_came, link, state))
         else:
             raise Forbidden("frame-type")
 
@@ -770,7 +773,30 @@ class RootShare:
             or len(value[1]) > 10_000
         ):
             raise Forbidden("batch")
-        batch, hi = codec.unpack_batch(value[0], self.limits)
+        if len(value[0]) > INLINE_UNPACK:
+            d = self._owner.pool(codec.unpack_batch, value[0], self.limits)
+            self._unpacked(link, d, lambda got: self._batch_here(link, len(body), value[1], *got))
+        else:
+            self._batch_here(link, len(body), value[1], *codec.unpack_batch(value[0], self.limits))
+
+    def _unpacked(self, link: RootLink, d: Deferred[Any], then: Callable[[Any], None]) -> None:
+        """Go on with what was unpacked in the pool; what is against the rules ends the stream."""
+
+        def refused(failure: Any) -> None:
+            error = failure.trap(Forbidden) and failure.value
+            self._owner.flagged(link, error)
+            link.close(error.reason, error.path)
+
+        let_go(
+            d.addCallback(then).addErrback(refused),
+            self.log,
+            "roots: a message for {share} failed",
+            share=self.name,
+        )
+
+    def _batch_here(
+        self, link: RootLink, size: int, inline: list[Any], batch: Batch, hi: int
+    ) -> None:
         theirs = link.knowledge[self.name]
         theirs[batch.replica] = max(hi, theirs.get(batch.replica, 0))
         if hi <= self._db.knowledge.get(batch.replica, 0):
@@ -778,11 +804,11 @@ class RootShare:
         key = batch.replica, batch.lo
         if key in self._inbox and not (self._inbox[key].batch.moves and not batch.moves):
             return
-        pending = Pending(batch, hi, link, len(body))
-        if len(self._inbox) >= MOST_PENDING or self._inbox_bytes + len(body) > PENDING_BYTES:
+        pending = Pending(batch, hi, link, size)
+        if len(self._inbox) >= MOST_PENDING or self._inbox_bytes + size > PENDING_BYTES:
             # It is asked for again when there is room
             return
-        for item in value[1]:
+        for item in inline:
             if (
                 not isinstance(item, list)
                 or len(item) != 3
