@@ -64,6 +64,7 @@ class Context:
         back is awaited before the return is acknowledged.
     @ivar repeated: asked with minion id and load of a return that brings no jid: the jid that
         it has on another node, or C{None}.
+    @ivar unreached: the minions that a job of the last minutes could not be sent to.
     @ivar job_facts: asked with jid and function what else the record of a new job says.
     @ivar pinned: the file server for one minion, while a job of its is pinned to a generation.
     @ivar pillar_generation: changes when what pillars are compiled from is replaced as a whole.
@@ -98,6 +99,7 @@ class Context:
     job_published: Callable[[Mapping[str, Any], Sequence[str]], None] = lambda job, minions: None
     return_stored: Callable[[str, str], Deferred[None] | None] = lambda jid, minion_id: None
     repeated: Callable[[str, Mapping[str, Any]], str | None] = lambda minion_id, load: None
+    unreached: Callable[[str], Sequence[str]] = lambda jid: ()
     job_facts: Callable[[str, Any], Mapping[str, str]] = lambda jid, fun: {}
     pinned: Callable[[str], FileServer | None] = lambda minion_id: None
     pillar_generation: Callable[[], int] = lambda: 0

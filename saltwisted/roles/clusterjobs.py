@@ -91,6 +91,7 @@ class ClusterJobs:
         ctx.job_published = self.forward.job_published
         ctx.return_stored = self.forward.return_stored
         ctx.repeated = self.forward.repeated
+        ctx.unreached = self.forward.unreached
         ctx.rotation.agree = self.rotation.request
         self.parts: list[Any] = [
             self.rotation,

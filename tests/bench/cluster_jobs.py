@@ -80,7 +80,7 @@ class Bench(unittest.TestCase):
         """Returns that reach one node, by what all use for them."""
         with tempfile.TemporaryDirectory(prefix="swk", dir="/tmp") as keys:
             command = [
-                sys.executable, self.swarm_path, "returns", "-n", "8", "--seconds",
+                sys.executable, self.swarm_path, "returns", "-n", "64", "--seconds",
                 str(self.seconds), "--ret-port", str(node.ret_port), "--key-dir", keys,
                 "--timeout", "120", "--pid", str(node.pid),
             ]  # fmt: skip

@@ -198,6 +198,7 @@ class Node(Rig):
         ctx.job_published = self.forward.job_published
         ctx.return_stored = self.forward.return_stored
         ctx.repeated = self.forward.repeated
+        ctx.unreached = self.forward.unreached
         ctx.presence.elsewhere = self.where.elsewhere
         ctx.presence.refresh = self.where.refresh
         self.services = [self.shipping, self.where, self.forward, self.relay]

@@ -224,6 +224,21 @@ class ForwardTests(SynchronousTestCase):
         self.assertEqual(len(self.fired(self.b, "custom/tag")), 1)
         self.assertEqual(len(self.fired(self.c, "custom/tag")), 1)
 
+    def test_not_reached(self) -> None:
+        """After the window who was on no node is told from who did not answer."""
+        self.nodes.accept("away", "c")
+        self.nodes.turn(70)
+        self.m.ask("_file_envs")
+        self.nodes.turn(6)
+        jid = self.nodes.publish("a")["jid"]
+        self.nodes.settle()
+        self.nodes.turn(31)
+
+        runner = self.a.ctx.dispatcher.runner("jobs.lookup_jid", [jid], {"missing": True}, "root")
+        shown = self.nodes.get(Deferred.fromCoroutine(runner))["return"]
+        self.assertEqual(shown["away"], "Minion was not reached")
+        self.assertEqual(shown["m"], "Minion did not return")
+
     def test_repeated_request(self) -> None:
         """A C{salt-call} whose answer was lost is recognised on another node."""
         first = Sent(self.m, self.a, "req")

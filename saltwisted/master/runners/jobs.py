@@ -112,7 +112,8 @@ async def lookup_jid(
     if missing:
         for minion in data.get("Minions", []):
             if minion not in results:
-                shown[minion] = "Minion did not return"
+                reached = minion not in run.ctx.unreached(str(jid))
+                shown[minion] = "Minion did not return" if reached else "Minion was not reached"
     first = next(iter(results.values()), None)
     outputter = first.get("out") if first else None
     if outputter:
