@@ -36,6 +36,8 @@ def present(name: str, ip: Any, comment: str = "", clean: bool = False) -> dict[
     remark = list(add) if comment else []
     remove: list[str] = []
     for address, entry in hosts.items():
+        if not isinstance(entry, dict):
+            continue  # a comment of the file
         has_name = name in entry.get("aliases", ())
         if address not in wanted:
             if has_name and clean:
