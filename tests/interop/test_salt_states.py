@@ -12,7 +12,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.harness import OurMaster, OurMinion, scratch
+from tests.harness import OurMaster, OurMinion, needs_peers, scratch, until
 
 TREE = {
     "inner.sls": "changed: {test.succeed_with_changes: []}\n",
@@ -47,6 +47,7 @@ wheel:
 }
 
 
+@needs_peers
 class SaltStateTests(SynchronousTestCase):
     """A master, and two minions of which one shares its configuration directory."""
 
@@ -66,6 +67,10 @@ class SaltStateTests(SynchronousTestCase):
             shutil.copy(os.path.join(self.master.conf, "master"), minion.conf)
             minion.up()
             self.master.accept(minion.id)
+        until(
+            "both minions",
+            lambda: self.master.salt("*", "test.ping", "--timeout=5") == {"one": True, "two": True},
+        )
 
     def test_act(self) -> None:
         """States, functions, runners and wheel functions run, and their answers are told."""
