@@ -110,6 +110,10 @@ class OrderedService(Service):
                 self._up.append(part)
                 await _settle(part.startService())
             except Exception as error:
+                if not self.running:
+                    # It was stopped under way: that is no failure of the start
+                    self.log.debug("{part} was stopped while it started", part=_name(part))
+                    return
                 self.log.failure("{part} did not start", part=_name(part))
                 await self._stop_parts()
                 self._failed(error)

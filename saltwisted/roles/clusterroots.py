@@ -163,7 +163,8 @@ class PillarViews:
 
     async def startService(self) -> None:
         """Begin with empty trees."""
-        for tree in self._trees.values():
+        # The stop may come meanwhile, and clear them
+        for tree in tuple(self._trees.values()):
             await self._roots.threads.run(tree.prepare)
 
     def stopService(self) -> None:

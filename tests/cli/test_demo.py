@@ -20,6 +20,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cli.playground import Daemon, Interrupts
 from tests.cli.support import run
+from tests.harness import needs_peers
 
 
 class DemoTests(SynchronousTestCase):
@@ -74,6 +75,7 @@ class DemoTests(SynchronousTestCase):
             self.assertIn(f"{self.place}/", outputs)
         self.assertEqual(self.left(), [])
 
+    @needs_peers
     def test_cluster(self) -> None:
         """Three masters become one; what one is killed with is on the others, and it comes back."""
         process = self.start("--masters=3", "--json")

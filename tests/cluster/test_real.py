@@ -16,9 +16,10 @@ from twisted.trial.unittest import SynchronousTestCase
 from saltwisted.domain.replica.tokens import parse
 from saltwisted.wire.rsa import PrivateKey
 from tests.cluster.real import OurNode, cluster, nodes
-from tests.harness import OurMinion, scratch, until, write_config
+from tests.harness import OurMinion, needs_peers, scratch, until, write_config
 
 
+@needs_peers
 class JoinTests(SynchronousTestCase):
     """By token."""
 
@@ -176,6 +177,7 @@ class JoinTests(SynchronousTestCase):
             self.assertEqual(file.read(), public)
 
 
+@needs_peers
 class MinionTokenTests(SynchronousTestCase):
     """Tokens that stand for minions."""
 
@@ -197,6 +199,7 @@ class MinionTokenTests(SynchronousTestCase):
         self.assertEqual([(row["used"], row["state"]) for row in listed[-1:]], [(1, "used up")])
 
 
+@needs_peers
 class SecretTests(SynchronousTestCase):
     """By C{cluster_secret}, as the tutorial's configuration has it."""
 
@@ -278,6 +281,7 @@ class SecretTests(SynchronousTestCase):
         self.assertIn("waits for", b.members()[0]["problem"])
 
 
+@needs_peers
 class LeaveTests(SynchronousTestCase):
     """Ends of a membership."""
 

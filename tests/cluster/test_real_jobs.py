@@ -45,6 +45,7 @@ class RealJobsTestCase(SynchronousTestCase):
         )
 
 
+@needs_peers
 class OurMinionsTests(RealJobsTestCase):
     """With our own minions, one on each node."""
 

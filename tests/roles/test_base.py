@@ -109,6 +109,19 @@ class OrderedServiceTests(SynchronousTestCase):
         self.successResultOf(second)
         self.assertEqual(self.log, ["+a", "-a"])
 
+    def test_broken_by_the_stop(self) -> None:
+        """A part whose start ends with an error because it was stopped has not failed."""
+        slow = Part("a", self.log, slow=True)
+        service = self.service(slow, Part("b", self.log))
+        service.startService()  # type: ignore[unused-awaitable]
+
+        service.stopService()  # type: ignore[unused-awaitable]
+        assert slow.waiting is not None
+        slow.waiting.errback(RuntimeError("changed meanwhile"))
+
+        self.assertEqual((self.log, self.failed, self.up), (["+a", "-a"], [], []))
+        self.assertEqual(self.flushLoggedErrors(RuntimeError), [])
+
     def test_deadline(self) -> None:
         """A part that does not stop is left after its time, and the next one is stopped."""
         service = self.service(Part("a", self.log), Stuck("b", self.log))

@@ -10,7 +10,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.cluster.real import OurNode
-from tests.harness import OurMinion, until
+from tests.harness import OurMinion, needs_peers, until
 
 
 def root_of(node: OurNode) -> str:
@@ -18,6 +18,7 @@ def root_of(node: OurNode) -> str:
     return f"{node.home}/srv/{node.name}/salt"
 
 
+@needs_peers
 class RealRootsTests(SynchronousTestCase):
     """Child processes: what an administrator sees."""
 
