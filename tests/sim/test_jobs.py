@@ -60,4 +60,4 @@ class MutationTests(SynchronousTestCase):
 
         self.patch(Window, "heard", heard)
         self.patch(delivery, "PROMPT", 1.0)
-        self.caught()
+        self.caught(24)
