@@ -38,7 +38,7 @@ TABLE: dict[str, dict[str, Any]] = {
 }
 SHORT = {
     "shuffle": "3006",
-    "random": "3007",
+    "random": "3008",
     "home": "3008",
     "patient": "3008",
     "keepalive": "3006",
@@ -46,7 +46,8 @@ SHORT = {
 }
 """
 The stock version of a row when time is short; C{distributed} raises in all of them. 3007 with a
-plain list waits for a dead master with every return that it owes that one, a minute and more.
+plain list, and sometimes with a shuffled one, waits for a dead master with every return that it
+owes that one, a minute and more.
 """
 
 

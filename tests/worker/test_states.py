@@ -59,6 +59,11 @@ class RecordedTests(SynchronousTestCase):
         self._check("machine")
 
     def test_every_case_is_recorded(self) -> None:
-        """No case lacks the answer of stock, but for those that each machine answers anew."""
+        """
+        No case lacks the answer of stock, but for those that each machine answers anew, and for
+        the parts that are judged beside a stock Salt alone.
+        """
         known = runner.recorded()
-        self.assertEqual([n for n, c in runner.cases() if n not in known and "live" not in c], [])
+        parts = {name.partition("/")[0] for name in known}
+        lacking = [n for n, c in runner.cases() if n not in known and "live" not in c]
+        self.assertEqual([n for n in lacking if n.partition("/")[0] in parts], [])

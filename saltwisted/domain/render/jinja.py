@@ -328,6 +328,9 @@ def _strict(engine: JinjaEngine) -> type[jinja2.StrictUndefined]:
             owner = self._undefined_obj
             if not isinstance(owner, dict) or type(owner) is OrderedDict:
                 return text
+            if type(owner).__module__.startswith("salt."):
+                # It bears the name of the class that Salt has in its place
+                return text
             shown = "salt.utils.optsdict.DictProxy" if engine.proxied(owner) else "dict"
             return text.replace(object_type_repr(owner), f"{shown} object", 1)
 
