@@ -205,6 +205,7 @@ class KillTestCase(SynchronousTestCase):
         return found
 
 
+@needs_peers
 class OurKillTests(KillTestCase):
     """With our own minions."""
 
