@@ -35,6 +35,7 @@ from saltwisted.domain.replica.entry import Entry, Stream
 from saltwisted.errors import StoreError
 from saltwisted.interfaces import IJobStore
 from saltwisted.stores import files
+from saltwisted.stores.database import connect
 from saltwisted.stores.joblog import (
     EMPTY,
     VOID,
@@ -56,7 +57,6 @@ from saltwisted.stores.jobtable import (
     PUBLISHED,
     PUT_JOBS,
     SPAN,
-    connect,
     insert,
     is_corrupt,
     job_of,

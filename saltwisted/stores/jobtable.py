@@ -7,13 +7,11 @@ Everything here blocks and is called in the store's own threads
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from saltwisted.errors import StoreError
-from saltwisted.stores.files import store_error
+from saltwisted.stores.database import open_database
 from saltwisted.wire.msgpack import unpack_bin
 
 MIGRATIONS: tuple[str, ...] = (
@@ -81,50 +79,16 @@ DERIVED, PUBLISHED = 0, 1
 _PRUNE_ROWS = 500
 
 
-def connect(path: str, mode: str) -> sqlite3.Connection:
-    """A connection, C{rw} or C{ro}, for one thread at a time."""
-    # file: URIs need the characters of their own syntax escaped
-    quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-    return sqlite3.connect(
-        f"file:{quoted}?mode={mode}",
-        uri=True,
-        timeout=10.0,
-        isolation_level=None,
-        check_same_thread=False,
-        cached_statements=64,
-    )
-
-
 def open_table(path: str) -> sqlite3.Connection:
     """
-    Open the file for writing, made or brought up to date as needed; 0600.
+    The job cache, open for writing, and its newest job readable.
 
-    @raises StoreError: a newer saltwisted wrote it, or it cannot be opened at all.
-    @raises sqlite3.Error: it is damaged, or the disk refuses.
+    @raises StoreError: as L{open_database}.
+    @raises sqlite3.Error: as L{open_database}.
     """
+    db = open_database(path, MIGRATIONS)
     try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        os.fchmod(fd, 0o600)
-        os.close(fd)
-    except OSError as error:
-        raise store_error(error, path) from error
-    db = connect(path, "rw")
-    try:
-        db.execute("PRAGMA journal_mode=WAL").fetchall()
-        db.execute("PRAGMA synchronous=FULL")
-        db.execute("PRAGMA journal_size_limit=67108864")
         db.execute("PRAGMA cache_size=-4096")
-        version = db.execute("PRAGMA user_version").fetchone()[0]
-        if version > len(MIGRATIONS):
-            raise StoreError(
-                f"was written by a newer saltwisted (schema {version}, this one knows "
-                f"{len(MIGRATIONS)}): use that version, or move the file away",
-                path,
-            )
-        for number in range(version, len(MIGRATIONS)):
-            db.executescript(
-                f"BEGIN IMMEDIATE; {MIGRATIONS[number]} PRAGMA user_version={number + 1}; COMMIT;"
-            )
         db.execute("SELECT jid FROM jobs ORDER BY started DESC LIMIT 1").fetchall()
         return db
     except BaseException:

@@ -37,6 +37,7 @@ from saltwisted.errors import StoreError
 from saltwisted.interfaces import Entropy, ILog
 from saltwisted.stores import files
 from saltwisted.stores import replicatable as table
+from saltwisted.stores.database import connect
 
 _QUEUE_BYTES = 64 * 1024 * 1024
 _BATCH_BYTES = 8 * 1024 * 1024
@@ -461,7 +462,7 @@ class ReplicaLog:
 
         def query() -> Sequence[Entry]:
             try:
-                db = table.connect(self.path, "ro")
+                db = connect(self.path, "ro")
                 try:
                     return table.read_since(db, after, upto, limit)
                 finally:

@@ -7,7 +7,6 @@ or before they start.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -17,8 +16,8 @@ from attrs import frozen
 from saltwisted.domain.replica.entry import Dot, Entry, Stream, fields_of
 from saltwisted.domain.replica.fold import Fact
 from saltwisted.domain.replica.knowledge import Knowledge
-from saltwisted.errors import StoreError, WireError
-from saltwisted.stores.files import store_error
+from saltwisted.errors import WireError
+from saltwisted.stores.database import open_database
 from saltwisted.wire.msgpack import pack_bin
 
 MIGRATIONS: tuple[str, ...] = (
@@ -54,51 +53,14 @@ def unsigned(value: int) -> int:
     return value + _SIGN
 
 
-def connect(path: str, mode: str) -> sqlite3.Connection:
-    """A connection, C{rw} or C{ro}, for one thread at a time."""
-    quoted = path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-    return sqlite3.connect(
-        f"file:{quoted}?mode={mode}",
-        uri=True,
-        timeout=10.0,
-        isolation_level=None,
-        check_same_thread=False,
-    )
-
-
 def open_tables(path: str) -> sqlite3.Connection:
     """
-    Open the file for writing, made or brought up to date as needed; 0600.
+    The fact log, open for writing.
 
-    @raises StoreError: a newer saltwisted wrote it, or it cannot be opened at all.
-    @raises sqlite3.Error: it is damaged, or the disk refuses.
+    @raises StoreError: as L{open_database}.
+    @raises sqlite3.Error: as L{open_database}.
     """
-    try:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        os.fchmod(fd, 0o600)
-        os.close(fd)
-    except OSError as error:
-        raise store_error(error, path) from error
-    db = connect(path, "rw")
-    try:
-        db.execute("PRAGMA journal_mode=WAL").fetchall()
-        db.execute("PRAGMA synchronous=FULL")
-        db.execute("PRAGMA journal_size_limit=67108864")
-        version = db.execute("PRAGMA user_version").fetchone()[0]
-        if version > len(MIGRATIONS):
-            raise StoreError(
-                f"was written by a newer saltwisted (schema {version}, this one knows "
-                f"{len(MIGRATIONS)}): use that version, or move the file away",
-                path,
-            )
-        for number in range(version, len(MIGRATIONS)):
-            db.executescript(
-                f"BEGIN IMMEDIATE; {MIGRATIONS[number]} PRAGMA user_version={number + 1}; COMMIT;"
-            )
-        return db
-    except BaseException:
-        db.close()
-        raise
+    return open_database(path, MIGRATIONS)
 
 
 @frozen

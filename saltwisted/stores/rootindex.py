@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from saltwisted.domain.roots.entry import Dot, Entry, ReplicaId, Version
 from saltwisted.errors import StoreError
+from saltwisted.stores.database import open_database
 from saltwisted.stores.objects import Place, Step, no_step
 
 SCHEMA = """
@@ -97,13 +98,9 @@ class IndexDatabase:
         self._lock = threading.RLock()
         fresh = not os.path.exists(path)
         try:
-            self._db = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-            os.chmod(path, 0o600)
-            self._db.execute("PRAGMA journal_mode=WAL")
-            self._db.execute("PRAGMA synchronous=FULL")
+            self._db = open_database(path, (SCHEMA,))
             self._db.execute("PRAGMA wal_autocheckpoint=4000")
             self._db.execute("PRAGMA cache_size=-4000")
-            self._db.executescript(SCHEMA)
         except sqlite3.Error as error:
             raise StoreError(str(error), path) from error
         self.fresh = fresh
