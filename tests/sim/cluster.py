@@ -17,8 +17,6 @@ from __future__ import annotations
 
 import sqlite3
 import sys
-import time
-from argparse import ArgumentParser
 from bisect import insort
 from collections.abc import Callable, Sequence
 from random import Random
@@ -39,6 +37,7 @@ from saltwisted.errors import StoreError
 from saltwisted.interfaces import IPeerLink, IPeers
 from saltwisted.stores import replicatable as table
 from saltwisted.stores.replica import ReplicaLog, _Write
+from tests.sim.play import play
 
 NOW = 1_800_000_000.0
 SETTLED = 90.0
@@ -810,33 +809,9 @@ def _short(knowledge: Knowledge) -> str:
     return " ".join(f"{s.node}/{s.incarnation[:4]}:{n}" for s, n in sorted(knowledge.items()))
 
 
-def main() -> int:
-    """Play them, and tell of those that broke a promise."""
-    parser = ArgumentParser(prog="python -m tests.sim.cluster")
-    parser.add_argument("--seeds", type=int, default=200, help="how many (200)")
-    parser.add_argument("--first", type=int, default=0, help="the first of them (0)")
-    parser.add_argument("--most", type=int, default=3, help="end after so many failures (3)")
-    options = parser.parse_args()
-    began, broken, alarms, messages = time.monotonic(), 0, 0, 0
-    for seed in range(options.first, options.first + options.seeds):
-        world = World(seed)
-        try:
-            world.run()
-        except Broken as error:
-            broken += 1
-            sys.stdout.write(f"{error}\n")
-            sys.stdout.flush()
-            if broken >= options.most:
-                break
-        alarms += world.alarms
-        messages += world.messages
-    seconds = time.monotonic() - began
-    sys.stdout.write(
-        f"seeds {options.first} to {seed}: {broken} broke a promise, {alarms} digests differed, "
-        f"{messages} messages, {seconds:.0f} s\n"
-    )
-    return 1 if broken else 0
+def _counts(world: World) -> dict[str, int]:
+    return {"digests differed": world.alarms, "messages": world.messages}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(play("tests.sim.cluster", World, Broken, _counts))

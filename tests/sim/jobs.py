@@ -16,8 +16,6 @@ from __future__ import annotations
 
 import sqlite3
 import sys
-import time
-from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from random import Random
@@ -44,6 +42,7 @@ from tests.sim.cluster import (
     SimNode,
     World,
 )
+from tests.sim.play import play
 
 WINDOW = 30.0
 SLACK = 6.0
@@ -504,33 +503,9 @@ class JobWorld(World):
                 self.broken(f"{node.name} prints other jobs than {self.nodes[0].name}")
 
 
-def main() -> int:
-    """Play them, and tell of those that broke a promise."""
-    parser = ArgumentParser(prog="python -m tests.sim.jobs")
-    parser.add_argument("--seeds", type=int, default=200, help="how many (200)")
-    parser.add_argument("--first", type=int, default=0, help="the first of them (0)")
-    parser.add_argument("--most", type=int, default=3, help="end after so many failures (3)")
-    options = parser.parse_args()
-    began, broken, jobs, returns = time.monotonic(), 0, 0, 0
-    for seed in range(options.first, options.first + options.seeds):
-        world = JobWorld(seed)
-        try:
-            world.run()
-        except Broken as error:
-            broken += 1
-            sys.stdout.write(f"{error}\n")
-            sys.stdout.flush()
-            if broken >= options.most:
-                break
-        jobs += len(world.jobs)
-        returns += len(world.safe)
-    seconds = time.monotonic() - began
-    sys.stdout.write(
-        f"seeds {options.first} to {seed}: {broken} broke a promise, {jobs} jobs, "
-        f"{returns} returns, {seconds:.0f} s\n"
-    )
-    return 1 if broken else 0
+def _counts(world: JobWorld) -> dict[str, int]:
+    return {"jobs": len(world.jobs), "returns": len(world.safe)}
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(play("tests.sim.jobs", JobWorld, Broken, _counts))
