@@ -151,6 +151,8 @@ class SaltRun:
             if suffix == "generation" and isinstance(event, dict) and event.get("generation"):
                 # Not on standard output, which has Salt's form
                 console.write_error(f"Roots generation: {event['generation']}\n")
+                for minion, names in (event.get("mixed") or {}).items():
+                    console.write_error(f"Roots mixed: {minion} also got {', '.join(names)}\n")
                 continue
             named = event.get("outputter") if isinstance(event, dict) else None
             self._display({"suffix": suffix, "event": event}, named)

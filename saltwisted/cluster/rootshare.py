@@ -10,7 +10,7 @@ Rules are in C{domain.roots}, disks in C{stores}.
 from __future__ import annotations
 
 import hashlib
-from collections import ChainMap, OrderedDict
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from twisted.internet.defer import Deferred, DeferredLock
 from twisted.logger import Logger
 
 from saltwisted.cluster.rootlink import RootLink, Want
+from saltwisted.cluster.roottrees import RootTrees
 from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.delta import (
     apply_delta,
@@ -41,7 +42,7 @@ from saltwisted.domain.roots.entry import (
     gap,
     split,
 )
-from saltwisted.domain.roots.frames import ACK, BATCH, PLAIN, PULL, STATE
+from saltwisted.domain.roots.frames import ACK, BATCH, PLAIN, PULL, STATE, TREE
 from saltwisted.domain.roots.guards import MAX_NAME, Brake, Forbidden, Limits
 from saltwisted.domain.roots.index import NotYet, Outcome
 from saltwisted.domain.roots.manifest import Generation, name_of
@@ -72,12 +73,6 @@ TRASH_TIME = 60.0
 BUSY_WAIT = 60.0
 SCAN_SHARE = 2000
 """A scan that takes a second is made every so many seconds."""
-RECENT = 8
-"""Generations that are kept in memory at least, ..."""
-KEEP_RECENT = 3600.0
-"""... and for an hour ..."""
-MOST_RECENT = 500
-"""... but never more than these."""
 
 
 @frozen
@@ -108,7 +103,8 @@ class RootShare:
     """
     @param name: the same on all masters, such as C{file/base/0}.
     @ivar suspended: why local changes are not taken; empty if they are.
-    @ivar recent: digest to generation, of those that jobs may still be pinned to.
+    @ivar trees: the generations that jobs may still be pinned to.
+    @ivar coming: contents that were asked for and are not here yet.
     @ivar held: deletions that wait for an approval: path to the entry that is gone.
     """
 
@@ -154,7 +150,7 @@ class RootShare:
         self._timers: dict[str, Any] = {}
         self._inbox: dict[tuple[ReplicaId, int], Pending] = {}
         self._inbox_bytes = 0
-        self._coming: set[bytes] = set()
+        self.coming: set[bytes] = set()
         self._pulling: tuple[RootLink, float] | None = None
         self._working = False
         self._work_again = False
@@ -164,21 +160,19 @@ class RootShare:
         self._remote_brake: Brake | None = None
         self._large: dict[bytes, int] = {}
         self._damaged: dict[bytes, int] = {}
-        self.recent: OrderedDict[bytes, Generation] = OrderedDict()
+        self.trees = RootTrees(self, owner, reactor)
 
     def keep_recent(self, pinned: set[bytes]) -> None:
-        """Remember the present generation; forget those that are old and pinned by nobody."""
+        """Remember the present generation for the jobs that are pinned to it."""
         generation = self.generation
-        if generation is None:
-            return
-        self.recent[generation.digest] = generation
-        self.recent.move_to_end(generation.digest)
-        oldest = self._owner.now() - KEEP_RECENT
-        for digest in list(self.recent)[:-RECENT]:
-            if self.recent[digest].at < oldest and digest not in pinned:
-                del self.recent[digest]
-        while len(self.recent) > MOST_RECENT:
-            self.recent.popitem(last=False)
+        if generation is not None:
+            self.trees.keep(generation, pinned)
+
+    def pause(self, seconds: float) -> Deferred[None]:
+        """Fires after that time."""
+        d: Deferred[None] = Deferred()
+        self._reactor.callLater(seconds, d.callback, None)
+        return d
 
     # -- start and stop
 
@@ -285,6 +279,7 @@ class RootShare:
     async def stop(self) -> None:
         """Wait for what runs, and close."""
         self._stopped = True
+        self.trees.stop()
         for timer in self._timers.values():
             if timer.active():
                 timer.cancel()
@@ -731,6 +726,8 @@ class RootShare:
             plain = self._db.database.body(replica, codec.unpack_counter(value[2]))
             if plain is not None:
                 link.push(self.name, codec.pack([plain, []]))
+        elif kind == TREE:
+            self.trees.received(link, body)
         elif kind == STATE:
             d = self._owner.pool(codec.unpack_state, body, self.limits)
             self._unpacked(link, d, lambda state: self._go(self._state_came, link, state))
@@ -887,7 +884,7 @@ class RootShare:
         return bool(await self.locked(self._apply, key, pending))
 
     def _fetch(self, pending: Pending, lacking: dict[bytes, int]) -> None:
-        wanted = {d: s for d, s in lacking.items() if d not in self._coming}
+        wanted = {d: s for d, s in lacking.items() if d not in self.coming}
         if pending.fetching or not wanted:
             return
         if self._no_room(sum(wanted.values())):
@@ -910,13 +907,13 @@ class RootShare:
                 if there is not None and there.kind == FILE:
                     bases[entry.content] = there.content
         pending.fetching = True
-        self._coming |= wanted.keys()
+        self.coming |= wanted.keys()
         wants = [Want(digest, size, bases.get(digest, b"")) for digest, size in wanted.items()]
         d = link.fetch(self.name, self._db.objects, wants)
 
         def done(result: Any) -> None:
             pending.fetching = False
-            self._coming.difference_update(wanted)
+            self.coming.difference_update(wanted)
             if isinstance(result, SaltwistedError):
                 self.last_error = str(result)
                 self._later("consider", GRACE, self.consider)
@@ -1072,15 +1069,15 @@ class RootShare:
     def _repair(self) -> None:
         """Ask a peer for contents that the disk has lost."""
         links = self._owner.links_of(self.name)
-        wanted = {d: s for d, s in self._damaged.items() if d not in self._coming}
+        wanted = {d: s for d, s in self._damaged.items() if d not in self.coming}
         if not wanted or not links:
             return
         link = links[self.scans % len(links)]
-        self._coming |= wanted.keys()
+        self.coming |= wanted.keys()
         wants = [Want(digest, size) for digest, size in wanted.items()]
 
         def done(result: Any) -> None:
-            self._coming.difference_update(wanted)
+            self.coming.difference_update(wanted)
             if isinstance(result, SaltwistedError):
                 self.last_error = str(result)
             else:
@@ -1133,7 +1130,7 @@ class RootShare:
         if lacking:
             if self._no_room(sum(lacking.values())):
                 return
-            wanted = {d: s for d, s in lacking.items() if d not in self._coming}
+            wanted = {d: s for d, s in lacking.items() if d not in self.coming}
             bases = {
                 row[0].entry.content: there.content
                 for path, row in rows.items()
@@ -1142,11 +1139,11 @@ class RootShare:
                 and there.kind == FILE
             }
             wants = [Want(digest, size, bases.get(digest, b"")) for digest, size in wanted.items()]
-            self._coming |= wanted.keys()
+            self.coming |= wanted.keys()
             d = link.fetch(self.name, store.objects, wants)
 
             def done(result: Any) -> None:
-                self._coming.difference_update(wanted)
+                self.coming.difference_update(wanted)
                 if isinstance(result, SaltwistedError):
                     self.last_error = str(result)
                     self._later("consider", GRACE, self.consider)

@@ -56,6 +56,7 @@ class Context:
     @ivar now: seconds since the epoch.
     @ivar masters: the addresses (C{host} or C{host:port}) at which minions find the masters of
         this one's cluster; our minions are told. Nothing for a lone master.
+    @ivar own_address: which of them is this one.
     @ivar counters: what was refused, dropped or served, by a short name each.
     @ivar keys_settled: awaited after an operator has changed keys; the members of the cluster that
         have not confirmed the change by then.
@@ -66,7 +67,9 @@ class Context:
         it has on another node, or C{None}.
     @ivar unreached: the minions that a job of the last minutes could not be sent to.
     @ivar job_facts: asked with jid and function what else the record of a new job says.
-    @ivar pinned: the file server for one minion, while a job of its is pinned to a generation.
+    @ivar job_notes: asked with a jid what became known of the job since it was recorded.
+    @ivar pinned: the file server for one minion, while a job of its is pinned to a generation;
+        or a Deferred of it.
     @ivar pillar_generation: changes when what pillars are compiled from is replaced as a whole.
     """
 
@@ -94,6 +97,7 @@ class Context:
     signins: SignIns = field(init=False)
     started: float = 0.0
     masters: Callable[[], Sequence[str]] = lambda: ()
+    own_address: str = ""
     facts: dict[str, Any] = field(factory=dict)
     keys_settled: Callable[[], Awaitable[Sequence[str]]] = field(default=nobody)
     job_published: Callable[[Mapping[str, Any], Sequence[str]], None] = lambda job, minions: None
@@ -101,7 +105,8 @@ class Context:
     repeated: Callable[[str, Mapping[str, Any]], str | None] = lambda minion_id, load: None
     unreached: Callable[[str], Sequence[str]] = lambda jid: ()
     job_facts: Callable[[str, Any], Mapping[str, str]] = lambda jid, fun: {}
-    pinned: Callable[[str], FileServer | None] = lambda minion_id: None
+    job_notes: Callable[[str], Mapping[str, Any]] = lambda jid: {}
+    pinned: Callable[[str], FileServer | Deferred[FileServer] | None] = lambda minion_id: None
     pillar_generation: Callable[[], int] = lambda: 0
     log: Logger = field(factory=Logger)
 

@@ -26,6 +26,7 @@ from saltwisted.master.fileserver import FileServer
 from saltwisted.roles.master import Master
 from saltwisted.stores.genroots import GenerationRoots, Source
 from saltwisted.stores.pillartree import PillarTree
+from saltwisted.stores.rootmarks import RootMarks
 from saltwisted.transports.loose import let_go
 from saltwisted.transports.threads import Threads
 
@@ -75,8 +76,9 @@ class ClusterRoots:
         self.control = RootControl(self.sync, reactor)
         ctx = master.ctx
         ctx.files = self._view({})
-        self.pins = RootPins(self.sync, peers, reactor, self._view, ctx.counters)
-        ctx.job_facts = self.pins.facts
+        marks = RootMarks(f"{folder}/mixed.sqlite")
+        self.pins = RootPins(self.sync, peers, reactor, self._view, ctx.counters, marks)
+        ctx.job_facts, ctx.job_notes = self.pins.facts, self.pins.notes
         ctx.pinned = self.pins.files
         published, stored = ctx.job_published, ctx.return_stored
 
@@ -96,6 +98,7 @@ class ClusterRoots:
             self.threads,
             self.pillars,
             self.sync,
+            self.pins,
             RootsGate(self.sync, reactor),
         ]
 

@@ -205,23 +205,30 @@ class ServedTests(SynchronousTestCase):
 class PinTests(SynchronousTestCase):
     """What a minion is served while its jobs run."""
 
+    def digests(self, pins: Pins, minion: str) -> object:
+        """What a minion is served now."""
+        pin = pins.of(minion, 1)
+        return None if pin is None else pin.digests
+
     def test_older_job_counts(self) -> None:
         """Of two jobs the older, until it has returned."""
         pins = Pins()
         pins.add("2", ["m"], {"s": b"new"}, 0)
         pins.add("1", ["m", "n"], {"s": b"old"}, 0)
-        self.assertEqual(pins.of("m", 1), {"s": b"old"})
+        self.assertEqual(self.digests(pins, "m"), {"s": b"old"})
         pins.release("1", "m")
-        self.assertEqual(pins.of("m", 1), {"s": b"new"})
+        self.assertEqual(self.digests(pins, "m"), {"s": b"new"})
         pins.release("2", "m")
         self.assertIsNone(pins.of("m", 1))
-        self.assertEqual(pins.of("n", 1), {"s": b"old"})
+        self.assertEqual(self.digests(pins, "n"), {"s": b"old"})
 
     def test_ends(self) -> None:
         """A pin that nobody used ends soon, one in use after a day."""
         pins = Pins()
         pins.add("1", ["m", "n"], {"s": b"x"}, 0)
         self.assertIsNotNone(pins.of("m", UNUSED - 1))
+        pins.used("1", "m")
+        self.assertEqual([minion for minion, _ in pins.all(UNUSED + 1)], ["m"])
         self.assertIsNone(pins.of("n", UNUSED + 1))
         self.assertIsNotNone(pins.of("m", UNUSED + 1))
         self.assertIsNone(pins.of("m", 90_000))

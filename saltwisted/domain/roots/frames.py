@@ -12,14 +12,14 @@ from collections.abc import Iterator
 
 from saltwisted.domain.roots.guards import Forbidden
 
-HELLO, BATCH, WANT, DATA, ACK, PULL, STATE, PING, ERR, PLAIN = range(10)
-NAMES = ("HELLO", "BATCH", "WANT", "DATA", "ACK", "PULL", "STATE", "PING", "ERR", "PLAIN")
+HELLO, BATCH, WANT, DATA, ACK, PULL, STATE, PING, ERR, PLAIN, TREE = range(11)
+NAMES = ("HELLO", "BATCH", "WANT", "DATA", "ACK", "PULL", "STATE", "PING", "ERR", "PLAIN", "TREE")
 
 HEAD = struct.Struct(">IBBB")
 MAX_FRAME = 1024 * 1024
 MAX_MESSAGE = 16 * 1024 * 1024
 MAX_SHARES = 255
-_LARGE = (BATCH, STATE, WANT, DATA)
+_LARGE = (BATCH, STATE, WANT, DATA, TREE)
 _SMALL_MESSAGE = 1024 * 1024
 _PART = 256 * 1024
 NO_SHARE = 255

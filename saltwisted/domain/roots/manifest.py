@@ -90,6 +90,22 @@ class Generation:
         return len(files), sum(entry.size for entry in files)
 
 
+def generation_of(tree: Mapping[bytes, Entry], like: Generation, at: float) -> Generation:
+    """
+    A generation of these entries, that shares with another what is equal; it has no number.
+    """
+    folders: dict[bytes, dict[bytes, Entry]] = {}
+    for path, entry in tree.items():
+        head, tail = split(path)
+        folders.setdefault(head, {})[tail] = entry
+    digests = {head: folder_digest(folder) for head, folder in folders.items()}
+    shared: dict[bytes, Folder] = {
+        head: like.folders[head] if like.digests.get(head) == digests[head] else folder
+        for head, folder in folders.items()
+    }
+    return Generation(0, root_digest(digests), shared, digests, {}, at)
+
+
 def subtree(folders: Mapping[bytes, Folder], top: bytes) -> list[tuple[bytes, Entry]]:
     """What is below a directory, by path relative to it; nothing for one that is not there."""
     found: list[tuple[bytes, Entry]] = []

@@ -3,12 +3,13 @@ Pins: which generation a minion is served while a job of its runs.
 
 A job that reads files sees one tree for its whole run, also when its minion asks several nodes.
 Stock file requests carry no jid, so they are matched by minion; of two jobs the older counts.
-A pin lasts until the return, or a day; one that no request ever used, ten minutes.
+A pin lasts until the return, or a day. One of a minion that asked no node for anything within ten
+minutes ends then: it never got the job, and may come back for something else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from attrs import define
 
@@ -28,11 +29,14 @@ def reads_files(fun: object) -> bool:
 class Pin:
     """
     @ivar digests: share to the digest of its tree.
+    @ivar node: who published the job, and so has the tree; C{""} is this node.
+    @ivar used: whether the minion has asked for files since, here or elsewhere.
     """
 
     jid: str
     digests: Mapping[str, bytes]
     since: float
+    node: str = ""
     used: bool = False
 
 
@@ -44,14 +48,19 @@ class Pins:
         self._count = 0
 
     def add(
-        self, jid: str, minions: Iterable[str], digests: Mapping[str, bytes], now: float
+        self,
+        jid: str,
+        minions: Iterable[str],
+        digests: Mapping[str, bytes],
+        now: float,
+        node: str = "",
     ) -> None:
         """These minions see these trees while this job runs."""
         for minion in minions:
             mine = self._pins.setdefault(minion, [])
             if any(pin.jid == jid for pin in mine) or self._count >= MOST:
                 continue
-            mine.append(Pin(jid, digests, now))
+            mine.append(Pin(jid, digests, now, node))
             mine.sort(key=lambda pin: pin.jid)
             self._count += 1
 
@@ -61,18 +70,28 @@ class Pins:
         if mine:
             self._keep(minion, [pin for pin in mine if pin.jid != jid])
 
-    def of(self, minion: str, now: float) -> Mapping[str, bytes] | None:
-        """What a minion is served: C{None} for the newest."""
+    def of(self, minion: str, now: float) -> Pin | None:
+        """By which pin a minion is served: C{None} for the newest."""
         mine = self._pins.get(minion)
         if not mine:
             return None
         living = [pin for pin in mine if now - pin.since < (KEPT if pin.used else UNUSED)]
         if len(living) != len(mine):
             self._keep(minion, living)
-        if not living:
-            return None
-        living[0].used = True
-        return living[0].digests
+        return living[0] if living else None
+
+    def used(self, jid: str, minion: str) -> None:
+        """The minion has asked another node for files of this job."""
+        for pin in self._pins.get(minion, ()):
+            if pin.jid == jid:
+                pin.used = True
+
+    def all(self, now: float) -> Iterator[tuple[str, Pin]]:
+        """Minion and pin, of all that live."""
+        for minion, pins in self._pins.items():
+            for pin in pins:
+                if now - pin.since < (KEPT if pin.used else UNUSED):
+                    yield minion, pin
 
     def pinned(self) -> set[bytes]:
         """All digests that somebody may still be served."""

@@ -4,6 +4,7 @@ The file server's commands, one function each; what they mean is in L{saltwisted
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -25,9 +26,12 @@ from saltwisted.wire.commands import (
 )
 
 
-def _files(ctx: Context, who: str) -> FileServer:
-    """What this minion is served: the newest files, or those that its job is pinned to."""
-    return ctx.pinned(who) or ctx.files
+def _from_files(ctx: Context, who: str, act: Callable[[FileServer], Any]) -> Any:
+    """Ask what this minion is served: the newest files, or those that its job is pinned to."""
+    pinned = ctx.pinned(who)
+    if isinstance(pinned, Deferred):
+        return pinned.addCallback(act)
+    return act(pinned or ctx.files)
 
 
 def envs(ctx: Context, who: str, cmd: FileEnvs) -> list[str]:
@@ -37,37 +41,39 @@ def envs(ctx: Context, who: str, cmd: FileEnvs) -> list[str]:
 
 def file_list(ctx: Context, who: str, cmd: FileList) -> Any:
     """Sorted paths of all files."""
-    return _files(ctx, who).list_now("files", cmd.saltenv, cmd.prefix)
+    return _from_files(ctx, who, lambda files: files.list_now("files", cmd.saltenv, cmd.prefix))
 
 
 def file_list_emptydirs(ctx: Context, who: str, cmd: FileListEmptyDirs) -> Any:
     """Sorted paths of directories without anything in them."""
-    return _files(ctx, who).list_now("empty_dirs", cmd.saltenv, cmd.prefix)
+    return _from_files(
+        ctx, who, lambda files: files.list_now("empty_dirs", cmd.saltenv, cmd.prefix)
+    )
 
 
 def dir_list(ctx: Context, who: str, cmd: DirList) -> Any:
     """Sorted paths of all directories."""
-    return _files(ctx, who).list_now("dirs", cmd.saltenv, cmd.prefix)
+    return _from_files(ctx, who, lambda files: files.list_now("dirs", cmd.saltenv, cmd.prefix))
 
 
 def symlink_list(ctx: Context, who: str, cmd: SymlinkList) -> Any:
     """Links with their targets."""
-    return _files(ctx, who).links_now(cmd.saltenv, cmd.prefix)
+    return _from_files(ctx, who, lambda files: files.links_now(cmd.saltenv, cmd.prefix))
 
 
 def file_hash(ctx: Context, who: str, cmd: FileHash) -> Any:
     """C{{hash_type, hsum}}, or an empty text."""
-    return _files(ctx, who).file_hash(cmd.path, cmd.saltenv)
+    return _from_files(ctx, who, lambda files: files.file_hash(cmd.path, cmd.saltenv))
 
 
 def file_hash_and_stat(ctx: Context, who: str, cmd: FileHashAndStat) -> Any:
     """A list of the hash and the stat numbers."""
-    return _files(ctx, who).file_hash_and_stat(cmd.path, cmd.saltenv)
+    return _from_files(ctx, who, lambda files: files.file_hash_and_stat(cmd.path, cmd.saltenv))
 
 
-def file_find(ctx: Context, who: str, cmd: FileFind) -> dict[str, Any]:
+def file_find(ctx: Context, who: str, cmd: FileFind) -> Any:
     """Where the file is, and its stat."""
-    return _files(ctx, who).file_find(cmd.path, cmd.saltenv)
+    return _from_files(ctx, who, lambda files: files.file_find(cmd.path, cmd.saltenv))
 
 
 LARGE = 64 * 1024
@@ -76,7 +82,9 @@ LARGE = 64 * 1024
 
 def serve_file(ctx: Context, who: str, cmd: ServeFile) -> Any:
     """One chunk of a file."""
-    reply = _files(ctx, who).serve_file(cmd.path, cmd.saltenv, cmd.loc, cmd.gzip)
+    reply = _from_files(
+        ctx, who, lambda files: files.serve_file(cmd.path, cmd.saltenv, cmd.loc, cmd.gzip)
+    )
     if isinstance(reply, Deferred):
         return reply.addCallback(_chunk)
     return _chunk(reply)

@@ -72,9 +72,13 @@ async def list_job(
         await run.progress({"message": "Querying returner: local_cache"}, "progress")
     job = await run.ctx.jobs.job(jid)
     returns = await run.ctx.jobs.returns(jid)
+    described = describe(jid, job)
+    if mixed := run.ctx.job_notes(jid).get("mixed"):
+        # Minions that were served from other trees as well, and which
+        described["Mixed"] = mixed
     return {
         "jid": jid,
-        **describe(jid, job),
+        **described,
         "Result": {
             minion: {key: value[key] for key in SHOWN if key in value}
             for minion, value in returns.items()
@@ -101,7 +105,8 @@ async def lookup_jid(
     data = await list_job(run, jid, ext_source, display_progress)
     if data.get("Generation"):
         # Beside the value, which has Salt's form: minion to return
-        await run.progress({"generation": data["Generation"]}, GENERATION)
+        tree = {"generation": data["Generation"], "mixed": data.get("Mixed", {})}
+        await run.progress(tree, GENERATION)
     results: dict[str, Any] = data["Result"]
     shown: dict[str, Any] = {}
     if returned:

@@ -1,0 +1,257 @@
+"""Trees that jobs are pinned to: brought where they are not here, and marked where that fails."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from shutil import rmtree
+from typing import Any
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.cluster import roottrees
+from saltwisted.cluster.rootpins import DONE, MIXED, PIN, USED, RootPins
+from saltwisted.domain.roots.entry import DIR, FILE, Entry
+from saltwisted.domain.roots.manifest import Generation, generation_of
+from saltwisted.stores.rootmarks import RootMarks
+from saltwisted.wire.msgpack import unpack_bin
+from tests.roots.nodes import NodesCase, until
+
+EMPTY = Generation(0, b"", {}, {}, {})
+
+
+def tree(*contents: bytes) -> Generation:
+    """A generation of some files."""
+    entries = {b"f%d" % n: Entry(FILE, 0o644, 1, 1, c) for n, c in enumerate(contents)}
+    return generation_of({b"d": Entry(DIR, 0o755), **entries}, EMPTY, 1.0)
+
+
+class BringTests(NodesCase):
+    """Two nodes whose histories had different trees on the way to the same one."""
+
+    def test_fetched_from_a_peer(self) -> Deferred[Any]:
+        """A tree that this node never had comes with its contents, and again from the history."""
+
+        async def story() -> None:
+            one, two = await self.make("ab")
+            await self.start()
+            one.write("common", "c")
+            await until(lambda: two.read("common") == b"c", what="common")
+            one.cut()
+            await until(lambda: not one.sync._links and not two.sync._links, what="no links")
+            one.write("mine", "only on a for now")
+            two.write("yours", "only on b for now")
+            await one.share.rescan()
+            await two.share.rescan()
+            wanted = one.share.generation
+            assert wanted is not None
+            self.assertNotEqual(wanted.digest, two.share.generation.digest)  # type: ignore
+            one.link(two)
+            await self.settle()
+            self.assertIsNone(two.share.trees.get(wanted.digest))
+
+            brought = await two.share.trees.bring(wanted.digest, "a")
+
+            assert brought is not None
+            self.assertEqual(sorted(dict(brought.walk())), [b"common", b"mine"])
+            entry = brought.get(b"mine")
+            assert entry is not None
+            assert two.share.store is not None
+            self.assertEqual(two.share.store.objects.read(entry.content), b"only on a for now")
+            # What this node had itself needs nobody, also when it is no more in memory
+            own = two.share.store.database.generations()[1].digest
+            two.share.trees._recent.clear()
+            one.cut()
+            again = await two.share.trees.bring(own, "")
+            assert again is not None
+            self.assertEqual(again.digest, own)
+
+        return self.run_coroutine(story)
+
+    def test_given_up(self) -> Deferred[Any]:
+        """What nobody has is given up when its time is over."""
+        self.patch(roottrees, "LIMIT", 0.1)
+
+        async def story() -> None:
+            one, two = await self.make("ab")
+            await self.start()
+            one.write("x", "x")
+            await self.settle()
+            self.assertIsNone(await two.share.trees.bring(b"?" * 32, "a"))
+            self.assertEqual(two.share.trees._coming, {})
+            self.assertEqual(one.sync.flags, {})
+
+        return self.run_coroutine(story)
+
+
+class FakeTrees:
+    """What L{roottrees.RootTrees} gives."""
+
+    def __init__(self) -> None:
+        self.here: dict[bytes, Generation] = {}
+        self.asked: list[tuple[bytes, str, Deferred[Any]]] = []
+
+    def get(self, digest: bytes) -> Generation | None:
+        """A tree that is here."""
+        return self.here.get(digest)
+
+    def bring(self, digest: bytes, node: str) -> Deferred[Any]:
+        """Note the question."""
+        self.asked.append((digest, node, Deferred()))
+        return self.asked[-1][2]
+
+
+class FakeShare:
+    """One share."""
+
+    def __init__(self, generation: Generation) -> None:
+        self.generation = generation
+        self.trees = FakeTrees()
+
+
+class FakeSync:
+    """One node's roots."""
+
+    def __init__(self, node: str, generation: Generation) -> None:
+        self.node = node
+        self.shares = {"file/base/0": FakeShare(generation)}
+        self.pinned: Any = None
+        self.events: list[tuple[str, Any]] = []
+
+    def digests(self) -> dict[str, bytes]:
+        """What is newest."""
+        return {name: share.generation.digest for name, share in self.shares.items()}
+
+    def now(self) -> float:
+        """Seconds since 1970."""
+        return 1_000_000_000.0
+
+    def pool(self, function: Any, *args: Any) -> Deferred[Any]:
+        """At once."""
+        return succeed(function(*args))
+
+    def event(self, what: str, data: Any) -> None:
+        """Note it."""
+        self.events.append((what, data))
+
+
+class FakePeers:
+    """Nodes whose words reach each other at once."""
+
+    def __init__(self) -> None:
+        self.handlers: dict[str, Any] = {}
+        self.others: list[tuple[str, FakePeers]] = []
+        self.said: list[tuple[str, Any]] = []
+        self.linked: Any = None
+        self.node = ""
+
+    def answer(self, word: str, handler: Any) -> None:
+        """Whom to ask."""
+        self.handlers[word] = handler
+
+    def on_link(self, receiver: Any) -> None:
+        """Whom to tell of links."""
+        self.linked = receiver
+
+    def links(self) -> list[Any]:
+        """This object is its own only link."""
+        return [self]
+
+    def tell(self, word: str, body: bytes) -> None:
+        """To all others."""
+        self.said.append((word, unpack_bin(body)))
+        for _, other in self.others:
+            other.handlers[word](self.node, body)
+
+
+class PinsTests(SynchronousTestCase):
+    """Jobs, minions and marks."""
+
+    def setUp(self) -> None:
+        """Two nodes with different newest trees."""
+        folder = tempfile.mkdtemp(prefix="marks-", dir="/tmp")
+        self.addCleanup(rmtree, folder, True)
+        self.folder = folder
+        self.clock = Clock()
+        self.old, self.new = tree(b"old"), tree(b"new")
+        self.one, self.one_peers, self.one_sync = self.node("one", self.old)
+        self.two, self.two_peers, self.two_sync = self.node("two", self.new)
+        self.one_peers.others = [("two", self.two_peers)]
+        self.two_peers.others = [("one", self.one_peers)]
+
+    def node(self, name: str, generation: Generation) -> tuple[RootPins, FakePeers, FakeSync]:
+        """A node."""
+        sync, peers = FakeSync(name, generation), FakePeers()
+        peers.node = name
+        marks = RootMarks(f"{self.folder}/{name}.sqlite")
+        args: Any = (sync, peers, self.clock, dict, Counter(), marks)
+        pins = RootPins(*args)
+        self.successResultOf(Deferred.fromCoroutine(pins.startService()))
+        return pins, peers, sync
+
+    def publish(self, jid: str = "1") -> None:
+        """A state job of node one."""
+        self.one.facts(jid, "state.apply")
+        self.one.published(jid, ["m"])
+
+    def test_brought(self) -> None:
+        """A request waits for the tree of its job, and is served from it; nothing is mixed."""
+        self.publish()
+        trees = self.two_sync.shares["file/base/0"].trees
+        waiting = self.two.files("m")
+        self.assertNoResult(waiting)
+        self.assertEqual([one[:2] for one in trees.asked], [(self.old.digest, "one")])
+        trees.here[self.old.digest] = self.old
+        trees.asked[0][2].callback(self.old)
+        self.assertEqual(self.successResultOf(waiting), {"file/base/0": self.old})
+        self.assertEqual(self.two.files("m"), {"file/base/0": self.old})
+        self.assertEqual((self.one.notes("1"), self.two.notes("1")), ({}, {}))
+        self.assertEqual([word for word, _ in self.one_peers.said], [PIN])
+        self.assertEqual([word for word, _ in self.two_peers.said], [USED])
+
+    def test_mixed(self) -> None:
+        """What cannot be brought is served as it is, and the job says so on all nodes, for good."""
+        self.publish()
+        waiting = self.two.files("m")
+        self.two_sync.shares["file/base/0"].trees.asked[0][2].callback(None)
+        self.assertEqual(self.successResultOf(waiting), {"file/base/0": self.new})
+        # Not asked for again at each request
+        self.assertEqual(self.two.files("m"), {"file/base/0": self.new})
+        mixed = {"mixed": {"m": [self.new.name]}}
+        self.assertEqual((self.one.notes("1"), self.two.notes("1")), (mixed, mixed))
+        self.assertEqual([what for what, _ in self.two_sync.events], ["mixed"])
+        self.assertEqual([word for word, _ in self.two_peers.said], [USED, MIXED])
+        again, peers, _ = self.node("one", self.old)
+        self.assertEqual(again.notes("1"), mixed)
+        late, late_peers, _ = self.node("late", self.old)
+        peers.others = [("late", late_peers)]
+        peers.linked(peers, True)
+        self.assertEqual(late.notes("1"), mixed)
+
+    def test_told_to_late_nodes(self) -> None:
+        """A node that is linked after the job went out serves its tree, too."""
+        self.two_peers.others = []
+        self.one_peers.others = []
+        self.publish()
+        self.assertIsNone(self.two.files("m"))
+        self.one_peers.others = [("two", self.two_peers)]
+        self.one_peers.linked(self.one_peers, True)
+        self.assertNoResult(self.two.files("m"))
+        self.clock.advance(3600)  # in use at two alone, by now
+        self.assertIsNone(self.one.files("m"))
+
+    def test_in_use_elsewhere(self) -> None:
+        """A run that is longer than ten minutes, and goes on at another node."""
+        self.publish()
+        self.two.files("m")
+        self.clock.advance(3600)
+        self.one_sync.shares["file/base/0"].generation = self.new
+        trees = self.one_sync.shares["file/base/0"].trees
+        trees.here[self.old.digest] = self.old
+        self.assertEqual(self.one.files("m"), {"file/base/0": self.old})
+        self.one.returned("1", "m")
+        self.assertEqual(self.one_peers.said[-1], (DONE, ["1", "m"]))
+        self.assertIsNone(self.one.files("m"))
+        self.assertIsNone(self.two.files("m"))
