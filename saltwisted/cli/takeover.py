@@ -148,6 +148,7 @@ def describe(made: Plan) -> None:
     for folder, _ in made.keys:
         counts[folder] = counts.get(folder, 0) + 1
     console.say("  keys: " + (", ".join(f"{n} in {f}" for f, n in counts.items()) or "none"))
+    console.say(f"  jobs: {made.jobs} with what minions returned")
     console.say(f"  ours: {made.places.config}, as user {made.service_user}")
     if made.findings:
         console.say("Options:")

@@ -46,6 +46,7 @@ from saltwisted.roles.privileges import become, modest
 from saltwisted.roles.reload import MASTER_BUILT_IN, Reload
 from saltwisted.stores.cache import MinionCache
 from saltwisted.stores.files import make_dir, read_file, sweep_temporary
+from saltwisted.stores.jobhistory import JobHistory
 from saltwisted.stores.jobs import JobStore
 from saltwisted.stores.keys import KeyStore, master_keys
 from saltwisted.stores.roots import Roots
@@ -367,6 +368,7 @@ class Master:
             self.files_threads,
             self.crypto_threads,
             jobs,
+            JobHistory(reactor, jobs, os.path.dirname(jobs.path), self.files_threads.run),
             cache,
             store,
             self.roots,

@@ -23,7 +23,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from attrs import define
-from twisted.internet.defer import Deferred, fail
+from twisted.internet.defer import Deferred, fail, gatherResults
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -63,6 +63,7 @@ from saltwisted.stores.jobtable import (
     open_table,
     pieces,
     prune,
+    published_of,
 )
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
@@ -246,6 +247,34 @@ class JobStore:
         return self._enqueue(
             _Write(Deferred(), len(packed), add_job=job, row=(jid, minion_id, at, packed))
         )
+
+    def bring_in(
+        self, jobs: Sequence[tuple[Any, ...]], returns: Sequence[tuple[Any, ...]]
+    ) -> Deferred[tuple[int, int]]:
+        """
+        Add records from elsewhere, with their own times; what is here already stays.
+
+        @param jobs: jid, seconds since 1970, function, packed load, packed ids of minions.
+        @param returns: jid, minion id, seconds since 1970, packed as by L{stored_form}.
+        @return: how many of each were new; fires once they are on disk.
+        """
+        return Deferred.fromCoroutine(self._bring_in(jobs, returns))
+
+    async def _bring_in(
+        self, jobs: Sequence[tuple[Any, ...]], returns: Sequence[tuple[Any, ...]]
+    ) -> tuple[int, int]:
+        here = await self._read(lambda db: published_of(db, [row[0] for row in jobs]))
+        waiting = []
+        for row in jobs:
+            if row[0] not in here and self._known.get(row[0]) != PUBLISHED:
+                self._remember(row[0])
+                size = len(row[3]) + len(row[4])
+                waiting.append(self._enqueue(_Write(Deferred(), size, put_job=tuple(row))))
+        count = len(waiting)
+        for row in returns:
+            waiting.append(self._enqueue(_Write(Deferred(), len(row[3]), row=tuple(row))))
+        results = await gatherResults(waiting, consumeErrors=True)
+        return count, sum(map(bool, results[count:]))
 
     def _job_of_return(
         self, jid: str, minion_id: str, at: float, load: Mapping[str, Any]

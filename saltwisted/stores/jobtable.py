@@ -148,6 +148,17 @@ def prune(db: sqlite3.Connection, before: float) -> int:
     return removed
 
 
+def published_of(db: sqlite3.Connection, jids: Sequence[str]) -> set[str]:
+    """Those of these jobs that have a published record."""
+    found: set[str] = set()
+    for start in range(0, len(jids), 500):
+        some = jids[start : start + 500]
+        marks = ",".join("?" * len(some))
+        query = f"SELECT jid FROM jobs WHERE rank = ? AND jid IN ({marks})"  # noqa: S608
+        found.update(jid for (jid,) in db.execute(query, (PUBLISHED, *some)).fetchall())
+    return found
+
+
 def is_corrupt(error: sqlite3.Error) -> bool:
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)

@@ -18,10 +18,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
-from typing import Any
+from contextlib import contextmanager, suppress
+from typing import IO, Any
 
-from attrs import field, frozen
+from attrs import asdict, field, frozen
 
 from saltwisted.config.document import parse
 from saltwisted.config.load import OWN_DIR, own_paths
@@ -30,8 +30,10 @@ from saltwisted.domain.takeover import Act, Finding, Return, Verdict, give_back,
 from saltwisted.errors import ConfigError, RemoteError, StoreError, TransportClosed
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 from saltwisted.wire.rsa import PrivateKey
+from saltwisted.worker import jobhistory
 from saltwisted.worker.configio import load_from_disk
 from saltwisted.worker.control import ControlClient
+from saltwisted.worker.jobhistory import Counts
 from saltwisted.worker.ports import listener
 
 KEY_FOLDERS = ("minions", "minions_pre", "minions_rejected", "minions_denied", "minions_autosign")
@@ -95,6 +97,7 @@ class Plan:
 
     @ivar keys: where stock's minion keys are, with their digests.
     @ivar service_user: who ours will run as.
+    @ivar jobs: how many jobs stock's cache has.
     """
 
     source: MasterConfig
@@ -105,6 +108,7 @@ class Plan:
     keys: Mapping[tuple[str, str], str] = field(repr=False)
     fingerprint: str
     service_user: str
+    jobs: int
     warnings: tuple[str, ...]
     problems: tuple[Problem, ...]
 
@@ -120,6 +124,7 @@ class Plan:
             "master_key": self.fingerprint,
             "user": self.service_user,
             "keys": counts,
+            "jobs": self.jobs,
             "options": [
                 {
                     "option": found.option,
@@ -185,6 +190,7 @@ def plan(source: str, target: str, offered: frozenset[str] = frozenset()) -> Pla
         keys=keys,
         fingerprint=master_fingerprint(config),
         service_user=user or pwd.getpwuid(os.geteuid()).pw_name,
+        jobs=jobhistory.count(os.path.join(config.cachedir, "jobs")),
         warnings=tuple(loaded.warnings),
         problems=tuple(problems(config, places, findings, user)),
     )
@@ -285,13 +291,10 @@ def problems(
     lost = [found.option for found in findings if found.verdict is Verdict.UNSUPPORTED]
     if lost:
         yield Problem(id="unsupported", text=f"asked for and not there: {', '.join(lost)}")
-    if sum(1 for _ in _files(os.path.join(config.cachedir, "jobs"))) or os.path.isdir(
-        os.path.join(config.cachedir, "jobs")
-    ):
+    if config.master_job_cache != "local_cache":
         yield Problem(
             id="job-cache",
-            text=f"the history of jobs stays in {config.cachedir}/jobs, where stock's salt-run "
-            "reads it; ours begins empty",
+            text="the history of jobs stays where master_job_cache has it; ours begins empty",
         )
 
 
@@ -359,6 +362,19 @@ class Writer:
             os.chown(path, *self.owner)
         self.written.append(path)
 
+    @contextmanager
+    def adding(self, path: str) -> Iterator[IO[bytes]]:
+        """Add to a file, made if there is none."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
+        fd = os.open(path, flags, 0o600)
+        with os.fdopen(fd, "ab") as stream:
+            if self.owner is not None:
+                os.fchown(fd, *self.owner)
+            yield stream
+            stream.flush()
+            os.fsync(fd)
+        self.written.append(path)
+
     def file(self, path: str, data: bytes, mode: int = 0o600, group_only: bool = False) -> None:
         """Write a file whole or not at all; C{group_only}: root's, readable for our group."""
         temporary = f"{path}.{os.getpid()}.new"
@@ -391,6 +407,8 @@ def take(made: Plan) -> dict[str, Any]:
         writer.folder(places.cache)
         copy_pki(made.source.pki_dir, places.pki, made.source, writer)
         copy_cache(made.source.cachedir, places.cache, writer)
+        began = time.time()
+        history = copy_history(made, writer)
         conf = os.path.join(places.config, "master.d", WRITTEN)
         writer.file(conf, configuration(made).encode(), 0o640, group_only=True)
         main = os.path.join(places.config, "master")
@@ -405,6 +423,7 @@ def take(made: Plan) -> dict[str, Any]:
             "stock": {"pki_dir": made.source.pki_dir, "pidfile": made.source.pidfile},
             "switched": False,
             "was_enabled": False,
+            "history": {"when": began, **asdict(history)},
             "written": [path for path in writer.written if not path.startswith(places.pki + "/")],
         }
         write_record(places, record)
@@ -509,6 +528,26 @@ def copy_cache(source: str, target: str, writer: Writer) -> int:
             if isinstance(mine, Mapping) and mine:
                 put("mine", minion_id, pack_bin(mine))
     return count
+
+
+def copy_history(made: Plan, writer: Writer, since: float = 0.0) -> Counts:
+    """
+    Copy the history of jobs to where ours brings it in when it has started.
+
+    @param since: what has changed since then is added to what was copied before, in seconds
+        since 1970; 0: everything, from the beginning.
+    """
+    folder = os.path.join(made.places.cache, "saltwisted")
+    path = os.path.join(folder, jobhistory.FILE)
+    writer.folder(folder)
+    if not since:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+    with writer.adding(path) as stream:
+        counts = jobhistory.write(os.path.join(made.source.cachedir, "jobs"), stream, since)
+    if not os.path.getsize(path):
+        os.unlink(path)
+    return counts
 
 
 def _unpacked(path: str) -> Any:
@@ -688,6 +727,8 @@ def switch(
     stop_stock(made, record, service)
     try:
         copy_pki(made.source.pki_dir, made.places.pki, made.source, Writer(made.service_user))
+        copied = float((record.get("history") or {}).get("when") or 0.0)
+        copy_history(made, Writer(made.service_user), copied - jobhistory.SLACK if copied else 0.0)
         keys = read_keys(made.source.pki_dir)
         record["keys"] = [[*place, digest] for place, digest in sorted(keys.items())]
         record["switched"] = True

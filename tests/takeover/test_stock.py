@@ -99,6 +99,7 @@ class StockTests(SynchronousTestCase):
         both = {minion.id: True for minion in minions}
         until("stock's answers", lambda: self.asked(stock, "*") == both)
         until("the late key", lambda: os.path.exists(f"{stock.pki}/minions_pre/late"))
+        stock.command("salt", "*", "test.echo", "remember me")
         before = digests(stock.conf, stock.pki)
         pids = [minion.pid for minion in (*minions, late)]
 
@@ -113,6 +114,10 @@ class StockTests(SynchronousTestCase):
         # what stock knew of the minions came along, so that targets by grains work
         self.assertEqual(answers(target, "-G", "role:web"), both)
         self.assertEqual(answers(target, "-N", "fleet"), both)
+        self.assertEqual(
+            until("stock's history", lambda: self.remembered(target)),
+            {minion.id: "remember me" for minion in minions},
+        )
         accepted = command("salt-key", "-c", target, "-y", "-a", "late")
         self.assertEqual(accepted.returncode, 0, accepted.stderr)
         all_three = {**both, "late": True}
@@ -133,6 +138,16 @@ class StockTests(SynchronousTestCase):
         running = [minion.pid for minion in (*minions, late) if minion.running]
         self.assertEqual(running, pids)
 
+    def remembered(self, target: str) -> Any:
+        """What came back of the job that stock had run, as our master tells it."""
+        words = ("-c", target, "--out", "json", "jobs.list_jobs", "search_function=test.echo")
+        jobs = json.loads(command("salt-run", *words).stdout or "{}")
+        for jid, job in jobs.items():
+            self.assertEqual((job["Target"], job["Arguments"]), ("*", ["remember me"]))
+            found = command("salt-run", "-c", target, "--out", "json", "jobs.lookup_jid", jid)
+            return json.loads(found.stdout)
+        return None
+
     def check_dry_run(self, stock: StockMaster, target: str) -> None:
         """A dry run says everything and does nothing."""
         done = command("takeover", "--from", stock.conf, "--to", target, "--dry-run", "--json")
@@ -148,6 +163,7 @@ class StockTests(SynchronousTestCase):
         self.assertEqual(verdicts["worker_threads"], "ignored")
         self.assertEqual(verdicts["reactor"], "unsupported")
         self.assertEqual(said["keys"], {"minions": 2, "minions_pre": 1})
+        self.assertGreater(said["jobs"], 0)
         self.assertTrue(said["files"][1].endswith("master.d/more.conf"))
         words = command("takeover", "--from", stock.conf, "--to", target, "--dry-run").stdout
         self.assertIn("unsupported  reactor", words)
