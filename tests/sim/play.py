@@ -4,12 +4,23 @@ Many seeds of a simulation from the command line.
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from argparse import ArgumentParser
 from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
+
+
+def count(quick: int, full: int, long: int) -> int:
+    """
+    How much of what takes time a test does: quick for everybody, full where the stock peers are
+    and other long tests run too, long with C{SALTWISTED_LONG=1} there.
+    """
+    if not os.environ.get("SALTWISTED_PEERS"):
+        return quick
+    return long if os.environ.get("SALTWISTED_LONG") == "1" else full
 
 
 class Playable(Protocol):

@@ -10,12 +10,13 @@ from saltwisted.domain.replica.entry import Entry
 from saltwisted.domain.replica.ship import Shipper
 from saltwisted.stores.replica import ReplicaLog
 from tests.sim.cluster import Broken, SimLog, World
+from tests.sim.play import count
 
-SEEDS = 200
+SEEDS = count(20, 200, 10_000)
 
 
 class ClusterSimTests(SynchronousTestCase):
-    def test_two_hundred_seeds(self) -> None:
+    def test_seeds(self) -> None:
         """However nodes, disks, clocks and network fail, all keys are the same when all is well."""
         for seed in range(SEEDS):
             World(seed).run()
@@ -93,7 +94,7 @@ class MutationTests(SynchronousTestCase):
     def test_no_new_incarnation(self) -> None:
         """A node whose disk was set back goes on under its old numbers."""
         self.patch(Shipper, "_check_own", lambda machine, peer: [])
-        self.caught()
+        self.caught(first=72)
 
     def test_no_push(self) -> None:
         """News travel with the digests alone."""
@@ -108,13 +109,13 @@ class MutationTests(SynchronousTestCase):
             if handler.__name__ == "_got_want":
                 handlers[word] = lambda machine, peer, message, now: []
         self.patch(Shipper, "_handlers", handlers)
-        self.caught()
+        self.caught(first=20)
 
     def test_forgotten_at_once(self) -> None:
         """A deletion is dropped as soon as it is on disk, and who did not know it is believed."""
         kept = SimLog.mark
         self.patch(SimLog, "mark", lambda log, life, margin: kept(log, 1, 0))
-        self.caught()
+        self.caught(first=24)
 
     def test_floor_is_forgotten(self) -> None:
         """A node that lacks what is no longer kept asks nobody for the whole state."""

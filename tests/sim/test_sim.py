@@ -5,15 +5,16 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
+from tests.sim.play import count
 from tests.sim.world import Broken, World
 
 HOME: dict[str, Any] = {"master_failback": True, "master_failback_interval": 3}
 
 
 class SimTests(SynchronousTestCase):
-    def test_two_hundred_seeds(self) -> None:
+    def test_seeds(self) -> None:
         """However masters and network fail, the minion keeps its promises when all is well."""
-        for seed in range(200):
+        for seed in range(count(20, 200, 10_000)):
             World(seed).run()
 
     def test_it_can_fail(self) -> None:
@@ -58,19 +59,20 @@ class FoundTests(SynchronousTestCase):
     def test_request_on_the_way_home(self) -> None:
         """A request under way while the minion goes back to its first master is answered."""
         outcomes: list[Any] = []
+        asked = count(300, 3000, 3000)
 
         def ask(world: World) -> None:
-            asked: Deferred[Any] = Deferred.fromCoroutine(world.links.request({"cmd": "_ask"}))
-            _ = asked.addBoth(outcomes.append)
+            asking: Deferred[Any] = Deferred.fromCoroutine(world.links.request({"cmd": "_ask"}))
+            _ = asking.addBoth(outcomes.append)
 
         def plan(world: World) -> None:
             world.clock.callLater(5, world.kill, world.masters[0])
             world.clock.callLater(30, world.revive, world.masters[0])
             world.clock.callLater(20, lambda: self.assertTrue(world.links.links[1].up))
             world.clock.callLater(50, lambda: self.assertTrue(world.links.links[0].up))
-            for number in range(3000):
-                world.clock.callLater(20 + number / 100, ask, world)
+            for number in range(asked):
+                world.clock.callLater(20 + 30 * number / asked, ask, world)
 
         World(0, ("failover", 2, HOME), plan).run()
 
-        self.assertEqual(outcomes, [None] * 3000)
+        self.assertEqual(outcomes, [None] * asked)

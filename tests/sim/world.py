@@ -490,14 +490,23 @@ class World:
         return next((master for master in self.masters if master.address == address), None)
 
     def carry(self, master: SimMaster, arrive: Callable[[], None]) -> None:
-        """A message on its way to or from a master."""
-        if master.cut or self.dice.random() < master.loss:
+        """
+        A message on its way to or from a master.
+
+        What a cut swallows is sent again, as TCP does (RFC 6298: after twice as long each time),
+        until the cut has lasted so long that heartbeats end the connection, and it with it.
+        """
+        if self.dice.random() < master.loss:
             return
         address, life = master.address, master.life
 
-        def come() -> None:
-            if not master.cut and master.address == address and master.life == life:
+        def come(again: float = 0.2) -> None:
+            if master.address != address or master.life != life:
+                return
+            if not master.cut:
                 arrive()
+            elif again < FOUND[0]:
+                self.clock.callLater(again, come, 2 * again)
 
         self.clock.callLater(self.dice.uniform(0.001, master.slowness), come)
 
