@@ -9,6 +9,7 @@ that mends it, so that a person need not look anything up.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Any
 
@@ -23,6 +24,9 @@ DESCRIPTORS_PER_MINION = 2
 SPARE_DESCRIPTORS = 512
 MOST_SKEW = 30.0
 LAG_ENTRIES = 100
+DAY = 86400.0
+SOON = 30 * DAY
+"""A certificate that ends within this time is worth a warning."""
 
 MENDED: Mapping[int, tuple[tuple[int, ...], str]] = {
     3006: ((3006, 17), "CVE-2025-62348, CVE-2025-62349"),
@@ -129,6 +133,39 @@ def clocks(synchronised: bool | None, skews: Mapping[str, float]) -> Iterator[Fi
             evidence=wrong,
             command="timedatectl",
         )
+
+
+def certificates(entries: Iterable[tuple[str, str, float, float]], now: float) -> Iterator[Finding]:
+    """
+    Certificates that are not valid, or will soon not be.
+
+    @param entries: file, name, and from when until when, in seconds since 1970.
+    """
+    for path, name, since, until in entries:
+        days = (until - now) / DAY
+        if now < since:
+            yield Finding(
+                id="certificate.early",
+                severity=Severity.ERROR,
+                text=f"the certificate of {name} is not valid yet",
+                evidence=[f"{path}: from {_day(since)}, and it is {_day(now)}"],
+                command="timedatectl",
+            )
+        elif until - now < SOON:
+            ended = until <= now
+            yield Finding(
+                id="certificate.ended" if ended else "certificate.ends",
+                severity=Severity.ERROR if ended else Severity.WARNING,
+                text=f"the certificate of {name} "
+                + (f"ended {-days:.0f} days ago" if ended else f"ends in {days:.0f} days"),
+                evidence=[f"{path}: until {_day(until)}"],
+                command=f"openssl x509 -noout -subject -dates -in {path}  # then have it renewed, "
+                "and: systemctl restart saltwisted-master",
+            )
+
+
+def _day(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d")
 
 
 def keys(digests: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:

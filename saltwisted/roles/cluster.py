@@ -29,6 +29,7 @@ from saltwisted.cluster.member import ClusterMember
 from saltwisted.cluster.minions import MinionData
 from saltwisted.cluster.peers import Peers, join_address
 from saltwisted.cluster.replicate import KeyReplica
+from saltwisted.cluster.ring import Ring, reaches
 from saltwisted.cluster.shipping import Shipping
 from saltwisted.cluster.upkeep import AwayTooLong, Upkeep
 from saltwisted.config.options import MasterConfig
@@ -346,6 +347,14 @@ class MemberService:
         )
         master.requests.keeps = self.gap.keeps
         self.drift = Drift(node, self.peers, config)
+        ports = (config.publish_port, config.ret_port, config.cluster_pool_port)
+        self.ring = Ring(
+            node,
+            self.peers,
+            self.membership,
+            [int(each) for each in ports],
+            partial(reaches, reactor),
+        )
         self.shipping.on_refused = AwayTooLong(reactor, lifecycle.removed, ctx.bus.fire)
         ctx.keys_settled = self.keys.settled
         ctx.autosign.by_token = self.cluster.pre_accepted
@@ -359,6 +368,7 @@ class MemberService:
         )
         master.operations.update(operations)
         master.operations["members_drift"] = self.drift.operation
+        master.operations["members_ring"] = self.ring.operation
         # A node that is stopped closes its doors before it closes its links
         at = master.parts.index(master.ports)
         parts = [

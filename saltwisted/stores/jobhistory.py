@@ -60,8 +60,7 @@ class JobHistory:
     def startService(self) -> None:
         """Begin, if there is something to bring in; nobody waits for it."""
         if os.path.exists(self.path):
-            self._work = Deferred.fromCoroutine(self._bring_in())
-            self._work.addErrback(self._failed)
+            self._work = Deferred.fromCoroutine(self._bring_in()).addErrback(self._failed)
 
     def stopService(self) -> None:
         """Leave the rest for the next start."""

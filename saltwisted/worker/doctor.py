@@ -12,6 +12,7 @@ import os
 import re
 import socket
 import stat
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
@@ -22,6 +23,7 @@ from saltwisted.domain import doctor
 from saltwisted.domain.doctor import Finding, Severity
 from saltwisted.domain.takeover import Verdict, judge
 from saltwisted.errors import RemoteError, SaltwistedError, TransportClosed
+from saltwisted.wire.expiry import validities
 from saltwisted.wire.msgpack import unpack_bin
 from saltwisted.wire.rsa import fingerprint
 from saltwisted.worker.control import ControlClient
@@ -65,6 +67,9 @@ class Doctor:
         listeners = {port: listener(port) for port in (publish, ret)}
         found += self._try("ports", lambda: doctor.ports(pid, listeners, self._reach(from_minion)))
         found += self._try("clock", lambda: doctor.clocks(synchronised(), self._skews()))
+        found += self._try(
+            "certificates", lambda: doctor.certificates(self._certificates(), time.time())
+        )
         found += self._try("keys", lambda: doctor.keys(self._keys()))
         owner = os.stat(f"/proc/{pid}").st_uid if pid else os.geteuid()
         found += self._try("modes", lambda: doctor.modes(self._secrets(), owner))
@@ -125,9 +130,22 @@ class Doctor:
                     reached[way] = True
             except OSError:
                 reached[way] = False
+        if self._in_cluster():
+            reached.update(self._from_peers())
         if from_minion:
             reached.update(self._from_minion(from_minion))
         return reached
+
+    def _from_peers(self) -> dict[str, bool]:
+        """What the other members say of our ports, and we of theirs."""
+        try:
+            rung = self.ask("members_ring")
+        except RemoteError as error:
+            self.unknown["ports from peers"] = error.message
+            return {}
+        for node, why in rung["unknown"].items():
+            self.unknown[f"ports from {node}"] = str(why)
+        return {str(way): bool(there) for way, there in rung["reached"].items()}
 
     def _from_minion(self, minion_id: str) -> dict[str, bool]:
         """What a minion says of each of our ports, by the name that it has for its master."""
@@ -148,6 +166,16 @@ class Doctor:
                 if isinstance(item, Mapping) and item.get("kind") == "return":
                     return item.get("return", (item.get("data") or {}).get("return"))
         return None
+
+    def _certificates(self) -> Iterator[tuple[str, str, float, float]]:
+        """Those of the C{ssl} option; what nodes of a cluster show is renewed at each start."""
+        given = self.config.ssl
+        for option in ("certfile", "ca_certs"):
+            path = given.get(option) if isinstance(given, Mapping) else None
+            if isinstance(path, str):
+                with open(path, "rb") as stream:
+                    for one in validities(stream.read()):
+                        yield path, one.name, one.since, one.until
 
     def _skews(self) -> dict[str, float]:
         if not self._in_cluster():

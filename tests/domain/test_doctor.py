@@ -35,6 +35,27 @@ class RuleTests(SynchronousTestCase):
         self.assertEqual(ids(doctor.clocks(False, {})), ["clock.unsynchronised"])
         self.assertEqual(ids(doctor.clocks(True, {"b": -31.0})), ["clock.skew"])
 
+    def test_certificates(self) -> None:
+        """Ended, ending, and not begun; a good one is not worth a word."""
+        rows = [
+            ("/a.pem", "fine", 0.0, 90 * doctor.DAY),
+            ("/b.pem", "soon", 0.0, 40 * doctor.DAY),
+            ("/c.pem", "gone", 0.0, 10 * doctor.DAY),
+            ("/d.pem", "born later", 30 * doctor.DAY, 900 * doctor.DAY),
+        ]
+
+        found = list(doctor.certificates(rows, 20 * doctor.DAY))
+
+        self.assertEqual(
+            [(one.id, one.severity.value, one.text) for one in found],
+            [
+                ("certificate.ends", "warning", "the certificate of soon ends in 20 days"),
+                ("certificate.ended", "error", "the certificate of gone ended 10 days ago"),
+                ("certificate.early", "error", "the certificate of born later is not valid yet"),
+            ],
+        )
+        self.assertEqual(found[1].evidence, ["/c.pem: until 1970-01-11"])
+
     def test_keys(self) -> None:
         """Clones, two states, doubled ids, ids that look alike."""
         sound = {"accepted": {"a": "1", "b": "2"}, "denied": {"c": "3"}, "pending": {"d": "4"}}
