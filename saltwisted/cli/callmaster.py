@@ -127,7 +127,7 @@ class Surroundings:
             "cmd": "_pillar",
             "ver": "2",
             "id": opts["id"],
-            "grains": dict(self.loaders.grains),
+            "grains": self.loaders.grains if self._client is None else dict(self.loaders.grains),
             "saltenv": opts.get("saltenv"),
             "pillarenv": opts.get("pillarenv"),
         }

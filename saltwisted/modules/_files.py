@@ -29,6 +29,9 @@ VALID_PROTOS = ("salt", "file", *REMOTE_PROTOS)
 
 TEMPFILE_PREFIX = "__salt.tmp."
 
+COPIED_AT_ONCE = 1024 * 1024
+"""Bytes."""
+
 HASHES = {"sha512": 128, "sha384": 96, "sha256": 64, "sha224": 56, "sha1": 40, "md5": 32}
 """Hash kinds that Salt knows, with the length of their hexadecimal text."""
 
@@ -132,6 +135,20 @@ def mkstemp(**kwargs: Any) -> str:
     return str(path)
 
 
+def temporary_with(data: bytes, **kwargs: Any) -> str:
+    """
+    The path of a new file with this content and a random name, mode 0600.
+
+    It is written as it is made: ext4 brings a file that is opened anew with C{O_TRUNC} to
+    the disk at once, and whoever removes it a moment later waits for that.
+    """
+    kwargs.setdefault("prefix", TEMPFILE_PREFIX)
+    descriptor, path = tempfile.mkstemp(**kwargs)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+    return str(path)
+
+
 def write_atomically(path: str, data: bytes, mode: int | None = None) -> None:
     """
     Replace a file's content; its owner stays, and its mode unless one is given.
@@ -178,9 +195,10 @@ def copyfile(source: str, target: str, backup_mode: Any = "", cachedir: str = ""
     folder = os.path.dirname(os.path.abspath(target))
     if not os.path.isdir(os.path.dirname(target) or "."):
         raise OSError(f"[Errno 2] No such file or directory: {target}")
-    temporary = mkstemp(prefix=os.path.basename(target), dir=folder)
+    descriptor, temporary = tempfile.mkstemp(prefix=os.path.basename(target), dir=folder)
     try:
-        shutil.copyfile(source, temporary)
+        with os.fdopen(descriptor, "wb") as copy, open(source, "rb") as original:
+            shutil.copyfileobj(original, copy, COPIED_AT_ONCE)
         if backup_mode in ("minion", "both") and cachedir and os.path.exists(target):
             backup(target, os.path.join(cachedir, "file_backup"))
         _adopt(temporary, target)

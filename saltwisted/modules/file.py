@@ -2308,9 +2308,7 @@ def get_managed(
             return path, summed, ""
         raise
     rendered = _templates.render_text(text, template, variables, path).encode()
-    path = _files.mkstemp()
-    with open(path, "wb") as file:
-        file.write(rendered)
+    path = _files.temporary_with(rendered)
     return path, {"hash_type": "sha256", "hsum": get_hash(path)}, ""
 
 
@@ -2655,13 +2653,9 @@ def _kept_mode(source: str, saltenv: str, mode: Any) -> Any:
 
 
 def _write_temporary(contents: Any, encoding: str | None = None, errors: str = "strict") -> str:
-    path = _files.mkstemp()
-    with open(path, "wb") as file:
-        if isinstance(contents, bytes):
-            file.write(contents)
-        else:
-            file.write(str(contents).encode(encoding or "utf-8", errors if encoding else "strict"))
-    return path
+    if not isinstance(contents, bytes):
+        contents = str(contents).encode(encoding or "utf-8", errors if encoding else "strict")
+    return _files.temporary_with(contents)
 
 
 def _obfuscated() -> bool:

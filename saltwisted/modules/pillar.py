@@ -168,7 +168,7 @@ def _compiled(
         override = None
     load: dict[str, Any] = {
         "id": __opts__["id"],
-        "grains": dict(__grains__),
+        "grains": __grains__,
         "saltenv": saltenv if saltenv is not None else __opts__.get("saltenv"),
         "pillarenv": pillarenv,
     }
@@ -178,6 +178,7 @@ def _compiled(
         from saltwisted.worker.pillarwork import PillarWorker
 
         return PillarWorker(__opts__).value({**load, "override": override})
+    load["grains"] = dict(__grains__)
     load.update(pillar_override=override or {}, extra_minion_data={}, ver="2", cmd="_pillar")
     answer = __master__.pillar(load)
     if not isinstance(answer, dict):

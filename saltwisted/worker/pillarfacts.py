@@ -161,9 +161,11 @@ class UsedGrains(dict[str, Any]):
         return dict, (self.copy(),)
 
 
-def looked_at(grains: UsedGrains) -> list[str] | None:
+def looked_at(grains: Mapping[str, Any]) -> list[str] | None:
     """The names of the grains that were asked for, or C{None} for all."""
-    return None if grains._used is None else sorted(map(str, grains._used))
+    if not isinstance(grains, UsedGrains) or grains._used is None:
+        return None
+    return sorted(map(str, grains._used))
 
 
 # Templates see the type's name in Jinja's errors, where stock has a plain dictionary.

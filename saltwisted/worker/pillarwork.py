@@ -30,6 +30,7 @@ from saltwisted.domain.targeting.matchers import MinionFacts
 from saltwisted.wire.msgpack import pack
 from saltwisted.worker.exceptions import SaltClientError
 from saltwisted.worker.extpillar import Sources
+from saltwisted.worker.grains import Grains
 from saltwisted.worker.loader import Loaders
 from saltwisted.worker.masking import plain_pillar
 from saltwisted.worker.pillarfacts import NotedFunctions, OptsDict, UsedGrains, looked_at
@@ -47,6 +48,17 @@ DEEPEST = 3
 _depth: ContextVar[int] = ContextVar("pillar_depth", default=0)
 
 
+def grains_of(grains: Mapping[str, Any], minion: str) -> dict[str, Any]:
+    """
+    What templates see as grains.
+
+    Grains of this very machine stay as they are: they compute themselves when they are read.
+    """
+    if isinstance(grains, Grains) and grains.get("id") == minion:
+        return grains
+    return UsedGrains({**grains, "id": minion})
+
+
 class Compilation:
     """
     One call: its options, host, renderer and compiler.
@@ -56,7 +68,7 @@ class Compilation:
 
     def __init__(self, worker: PillarWorker, request: Mapping[str, Any]) -> None:
         self.minion = str(request["id"])
-        self.grains = UsedGrains({**(request.get("grains") or {}), "id": self.minion})
+        self.grains = grains_of(request.get("grains") or {}, self.minion)
         opts = OptsDict(worker.opts)
         saltenv, pillarenv = request.get("saltenv"), request.get("pillarenv")
         self.settings = PillarSettings.of(opts, saltenv, pillarenv)
