@@ -13,69 +13,16 @@ Run it on a quiet machine; docs/benchmarks.md says how figures are read.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
-import subprocess
-import sys
 import tempfile
 import time
-from typing import Any
 
-from saltwisted.wire.rsa import PrivateKey
+from tests.bench.fleets import Fleet
 from tests.bench.machine import describe
 from tests.bench.masters import OURS, MasterBench
-from tests.harness import ROOT, OurMaster, until
+from tests.harness import OurMaster, until
 from tests.interop.masters import HOSTS, Masters
-
-PER_PROCESS = 250
-
-
-class Fleet:
-    """Simulated minions of ours, in some processes."""
-
-    def __init__(self, home: str, count: int, options: dict[str, Any]) -> None:
-        self.count = count
-        path = os.path.join(home, "fleet.pem")
-        key = PrivateKey.generate(2048)
-        with open(path, "w") as handle:
-            handle.write(key.pem())
-        self.public = key.public.pem + "\n"
-        self.processes = []
-        for first in range(0, count, PER_PROCESS):
-            argv = [sys.executable, "-m", "tests.bench.fleet", "--key", path]
-            argv += ["-n", str(min(PER_PROCESS, count - first)), "--first", str(first)]
-            argv += ["--options", json.dumps(options)]
-            self.processes.append((argv, os.path.join(home, f"fleet{first}.log")))
-        self.running: list[subprocess.Popen[bytes]] = []
-
-    @property
-    def ids(self) -> list[str]:
-        """Their names."""
-        return [f"fleet{number:05d}" for number in range(self.count)]
-
-    def start(self) -> None:
-        """Start them."""
-        for argv, log in self.processes:
-            with open(log, "wb") as out:
-                self.running.append(
-                    subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=out, stderr=out, cwd=ROOT)
-                )
-
-    def up(self) -> int:
-        """How many use a master, as they said last."""
-        total = 0
-        for _, log in self.processes:
-            with open(log) as handle:
-                lines = [line for line in handle.read().splitlines() if line.startswith("{")]
-            total += json.loads(lines[-1])["up"] if lines else 0
-        return total
-
-    def stop(self) -> None:
-        """End them."""
-        for process in self.running:
-            process.kill()
-            process.wait(20)
 
 
 def answered(master: OurMaster, wanted: set[str], seconds: float = 120) -> float:

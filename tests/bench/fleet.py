@@ -6,7 +6,9 @@ is answered C{True} at once. All have one key pair, each its own id. Sockets are
 contexts of them since each holds a thousand at most.
 
 Reads from stdin: when it ends, so do we. Writes one JSON line a second: how many are up, and
-at which masters.
+at which masters. With C{--journal} each job that one has begun and each return that was
+acknowledged to it is a line of a file (C{ran JID ID}, C{kept JID ID}); a return that nobody
+has acknowledged is then tried again and again, as a minion with a disk does.
 """
 
 from __future__ import annotations
@@ -17,11 +19,12 @@ import os
 import random
 import sys
 import time
-from typing import Any
+from typing import Any, TextIO
 
 from twisted.internet import reactor, stdio, task
 from twisted.internet.defer import Deferred
 from twisted.internet.protocol import Protocol, connectionDone
+from twisted.logger import LogEvent, eventAsText, globalLogBeginner
 from twisted.python.failure import Failure
 
 from saltwisted.config.options import MinionConfig
@@ -36,8 +39,10 @@ from saltwisted.transports.threads import Threads
 from saltwisted.transports.zeromq import ZeroMQ
 from saltwisted.wire.rsa import PrivateKey, PublicKey
 
-PER_CONTEXT = 150
-"""Minions that share a ZeroMQ context."""
+PER_CONTEXT = 100
+"""Links that share a ZeroMQ context; each has two sockets, and more while it starts over."""
+AGAIN = 2.0
+"""Seconds until a return that nobody took is tried again."""
 
 
 class Lines:
@@ -78,11 +83,13 @@ class Simulated:
         self, number: int, first: int, key: PrivateKey, tok: bytes, base: dict[str, Any]
     ) -> None:
         self.id = f"fleet{first + number:05d}"
+        self.journal: TextIO | None = base["journal"]
         config = MinionConfig(id=self.id, **base["options"])
         facts = MinionFacts(id=self.id, grains={"id": self.id}, pillar={}, nodegroups={})
+        context = base["contexts"][number % len(base["contexts"])]
         outside = Outside(
             reactor=reactor,  # type: ignore[arg-type]
-            dialer=ZeroMQDialer(base["contexts"][number // PER_CONTEXT], config, base["dice"]),
+            dialer=ZeroMQDialer(context, config, base["dice"]),
             resolve=resolver(base["threads"].run, False),
             run=base["threads"].run,
             keys=base["keys"],
@@ -105,8 +112,26 @@ class Simulated:
             "retcode": 0,
             "success": True,
         }
-        returning = Deferred.fromCoroutine(self.links.deliver(load, link.name))
-        _ = returning.addErrback(lambda failure: failure.trap(SaltwistedError))
+        self.note("ran", job.jid)
+        self.bring(load, link.name)
+
+    def bring(self, load: dict[str, Any], via: str) -> None:
+        """Deliver a return."""
+        returning = Deferred.fromCoroutine(self.links.deliver(load, via))
+        returning.addCallback(lambda _: self.note("kept", load["jid"]))
+
+        def failed(failure: Failure) -> None:
+            failure.trap(SaltwistedError)
+            if self.journal is not None:
+                reactor.callLater(AGAIN, self.bring, load, "")  # type: ignore[attr-defined]
+
+        _ = returning.addErrback(failed)
+
+    def note(self, word: str, jid: str) -> None:
+        """A line of the journal."""
+        if self.journal is not None:
+            self.journal.write(f"{word} {jid} {self.id}\n")
+            self.journal.flush()
 
 
 class Leash(Protocol):
@@ -124,29 +149,43 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="the number of the first minion")
     parser.add_argument("--key", required=True, help="PEM of the key pair of all")
     parser.add_argument("--options", required=True, help="JSON: options of the minions")
+    parser.add_argument("--journal", help="a file for what was run and acknowledged")
     chosen = parser.parse_args()
     with open(chosen.key, "rb") as handle:
         key = PrivateKey.from_pem(handle.read())
+    options = json.loads(chosen.options)
+    masters = options["master"] if isinstance(options["master"], list) else [options["master"]]
+    links = chosen.n * (len(masters) if options.get("master_type", "str") == "str" else 1)
     threads = Threads(reactor, 2, "fleet")
     base = {
-        "options": json.loads(chosen.options),
-        "contexts": [ZeroMQ(reactor) for _ in range(chosen.n // PER_CONTEXT + 1)],
+        "options": options,
+        "contexts": [ZeroMQ(reactor) for _ in range(links // PER_CONTEXT + 1)],
         "dice": random.SystemRandom(),
         "threads": threads,
         "keys": Trusting(),
+        "journal": open(chosen.journal, "a") if chosen.journal else None,  # noqa: SIM115
     }
     tok = key.sign_x931(b"salt")
     minions = [Simulated(number, chosen.first, key, tok, base) for number in range(chosen.n)]
 
+    def log_errors(event: LogEvent) -> None:
+        if "log_failure" in event:
+            sys.stderr.write(eventAsText(event) + "\n")
+
     def tell() -> None:
-        used = [one.links.best for one in minions]
-        names = [link.name for link in used if link is not None]
-        line = {"up": len(names), "at": {name: names.count(name) for name in set(names)}}
+        used = {one.id: one.links.best for one in minions}
+        names = [link.name for link in used.values() if link is not None]
+        line: dict[str, Any] = {"up": len(names)}
+        line["at"] = {name: names.count(name) for name in set(names)}
+        # Some of those that have none, for whoever wonders why
+        without = [one for one in minions if used[one.id] is None][:2]
+        line["without"] = {one.id: [str(link) for link in one.links.links] for one in without}
         sys.stdout.write(json.dumps(line) + "\n")
         sys.stdout.flush()
 
     def begin() -> None:
         threads.startService()
+        globalLogBeginner.beginLoggingTo([log_errors], redirectStandardIO=False)
         for number, minion in enumerate(minions):
             # A fleet does not come up in one moment; what is measured comes later
             reactor.callLater(number * 0.004, minion.links.startService)  # type: ignore[attr-defined]

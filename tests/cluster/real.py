@@ -11,6 +11,8 @@ import json
 import unittest
 from typing import Any
 
+from saltwisted.errors import RemoteError, TransportClosed
+from saltwisted.worker.control import ControlClient
 from tests.harness import OurMaster, reserve_ports, scratch, until
 
 
@@ -36,6 +38,17 @@ class OurNode(OurMaster):
         self.address = address
         self.publish_port, self.ret_port, self.pool_port = publish, requests, pool
         self.argv[self.argv.index("master")] = "cluster"
+
+    @property
+    def ready(self) -> bool:
+        """Whether it serves minions, as it says itself; without a process for the question."""
+        client = ControlClient(path=self.socket_path, timeout=5.0)
+        try:
+            return bool(client.call("members")["ready"])
+        except (TransportClosed, RemoteError, TimeoutError):
+            return False
+        finally:
+            client.close()
 
     def members(self) -> list[dict[str, Any]]:
         """What C{saltwisted members --json} says; empty while nobody answers."""
@@ -91,6 +104,12 @@ def nodes(test: unittest.TestCase, names: str, **options: Any) -> list[OurNode]:
 def cluster(test: unittest.TestCase, names: str, **options: Any) -> list[OurNode]:
     """Nodes that serve as one cluster, joined by token."""
     made = nodes(test, names, **options)
+    join_all(made)
+    return made
+
+
+def join_all(made: list[OurNode]) -> None:
+    """Start nodes; the first is joined by the others, by token."""
     first, *others = made
     first.up()
     for node in others:
@@ -98,4 +117,3 @@ def cluster(test: unittest.TestCase, names: str, **options: Any) -> list[OurNode
         node.start()
         until(f"{node.name} to answer", node.members)
         node.command("join", token, check=True)
-    return made

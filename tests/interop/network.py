@@ -66,6 +66,14 @@ class Host:
         for chain, side in (("INPUT", "-i"), ("OUTPUT", "-o")):
             run(*self.inside(["iptables", "-A", chain, "!", side, "lo", "-j", "DROP"]))
 
+    def cut(self, other: Host) -> None:
+        """Nothing goes between these two any more; all else does."""
+        for one, two in ((self, other), (other, self)):
+            run(
+                *self.hub.inside(["iptables", "-A", "FORWARD", "-s", f"{one.net}.0/24"]),
+                *("-d", f"{two.net}.0/24", "-j", "DROP"),
+            )
+
     def forget(self, port: int) -> None:
         """The connections that there are to this port are dead on the way; new ones work."""
         listing = run(
@@ -102,6 +110,12 @@ class Hub(Host):
         run("ip", "netns", "add", self.name)
         run("ip", "-n", self.name, "link", "set", "lo", "up")
         self.hosts = [Host(self, number) for number in range(1, hosts + 1)]
+
+    def route(self) -> None:
+        """The hosts reach one another by way of the hub."""
+        run(*self.inside(["sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"]))
+        for host in self.hosts:
+            run("ip", "-n", host.name, "route", "add", "default", "via", host.near)
 
     def names(self, **addresses: str) -> None:
         """What the names of hosts mean to the minions from now on."""

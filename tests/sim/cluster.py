@@ -110,6 +110,8 @@ class SimLog(ReplicaLog):
         self._world = world
         self._owner = node
         self._committing: list[_Write] = []
+        self.ends = 0.0
+        """When what is being written now will be on the disk."""
 
     def startService(self) -> None:
         """Read what is on the disk."""
@@ -139,6 +141,7 @@ class SimLog(ReplicaLog):
     def _begin(self) -> None:
         self._committing, self._queue = list(self._queue), type(self._queue)()
         delay = self._world.dice.choice((0.001, 0.004, 0.02, self._owner.slowness))
+        self.ends = self._world.clock.seconds() + delay
         self._world.clock.callLater(delay, self._synced)
 
     def _synced(self) -> None:
@@ -482,6 +485,8 @@ class World:
         if not node.alive:
             node.start()
             self.tell(f"{node.name} starts as {node.log.stream.incarnation[:4]}")
+            # What was on the disk when it was killed may not have been told of, and is known now
+            self._stored(list(table.read_entries(node.disk.db)))
 
     def freeze(self, node: SimNode, seconds: float) -> None:
         """SIGSTOP, and later SIGCONT."""
@@ -627,6 +632,7 @@ class World:
             and self._meet(link)
             and not (one.frozen or other.frozen)
             and max(one.slowness, other.slowness) < 0.1
+            and max(one.log.ends, other.log.ends) < self.clock.seconds() + 0.1
             and other.shipping.machine.lag(one.name) is not None
             and one.shipping.machine.lag(other.name) is not None
         )
