@@ -111,7 +111,8 @@ class Hooks:
     @ivar on_doubt: the link is up, but its subscription has ended or, with a true second
         argument, a heartbeat was not answered.
     @ivar on_trust: a heartbeat was answered.
-    @ivar on_masters: a master of a cluster has said which masters there are.
+    @ivar on_masters: a master of a cluster has said which masters there are, and which of these
+        it is itself.
     """
 
     on_up: Callable[[MasterLink, bool], None] = lambda link, first: None
@@ -120,7 +121,7 @@ class Hooks:
     on_failed: Callable[[MasterLink], None] = lambda link: None
     on_doubt: Callable[[MasterLink, bool], None] = lambda link, silent: None
     on_trust: Callable[[MasterLink], None] = lambda link: None
-    on_masters: Callable[[MasterLink, list[str]], None] = lambda link, names: None
+    on_masters: Callable[[MasterLink, list[str], str], None] = lambda link, names, own: None
 
 
 @define(eq=False)
@@ -298,7 +299,12 @@ class MasterLink:
                 reason=self.standing.reason,
             )
         for effect in effects:
-            _EFFECTS[effect.__class__](self, effect)
+            try:
+                _EFFECTS[effect.__class__](self, effect)
+            except Exception:
+                # No descriptor for a socket, for one: a reason to try again later, as others are
+                self.log.failure("{master}: no connection could be made", master=self.name)
+                self._events.append(Failed("a mistake of ours, see the log"))
 
     def _work(
         self,
@@ -659,7 +665,7 @@ class MasterLink:
         self.session.publish_key, self.session.next_key = publish_key, next_key
         masters = value.get("masters")
         if isinstance(masters, list) and masters:
-            self._tell(self._hooks.on_masters, masters)
+            self._tell(self._hooks.on_masters, masters, str(value.get("self") or ""))
 
     # -- publications
 

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
+import errno
 from itertools import product
 from typing import Any
+from unittest import mock
 
 from attrs import evolve
 from twisted.internet.defer import Deferred
@@ -236,6 +238,23 @@ class ConnectTests(LinkCase):
         self.net.run(80)
 
         self.assertTrue(self.link.up)
+
+    def test_no_socket(self) -> None:
+        """A process that has no descriptor left tries again, and connects when there are some."""
+
+        def none(*args: Any, **how: Any) -> Any:
+            raise OSError(errno.EMFILE, "Too many open files")
+
+        for name in ("requests", "subscribe"):
+            with mock.patch.object(self.net, name, none):
+                self.link.start()
+                self.net.run(30)
+                self.assertFalse(self.link.up)
+                self.assertGreater(self.link.standing.failures, 0)
+            self.assertTrue(self.flushLoggedErrors(OSError))
+            self.net.run(80)
+            self.assertTrue(self.link.up, self.link.status())
+            self.link.stop()
 
     def test_known_master_gets_a_token(self) -> None:
         """A remembered master must repeat our token; the key is not written again."""
