@@ -38,6 +38,7 @@ from saltwisted.domain.replica.joining import (
 from saltwisted.errors import DeniedError, SaltwistedError, TransportClosed, WireError
 from saltwisted.transports.tls import JOIN, Dialler, Doorway, Session
 from tests.cluster.rig import Admitter, PeerNode, enter_as, introduce, joiner, run, until
+from tests.sim.play import count
 
 SECRET = "8d1f0c7e5b3a49d2a6c4e0f19b7d3a58"
 BAD_IDS = ["", ".", "..", "../x", "/etc/x", "a/b", "a\0b", "x" * 300, "a\nb", "ä" * 200, 7, None]
@@ -261,7 +262,7 @@ class PeerTests(PeerPortTestCase):
             await until(lambda: b.link("a"), "the link of members")
 
             answers = []
-            for _ in range(125 if os.environ.get("SALTWISTED_LONG") == "1" else 25):
+            for _ in range(count(5, 25, 125)):
                 self.a.time += 1.3
                 answers += await gatherResults([self.join_raw(self.wrong) for _ in range(8)])
                 began = reactor.seconds()  # type: ignore[attr-defined]

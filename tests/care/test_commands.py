@@ -17,7 +17,16 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.harness import ROOT, OurMaster, OurMinion, reserve_ports, scratch, until, write_config
+from tests.harness import (
+    ROOT,
+    OurMaster,
+    OurMinion,
+    reserve_ports,
+    scratch,
+    takes_time,
+    until,
+    write_config,
+)
 
 
 def command(name: str, *words: str) -> subprocess.CompletedProcess[str]:
@@ -54,6 +63,7 @@ class CareTests(SynchronousTestCase):
         self.assertEqual(said["unknown"], {})
         return done.returncode, {one["id"]: one for one in said["findings"]}
 
+    @takes_time
     def test_status(self) -> None:
         """0 serving, 1 error, 2 not ready; the minion's too."""
         minion = self.minion()
@@ -74,6 +84,7 @@ class CareTests(SynchronousTestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("publish_port", done.stdout)
 
+    @takes_time
     def test_doctor(self) -> None:
         """A sound master has no errors; loose modes are found and mended."""
         self.minion()
@@ -116,6 +127,7 @@ class CareTests(SynchronousTestCase):
         self.assertEqual(found["key.shared"]["evidence"], ["web1 = web2"])
         self.assertIn("reactor", found["option.unsupported"]["evidence"][0])
 
+    @takes_time
     def test_backup(self) -> None:
         """Taken while it runs, shown, put back: keys and jobs are those of then."""
         minion = self.minion()

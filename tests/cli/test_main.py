@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -188,6 +189,8 @@ class ProcessTests(CommandTestCase):
             stderr=subprocess.PIPE,
             text=True,
             env={**os.environ, "HOME": self.root},
+            # Whoever is started in the background ignores Ctrl-C, and so would its children
+            preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
         )
         self.addCleanup(process.stdout.close)  # type: ignore[union-attr]
         self.addCleanup(process.stderr.close)  # type: ignore[union-attr]

@@ -19,6 +19,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.protocol import ClientFactory, Factory
 from twisted.trial.unittest import TestCase
 
+from saltwisted.cluster import rootsync
 from saltwisted.cluster.rootlink import RootLink
 from saltwisted.cluster.rootshare import RootShare
 from saltwisted.cluster.rootsync import Root, RootSync
@@ -158,6 +159,7 @@ class NodesCase(TestCase):
 
     def setUp(self) -> None:
         """A folder of its own; nodes are stopped at the end."""
+        self.patch(rootsync, "FOUND_AFTER", 2.0)
         self.folder = tempfile.mkdtemp(prefix="roots-", dir="/tmp")
         self.addCleanup(shutil.rmtree, self.folder, True)
         self.nodes: list[Node] = []
