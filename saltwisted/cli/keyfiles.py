@@ -16,10 +16,13 @@ import fnmatch
 import os
 import stat
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from saltwisted.domain.keys import valid_minion_id
 from saltwisted.errors import StoreError, WireError
+
+if TYPE_CHECKING:
+    from saltwisted.domain.replica.tokens import Token
 
 ACCEPTED, PENDING, REJECTED, DENIED = (
     "minions",
@@ -293,6 +296,33 @@ def lay_down_token(pki_dir: str, token: str, discard_identity: bool) -> None:
         _write(path, words.encode(), 0o600)
     except OSError as error:
         raise _store_error(error, path) from None
+
+
+def lay_down_minion_token(pki_dir: str, cachedir: str, token: Token) -> None:
+    """
+    Leave a join token, and the masters in it, where a minion looks at its start.
+
+    @raises StoreError: the disk refuses.
+    """
+    names = "".join(f"{name}\n" for name in token.peers)
+    for folder, name, text in (
+        (os.path.join(cachedir, "saltwisted"), "masters", names),
+        (pki_dir, "join.token", f"{token.line}\n"),
+    ):
+        path = os.path.join(folder, name)
+        try:
+            os.makedirs(folder, 0o700, exist_ok=True)
+            _write(path, text.encode(), 0o600)
+        except OSError as error:
+            raise _store_error(error, path) from None
+
+
+def accepted_here(pki_dir: str) -> int:
+    """How many minions' keys are accepted in these directories; 0 where there are none."""
+    try:
+        return sum(map(valid_minion_id, os.listdir(os.path.join(pki_dir, ACCEPTED))))
+    except OSError:
+        return 0
 
 
 def _write(path: str, data: bytes, mode: int) -> None:

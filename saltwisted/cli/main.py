@@ -19,8 +19,11 @@ COMMANDS = {
     "salt-call": ("call", "run a function on this machine"),
     "salt-run": ("run", "run a runner on the master"),
     "salt-cp": ("cp", "copy files to minions"),
-    "token": ("cluster:token", "make, show and revoke tokens by which machines join"),
-    "join": ("cluster:join", "make this node a member of a cluster"),
+    "token": ("tokens:token", "make, show and revoke tokens by which machines join"),
+    "join": (
+        "tokens:join",
+        "make this node a member of a cluster, or its minion known there",
+    ),
     "members": ("cluster:members", "show who belongs to the cluster, and how they are"),
     "leave": ("cluster:leave", "take this node out of its cluster"),
     "remove": ("cluster:remove", "remove another node from the cluster, for good"),

@@ -100,18 +100,17 @@ class ClusterControl:
         role = str(args.get("role") or MASTER)
         if role not in ROLES:
             raise DeniedError(f"--role {role}: use " + " or ".join(ROLES))
-        if role == MINION and not args.get("pattern"):
-            raise DeniedError(
-                "a token for minions needs --id PATTERN: whose ids match are accepted without an "
-                "operator. A minion cannot show a token itself yet"
-            )
         ttl, uses = float(args.get("ttl") or 1800), int(args.get("uses") or 1)
         if not 0 < ttl <= MAX_TTL or not 0 < uses <= MAX_USES:
             raise DeniedError(f"--ttl up to 365d and --uses up to {MAX_USES}, please")
-        addresses = [a for m in self._by_nearness(member) for a in m.addresses]
+        near = self._by_nearness(member)
+        if role == MINION:
+            pin, addresses = member.identity_pin, [m.serves for m in near if m.serves]
+        else:
+            pin, addresses = member.pin, [a for m in near for a in m.addresses]
         token = new_token(
             member.entropy,
-            pin=member.pin,
+            pin=pin,
             expiry=member.now() + ttl,
             uses=uses,
             role=role,

@@ -55,7 +55,7 @@ CLAIM_TIME = 2.0
 """Seconds that another member has to say what it knows of a token."""
 CLAIM = "token.claim"
 IDENTITY_BOX = b"identity"
-ASK, ENTER = "ask", "join"
+ASK, ENTER, COMPARE = "ask", "join", "compare"
 
 
 def pack_facts(*folds: Registers[Any]) -> bytes:
@@ -154,6 +154,7 @@ class Admission:
     @ivar cluster_secret: of the configuration; C{""} for none.
     @ivar alarm: C{alarm(tag, data)}: an event for operators.
     @ivar ask_peers: C{ask_peers(word, body, seconds)} gives the answers of all linked members.
+    @ivar census: C{census()}: what there is here (L{saltwisted.cluster.census}).
     """
 
     node: str
@@ -172,6 +173,7 @@ class Admission:
     cluster_secret: str = field(repr=False)
     alarm: Callable[[str, dict[str, Any]], None]
     ask_peers: Callable[[str, bytes, float], Awaitable[Sequence[bytes]]]
+    census: Callable[[], Awaitable[Mapping[str, Any]]]
     attempts: Attempts = field(factory=Attempts)
     log: Logger = field(factory=Logger)
     _lock: DeferredLock = field(factory=DeferredLock)
@@ -218,6 +220,10 @@ class Admission:
                     value.update(await self._enter(record, fields, session))
                 finally:
                     self._lock.release()
+            elif fields.get("do") == COMPARE:
+                value["census"] = await self._compared(record)
+            elif fields.get("dry") and self.membership.find(session.key) is None:
+                self._judge(record, fields)
         except DeniedError as error:
             value["refused"] = str(error)
             self.log.warn(
@@ -227,6 +233,22 @@ class Admission:
                 why=str(error),
             )
         return make_reply(channel, secret, record.nonce, value)
+
+    async def _compared(self, record: Record) -> Mapping[str, Any]:
+        """
+        What this cluster has, for one who could have it by joining.
+
+        @raises DeniedError: an operator is to approve of who comes by this token.
+        """
+        known = self.tokens.registers.get(record.token_id.hex())
+        reason = self.tokens.why_not(record.token_id.hex(), self.now())
+        if known is None or known.wait or reason:
+            raise DeniedError(
+                f"the token is {reason}"
+                if reason
+                else "what the cluster has is not told before an operator approves"
+            )
+        return await self.census()
 
     def _wrong(self, session: Session) -> None:
         self.log.warn("a join from {source} did not prove its secret", source=session.address)
@@ -255,11 +277,7 @@ class Admission:
 
         @raises DeniedError: why not.
         """
-        node, port = fields.get("node"), fields.get("port")
-        if not isinstance(node, str) or not valid_minion_id(node):
-            raise DeniedError("the node's id is no valid id")
-        if not isinstance(port, int) or not 0 < port < 65536:
-            raise DeniedError("the node names no port")
+        node = str(fields.get("node"))
         known = self.membership.find(session.key)
         if known is not None and known.added is not None:
             if known.state == MEMBER:
@@ -267,22 +285,12 @@ class Admission:
             if known.state == SUSPENDED:
                 return {"suspended": True}
             raise DeniedError("this key of the node was removed, which is final; join anew")
-        if any(True for _ in self.membership.named(node)):
-            raise DeniedError(
-                f"there is a member {node} already: remove it first (saltwisted remove {node}), "
-                "or give this node another id"
-            )
-        slot = self.membership.free_slot()
-        if slot < 0:
-            raise DeniedError("the cluster is full: it has 100 nodes")
+        slot = self._judge(record, fields)
         by_token = record.token_id != BY_SECRET
-        pattern = self.tokens.registers[record.token_id.hex()].pattern if by_token else ""
-        if pattern and not fnmatchcase(node, pattern):
-            raise DeniedError(f"the token is for nodes named {pattern}")
         wait = False
         if by_token:
             wait = await self._use(record.token_id.hex(), session.key)
-        addresses = [join_address(session.address, port)]
+        addresses = [join_address(session.address, fields["port"])]
         for given in fields.get("addresses") or ():
             if isinstance(given, str) and len(given) < 255 and given not in addresses:
                 addresses.insert(0, given)
@@ -313,6 +321,37 @@ class Admission:
             {"node": node, "address": addresses[0], "by": body["token"], "waits": wait},
         )
         return {"suspended": True} if wait else self._welcome(session, node)
+
+    def _judge(self, record: Record, fields: Mapping[str, Any]) -> int:
+        """
+        Whether a proven stranger could come in now; changes nothing.
+
+        @return: its slot.
+        @raises DeniedError: why not.
+        """
+        node, port = fields.get("node"), fields.get("port")
+        if not isinstance(node, str) or not valid_minion_id(node):
+            raise DeniedError("the node's id is no valid id")
+        if not isinstance(port, int) or not 0 < port < 65536:
+            raise DeniedError("the node names no port")
+        if any(True for _ in self.membership.named(node)):
+            raise DeniedError(
+                f"there is a member {node} already: remove it first (saltwisted remove {node}), "
+                "or give this node another id"
+            )
+        slot = self.membership.free_slot()
+        if slot < 0:
+            raise DeniedError("the cluster is full: it has 100 nodes")
+        if record.token_id == BY_SECRET:
+            return slot
+        token_id = record.token_id.hex()
+        pattern = self.tokens.registers[token_id].pattern
+        if pattern and not fnmatchcase(node, pattern):
+            raise DeniedError(f"the token is for nodes named {pattern}")
+        reason = self.tokens.why_not(token_id, self.now())
+        if reason:
+            raise DeniedError(f"the token is {reason}")
+        return slot
 
     async def _use(self, token_id: str, key: str) -> bool:
         """

@@ -56,6 +56,7 @@ class Settings:
     @ivar node: the configured id.
     @ivar peers: C{cluster_peers}, C{host} or C{host:port}.
     @ivar addresses: where others reach this node, if that is not the address it dials from.
+    @ivar serves: where minions find this node, C{host:port}.
     """
 
     node: str
@@ -65,6 +66,7 @@ class Settings:
     cluster_secret: str = field(default="", repr=False)
     pinned: str = ""
     addresses: tuple[str, ...] = ()
+    serves: str = ""
 
 
 @frozen(kw_only=True)
@@ -99,6 +101,15 @@ class Waiting:
     def enter(self, session: Session) -> Any:
         """See L{Unfounded}."""
         return self.unfounded.reader(session)
+
+
+def _outside(phase: str) -> str:
+    """What is said of a node that is no member any more."""
+    how = "has left" if phase == LEFT else "was removed from"
+    return (
+        f"this node {how} its cluster and serves nobody; to come back it joins as new: "
+        "'saltwisted token create' on a member, 'saltwisted join TOKEN' here"
+    )
 
 
 class Lifecycle:
@@ -189,7 +200,7 @@ class Lifecycle:
         elif self.state.phase == MEMBER:
             await self._serve_soon()
         elif self.state.phase in (REMOVED, LEFT):
-            self.problem = f"this node was {self.state.phase} from its cluster; join anew"
+            self.problem = _outside(self.state.phase)
             self.log.error("{problem}", problem=self.problem)
             await self._room(True)
         elif self.settings.peers:
@@ -298,7 +309,7 @@ class Lifecycle:
         if self.state.phase != MEMBER:
             return
         self._save(phase=phase)
-        self.problem = f"this node was {phase} from its cluster; join anew"
+        self.problem = _outside(phase)
         self.log.error("{problem}", problem=self.problem)
 
         async def end() -> None:
@@ -393,7 +404,10 @@ class Lifecycle:
         joiner, problem = self._joiner(token), "the token names no peers"
         for address in token.peers:
             try:
-                value = await joiner.ask(address, {"do": ASK, "node": self.state.node})
+                value = await joiner.ask(
+                    address,
+                    {"do": ASK, "node": self.state.node, "port": self.port.port, "dry": True},
+                )
             except Myself:
                 problem = f"{address} is this node itself"
                 continue
@@ -405,6 +419,7 @@ class Lifecycle:
             return {
                 "cluster": value.get("cluster"),
                 "members": value.get("members"),
+                "refused": value.get("refused", ""),
                 "minions": value.get("minions"),
                 "identity": value.get("fingerprint"),
                 "own_identity": own["fingerprint"],

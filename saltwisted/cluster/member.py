@@ -23,6 +23,7 @@ from saltwisted.cluster.join import CLAIM, Admission, pack_facts
 from saltwisted.cluster.lifecycle import Lifecycle, MemberCard
 from saltwisted.cluster.peers import Peers
 from saltwisted.domain.replica.certificates import NodeKey, issue
+from saltwisted.domain.replica.keyset import finger_of
 from saltwisted.domain.replica.membership import MEMBER, SUSPENDED, Member, Membership
 from saltwisted.domain.replica.secrets import (
     AUTHORITY,
@@ -31,13 +32,15 @@ from saltwisted.domain.replica.secrets import (
     Secrets,
     ban_body,
 )
-from saltwisted.domain.replica.tokens import Tokens
+from saltwisted.domain.replica.tokens import Tokens, minion_use
 from saltwisted.errors import DeniedError, SaltwistedError
 from saltwisted.interfaces import Entropy
 from saltwisted.transports.loose import as_deferred, let_go
 from saltwisted.transports.tls import AMP, BULK, JOIN, Badge, Session
+from saltwisted.wire.commands import Auth
 from saltwisted.wire.crypticle import SessionKey
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
+from saltwisted.wire.rsa import fingerprint
 from saltwisted.wire.sessionkey import SECRET_BYTES, SessionSecret
 
 STATUS, FAREWELL = "status", "farewell"
@@ -78,6 +81,7 @@ class ClusterMember:
         where that is not known.
     @ivar set_slot: C{set_slot(slot)}: the last digits of new jids.
     @ivar in_thread: C{in_thread(f)}: a call that blocks, whose result nobody wants.
+    @ivar is_revoked: whether a revocation of a minion's key is known, by id and fingerprint.
     @ivar on_removal: called after a node was removed, here or elsewhere.
     """
 
@@ -97,6 +101,7 @@ class ClusterMember:
     set_slot: Callable[[int], None]
     fire: Callable[[str, dict[str, Any]], None]
     in_thread: Callable[[Callable[[], Any]], None]
+    is_revoked: Callable[[str, str], bool]
     session_period: float
     now: Callable[[], float]
     entropy: Entropy = field(repr=False)
@@ -159,6 +164,16 @@ class ClusterMember:
     def others(self) -> list[str]:
         """Ids of the other live members."""
         return [member.node for member in self.membership.live() if member.key != self.key]
+
+    @property
+    def serves(self) -> str:
+        """Where minions find this node."""
+        return self.lifecycle.settings.serves
+
+    def masters(self) -> list[str]:
+        """Where minions find the members, this one among them; for our minions."""
+        found = {member.serves for member in self.membership.members()}
+        return sorted(each for each in found if each)
 
     # The gate of the peer port
 
@@ -228,6 +243,7 @@ class ClusterMember:
             "addresses": list(self.lifecycle.settings.addresses),
             "slot": slot,
             "version": __version__,
+            "serves": self.lifecycle.settings.serves,
         }
 
     async def _say_about(self) -> None:
@@ -270,6 +286,11 @@ class ClusterMember:
         """What a token pins: the authority's key."""
         authority = self.secrets.current(AUTHORITY)
         return NodeKey.from_pem(authority.value).id if authority is not None else ""
+
+    @property
+    def identity_pin(self) -> str:
+        """What a token for minions pins: the masters' key."""
+        return fingerprint(self.admission.identity()[1], "sha256").replace(":", "")
 
     # Changes, wherever they come from
 
@@ -341,18 +362,35 @@ class ClusterMember:
         else:
             self.in_thread(write)
 
-    def pre_accepted(self, minion_id: str) -> bool:
+    def pre_accepted(self, auth: Auth) -> bool:
         """
-        Whether a minion token whose pattern this id matches is live; uses it once.
+        Whether a minion has shown a token that lets it in, or one for its id is live; uses it once.
 
         The use is counted here at once, and on the other members when it has reached them.
         """
-        token_id = self.tokens.for_minion(minion_id, self.now())
+        tokens, now = self.tokens, self.now()
+        finger = finger_of(auth.pub.encode("utf-8", "surrogateescape"))
+        token_id = ""
+        if len(auth.join) == 2:
+            shown, mac = (str(each)[:64] for each in auth.join)
+            if tokens.proven_by_minion(shown, mac, auth.id, auth.pub, auth.nonce, finger, now):
+                token_id = shown
+            else:
+                self.log.warn(
+                    "{minion} shows a token that does not let it in: {why}",
+                    minion=auth.id,
+                    why=tokens.why_not(shown, now) or "it is for other ids, or was not proven",
+                )
+        token_id = token_id or tokens.for_minion(auth.id, finger, now)
         if not token_id:
             return False
-        body = {"op": "use", "id": token_id, "key": minion_id}
+        use = minion_use(auth.id, finger)
+        if use in tokens.registers[token_id].used:
+            # Accepted once by it; if somebody has revoked the key since, that holds
+            return not self.is_revoked(auth.id, finger)
+        body = {"op": "use", "id": token_id, "key": use}
         let_go(as_deferred(self.append("token", body)), self.log, "a token's use was not kept")
-        self.log.info("{minion} is accepted by token {id}", minion=minion_id, id=token_id[:12])
+        self.log.info("{minion} is accepted by token {id}", minion=auth.id, id=token_id[:12])
         return True
 
     # Secrets
@@ -503,7 +541,7 @@ class ClusterMember:
                 "uptime": answer.get("uptime"),
                 "minions": answer.get("minions"),
                 "lag": self.lags(member.node) if member.key != self.key else OWN_LAG,
-                "roots": answer.get("roots", "not replicated"),
+                "roots": answer.get("roots", "not replicated" if answer else ""),
                 "slot": member.slot,
                 "addresses": member.addresses,
                 "key": member.key,

@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Callable
-from typing import Any
 
 from twisted.logger import Logger
 
@@ -21,6 +20,7 @@ from saltwisted.domain.keys import grains_match, id_matches, may_be_trusted, sig
 from saltwisted.errors import StoreError
 from saltwisted.stores import files
 from saltwisted.stores.keys import KeyStore
+from saltwisted.wire.commands import Auth
 
 MAX_RULES = 4 * 1024 * 1024
 
@@ -29,7 +29,8 @@ class Autosign:
     """
     Answers whether a key of this id is to be accepted or rejected by rule.
 
-    @ivar by_token: whether a token of the cluster stands for this id; nothing on a lone master.
+    @ivar by_token: C{by_token(auth)}: whether a token of the cluster stands for who signs in;
+        nothing on a lone master.
     """
 
     log = Logger()
@@ -37,7 +38,7 @@ class Autosign:
     def __init__(self, config: MasterConfig, keys: KeyStore) -> None:
         self._config = config
         self._keys = keys
-        self.by_token: Callable[[str], bool] = lambda minion_id: False
+        self.by_token: Callable[[Auth], bool] = lambda auth: False
 
     def _lines(self, path: str | None) -> tuple[str, ...]:
         if not path:
@@ -69,14 +70,14 @@ class Autosign:
         """Whether C{autoreject_file} names the id."""
         return id_matches(minion_id, self._lines(self._config.autoreject_file))
 
-    def accepts(self, minion_id: str, grains: Any, now: float) -> bool:
-        """Whether any rule accepts the id or its C{autosign_grains}."""
-        config = self._config
+    def accepts(self, auth: Auth, now: float) -> bool:
+        """Whether any rule accepts the id, its token, or its C{autosign_grains}."""
+        config, minion_id, grains = self._config, auth.id, auth.autosign_grains
         if config.auto_accept:
             return True
         if id_matches(minion_id, self._lines(config.autosign_file)):
             return True
-        if self.by_token(minion_id):
+        if self.by_token(auth):
             return True
         minutes = float(config.autosign_timeout or 120)
         if self._keys.take_autosign(minion_id, now, minutes):

@@ -177,7 +177,9 @@ class SignIns:
                 autoreject=rejects,
                 autosign=undecided
                 and not rejects
-                and ctx.autosign.accepts(auth.id, auth.autosign_grains, ctx.now()),
+                # Of another key than the pending one no rule is asked: it is denied
+                and clean_key(stored) in (b"", waiting.pub)
+                and ctx.autosign.accepts(auth, ctx.now()),
                 open_mode=bool(ctx.config.open_mode),
                 max_minions=int(ctx.config.max_minions or 0),
                 connected=connected,

@@ -74,6 +74,7 @@ class Control:
     @param refresh: C{refresh(what, **options)}, see L{saltwisted.minion.daemon.Minion.refresh}.
     @param schedule: C{schedule(func, **data)}, see C{Scheduler.call}.
     @param status: numbers about the minion.
+    @param join: takes a join token; raises L{WireError} for what is none.
     """
 
     log = Logger()
@@ -92,6 +93,7 @@ class Control:
         refresh: Callable[..., Awaitable[Any]],
         schedule: Callable[..., Mapping[str, Any]],
         status: Callable[[], dict[str, Any]],
+        join: Callable[[str], None],
     ) -> None:
         self._clock = clock
         self._links = links
@@ -105,6 +107,7 @@ class Control:
         self._refresh = refresh
         self._schedule = schedule
         self._status = status
+        self._join = join
 
     # -- doors
 
@@ -225,6 +228,14 @@ class Control:
     async def op_status(self, args: dict[str, Any], stream: Stream, via: str) -> Any:
         """How we are."""
         return self._status()
+
+    async def op_join(self, args: dict[str, Any], stream: Stream, via: str) -> Any:
+        """Sign in by a token of a cluster, C{token}, from now on."""
+        try:
+            self._join(str(args["token"]))
+        except WireError as error:
+            raise RemoteError("SaltInvocationError", error.reason) from None
+        return {"id": self._id}
 
     async def op_refresh(self, args: dict[str, Any], stream: Stream, via: str) -> Any:
         """Look anew at C{what}: C{pillar}, C{grains}, C{modules} ..."""

@@ -140,6 +140,7 @@ class Directory:
         self._needy = needy
         self._found: dict[Master, list[Master]] = {}
         self._told: list[Master] = []
+        self._same: dict[Master, Master] = {}
         self._timers: dict[Master, IDelayedCall] = {}
         self._running = False
         if kept is not None:
@@ -154,7 +155,9 @@ class Directory:
         masters: list[Master] = []
         for one in self._configured:
             masters += self._found.get(one, []) if is_service(one[0]) else [one]
-        return list(dict.fromkeys([*masters, *self._told]))
+        # A master is one, also when we know it by a name and the others by its address
+        here = {other for one, other in self._same.items() if one in masters}
+        return list(dict.fromkeys([*masters, *(one for one in self._told if one not in here)]))
 
     def start(self) -> None:
         """Ask for the records."""
@@ -170,9 +173,18 @@ class Directory:
         for timer in timers.values():
             timer.cancel()
 
-    def told(self, names: Sequence[str]) -> None:
-        """A master has said which masters there are."""
+    def told(self, names: Sequence[str], by: Master | None = None, own: str = "") -> None:
+        """
+        A master has said which masters there are.
+
+        @param by: how we call that master.
+        @param own: which of these it is.
+        """
         masters = self._readable(names)
+        itself = self._readable([own]) if own else []
+        if by is not None and itself and self._same.get(by) != itself[0]:
+            self._same[by] = itself[0]
+            self._tell()
         if masters and masters != self._told:
             self._told = masters
             self._tell()

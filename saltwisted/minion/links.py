@@ -92,7 +92,7 @@ class Links(Service):
         one = single or kind in ONE_AT_A_TIME
         self._standby = Standby(self, config, outside, hooks) if one else None
         own = self._standby.hooks if self._standby else evolve(hooks, on_up=self.is_up)
-        self._own = evolve(own, on_masters=lambda link, names: self._directory.told(names))
+        self._own = evolve(own, on_masters=self._masters_told)
         self._directory = Directory(
             outside.reactor,
             configured,
@@ -134,6 +134,13 @@ class Links(Service):
                 at = len(self.links) - 1
             numbers.append(at)
         return numbers
+
+    def told(self, names: Sequence[str]) -> None:
+        """An operator, or a token, names masters."""
+        self._directory.told(names)
+
+    def _masters_told(self, link: MasterLink, names: list[str], own: str) -> None:
+        self._directory.told(names, (link.host, link.port), own)
 
     def _follow(self, masters: Sequence[Master]) -> None:
         """There are other masters now. A link that is not wanted any more may be again."""

@@ -19,6 +19,7 @@ from twisted.internet.abstract import isIPAddress, isIPv6Address
 from twisted.internet.interfaces import IReactorTime
 
 from saltwisted.config.options import MinionConfig
+from saltwisted.domain.replica.tokens import Token
 from saltwisted.interfaces import Entropy
 from saltwisted.minion.channel import Identity, Requests, Run
 from saltwisted.minion.directory import Ask, Kept, Service
@@ -84,6 +85,16 @@ class MasterKeys(Protocol):
         """Keep this one. May block: called by L{Outside.run}."""
 
 
+class JoinToken(Protocol):
+    """A join token that was given to this minion: L{saltwisted.stores.minion.TokenFile}."""
+
+    def held(self) -> Token | None:
+        """The token, or C{None}."""
+
+    def done(self) -> None:
+        """It has served."""
+
+
 Resolver = Callable[[str], Awaitable[Sequence[str]]]
 """From a host name to its IP addresses, best first; fails when there are none."""
 
@@ -106,6 +117,7 @@ class Outside:
         own that one signing key vouches for.
     @ivar services: asks for SRV records.
     @ivar kept: remembers the masters that a cluster has told us of; C{None}: they do not matter.
+    @ivar join: the join token, if an operator gave one.
     @ivar sign_key: the key in C{<master_sign_key_name>.pub}, if there is one.
     """
 
@@ -122,6 +134,7 @@ class Outside:
     kept: Kept | None = None
     sign_key: PublicKey | None = None
     keys_of: Callable[[str], MasterKeys] | None = None
+    join: JoinToken | None = None
 
 
 def resolver(run: Run, ipv6: bool) -> Resolver:

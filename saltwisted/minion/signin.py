@@ -9,12 +9,13 @@ words that tell an operator what to do.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from twisted.logger import Logger
 
 from saltwisted.config.options import MinionConfig
+from saltwisted.domain.replica.tokens import prove_minion
 from saltwisted.domain.targeting.matchers import MinionFacts
 from saltwisted.errors import RequestTimeout, StoreError, TransportClosed, WireError
 from saltwisted.minion.channel import Requests, Session
@@ -93,7 +94,8 @@ class SignInTalk:
                 )
             except MasterFingerprint as error:
                 return Distrusted(
-                    f"the master's key is {error.got}, but master_finger is {error.expected}"
+                    f"the master's key is {error.got}, but master_finger, or the token by which "
+                    f"this minion joins, says {error.expected}"
                 )
             except HandshakeError as error:
                 return Distrusted(f"the sign-in cannot be trusted: {error.reason}")
@@ -109,12 +111,21 @@ class SignInTalk:
         outside = self._outside
         known = self._keys.known()
         nonce = outside.entropy(16).hex()
-        frame = self._handshake.request(nonce, known, self._autosign_grains())
+        token = outside.join.held() if outside.join is not None else None
+        join: Sequence[Any] = ()
+        if token is not None:
+            pub = outside.identity.key.public.pem
+            proof = prove_minion(token.secret, outside.identity.id, pub, nonce)
+            join = (token.id, proof.hex())
+        frame = self._handshake.request(nonce, known, self._autosign_grains(), join)
         reply = await requests.request(frame, self._rules.auth_timeout)
-        result = await outside.run(self._handshake.read, reply, nonce, known)
+        pin = token.pin if token is not None else ""
+        result = await outside.run(self._handshake.read, reply, nonce, known, pin)
         if isinstance(result, NotYet):
             return Denied(result.reason)
         await self._accepted(result)
+        if outside.join is not None and token is not None:
+            await outside.run(outside.join.done)
         return SignedIn()
 
     async def _accepted(self, result: Accepted) -> None:

@@ -33,7 +33,7 @@ from saltwisted.roles.logs import observer
 from saltwisted.roles.minion import dialer_of, identity_of, keys_of, led_by, sign_key_of
 from saltwisted.roles.privileges import become, modest
 from saltwisted.stores.files import make_dir
-from saltwisted.stores.minion import MasterKeyFile, MastersFile
+from saltwisted.stores.minion import MasterKeyFile, MastersFile, TokenFile
 from saltwisted.transports.bus import EventBus
 from saltwisted.transports.ipc import ControlServer
 from saltwisted.transports.threads import Threads
@@ -90,6 +90,7 @@ class Caller:
             keys_of=keys_of(config),
             services=srv_lookup(reactor),
             kept=MastersFile(os.path.join(config.cachedir, "saltwisted", "masters")),
+            join=TokenFile(os.path.join(config.pki_dir, "join.token")),
         )
         facts = MinionFacts(
             id=config.id, grains=dict(grains), pillar={}, nodegroups=config.nodegroups
@@ -108,6 +109,7 @@ class Caller:
             _nothing_here,
             _no_schedule,
             self.status,
+            _no_join,
         )
         self.server = ControlServer(reactor, self.control.handle)
 
@@ -172,6 +174,10 @@ async def _nothing_here(what: str, **_options: Any) -> Any:
 
 def _no_schedule(func: str, **_data: Any) -> Mapping[str, Any]:
     raise RemoteError("SaltInvocationError", f"schedule {func}: no minion runs here")
+
+
+def _no_join(line: str) -> None:
+    raise RemoteError("SaltInvocationError", "join: no minion runs here")
 
 
 def main(reactor: Any, argv: Sequence[str]) -> int:

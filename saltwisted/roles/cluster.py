@@ -20,6 +20,7 @@ from twisted.internet.threads import deferToThread
 
 from saltwisted import __version__
 from saltwisted.cluster.catchup import CatchUp
+from saltwisted.cluster.census import CensusTaker
 from saltwisted.cluster.control import ClusterControl
 from saltwisted.cluster.drift import Drift
 from saltwisted.cluster.gap import Gap
@@ -41,6 +42,7 @@ from saltwisted.domain.replica.membership import Membership
 from saltwisted.domain.replica.minions import Minions
 from saltwisted.domain.replica.secrets import Secrets
 from saltwisted.domain.replica.tokens import Tokens
+from saltwisted.domain.roots.manifest import Generation
 from saltwisted.errors import ConfigError, RemoteError, StoreError
 from saltwisted.roles.banner import Banner
 from saltwisted.roles.base import OrderedService
@@ -135,6 +137,7 @@ def settings_of(config: MasterConfig) -> Settings:
         cluster_secret=str(config.cluster_secret or ""),
         pinned=str(config.cluster_pub_fingerprint or ""),
         addresses=(join_address(host, port),) if host else (),
+        serves=join_address(host, int(config.ret_port)) if host else "",
     )
 
 
@@ -288,6 +291,9 @@ class MemberService:
             cluster_secret=lifecycle.settings.cluster_secret,
             alarm=ctx.bus.fire,
             ask_peers=lambda word, body, seconds: self.cluster.ask_peers(word, body, seconds),
+            census=CensusTaker(
+                reactor, ctx.keys, self._generations, lambda name: getattr(config, name, None)
+            ).take,
             attempts=Attempts(),
         )
         self.cluster = ClusterMember(
@@ -307,6 +313,7 @@ class MemberService:
             set_slot=self._set_slot,
             fire=ctx.bus.fire,
             in_thread=master.files_threads.start,
+            is_revoked=self._is_revoked,
             session_period=float(config.publish_session) / 2,
             now=now,
             entropy=entropy,
@@ -358,6 +365,8 @@ class MemberService:
         self.shipping.on_refused = AwayTooLong(reactor, lifecycle.removed, ctx.bus.fire)
         ctx.keys_settled = self.keys.settled
         ctx.autosign.by_token = self.cluster.pre_accepted
+        ctx.masters = self.cluster.masters
+        ctx.own_address = self.cluster.serves
         master.store.secrets = self.cluster.session_secrets
         master.store.acceptance = partial(acceptance_number, self.keyset)
         self.jobs = ClusterJobs(
@@ -390,6 +399,11 @@ class MemberService:
             reactor, parts, failed=self._failed, started=master.started, inner=True
         )
         self._error: BaseException | None = None
+
+    def _generations(self) -> dict[str, Generation]:
+        """Which tree each share serves."""
+        shares = self.roots.sync.shares.items()
+        return {name: share.generation for name, share in shares if share.generation is not None}
 
     # What the lifecycle asks
 
@@ -445,6 +459,10 @@ class MemberService:
             "keys": self.shipping.machine.lag(node),
             "returns": self.jobs.shipping.machine.lag(node),
         }
+
+    def _is_revoked(self, minion_id: str, finger: str) -> bool:
+        known = self.keyset.register(minion_id, finger)
+        return known is not None and bool(known.seen)
 
     def _set_slot(self, slot: int) -> None:
         self.master.jids.slot = slot if slot >= 0 else None

@@ -26,6 +26,7 @@ from twisted.logger import Logger
 from saltwisted import __version__
 from saltwisted.config.options import MinionConfig
 from saltwisted.domain.jid import JidMaker
+from saltwisted.domain.replica.tokens import MINION, parse
 from saltwisted.errors import ConfigError, TransportClosed, WireError
 from saltwisted.minion.channel import Identity
 from saltwisted.minion.connection import Hooks, MasterLink
@@ -50,7 +51,7 @@ from saltwisted.roles.privileges import become, modest
 from saltwisted.roles.reload import MINION_BUILT_IN, Reload
 from saltwisted.stores.files import make_dir, read_file, sweep_temporary, write_atomic
 from saltwisted.stores.keys import master_keys
-from saltwisted.stores.minion import MasterKeyFile, MastersFile, SeenFile
+from saltwisted.stores.minion import MasterKeyFile, MastersFile, SeenFile, TokenFile
 from saltwisted.transports.bus import EventBus
 from saltwisted.transports.ipc import ControlServer
 from saltwisted.transports.latency import LatencyMeter
@@ -234,6 +235,7 @@ class Network:
             "keys_of": keys_of(config),
             "services": srv_lookup(reactor),
             "kept": MastersFile(os.path.join(config.cachedir, "saltwisted", "masters")),
+            "join": TokenFile(os.path.join(config.pki_dir, "join.token")),
         }
         self.seen = Seen(self._seen_file, time.time, remember=int(config.minion_jid_queue_hwm) * 10)
         insist = config.extra.get("saltwisted_unsigned_publications") is not True
@@ -250,6 +252,22 @@ class Network:
             self._ask_who(1.0)
         else:
             self._begin(self._config)
+
+    def join(self, line: str) -> None:
+        """
+        Take a join token: from now on it is shown at sign-ins, and its masters are asked too.
+
+        @raises WireError: it is no token for a minion.
+        @raises StoreError: it could not be kept.
+        """
+        token = parse(line)
+        if token.role != MINION:
+            raise WireError("this token is for a master; make one with --role minion")
+        self._outside["join"].keep(line)
+        if self.links.there is not None:
+            self.links.there.told(token.peers)
+        else:
+            self._outside["kept"].save(token.peers)
 
     def _ask_who(self, wait: float) -> None:
         self._delayed = None
@@ -464,6 +482,7 @@ class MinionRole:
             self.minion.refresh,
             self.scheduler.call,
             self.status,
+            self.network.join,
         )
         self.server = ControlServer(reactor, self.control.handle, socket)
         self.meter = LatencyMeter(reactor)

@@ -1,7 +1,7 @@
 """
 What a minion's network half keeps on disk: the master's key, and which jobs it has seen.
 
-Both are tiny. L{MasterKeyFile} is Salt's C{minion_master.pub}. L{SeenFile} has no
+All are tiny. L{MasterKeyFile} is Salt's C{minion_master.pub}. L{SeenFile} has no
 counterpart in Salt; it is an append-only text of one line per job, rewritten when
 it has grown to twice what is remembered. Calls take some tens of microseconds and
 are made in the reactor thread, except where said.
@@ -15,8 +15,9 @@ from contextlib import suppress
 
 from twisted.logger import Logger
 
+from saltwisted.domain.replica.tokens import Token, parse
 from saltwisted.errors import StoreError, WireError
-from saltwisted.stores.files import make_dir, read_file, store_error, write_atomic
+from saltwisted.stores.files import make_dir, read_file, remove, store_error, write_atomic
 from saltwisted.wire.rsa import PublicKey
 
 
@@ -83,6 +84,44 @@ class MastersFile:
         """
         make_dir(os.path.dirname(self.path))
         write_atomic(self.path, "".join(f"{name}\n" for name in names).encode(), sync=False)
+
+
+class TokenFile:
+    """
+    The join token that an operator gave this minion: C{pki_dir/join.token}, until it has served.
+
+    Looked at anew at each sign-in, as L{MasterKeyFile} is.
+    """
+
+    log = Logger()
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def held(self) -> Token | None:
+        """The token; one that cannot be read is none."""
+        try:
+            data = read_file(self.path, 8192)
+            return parse(data.decode("ascii", "replace")) if data else None
+        except (StoreError, WireError) as error:
+            self.log.error("{path} is no join token: {error}", path=self.path, error=str(error))
+            return None
+
+    def keep(self, line: str) -> None:
+        """
+        Keep a token.
+
+        @raises StoreError: the disk refuses.
+        """
+        make_dir(os.path.dirname(self.path))
+        write_atomic(self.path, f"{line}\n".encode("ascii"), 0o600)
+
+    def done(self) -> None:
+        """This minion is known to the cluster. Waits for the disk."""
+        try:
+            remove(self.path, sync=True)
+        except StoreError as error:
+            self.log.warn("a token that has served stays: {error}", error=str(error))
 
 
 class SeenFile:

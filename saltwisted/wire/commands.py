@@ -188,6 +188,7 @@ class Auth(Command):
 
     @ivar nonce: C{""} when absent, as in protocol 0 and 1.
     @ivar token: encrypted to the master key that the minion remembers, or C{b""}.
+    @ivar join: of our own minion that has a join token: its id, and the proof.
     """
 
     id: str = has(*TEXT)
@@ -197,6 +198,7 @@ class Auth(Command):
     sig_algo: str = has(*TEXT, default=PKCS1V15_SHA1)
     token: bytes = has(bytes, default=b"")
     autosign_grains: dict[str, Any] | None = has(*MAP_OR_NONE, default=None)
+    join: list[Any] = has(*LIST, default=list)
 
 
 @command("ping", clear=True)

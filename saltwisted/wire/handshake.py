@@ -25,6 +25,7 @@ from base64 import b64encode
 from binascii import Error as Base64Error
 from binascii import a2b_base64
 from collections import OrderedDict
+from collections.abc import Sequence
 from hmac import compare_digest
 from typing import Any
 
@@ -39,6 +40,7 @@ from saltwisted.wire.rsa import (
     ENCRYPTION,
     OAEP_SHA1,
     PKCS1V15_SHA1,
+    PKCS1V15_SHA224,
     SIGNING,
     PrivateKey,
     PublicKey,
@@ -54,6 +56,42 @@ TOKEN_WORD = b"salt"
 """What a minion signs (X9.31) into the C{tok} of every request."""
 
 _KEPT = 8
+HANDOVER = "handover"
+"""A field of our master's answer to our minion: the statements by which its key was replaced."""
+MOST_HANDOVERS = 16
+Handovers = Sequence[tuple[str, bytes]]
+"""A public key (PEM) and the signature of the one before it, oldest first."""
+
+
+def statement_of(pub_pem: str | bytes) -> bytes:
+    """What a master's key signs about the key that follows it."""
+    return b"saltwisted: the master's key is followed by\n" + clean_pem(pub_pem).encode("ascii")
+
+
+def hand_over(old: PrivateKey, pub_pem: str | bytes) -> bytes:
+    """The signature of a master's key under L{statement_of} the next."""
+    return old.sign(statement_of(pub_pem), PKCS1V15_SHA224)
+
+
+def followed(known: PublicKey, handovers: object) -> PublicKey:
+    """
+    The key that a remembered one is followed by, as far as the statements prove it.
+
+    @param handovers: L{Handovers}, as they came: nothing of it is believed unproven.
+    """
+    rows = handovers if isinstance(handovers, (list, tuple)) else ()
+    for row in list(rows)[:MOST_HANDOVERS]:
+        if not isinstance(row, (list, tuple)) or len(row) != 2:
+            continue
+        pem, signature = row
+        if not isinstance(pem, str) or not isinstance(signature, bytes):
+            continue
+        try:
+            if known.verify(statement_of(pem), signature, PKCS1V15_SHA224):
+                known = PublicKey.from_pem(pem)
+        except (WireError, UnicodeEncodeError):
+            continue
+    return known
 
 
 def digest_of(publish_key: SessionKey) -> bytes:
@@ -99,6 +137,7 @@ class MasterIdentity:
 
     @ivar key: private. In a cluster, the cluster's.
     @ivar pub_key: the text that travels as C{pub_key}.
+    @ivar handovers: statements of the keys that this one has replaced.
     """
 
     def __init__(
@@ -121,6 +160,7 @@ class MasterIdentity:
             if pub_signature is not None and pub_pem in (self.pub_key + "\n", _lined(self.pub_key)):
                 # The signature is over the text with a final newline: so it must travel
                 self.pub_key += "\n"
+        self.handovers: Handovers = ()
         self.sign_key = sign_key
         self.pub_signature = pub_signature
         self._digests: OrderedDict[str, bytes] = OrderedDict()
@@ -210,6 +250,8 @@ def accepted_reply(
     }
     if OURS in request.load:
         reply[OURS] = 1
+        if identity.handovers:
+            reply[HANDOVER] = [[pem, signature] for pem, signature in identity.handovers]
     pub_sig = identity.pub_sig(request.sig_algo)
     if pub_sig is not None:
         reply["pub_sig"] = pub_sig
@@ -340,12 +382,14 @@ class MinionHandshake:
         nonce: str,
         known: PublicKey | None,
         autosign_grains: dict[str, Any] | None = None,
+        join: Sequence[Any] = (),
     ) -> bytes:
         """
         The frame to send.
 
         @param nonce: 32 hexadecimal characters, fresh.
         @param known: the remembered master key, if any.
+        @param join: of who has a join token: its id, and the proof for this nonce.
         """
         load: dict[str, Any] = {
             "cmd": "_auth",
@@ -357,17 +401,22 @@ class MinionHandshake:
         }
         if autosign_grains is not None:
             load["autosign_grains"] = autosign_grains
+        if join:
+            load["join"] = list(join)
         if known is not None:
             load["token"] = known.encrypt(self.token.encode("ascii"), self.enc_algo)
         load["pub"] = self.key.public.pem
         return encode_clear_request(load, VERSION)
 
-    def read(self, frame: bytes, nonce: str, known: PublicKey | None) -> Accepted | NotYet:
+    def read(
+        self, frame: bytes, nonce: str, known: PublicKey | None, pin: str = ""
+    ) -> Accepted | NotYet:
         """
         Judge the reply.
 
         @param nonce: of the request.
         @param known: the master key given to L{request}.
+        @param pin: the SHA-256 fingerprint that the master's key must have, without colons.
         @raises HandshakeError: not to be trusted; see its subclasses.
         @raises WireError: malformed.
         """
@@ -386,7 +435,7 @@ class MinionHandshake:
             raise NotAReply("no map")
         master: PublicKey | None
         if "pub_key" in reply:
-            master, remember = self._judge_key(reply, known)
+            master, remember = self._judge_key(reply, known, pin)
         else:
             master, remember = known, False
         if master is not None:
@@ -408,7 +457,9 @@ class MinionHandshake:
             return NotYet(str(ret), False)
         return NotYet("refused", False)
 
-    def _judge_key(self, reply: dict[Any, Any], known: PublicKey | None) -> tuple[PublicKey, bool]:
+    def _judge_key(
+        self, reply: dict[Any, Any], known: PublicKey | None, pin: str
+    ) -> tuple[PublicKey, bool]:
         """The key that the reply must be signed with, and whether it is news."""
         text = reply["pub_key"]
         if text.__class__ is not str:
@@ -429,7 +480,12 @@ class MinionHandshake:
             same = True
         if signed and (not same or self.always_verify_signature):
             self._check_pub_sig(text, reply["pub_sig"])
-        elif known is not None and not same and not self.open_mode:
+        elif (
+            known is not None
+            and not same
+            and not self.open_mode
+            and followed(known, reply.get(HANDOVER)) != shown
+        ):
             raise MasterKeyChanged(
                 known.fingerprint(self.hash_type), shown.fingerprint(self.hash_type)
             )
@@ -437,6 +493,10 @@ class MinionHandshake:
             got = fingerprint(shown.pem, self.hash_type)
             if not compare_digest(got.encode(), self.master_finger.encode()):
                 raise MasterFingerprint(self.master_finger, got)
+        if pin:
+            got = fingerprint(shown.pem, "sha256").replace(":", "")
+            if not compare_digest(got.encode(), pin.encode()):
+                raise MasterFingerprint(pin, got)
         return shown, not same
 
     def _check_pub_sig(self, text: str, pub_sig: Any) -> None:

@@ -64,6 +64,7 @@ class ControlTests(SynchronousTestCase):
             refresh,
             schedule,
             lambda: {"id": "m1"},
+            lambda line: self.told.append(("join", line)),
         )
         self.streamed: list[Any] = []
 

@@ -174,6 +174,20 @@ class DirectoryTests(SynchronousTestCase):
         made.told([" "])
         self.assertEqual(len(self.changes), 2)
 
+    def test_told_by_itself(self) -> None:
+        """A master that we know by a name is not a second master when it tells its address."""
+        made = self.build(("name", 4506))
+
+        made.told(["a", "b"], ("name", 4506), "a")
+        self.assertEqual(made.masters, [("name", 4506), ("b", 4506)])
+        made.told(["a", "b"], ("b", 4506), "b")
+        self.assertEqual(made.masters, [("name", 4506), ("b", 4506)])
+        # Behind one name (a balancer) another node answers now
+        made.told(["a", "b"], ("name", 4506), "b")
+        self.assertEqual(made.masters, [("name", 4506), ("a", 4506)])
+        made.told(["a", "b"], ("name", 4506), "no name")
+        self.assertEqual(made.masters, [("name", 4506), ("a", 4506)])
+
     def test_file(self) -> None:
         """The list survives in a file; one that cannot be read is no list."""
         path = self.mktemp()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from attrs import evolve
@@ -16,6 +17,7 @@ from saltwisted.wire.envelope import (
     encode_clear_reply,
 )
 from saltwisted.wire.handshake import (
+    HANDOVER,
     OURS,
     Accepted,
     HandshakeError,
@@ -30,6 +32,8 @@ from saltwisted.wire.handshake import (
     accepted_reply,
     bad_algorithm,
     digest_of,
+    followed,
+    hand_over,
     negative_reply,
 )
 from saltwisted.wire.msgpack import pack, unpack, unpack_raw
@@ -202,6 +206,77 @@ class MinionTests(HandshakeCase):
             self.assertFalse(got.remember)
             self.assertEqual(key("master").decrypt(auth.token, names[0]), TOKEN.encode())
             self.assertEqual(auth.autosign_grains, {"os": "Debian"})
+
+    def handed_over(self, *names: str) -> MasterIdentity:
+        """A master's key, the last of several, each vouched for by the one before."""
+        identity = MasterIdentity(key(names[-1]))
+        identity.handovers = [
+            (key(new).public.pem, hand_over(key(old), key(new).public.pem))
+            for old, new in pairwise(names)
+        ]
+        return identity
+
+    def test_handed_over(self) -> None:
+        """A minion follows a key that the remembered one has signed, over several steps too."""
+        for names in (("master", "minion"), ("master", "minion", "master_sign")):
+            identity = self.handed_over(*names)
+            frame = self.minion.request(NONCE, self.known)
+
+            got = self.minion.read(self.answer(frame, identity), NONCE, self.known)
+
+            assert isinstance(got, Accepted)
+            self.assertTrue(got.remember)
+            self.assertEqual(got.master_key, key(names[-1]).public)
+
+    def test_not_handed_over(self) -> None:
+        """Statements of other keys, about other keys, of another shape, or none: not followed."""
+        frame = self.minion.request(NONCE, self.known)
+        signature = hand_over(key("minion"), key("minion").public.pem)
+        other = hand_over(key("master"), key("master_sign").public.pem)
+        pem = key("minion").public.pem
+        for handovers in (
+            (),
+            [(pem, signature)],
+            [(pem, other)],
+            [(key("master_sign").public.pem, other)],
+        ):
+            identity = MasterIdentity(key("minion"))
+            identity.handovers = handovers
+            self.refuses(MasterKeyChanged, self.answer(frame, identity), self.known)
+
+        for shapeless in (
+            None,
+            7,
+            "text",
+            [7, [pem], [7, signature], [pem, "text"]],
+            [("no key", signature), ("\u20ac", signature)],
+        ):
+            self.assertEqual(followed(self.known, shapeless), self.known)
+
+    def test_stock_sees_no_handover(self) -> None:
+        """To a stock minion's question no statement is added."""
+        identity = self.handed_over("minion", "master")
+        auth, _ = auth_of(self.minion.request(NONCE, None))
+        stock = {k: v for k, v in auth.load.items() if k != OURS}
+
+        reply = self.answer(self.minion.request(NONCE, None), identity, load=stock)
+
+        self.assertNotIn(HANDOVER.encode(), unpack_raw(unpack_raw(reply)[b"load"]))
+
+    def test_pin(self) -> None:
+        """A pinned fingerprint is the only key that is trusted, at first contact and later."""
+        frame = self.minion.request(NONCE, None, join=("ab", "proof"))
+        pin = self.known.fingerprint("sha256").replace(":", "")
+        auth, _ = auth_of(frame)
+
+        got = self.minion.read(self.answer(frame), NONCE, None, pin)
+
+        assert isinstance(got, Accepted)
+        self.assertEqual(auth.join, ["ab", "proof"])
+        wrong = "0" * 64
+        for known in (None, self.known):
+            frame = self.answer(self.minion.request(NONCE, known))
+            self.assertRaises(MasterFingerprint, self.minion.read, frame, NONCE, known, wrong)
 
     def test_our_kind(self) -> None:
         """Two of our kind recognise each other; to a stock minion's question nothing is added."""
@@ -471,7 +546,7 @@ class MasterTests(HandshakeCase):
 
     def test_old_protocols(self) -> None:
         """Versions 0 and 1 get the map itself, unsigned and without a nonce; 2 is like 3."""
-        auth, _ = auth_of(self.minion.request(NONCE, None))
+        auth, version = auth_of(self.minion.request(NONCE, None))
         minion = self.minion.key.public
         for version in (0, 1):
             reply = unpack(

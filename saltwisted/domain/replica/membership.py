@@ -36,7 +36,7 @@ class Member:
     @ivar public: the public key, DER in hexadecimal digits; C{""} while only a removal is known.
     @ivar wait: whether it waits for an operator (C{members approve}).
     @ivar added: when it was added; the earliest counts.
-    @ivar about: C{addresses}, C{slot}, C{version}: the newest that was said.
+    @ivar about: C{addresses}, C{slot}, C{version}, C{serves}: the newest that was said.
     @ivar removed: when it was removed, or C{None}.
     """
 
@@ -73,6 +73,11 @@ class Member:
     def slot(self) -> int:
         """The last two digits of its jids; -1 while unknown."""
         return int(self.about.get("slot", -1))
+
+    @property
+    def serves(self) -> str:
+        """Where its minions find it, C{host:port}; C{""} while it has not said."""
+        return str(self.about.get("serves", ""))
 
     @property
     def version(self) -> str:
@@ -216,4 +221,6 @@ def _about(old: Member, body: Mapping[str, Any], here: Place) -> Member:
         "slot": slot,
         "version": str(about["version"])[:64],
     }
+    if about.get("serves"):
+        kept["serves"] = str(about["serves"])[:255]
     return evolve(old, about=kept, about_at=here)

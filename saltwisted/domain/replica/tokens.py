@@ -1,8 +1,8 @@
 """
 Join tokens: the line that an operator pastes, and what the cluster remembers of it.
 
-The line carries everything that a joiner needs: where the members are, the key of the authority
-that it may trust (the pin), and a secret of 128 bits that it proves and never sends. The
+The line carries everything that a joiner needs: where the members are, the key that it may trust
+(the pin), and a secret of 128 bits that it proves and never sends. The
 cluster keeps a register per token: its terms, who used it, whether it was taken back. A removal
 of a node makes all tokens void that were made before (C{epoch}).
 """
@@ -44,9 +44,10 @@ class Token:
     What the line says.
 
     @ivar id: 32 hexadecimal digits; not secret.
-    @ivar pin: L{saltwisted.domain.replica.certificates.key_id} of the cluster's authority.
+    @ivar pin: 64 hexadecimal digits: L{saltwisted.domain.replica.certificates.key_id} of the
+        cluster's authority; for a minion the SHA-256 fingerprint of the masters' key.
     @ivar expiry: seconds since 1970 by the issuer's clock.
-    @ivar peers: C{host:port} of members.
+    @ivar peers: C{host:port} of members: their peer ports; for a minion their request ports.
     """
 
     id: str
@@ -130,12 +131,27 @@ def prove(secret: bytes, *parts: bytes) -> bytes:
     return mac.digest()
 
 
+def prove_minion(secret: bytes, minion_id: str, pub: str, nonce: str) -> bytes:
+    """
+    How a minion shows in its sign-in that it has a token: worth nothing for another id, key or
+    sign-in.
+
+    @param pub: its public key as it is sent.
+    """
+    return prove(secret, b"minion", minion_id.encode(), pub.encode(), nonce.encode())
+
+
+def minion_use(minion_id: str, finger: str) -> str:
+    """Under which name a token's use by a minion is remembered: of one id and one key."""
+    return f"{finger[:32]}/{minion_id}"
+
+
 @frozen(kw_only=True)
 class Known:
     """
     What the cluster knows of one token.
 
-    @ivar used: joiner's key to when and where it was admitted.
+    @ivar used: joiner's key (L{minion_use} of a minion) to when and where it was admitted.
     """
 
     secret: bytes = field(default=b"", repr=False)
@@ -274,18 +290,44 @@ class Tokens(Registers[Known]):
             if known.role == role
         )
 
-    def for_minion(self, minion_id: str, now: float) -> str:
-        """The id of a live minion token whose pattern matches, or C{""}."""
+    def for_minion(self, minion_id: str, finger: str, now: float) -> str:
+        """The id of a live minion token whose pattern matches, or C{""}: for who shows none."""
         for token_id, known in sorted(self.registers.items()):
-            if (
-                known.role == MINION
-                and known.pattern
-                and fnmatchcase(minion_id, known.pattern)
-                and (minion_id in known.used or self.is_live(token_id, now))
-                and self.why_not(token_id, now) in ("", "used up")
-            ):
+            if known.pattern and self._lets_in(token_id, known, minion_id, finger, now):
                 return token_id
         return ""
+
+    def proven_by_minion(
+        self,
+        token_id: str,
+        mac: str,
+        minion_id: str,
+        pub: str,
+        nonce: str,
+        finger: str,
+        now: float,
+    ) -> bool:
+        """
+        Whether a minion has shown a token that lets it in.
+
+        @param mac: L{prove_minion} in hexadecimal digits, as it was sent.
+        """
+        known = self.registers.get(token_id)
+        if known is None or not self._lets_in(token_id, known, minion_id, finger, now):
+            return False
+        proof = prove_minion(known.secret, minion_id, pub, nonce).hex()
+        return hmac.compare_digest(mac.encode(), proof.encode())
+
+    def _lets_in(
+        self, token_id: str, known: Known, minion_id: str, finger: str, now: float
+    ) -> bool:
+        if known.role != MINION or (known.pattern and not fnmatchcase(minion_id, known.pattern)):
+            return False
+        why_not = self.why_not(token_id, now)
+        # Another node may ask about a sign-in whose use has come here before its acceptance
+        return not why_not or (
+            why_not == "used up" and minion_use(minion_id, finger) in known.admitted()
+        )
 
     def overused(self) -> list[tuple[str, str]]:
         """C{(token id, joiner's key)} of those admitted beyond the number of uses."""

@@ -146,4 +146,5 @@ def publish_keys(ctx: Context, who: str, cmd: PublishKeys) -> dict[str, Any]:
     masters = list(ctx.masters())
     if masters:
         keys["masters"] = masters
+        keys["self"] = ctx.own_address
     return keys

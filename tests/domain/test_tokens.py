@@ -1,0 +1,119 @@
+"""
+Tokens that minions show, and tokens that stand for minions by their ids.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.domain.replica.entry import Dot
+from saltwisted.domain.replica.tokens import (
+    Token,
+    Tokens,
+    minion_use,
+    new_token,
+    parse,
+    prove_minion,
+)
+
+NOW = 1_700_000_000.0
+FINGER = "f" * 64
+
+
+class MinionTokenTests(SynchronousTestCase):
+    """One fold, on one node."""
+
+    def setUp(self) -> None:
+        self.tokens = Tokens()
+        self.number = 0
+
+    def apply(self, body: dict[str, Any]) -> None:
+        """In the order of the calls."""
+        self.number += 1
+        self.tokens.apply(body, self.number, Dot("a", "0" * 16, self.number))
+
+    def token(self, **terms: Any) -> Token:
+        """A live one."""
+        values = {"pin": "0" * 64, "expiry": NOW + 60, "role": "minion", **terms}
+        token = new_token(os.urandom, **values)
+        self.apply(self.tokens.create_body(token, "me"))
+        return parse(token.line)
+
+    def proven(self, token: Token, **changes: Any) -> bool:
+        """What a node says to C{web1} that proves this token."""
+        made = {"minion_id": "web1", "pub": "PUB", "nonce": "n", **changes}
+        mac = prove_minion(changes.get("secret", token.secret), "web1", "PUB", "n").hex()
+        asked = {name: value for name, value in made.items() if name != "secret"}
+        asked.setdefault("finger", FINGER)
+        asked.setdefault("now", NOW)
+        return self.tokens.proven_by_minion(token.id, mac, **asked)
+
+    def use(self, token: Token, minion_id: str, finger: str = FINGER) -> None:
+        """It was accepted by it."""
+        self.apply({"op": "use", "id": token.id, "key": minion_use(minion_id, finger)})
+
+    def test_proof(self) -> None:
+        """The proof is worth something for its id, its key and its sign-in alone."""
+        token = self.token()
+
+        self.assertTrue(self.proven(token))
+        for changes in (
+            {"minion_id": "web2"},
+            {"pub": "OTHER"},
+            {"nonce": "m"},
+            {"secret": bytes(16)},
+            {"now": NOW + 61},
+        ):
+            self.assertFalse(self.proven(token, **changes), changes)
+        self.assertNotIn(token.secret, prove_minion(token.secret, "web1", "PUB", "n"))
+
+    def test_terms(self) -> None:
+        """Pattern, role, revocation and the removal of a node count."""
+        self.assertFalse(self.proven(self.token(pattern="db*")))
+        self.assertTrue(self.proven(self.token(pattern="web*")))
+        self.assertFalse(self.proven(self.token(role="master")))
+        revoked, void = self.token(), self.token()
+        self.apply({"op": "revoke", "id": revoked.id})
+        self.assertFalse(self.proven(revoked))
+        self.assertTrue(self.proven(void))
+        self.apply(self.tokens.void_body())
+        self.assertFalse(self.proven(void))
+        self.assertFalse(self.tokens.proven_by_minion("0" * 32, "", "a", "b", "c", "d", NOW))
+
+    def test_used_up(self) -> None:
+        """Used up for others; the same key may ask another node, another key of the id may not."""
+        token = self.token()
+        self.use(token, "web1")
+
+        self.assertTrue(self.proven(token))
+        self.assertFalse(self.proven(token, finger="0" * 64))
+        self.assertFalse(self.proven(token, finger="0" * 64, now=NOW + 61))
+
+    def test_too_many(self) -> None:
+        """Of two that used the last use on two sides of a partition, the earlier counts."""
+        token = self.token()
+        self.use(token, "web1")
+        self.use(token, "web2", "2" * 64)
+
+        self.assertTrue(self.proven(token))
+        mac = prove_minion(token.secret, "web2", "PUB", "n").hex()
+        self.assertFalse(
+            self.tokens.proven_by_minion(token.id, mac, "web2", "PUB", "n", "2" * 64, NOW)
+        )
+
+    def test_by_id(self) -> None:
+        """Only a token with a pattern stands for who shows none, as often as it says."""
+        self.token()
+        self.assertEqual(self.tokens.for_minion("web1", FINGER, NOW), "")
+        token = self.token(pattern="web*", uses=2)
+
+        self.assertEqual(self.tokens.for_minion("web1", FINGER, NOW), token.id)
+        self.assertEqual(self.tokens.for_minion("db1", FINGER, NOW), "")
+        self.use(token, "web1")
+        self.use(token, "web2", "2" * 64)
+        self.assertEqual(self.tokens.for_minion("web1", FINGER, NOW), token.id)
+        # The key was deleted, and the machine made anew: that takes another use
+        self.assertEqual(self.tokens.for_minion("web1", "3" * 64, NOW), "")
