@@ -16,9 +16,10 @@ from collections.abc import Mapping, Sequence
 
 from saltwisted.cli import console
 from saltwisted.config.load import OWN_DIR
+from saltwisted.domain.merge import SHOWN
 from saltwisted.domain.takeover import Verdict
-from saltwisted.errors import SaltwistedError
-from saltwisted.worker import takeover
+from saltwisted.errors import SaltwistedError, StoreError
+from saltwisted.worker import merge, takeover
 from saltwisted.worker.takeover import Places, Plan
 
 EX_USAGE = 64
@@ -57,8 +58,16 @@ def build_parser() -> optparse.OptionParser:
         "--merge",
         metavar="TOKEN",
         help="switch, and enter the cluster of a saltwisted that has taken over another master "
-        "with the same key: the accepted keys of both are united. The token comes from "
+        "with the same key: the accepted keys of both are united. What differs in keys, files "
+        "and rights is shown before anything is stopped. The token comes from "
         "'saltwisted token create' there; - reads it from the standard input",
+    )
+    parser.add_option(
+        "-y",
+        "--yes",
+        action="store_true",
+        help="with --merge: go on, though keys, files or options differ in a way that wants a "
+        "decision",
     )
     parser.add_option(
         "--undo",
@@ -111,6 +120,26 @@ def take(options: optparse.Values) -> int:
     fatal = [one for one in made.problems if one.fatal]
     if not options.json:
         describe(made)
+    if options.merge:
+        meeting = merge.meet(made.source, made.options, options.merge)
+        report["merge"] = meeting.as_json()
+        if not options.json:
+            describe_meeting(meeting)
+        if meeting.identity != made.fingerprint:
+            raise StoreError(
+                f"has another master key ({meeting.identity}): the accepted minions of this "
+                "master would be cut off. Nothing was changed",
+                f"the cluster {meeting.cluster}",
+            )
+        if not fatal and not options.dry_run and meeting.undecided and not agreed(options):
+            report["ok"] = False
+            if options.json:
+                console.say(json.dumps(report, indent=4))
+            console.write_error(
+                "saltwisted takeover: nothing was changed: what is marked with ? wants a "
+                "decision; --yes is one\n"
+            )
+            return 1
     if not fatal and not options.dry_run:
         record = takeover.take(made)
         report["written"] = record["written"]
@@ -138,6 +167,32 @@ def take(options: optparse.Values) -> int:
     elif options.dry_run:
         console.say("Dry run: nothing was written.")
     return 1 if fatal else 0
+
+
+def agreed(options: optparse.Values) -> bool:
+    """Whether somebody says that the differences are meant."""
+    if options.yes:
+        return True
+    if options.json or not sys.stdin.isatty():
+        return False
+    console.write_error("Go on? [y/N] ")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def describe_meeting(meeting: merge.Meeting) -> None:
+    """What the cluster is, and what would become of everything in which it differs."""
+    console.say(f"Cluster {meeting.cluster} with {', '.join(meeting.members)}")
+    console.say(f"  key:  {meeting.identity}")
+    for one in meeting.differences:
+        console.say(f"  {'?' if one.decide else '-'} {len(one.names)} {one.text}:")
+        for name in one.names[:SHOWN]:
+            console.say(f"        {name}")
+        if len(one.names) > SHOWN:
+            console.say(f"        and {len(one.names) - SHOWN} more (--json has all)")
+    if not meeting.differences:
+        console.say("  keys, files and options are the same")
+    if meeting.cut:
+        console.say("  note  it has more than it tells here; the lists are not complete")
 
 
 def describe(made: Plan) -> None:

@@ -181,6 +181,30 @@ class StockTests(SynchronousTestCase):
 class MergeTests(SynchronousTestCase):
     """Two stock masters with one key become one cluster."""
 
+    def check_shown(self, stock: StockMaster, words: tuple[str, ...]) -> None:
+        """What differs is shown, and waits for a yes; nothing has happened by then."""
+        with open(os.path.join(stock.file_root, "here.sls"), "w", encoding="utf-8") as stream:
+            stream.write("{}\n")
+        more = os.path.join(stock.conf, "master.d/more.conf")
+        write_config(more, {"publisher_acl": {"fred": ["test.*"]}})
+
+        shown = command("takeover", *words, "--dry-run")
+        refused = command("takeover", *words)
+
+        self.assertEqual(shown.returncode, 0, shown.stdout + shown.stderr)
+        self.assertEqual(refused.returncode, 1, refused.stdout + refused.stderr)
+        self.assertIn("--yes is one", refused.stderr)
+        self.assertTrue(stock.running)
+        self.assertFalse(os.path.exists(os.path.join(words[3], "pki")))
+        for done in (shown, refused):
+            found = {one["id"]: one for one in json.loads(done.stdout)["merge"]["differences"]}
+            self.assertEqual(found["key.here"]["names"], [f"stock-{stock.version}"])
+            self.assertEqual(found["key.there"]["count"], 1)
+            self.assertEqual(found["file.here"]["names"], ["file/base/0: here.sls"])
+            acl = 'publisher_acl: {"fred": ["test.*"]} here, {} there'
+            self.assertIn(acl, found["option.differs"]["names"])
+        os.unlink(more)
+
     def test_merge(self) -> None:
         """Each has a minion that the other never accepted; both answer on both."""
         home = scratch(self)
@@ -229,7 +253,8 @@ class MergeTests(SynchronousTestCase):
         self.assertEqual(made.returncode, 0, made.stderr)
         token = json.loads(made.stdout)["token"]
         words = ("--from", second.conf, "--to", ours[1], "--merge", token, "--json")
-        done = command("takeover", *words)
+        self.check_shown(second, words)
+        done = command("takeover", *words, "--yes")
 
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.assertEqual(json.loads(done.stdout)["joined"]["minions"], 1)
