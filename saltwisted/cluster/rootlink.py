@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+import zlib
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -56,12 +57,17 @@ _SAMPLE = 64 * 1024
 
 @define
 class Want:
-    """One object that is asked for, by whoever asks or by whoever is asked."""
+    """
+    One object that is asked for, by whoever asks or by whoever is asked.
+
+    @ivar squeezable: whether compressing it is worth while, once that was tried.
+    """
 
     digest: bytes
     size: int
     base: bytes = b""
     offset: int = 0
+    squeezable: bool | None = None
 
 
 @define
@@ -389,7 +395,6 @@ class RootLink(Protocol):
                 await self._serve_delta(share, want, operations)
                 return
         at = want.offset
-        squeezable: bool | None = None
         while at < want.size and not self.closed:
             if self._paused:
                 # What is left goes to the front: packs that were asked for since come first
@@ -398,9 +403,7 @@ class RootLink(Protocol):
                 return
             length = min(SLICE, want.size - at)
             try:
-                body, squeezable = await self._owner.pool(
-                    _make_slice, store, want, at, length, squeezable
-                )
+                body = await self._owner.pool(_make_slice, store, want, at, length)
             except StoreError as error:
                 self.log.error("roots: an object cannot be read: {error}", error=str(error))
                 self._data_out(share, ["n", want.digest])
@@ -642,17 +645,13 @@ def _make_pack(store: ContentStore, wants: list[Want]) -> bytes:
     return codec.squeeze(codec.pack(["p", items]), 1)
 
 
-def _make_slice(
-    store: ContentStore, want: Want, at: int, length: int, squeezable: bool | None
-) -> tuple[bytes, bool]:
+def _make_slice(store: ContentStore, want: Want, at: int, length: int) -> bytes:
     data = store.read(want.digest, at, length)
-    if squeezable is None:
-        import zlib
-
+    if want.squeezable is None:
         sample = data[:_SAMPLE]
-        squeezable = len(zlib.compress(sample, 1)) < len(sample) * 0.95
+        want.squeezable = len(zlib.compress(sample, 1)) < len(sample) * 0.95
     body = codec.pack(["s", want.digest, at, data])
-    return (codec.squeeze(body, 1) if squeezable else b"-" + body), squeezable
+    return codec.squeeze(body, 1) if want.squeezable else b"-" + body
 
 
 def _large_delta(store: ContentStore, want: Want) -> list[Any] | None:

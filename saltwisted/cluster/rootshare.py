@@ -10,8 +10,8 @@ Rules are in C{domain.roots}, disks in C{stores}.
 from __future__ import annotations
 
 import hashlib
-from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from attrs import define, evolve, field, frozen
@@ -65,6 +65,10 @@ TOGETHER = 256 * 1024 * 1024
 MOST_PENDING = 2000
 PENDING_BYTES = 64 * 1024 * 1024
 MOST_DIRTY = 20_000
+WATCHES = 64
+"""Directories that are put under watch in one turn of the reactor."""
+AGAIN = 0.03
+"""Seconds after which a file that was too young to be sure of is looked at again."""
 GRACE = 1.0
 """Seconds for a batch to come by itself before it is asked for."""
 RETRY = 5.0
@@ -94,6 +98,7 @@ class Pending:
     hi: int
     link: RootLink
     size: int
+    packed: bytes = field(repr=False)
     inline: dict[bytes, bytes] = field(factory=dict)
     fetching: bool = False
     refused: str = ""
@@ -419,20 +424,20 @@ class RootShare:
             seen: Seen = await pool(tree.scan, known, store.objects)
             self.skipped = dict(seen.skipped)
         else:
+            if self._watching:
+                # What is in them is listed after they are watched: nothing falls between
+                await self._watch_all(await pool(tree.fresh_folders, paths, known))
             seen = await pool(tree.look, paths, known, store.objects)
             for path in paths:
                 self.skipped.pop(path, None)
             self.skipped.update(seen.skipped)
         for _ in range(8):
-            folders = [p for p, one in seen.changed.items() if one and one.entry.kind == DIR]
-            if paths is None:
-                folders += [p for p, one in known.items() if one.entry.kind == DIR]
-                folders.append(b"")
-            fresh = self._watch.add(folders) if self._watching else []
+            folders = await pool(_folders_of, seen, known if paths is None else None)
+            fresh = await self._watch_all(folders) if self._watching else []
             if not fresh:
                 break
             # What was made in them before they were watched has made no event
-            overlay = ChainMap({p: one for p, one in seen.changed.items() if one}, dict(known))
+            overlay = await pool(_overlay, known, seen)
             more: Seen = await pool(tree.scan, overlay, store.objects, fresh)
             seen.changed.update(more.changed)
             seen.again |= more.again
@@ -440,8 +445,17 @@ class RootShare:
             self.skipped.update(more.skipped)
         if seen.again:
             self._dirty |= seen.again
-            self._later("again", 0.1 if paths is not None else 1.0, self._settled)
+            self._later("again", AGAIN if paths is not None else 1.0, self._settled)
         return seen
+
+    async def _watch_all(self, folders: Sequence[bytes]) -> list[bytes]:
+        """Watch these, some per turn of the reactor; those that were not watched before."""
+        fresh: list[bytes] = []
+        for start in range(0, len(folders), WATCHES):
+            if start:
+                await self.pause(0)
+            fresh += self._watch.add(folders[start : start + WATCHES])
+        return fresh
 
     async def _commit_seen(self, seen: Seen) -> None:
         store = self._db
@@ -480,56 +494,35 @@ class RootShare:
 
     async def _commit_changes(self, changed: dict[bytes, Known | None]) -> None:
         """What the user did, as versions: one batch, but for what was not seen (see C{beside})."""
-        store = self._db
-        generation = store.generation
-        plain: dict[bytes, Entry] = {}
-        beside: dict[bytes, Entry] = {}
-        for path, known in changed.items():
-            entry = GONE if known is None else known.entry
-            before = store.tree.get(path)
-            shown = generation.get(path)
-            if before is not None and known is not None and before.entry == known.entry:
-                continue  # only touched by us, or its times moved without its content
-            if before is None and shown is not None and known is not None:
-                # Not written yet by us, and there already: the same, or an edit of its own
-                (plain if known.entry.same_content(shown) else beside)[path] = entry
-            elif before is not None and before.entry != shown:
-                if not (known is None and shown is None):
-                    beside[path] = entry
-            else:
-                plain[path] = entry
-        plain, still = await self._let_through(plain)
-        tree = {path: known for path, known in changed.items() if path not in still}
-        for path, entry in beside.items():
+        store, pool = self._db, self._owner.pool
+        found: Changes = await pool(sort_changes, changed, store.tree, store.generation)
+        plain, still = await self._let_through(found)
+        tree = changed
+        if still:
+            tree = {path: known for path, known in changed.items() if path not in still}
+        for path, entry in found.beside.items():
             if path in still:
                 continue
             await self._commit({path: entry}, beside=path)
         if plain:
             await self._commit(plain, tree=tree)
         elif tree:
-            await self._owner.pool(store.remember, tree)
+            await pool(store.remember, tree)
 
-    async def _let_through(
-        self, wanted: dict[bytes, Entry]
-    ) -> tuple[dict[bytes, Entry], set[bytes]]:
+    async def _let_through(self, found: Changes) -> tuple[dict[bytes, Entry], set[bytes]]:
         """Hold deletions that go too far; the rest goes on."""
-        store = self._db
-        generation = store.generation
-        gone = {path for path, entry in wanted.items() if entry == GONE}
+        wanted, gone = found.plain, found.gone
+        generation = self._db.generation
         was_held = set(self.held)
         for path in was_held:
             if path not in gone and path in wanted:
                 self.held.pop(path)
         if not gone or self._approved:
             return wanted, set()
-        shown: dict[bytes, tuple[Entry | None, Entry | None]] = {
-            path: (generation.get(path), None if entry == GONE else entry)
-            for path, entry in wanted.items()
-        }
         brake = self._brake
         if brake is None:
             return wanted, set()
-        files, size = brake.weigh(shown)
+        files, size = await self._owner.pool(_weigh, brake, wanted, generation)
         all_files, all_bytes = generation.counts()
         now = self._reactor.seconds()
         if not brake.holds(now, files, size, all_files, all_bytes):
@@ -572,13 +565,6 @@ class RootShare:
             self._later("clock", RETRY, self._settled)
             return None
         store = self._db
-        before = store.generation
-        new = {
-            entry.content: entry.size
-            for path, entry in wanted.items()
-            if entry.kind == FILE and not _same_content(before.get(path), entry)
-        }
-        bulk = sum(new.values()) > BULK
         unacked = None
         links = self._owner.links_of(self.name)
         if links:
@@ -590,13 +576,11 @@ class RootShare:
                 store,
                 dict(wanted),
                 dict(tree or {}),
-                bulk,
                 beside,
                 unacked,
                 approved or self._approved,
                 tuple(settled),
                 note,
-                before,
                 founding,
             )
         except StoreError as error:
@@ -772,9 +756,9 @@ class RootShare:
             raise Forbidden("batch")
         if len(value[0]) > INLINE_UNPACK:
             d = self._owner.pool(codec.unpack_batch, value[0], self.limits)
-            self._unpacked(link, d, lambda got: self._batch_here(link, len(body), value[1], *got))
+            self._unpacked(link, d, lambda got: self._batch_here(link, len(body), value, *got))
         else:
-            self._batch_here(link, len(body), value[1], *codec.unpack_batch(value[0], self.limits))
+            self._batch_here(link, len(body), value, *codec.unpack_batch(value[0], self.limits))
 
     def _unpacked(self, link: RootLink, d: Deferred[Any], then: Callable[[Any], None]) -> None:
         """Go on with what was unpacked in the pool; what is against the rules ends the stream."""
@@ -792,8 +776,9 @@ class RootShare:
         )
 
     def _batch_here(
-        self, link: RootLink, size: int, inline: list[Any], batch: Batch, hi: int
+        self, link: RootLink, size: int, value: list[Any], batch: Batch, hi: int
     ) -> None:
+        packed, inline = value
         theirs = link.knowledge[self.name]
         theirs[batch.replica] = max(hi, theirs.get(batch.replica, 0))
         if hi <= self._db.knowledge.get(batch.replica, 0):
@@ -801,7 +786,7 @@ class RootShare:
         key = batch.replica, batch.lo
         if key in self._inbox and not (self._inbox[key].batch.moves and not batch.moves):
             return
-        pending = Pending(batch, hi, link, size)
+        pending = Pending(batch, hi, link, size, packed)
         if len(self._inbox) >= MOST_PENDING or self._inbox_bytes + size > PENDING_BYTES:
             # It is asked for again when there is room
             return
@@ -953,12 +938,12 @@ class RootShare:
                 pending.link.ask_plain(self.name, batch.replica, batch.lo)
                 return False
             batch = whole
-        if not self._may_apply(batch, pending):
+        if not await self._may_apply(batch, pending):
             return False
         if self.ready and not self.suspended:
             await self._look_before(batch)
         try:
-            outcome: Outcome | None = await self._owner.pool(store.apply, batch)
+            outcome: Outcome | None = await self._owner.pool(store.apply, batch, "", pending.packed)
         except NotYet:
             return False
         except StoreError as error:
@@ -971,12 +956,7 @@ class RootShare:
 
     async def _look_before(self, batch: Batch) -> None:
         """An edit that we have not seen yet did not see this batch either: it comes first."""
-        paths = {path for path, _ in batch.entries if path in self._db.tree}
-        if not paths:
-            return
-        if len(paths) > MOST_DIRTY:
-            paths = set(list(paths)[:MOST_DIRTY])
-        seen: Seen = await self._owner.pool(self._tree.look, paths, self._db.tree, self._db.objects)
+        seen: Seen = await self._owner.pool(_look_again, self._tree, batch, self._db)
         if seen.changed:
             await self._commit_seen(seen)
 
@@ -993,24 +973,19 @@ class RootShare:
         await self._write_tree(outcome.shown, batch)
         await self._keep_both(outcome)
 
-    def _may_apply(self, batch: Batch, pending: Pending) -> bool:
+    async def _may_apply(self, batch: Batch, pending: Pending) -> bool:
         """The brake of the receiver, and its limits."""
         generation = self._db.generation
-        removed = {
-            path: (generation.get(path), None) for path, entry in batch.entries if entry == GONE
-        }
         brake = self._remote_brake
         if len(self._db.index.rows) + len(batch.entries) > 2 * self.limits.max_entries:
             self._refuse(pending, "too-many-entries")
             return False
-        if brake is None or not removed or batch.approved:
+        if brake is None or batch.approved:
             return True
         approvals = self._owner.approvals
         if (self.name, batch.replica.master, batch.hi) in approvals:
             return True
-        shown: dict[bytes, tuple[Entry | None, Entry | None]] = dict(removed)
-        shown.update({p: (generation.get(p), e) for p, e in batch.entries if e != GONE})
-        files, size = brake.weigh(shown)
+        files, size = await self._owner.pool(_weigh_batch, brake, batch, generation)
         all_files, all_bytes = generation.counts()
         now = self._reactor.seconds()
         if brake.holds(now, files, size, all_files, all_bytes):
@@ -1181,12 +1156,9 @@ class RootShare:
         if shown is None:
             wanted = await self._owner.pool(store.pending)
         else:
-            wanted = {}
-            for path, (_, after) in shown.items():
-                known = store.tree.get(path)
-                if (known.entry if known is not None else None) != after:
-                    wanted[path] = after
-        wanted = {path: entry for path, entry in wanted.items() if path not in self.held}
+            wanted = await self._owner.pool(_to_write, shown, store.tree)
+        if self.held:
+            wanted = {path: entry for path, entry in wanted.items() if path not in self.held}
         if not wanted:
             return
         problem = await self._owner.pool(self._tree.check)
@@ -1381,19 +1353,120 @@ def _same_content(before: Entry | None, entry: Entry) -> bool:
 # -- in the pool
 
 
+@define
+class Changes:
+    """
+    What a look at the tree means for the index.
+
+    @ivar plain: what was done to the tree that is served.
+    @ivar beside: what was written by somebody who had not seen what is served.
+    @ivar gone: the paths of the plain ones that are deletions.
+    """
+
+    plain: dict[bytes, Entry] = field(factory=dict)
+    beside: dict[bytes, Entry] = field(factory=dict)
+    gone: set[bytes] = field(factory=set)
+
+
+def sort_changes(
+    changed: Mapping[bytes, Known | None], tree: Mapping[bytes, Known], generation: Generation
+) -> Changes:
+    """What the paths that look different mean."""
+    found = Changes()
+    for path, known in changed.items():
+        entry = GONE if known is None else known.entry
+        before = tree.get(path)
+        shown = generation.get(path)
+        if before is not None and known is not None and before.entry == known.entry:
+            continue  # only touched by us, or its times moved without its content
+        if before is None and shown is not None and known is not None:
+            # Not written yet by us, and there already: the same, or an edit of its own
+            if not entry.same_content(shown):
+                found.beside[path] = entry
+                continue
+        elif before is not None and before.entry != shown:
+            if not (known is None and shown is None):
+                found.beside[path] = entry
+            continue
+        found.plain[path] = entry
+        if known is None:
+            found.gone.add(path)
+    return found
+
+
+def _weigh_batch(brake: Brake, batch: Batch, generation: Generation) -> tuple[int, int]:
+    if not any(entry == GONE for _, entry in batch.entries):
+        return 0, 0
+    return brake.weigh(before_and_after(batch.entries, generation))
+
+
+def before_and_after(
+    wanted: Iterable[tuple[bytes, Entry]], generation: Generation
+) -> dict[bytes, tuple[Entry | None, Entry | None]]:
+    """What a change of these paths shows; C{None} for nothing."""
+    return {
+        path: (generation.get(path), None if entry == GONE else entry) for path, entry in wanted
+    }
+
+
+def _weigh(brake: Brake, wanted: Mapping[bytes, Entry], generation: Generation) -> tuple[int, int]:
+    return brake.weigh(before_and_after(wanted.items(), generation))
+
+
+def _look_again(tree: WorkTree, batch: Batch, store: RootStore) -> Seen:
+    known = store.tree
+    paths = (path for path, _ in batch.entries if path in known)
+    return tree.look(islice(paths, MOST_DIRTY), known, store.objects)
+
+
+def _to_write(
+    shown: Mapping[bytes, tuple[Entry | None, Entry | None]], tree: Mapping[bytes, Known]
+) -> dict[bytes, Entry | None]:
+    """Where the working tree is not what is shown now."""
+    wanted: dict[bytes, Entry | None] = {}
+    for path, (_, after) in shown.items():
+        known = tree.get(path)
+        if (known.entry if known is not None else None) != after:
+            wanted[path] = after
+    return wanted
+
+
+def _folders_of(seen: Seen, known: Mapping[bytes, Known] | None) -> list[bytes]:
+    """The directories that were found; with those that were known, and the root."""
+    folders = [p for p, one in seen.changed.items() if one and one.entry.kind == DIR]
+    if known is not None:
+        folders += [p for p, one in known.items() if one.entry.kind == DIR]
+        folders.append(b"")
+    return folders
+
+
+def _overlay(known: Mapping[bytes, Known], seen: Seen) -> dict[bytes, Known]:
+    """What is known with what was found."""
+    overlay = dict(known)
+    for path, one in seen.changed.items():
+        if one is not None:
+            overlay[path] = one
+    return overlay
+
+
 def _commit_and_pack(
     store: RootStore,
     wanted: dict[bytes, Entry],
     tree: dict[bytes, Known | None],
-    bulk: bool,
     beside: bytes | None,
     unacked: int | None,
     approved: str,
     settled: Sequence[tuple[bytes, Dot]],
     note: str,
-    before: Generation,
     founding: bool,
 ) -> tuple[Batch, Outcome, bytes] | None:
+    before = store.generation
+    new = {
+        entry.content: entry.size
+        for path, entry in wanted.items()
+        if entry.kind == FILE and not _same_content(before.get(path), entry)
+    }
+    bulk = sum(new.values()) > BULK
     made = store.commit(
         wanted,
         tree=tree,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -31,6 +32,8 @@ from saltwisted.transports.loose import let_go
 from saltwisted.transports.threads import Threads
 
 STREAM = "roots"
+SWITCH = 0.001
+"""Seconds after which a thread of the pool gives the interpreter to the reactor, if that waits."""
 
 
 class ClusterRoots:
@@ -57,6 +60,7 @@ class ClusterRoots:
         folder = os.path.join(config.cachedir, "saltwisted", "roots")
         dice = random.SystemRandom().random
         self.threads = Threads(reactor, 4, "roots")
+        sys.setswitchinterval(SWITCH)
         self.sync = RootSync(
             reactor,
             node,

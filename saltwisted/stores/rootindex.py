@@ -246,7 +246,7 @@ class IndexDatabase:
                     one.entry.size,
                     one.entry.mtime,
                     one.entry.content,
-                    b" ".join(b"%d" % part for part in one.identity) if one.identity else b"",
+                    b"%d %d %d %d %d %d" % one.identity if one.identity else b"",
                 )
                 for path, one in known
                 if one is not None

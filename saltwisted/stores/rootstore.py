@@ -165,10 +165,11 @@ class RootStore:
         self._persist(outcome, batch, tree, self.master, note)
         return batch, outcome
 
-    def apply(self, batch: Batch, note: str = "") -> Outcome | None:
+    def apply(self, batch: Batch, note: str = "", came: bytes = b"") -> Outcome | None:
         """
         Another master's batch, whose objects are here, as one generation.
 
+        @param came: the batch as it came, with its moves folded; kept like that for others.
         @raises NotYet: it depends on another that is not here.
         @raises StoreError: nothing has changed.
         """
@@ -176,7 +177,7 @@ class RootStore:
         if outcome is None:
             return None
         self.stamps.seen(batch.stamp, int(self._now() * 1000))
-        self._persist(outcome, batch, None, batch.replica.master, note)
+        self._persist(outcome, batch, None, batch.replica.master, note, came)
         return outcome
 
     def merge(
@@ -203,10 +204,17 @@ class RootStore:
         tree: Mapping[bytes, Known | None] | None,
         origin: str,
         note: str,
+        came: bytes = b"",
     ) -> None:
         index, database = self.index, self.database
         now = self._now()
         generation = index.generation(now)
+        undo = sorted((path, before or GONE) for path, (before, _) in outcome.shown.items())
+        paths = [path for path, _ in undo]
+        coded = codec.front_code(paths)
+        shared = None
+        if batch is not None and [path for path, _ in batch.entries] == paths:
+            shared = coded
         try:
             places = self.objects.flush()
             with database.transaction():
@@ -218,13 +226,13 @@ class RootStore:
                 database.set("number", index.number)
                 database.set("stamp", self.stamps.last)
                 if batch is not None:
-                    self._log(batch, now)
+                    self._log(batch, now, came, shared)
                     for path, dot in batch.settled:
                         database.settle(path, dot)
                 else:
                     database.put_vector("floor", self.floor)
                 database.add_conflicts(outcome.conflicts, now)
-                self._add_history(generation, outcome, origin, note, now)
+                self._add_history(generation, undo, coded, origin, note, now)
                 if tree:
                     database.put_tree(tree.items())
         except StoreError:
@@ -243,23 +251,28 @@ class RootStore:
         self.knowledge = dict(generation.knowledge)
         self.generation = generation
 
-    def _log(self, batch: Batch, now: float) -> None:
-        body = codec.pack_batch(batch)
-        short = codec.pack_batch(batch, folded=True) if batch.moves else b""
+    def _log(self, batch: Batch, now: float, came: bytes, coded: codec.Coded | None) -> None:
+        body = came if came and not batch.moves else codec.pack_batch(batch, coded=coded)
+        short = (came or codec.pack_batch(batch, folded=True)) if batch.moves else b""
         self.last_packed = batch.name, short or body
         number = self.log[-1][0] + 1 if self.log else 1
         self.database.add_batch(number, batch.replica, batch.lo, batch.hi, now, body, short)
 
     def _add_history(
-        self, generation: Generation, outcome: Outcome, origin: str, note: str, now: float
+        self,
+        generation: Generation,
+        undo: Sequence[codec.Pair],
+        coded: codec.Coded,
+        origin: str,
+        note: str,
+        now: float,
     ) -> None:
-        if not outcome.shown and self.index.number > 1:
+        if not undo and self.index.number > 1:
             return
         files, size = generation.counts()
-        undo = sorted((path, before or GONE) for path, (before, _) in outcome.shown.items())
         self.database.add_generation(
             Change(generation.number, now, generation.digest, origin, note, files, size),
-            codec.squeeze(codec.pack(codec.pack_entries(undo)), 1),
+            codec.squeeze(codec.pack(codec.pack_entries(undo, coded)), 1),
         )
 
     # -- the working tree

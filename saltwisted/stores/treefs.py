@@ -14,7 +14,7 @@ import errno
 import os
 import stat
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from saltwisted.domain.roots.entry import split
@@ -179,6 +179,11 @@ class TreeFs:
                 yield os.fsencode(entry.name), entry.stat(follow_symlinks=False)
             except FileNotFoundError:
                 continue
+
+    def folders(self, path: bytes) -> Sequence[bytes]:
+        """Names of the directories in a directory."""
+        with os.scandir(self.folder(path)) as entries:
+            return [os.fsencode(e.name) for e in entries if e.is_dir(follow_symlinks=False)]
 
     # -- looking
 

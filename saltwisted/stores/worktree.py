@@ -285,12 +285,18 @@ class WorkTree:
     # -- reading
 
     def scan(
-        self, known: Mapping[bytes, Known], store: ContentStore, tops: Iterable[bytes] = (b"",)
+        self,
+        known: Mapping[bytes, Known],
+        store: ContentStore,
+        tops: Iterable[bytes] = (b"",),
+        left: Iterable[Known] | None = None,
     ) -> Seen:
         """
-        Look at whole directories.
+        Look at whole directories, with all that is in them.
 
         @param tops: the directories; the root by default.
+        @param left: what may have moved there from elsewhere, and need not be read then; by default
+            all that is known.
         """
         anew, self._rules_changed = self._rules_changed, False
         seen = Seen()
@@ -298,7 +304,9 @@ class WorkTree:
         found: set[bytes] = set()
         moved: dict[tuple[int, ...], Entry] | None = None
         todo: list[tuple[bytes, os.stat_result]] = []
-        tops = list(tops)
+        tops = outermost(tops)
+        everything = tops == [b""]
+        inside = tuple(top + b"/" for top in tops)
         waiting = list(tops)
         while waiting:
             folder = waiting.pop()
@@ -348,14 +356,16 @@ class WorkTree:
             if moved is None:
                 moved = {
                     one.identity[1:]: one.entry
-                    for one in known.values()
+                    for one in (known.values() if left is None else left)
                     if one.identity is not None and one.entry.kind == FILE
                 }
             if self._look(path, info, known.get(path), store, seen, moved):
                 found.add(path)
         for path in known:
+            if not everything and not path.startswith(inside):
+                continue
             if path not in found and path not in seen.changed and path not in seen.again:
-                if path in seen.large or (tops != [b""] and not _below(path, tops)):
+                if path in seen.large:
                     continue
                 if self._stays(path, known[path], seen):
                     continue
@@ -383,6 +393,27 @@ class WorkTree:
         for path in [p for p in seen.changed if _below(p, list(seen.skipped))]:
             if path not in seen.skipped and seen.changed[path] is not None:
                 del seen.changed[path]
+
+    def fresh_folders(self, paths: Iterable[bytes], known: Mapping[bytes, Known]) -> list[bytes]:
+        """Directories at or below these paths that were not there before: to be watched first."""
+        self.fs.forget()
+        found: list[bytes] = []
+        for path in paths:
+            before = known.get(path)
+            if before is not None and before.entry.kind == DIR:
+                continue
+            info = self.fs.lstat(path)
+            if info is None or not stat.S_ISDIR(info.st_mode) or info.st_dev != self.fs.device:
+                continue
+            waiting = [path]
+            while waiting:
+                folder = waiting.pop()
+                if self.ignored(folder, True):
+                    continue
+                found.append(folder)
+                with suppress(OSError):
+                    waiting += [folder + b"/" + name for name in self.fs.folders(folder)]
+        return found
 
     def look(
         self, paths: Iterable[bytes], known: Mapping[bytes, Known], store: ContentStore
@@ -416,11 +447,13 @@ class WorkTree:
             elif not is_dir and before is not None and before.entry.kind == DIR:
                 gone.add(path)
         if gone:
+            inside = tuple(path + b"/" for path in gone)
             for path in known:
-                if any(above in gone for above in ancestors(path)):
+                if path.startswith(inside):
                     seen.changed[path] = None
         if folders:
-            more = self.scan(known, store, folders)
+            left = [known[path] for path, one in seen.changed.items() if one is None]
+            more = self.scan(known, store, folders, left)
             seen.changed.update(more.changed)
             seen.again |= more.again
             seen.large.update(more.large)
@@ -978,6 +1011,14 @@ class WorkTree:
 
 def _below(path: bytes, tops: Sequence[bytes]) -> bool:
     return any(not top or path.startswith(top + b"/") for top in tops)
+
+
+def outermost(tops: Iterable[bytes]) -> list[bytes]:
+    """These directories without those that are in another of them."""
+    wanted = set(tops)
+    if b"" in wanted:
+        return [b""]
+    return sorted(top for top in wanted if not any(above in wanted for above in ancestors(top)))
 
 
 def make_root(path: str) -> None:

@@ -34,8 +34,11 @@ from saltwisted.domain.roots.moves import is_folded
 MAX_BODY = 64 * 1024 * 1024
 """Bytes of one decoded body."""
 MAX_REPLICAS = 4096
+LONG = 128 * 1024
+"""Bytes from which a batch is compressed quickly rather than well."""
 
 Pair = tuple[bytes, Entry]
+Coded = tuple[list[int], list[int], bytes]
 
 
 def squeeze(data: bytes, level: int = 6) -> bytes:
@@ -130,7 +133,8 @@ def unpack_knowledge(data: object) -> dict[ReplicaId, int]:
     return found
 
 
-def _front_code(paths: Iterable[bytes]) -> tuple[list[int], list[int], bytes]:
+def front_code(paths: Iterable[bytes]) -> Coded:
+    """Paths in order: how much each shares with the one before, and the rest of it."""
     shared: list[int] = []
     lengths: list[int] = []
     rest: list[bytes] = []
@@ -145,8 +149,10 @@ def _front_code(paths: Iterable[bytes]) -> tuple[list[int], list[int], bytes]:
             head = last.rfind(b"/", 0, most)
             if head > 0 and path[:head] == last[:head]:
                 common = head
-            while path[common] == last[common]:
-                common += 1
+            # The first byte that differs is where the highest bit of the difference is
+            ours, theirs = path[common:most], last[common:most]
+            odd = int.from_bytes(ours, "big") ^ int.from_bytes(theirs, "big")
+            common = most - (odd.bit_length() + 7) // 8
         shared.append(common)
         lengths.append(len(path) - common)
         rest.append(path[common:])
@@ -192,12 +198,16 @@ def _differences(numbers: Sequence[int]) -> list[int]:
     return found
 
 
-def pack_entries(entries: Sequence[Pair]) -> list[Any]:
-    """Entries by column."""
+def pack_entries(entries: Sequence[Pair], coded: Coded | None = None) -> list[Any]:
+    """
+    Entries by column.
+
+    @param coded: their paths, where those were coded before.
+    """
     files = [entry for _, entry in entries if entry.kind == FILE]
     return [
         "".join(entry.kind for _, entry in entries),
-        *_front_code(path for path, _ in entries),
+        *(coded or front_code(path for path, _ in entries)),
         [entry.mode for _, entry in entries if entry.kind in (FILE, DIR)],
         [entry.size for entry in files],
         _differences([entry.mtime for _, entry in entries if entry.kind in (FILE, LINK)]),
@@ -254,11 +264,12 @@ def unpack_entries(data: object, most: int = MAX_ENTRIES) -> list[Pair]:
 # -- a batch
 
 
-def pack_batch(batch: Batch, folded: bool = False) -> bytes:
+def pack_batch(batch: Batch, folded: bool = False, coded: Coded | None = None) -> bytes:
     """
     A batch as bytes.
 
     @param folded: let moves stand for the entries that they mean.
+    @param coded: all its paths, where those were coded before.
     """
     moves = batch.moves if folded else ()
     entries = [pair for pair in batch.entries if not moves or not is_folded(pair[0], moves)]
@@ -266,25 +277,24 @@ def pack_batch(batch: Batch, folded: bool = False) -> bytes:
     deps = {replica: counter for replica, counter in batch.deps.items() if replica != batch.replica}
     if own != batch.lo - 1:
         raise ValueError("a batch follows the one before")
-    return squeeze(
-        pack(
+    body = pack(
+        [
+            batch.replica.master,
+            batch.replica.incarnation,
+            batch.lo,
+            batch.hi,
+            batch.stamp,
+            pack_knowledge(deps),
+            pack_entries(entries, None if moves else coded),
             [
-                batch.replica.master,
-                batch.replica.incarnation,
-                batch.lo,
-                batch.hi,
-                batch.stamp,
-                pack_knowledge(deps),
-                pack_entries(entries),
-                [
-                    [path, dot.replica.master, dot.replica.incarnation, dot.counter]
-                    for path, dot in batch.settled
-                ],
-                batch.approved,
-                [list(move) for move in moves],
-            ]
-        )
+                [path, dot.replica.master, dot.replica.incarnation, dot.counter]
+                for path, dot in batch.settled
+            ],
+            batch.approved,
+            [list(move) for move in moves],
+        ]
     )
+    return squeeze(body, 6 if len(body) < LONG else 1)
 
 
 def unpack_batch(data: bytes, limits: Limits) -> tuple[Batch, int]:

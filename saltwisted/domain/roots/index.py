@@ -17,6 +17,7 @@ from attrs import define, field
 from saltwisted.domain.roots.entry import (
     ABSENT,
     DIR,
+    FILE,
     GONE,
     IMPLIED,
     Batch,
@@ -110,6 +111,8 @@ class Index:
         self._digests: dict[bytes, bytes] = {}
         self._own: set[bytes] = {b""}
         self._stale: set[bytes] = {b""}
+        self._files = 0
+        self._bytes = 0
 
     # -- reading
 
@@ -141,6 +144,8 @@ class Index:
             dict(self._digests),
             dict(self.knowledge),
             at,
+            self._files,
+            self._bytes,
         )
 
     # -- loading
@@ -183,10 +188,10 @@ class Index:
         settled = tuple(settled)
         if not changed and not settled and not founding:
             return None
-        for path in list(changed):
-            for above in ancestors(path):
-                if above not in changed and self._is_implied(above):
-                    changed[above] = IMPLIED
+        heads = {split(path)[0] for path in changed}
+        for above in {each for head in heads if head for each in (head, *ancestors(head))}:
+            if above not in changed and self._is_implied(above):
+                changed[above] = IMPLIED
         lane = self.bulk if bulk else self.main
         lo = self.knowledge.get(lane, 0) + 1
         deps = dict(self.knowledge if seen is None else seen)
@@ -236,7 +241,11 @@ class Index:
         return outcome
 
     def _integrate(self, path: bytes, version: Version, batch: Batch) -> None:
-        kept = [one for one in self.rows.get(path, ()) if not knows(batch.deps, one.dot)]
+        there = self.rows.get(path)
+        if there is None:
+            self.rows[path] = (version,)
+            return
+        kept = [one for one in there if not knows(batch.deps, one.dot)]
         self.rows[path] = self._ordered([*kept, version])
 
     def _ordered(self, versions: list[Version]) -> tuple[Version, ...]:
@@ -346,11 +355,13 @@ class Index:
     def _needed(self, paths: Iterable[bytes], lane: ReplicaId, at_least: int) -> int:
         """The counter of a lane up to which these paths, and what is above, were written by it."""
         most = at_least
-        for path in paths:
-            for each in (path, *ancestors(path)):
-                for version in self.rows.get(each, ()):
-                    if version.dot.replica == lane:
-                        most = max(most, version.dot.counter)
+        wanted = set(paths)
+        heads = {split(path)[0] for path in wanted}
+        wanted.update(each for head in heads if head for each in (head, *ancestors(head)))
+        for path in wanted:
+            for (replica, counter), _, _ in self.rows.get(path, ()):
+                if counter > most and replica == lane:
+                    most = counter
         return min(most, self.knowledge.get(lane, 0))
 
     def _lost(self, path: bytes, outcome: Outcome) -> None:
@@ -385,7 +396,14 @@ class Index:
             folder = self._folders[head] = dict(folder or {})
             self._own.add(head)
         self._stale.add(head)
+        before = folder.get(tail)
+        if before is not None and before.kind == FILE:
+            self._files -= 1
+            self._bytes -= before.size
         if entry is not None:
+            if entry.kind == FILE:
+                self._files += 1
+                self._bytes += entry.size
             folder[tail] = entry
         else:
             folder.pop(tail, None)

@@ -58,6 +58,8 @@ class Generation:
     @ivar folders: directory to its entries; an empty directory is only in its parent.
     @ivar digests: directory to the digest of its entries.
     @ivar at: seconds since 1970.
+    @ivar files: how many files there are, and
+    @ivar size: their bytes.
     """
 
     number: int
@@ -66,6 +68,8 @@ class Generation:
     digests: Mapping[bytes, bytes] = field(repr=False)
     knowledge: Knowledge = field(repr=False)
     at: float = 0.0
+    files: int = 0
+    size: int = 0
 
     @property
     def name(self) -> str:
@@ -86,8 +90,7 @@ class Generation:
 
     def counts(self) -> tuple[int, int]:
         """Files, and their bytes."""
-        files = [e for f in self.folders.values() for e in f.values() if e.kind == FILE]
-        return len(files), sum(entry.size for entry in files)
+        return self.files, self.size
 
 
 def generation_of(tree: Mapping[bytes, Entry], like: Generation, at: float) -> Generation:
@@ -103,7 +106,8 @@ def generation_of(tree: Mapping[bytes, Entry], like: Generation, at: float) -> G
         head: like.folders[head] if like.digests.get(head) == digests[head] else folder
         for head, folder in folders.items()
     }
-    return Generation(0, root_digest(digests), shared, digests, {}, at)
+    sizes = [entry.size for entry in tree.values() if entry.kind == FILE]
+    return Generation(0, root_digest(digests), shared, digests, {}, at, len(sizes), sum(sizes))
 
 
 def subtree(folders: Mapping[bytes, Folder], top: bytes) -> list[tuple[bytes, Entry]]:

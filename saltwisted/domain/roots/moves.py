@@ -37,13 +37,21 @@ def find_moves(folders: Mapping[bytes, Folder], changed: Mapping[bytes, Entry]) 
     if not gone:
         return ()
     fresh: dict[bytes, list[tuple[bytes, Entry]]] = {}
+    tops: dict[bytes, list[bytes]] = {}
     for path, entry in changed.items():
         if entry.kind == ABSENT:
             continue
-        for above in ancestors(path):
-            top = changed.get(above)
-            if top is not None and top.kind == DIR and above not in folders:
-                fresh.setdefault(above, []).append((path[len(above) + 1 :], entry))
+        head = path.rpartition(b"/")[0]
+        if head not in tops:
+            tops[head] = [
+                above
+                for above in (head, *ancestors(head))
+                if (top := changed.get(above)) is not None
+                and top.kind == DIR
+                and above not in folders
+            ]
+        for above in tops[head]:
+            fresh.setdefault(above, []).append((path[len(above) + 1 :], entry))
     moves: list[Move] = []
     for new, below in sorted(fresh.items()):
         if any(new.startswith(move.new + b"/") for move in moves):
