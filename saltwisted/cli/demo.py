@@ -159,6 +159,16 @@ class Demo:
             [f"Hello, {name}" for name in names],
         )
         self._fetch(place, names)
+        self._command(
+            "Put them into the state that files/top.sls and files/site.sls describe",
+            ["salt", "*", "state.apply"],
+            ["Succeeded: 2 (changed=2)"] * len(names),
+        )
+        self._command(
+            "Again, shortly: nothing has to change any more",
+            ["salt", "*", "state.apply", "--state-verbose=false"],
+            ["Succeeded: 2\n"] * len(names),
+        )
 
     def _accept(self, place: Playground, names: list[str]) -> None:
         """Accept the keys, and wait until every minion has signed in and says so."""

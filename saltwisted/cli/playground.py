@@ -282,9 +282,16 @@ class Playground:
         return path
 
     def _write_content(self) -> None:
-        """What the master serves: a file, and a pillar that differs by minion."""
+        """What the master serves: a file, states, and a pillar that differs by minion."""
         files = {
             "files/hello.txt": "This file came from the master's file server.\n",
+            "files/top.sls": "base:\n  '*':\n    - site\n",
+            "files/site.sls": "directory:\n  file.directory:\n"
+            f"    - name: {self.root}/{{{{ grains.id }}}}/site\n"
+            "page:\n  file.managed:\n"
+            f"    - name: {self.root}/{{{{ grains.id }}}}/site/index.txt\n"
+            '    - contents: "{{ pillar.greeting }}"\n'
+            "    - require:\n      - file: directory\n",
             "pillar/top.sls": "base:\n  '*':\n    - demo\n",
             "pillar/demo.sls": "greeting: Hello, {{ grains['id'] }}\nroles:\n  - demo\n",
         }

@@ -73,6 +73,8 @@ class DemoTests(SynchronousTestCase):
             self.assertIn(f"{name}:\n    42\n", outputs)
             self.assertIn(f"Hello, {name}", outputs)
             self.assertIn(f"{self.place}/", outputs)
+        self.assertEqual(outputs.count("Succeeded: 2 (changed=2)"), 2)
+        self.assertEqual(outputs.count("Succeeded: 2\n"), 2)
         self.assertEqual(self.left(), [])
 
     @needs_peers
