@@ -1,5 +1,6 @@
 """
-C{saltwisted demo --masters N}: nodes that become one cluster, and what happens when one is killed.
+C{saltwisted demo --masters N}: nodes that become one cluster, whose roots are alike whichever is
+edited, and what happens when one is killed.
 """
 
 from __future__ import annotations
@@ -67,13 +68,21 @@ class ClusterPlayground(Playground):
             _common(here)
             + f"id: {node.name}\ninterface: {self.address(node)}\n"
             + f"publish_port: {publish}\nret_port: {requests}\n"
-            + f"cluster_pool_port: {self.pool_port}\n"
+            + f"cluster_pool_port: {self.pool_port}\ncluster_roots: {{free_mib: 1}}\n"
             + f"file_roots: {{base: ['{here}/files']}}\n"
             + f"pillar_roots: {{base: ['{here}/pillar']}}\n",
         )
 
     def _masters(self) -> str:
         return "[" + ", ".join(self.address(node) for node in self.nodes) + "]"
+
+    def write_state(self, node: Daemon, text: str) -> str:
+        """Put a state tree into a node's own directory, as an editor would; where it is."""
+        folder = os.path.join(node.directory, "files")
+        _write(os.path.join(folder, "top.sls"), "base:\n  '*':\n    - motd\n")
+        path = os.path.join(folder, "motd.sls")
+        _write(path, f"motd:\n  test.show_notification:\n    - text: {text}\n")
+        return path
 
     def start_nodes(self, nodes: list[Daemon], tick: Any) -> None:
         """Start nodes and wait until they serve."""
@@ -138,7 +147,61 @@ class ClusterDemo(Demo):
             self._command(
                 f"Command all of them from {node.name}", ["salt", "*", "test.ping"], names, node
             )
+        self._edit_roots(place, names)
         self._kill_one(place, names)
+
+    def _edit_roots(self, place: ClusterPlayground, names: list[str]) -> None:
+        """An edit that is everywhere, two at a time that are both kept, and the way back."""
+        first, second, last = place.nodes[0], place.nodes[1], place.nodes[-1]
+        others = [node.name for node in place.nodes[1:]]
+        path = os.path.join(first.directory, "files", "motd.sls")
+        self._step(
+            f"Write a state into {first.name}'s own directory",
+            lambda: _ignore(place.write_state(first, f"Written on {first.name}")),
+            ["editor", path],
+        )
+        self._command("Until all nodes have it", ["roots", "sync", "--wait"], others, first)
+        with first.client() as client:
+            before = str(client.call_within(10.0, "roots", do="status")["generation"])
+        highstate = ["salt", "*", "state.apply"]
+        wanted = [*names, f"Written on {first.name}"]
+        self._command(f"Highstate from {second.name}", highstate, wanted, second)
+        self._step(
+            f"Edit that file on {first.name} and on {last.name} at the same moment",
+            lambda: self._edit_both(place, first, last),
+            ["editor", path],
+        )
+        self._command(
+            f"One version is served everywhere; the other is kept, too: ask {second.name}",
+            ["roots", "conflicts"],
+            ["motd.sls"],
+            second,
+        )
+        self._command("This is what it says", ["roots", "show", "motd.sls"], ["Edited on "], second)
+        self._command(
+            f"Go back to the tree before, from {last.name}",
+            ["roots", "rollback", before],
+            [before],
+            last,
+        )
+        self._command("Until all nodes have that", ["roots", "sync", "--wait"], [before], last)
+        self._command(f"Highstate from {first.name}", highstate, wanted, first)
+
+    def _edit_both(self, place: ClusterPlayground, one: Daemon, other: Daemon) -> None:
+        paths = [place.write_state(node, f"Edited on {node.name}") for node in (one, other)]
+
+        def alike() -> bool:
+            kept = 0
+            for node in place.nodes:
+                with node.client() as client:
+                    kept += bool(client.call_within(10.0, "roots", do="conflicts"))
+            texts = set()
+            for path in paths:
+                with open(path, encoding="utf-8") as file:
+                    texts.add(file.read())
+            return kept == len(place.nodes) and len(texts) == 1
+
+        place.wait(alike, "the nodes to agree on a version", self._tick, other)
 
     def _kill_one(self, place: ClusterPlayground, names: list[str]) -> None:
         first, second = place.nodes[0], place.nodes[1]
@@ -234,3 +297,7 @@ class ClusterDemo(Demo):
             return answered >= set(names)
 
         place.wait(all_answer, f"all minions to answer {node.name}", self._tick, node)
+
+
+def _ignore(value: object) -> None:
+    """For a step that gives nothing back."""

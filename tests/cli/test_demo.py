@@ -90,6 +90,9 @@ class DemoTests(SynchronousTestCase):
         lookups = [step["output"] for step in report["steps"] if "lookup_jid" in str(step)]
         self.assertEqual(lookups[0], "demo-1:\n    survived\ndemo-2:\n    survived\n")
         self.assertEqual(lookups[1], lookups[0])
+        titles = [step["title"] for step in report["steps"]]
+        for wanted in ("Highstate from node-2", "Go back to the tree before, from node-3"):
+            self.assertIn(wanted, titles)
         self.assertEqual(self.left(), [])
 
     def test_interrupted(self) -> None:
