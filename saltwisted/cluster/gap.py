@@ -1,5 +1,5 @@
 """
-Nobody is served by what a node knew before it was stopped or asleep.
+Nobody is served by what a node knew before it was stopped, asleep, or cut off.
 
 A gap of the reactor of over five seconds, by a clock that goes on while the machine is suspended
 (C{CLOCK_BOOTTIME}): SIGSTOP and SIGCONT, a laptop's lid, a virtual machine that was paused. The
@@ -7,6 +7,10 @@ first request after it, which may have waited in a socket for long, closes the g
 looked at. It is opened when every member that was linked has said what it knows and all of
 that is here, or is found to be gone; at the latest after C{catchup_wait} seconds. Requests wait
 meanwhile: stock minions ask one thing at a time, and one that is never answered holds up all.
+
+A link that comes up closes the gate in the same way for the member at its other end, until that
+has been heard or its link is gone again: what was revoked there while the two could not meet is
+obeyed from the first request on after they can.
 """
 
 from __future__ import annotations
@@ -73,12 +77,18 @@ class Gap:
         self._boot = boot
         self._seen = 0.0
         self._running = False
+        self._end = 0.0
+        self._goals: dict[str, Mapping[Any, int]] = {}
+        self._asked: dict[str, IPeerLink] = {}
+        self._late: set[str] = set()
+        self._returned: set[str] = set()
         self._waiting: list[tuple[bytes, str, Reply]] = []
         self._beat = LoopingCall(self._look)
         self._beat.clock = clock
         self.closed = False
         self.count = 0
         peers.answer(WORD, lambda node, body: pack_bin(encode_knowledge(knowledge())))
+        peers.on_link(self._link)
 
     def startService(self) -> None:
         """Look at the clock from now on."""
@@ -112,26 +122,48 @@ class Gap:
                 "other members have done meanwhile",
                 gap=gap,
             )
-            if not self.closed and self._peers.links():
-                self.closed = True
-                caught_up = Deferred.fromCoroutine(self._catch_up())
-                let_go(caught_up, self.log, "the gate was opened by an error")
+            # What was heard before it does not count
+            self._goals, self._asked = {}, {}
+            self._close({link.node for link in self._peers.links()})
+
+    def _link(self, link: IPeerLink, up: bool) -> None:
+        if up and self._running:
+            if link.node not in self._late:
+                self._returned.add(link.node)
+            self._close({link.node})
+        elif link.node in self._returned:
+            # It was heard of for a moment only; it is as far away as before
+            self._returned.discard(link.node)
+            self._late.discard(link.node)
+
+    def _close(self, nodes: set[str]) -> None:
+        """Serve nobody until these are heard."""
+        if not nodes:
+            return
+        self._end = self._clock.seconds() + self._wait
+        self._late |= nodes
+        if not self.closed:
+            self.closed = True
+            caught_up = Deferred.fromCoroutine(self._catch_up())
+            let_go(caught_up, self.log, "the gate was opened by an error")
 
     async def _catch_up(self) -> None:
+        late = self._late
         try:
-            end = self._clock.seconds() + self._wait
-            late = {link.node for link in self._peers.links()}
-            goals: dict[str, Mapping[Any, int]] = {}
-            asked: dict[str, IPeerLink] = {}
-            while self._running and self._clock.seconds() < end:
+            while self._running:
+                self._look()
+                if self._clock.seconds() >= self._end:
+                    break
                 for link in self._peers.links():
                     # A new link to a member is asked anew
-                    if link.node in late and asked.get(link.node) is not link:
-                        asked[link.node] = link
-                        goals.pop(link.node, None)
-                        let_go(self._ask(link, goals), self.log, "a member was not asked")
-                done = {n for n, goal in goals.items() if covers(self._knowledge(), goal)}
+                    if link.node in late and self._asked.get(link.node) is not link:
+                        self._asked[link.node] = link
+                        self._goals.pop(link.node, None)
+                        let_go(self._ask(link, self._goals), self.log, "a member was not asked")
+                knowledge = self._knowledge()
+                done = {node for node, goal in self._goals.items() if covers(knowledge, goal)}
                 late -= done
+                self._returned -= done
                 if not late and self._in_force():
                     break
                 await deferLater(self._clock, STEP)
@@ -143,9 +175,13 @@ class Gap:
                     seconds=self._wait,
                 )
         finally:
+            late.clear()
+            self._returned.clear()
+            self._goals, self._asked = {}, {}
             self._open()
 
     async def _ask(self, link: IPeerLink, goals: dict[str, Mapping[Any, int]]) -> None:
+        """What a member knows, into C{goals}; a later pause looks into another dictionary."""
         try:
             answer = await as_deferred(link.ask(WORD, b"", self._wait))
             goals[link.node] = decode_knowledge(unpack_bin(answer))

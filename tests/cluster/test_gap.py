@@ -95,3 +95,45 @@ class GapTests(SynchronousTestCase):
         self.request(b"one")
 
         self.assertEqual(self.answered, [b"one"])
+
+    def test_link_returns(self) -> None:
+        """What was revoked on the other side of a cut is in force before the first request."""
+        self.near.cut("b")
+        self.pass_time(3)
+        self.theirs = {NEWS: 7}
+        self.near.join(self.far)
+
+        self.request(b"one")
+        self.pass_time(1)
+        self.assertEqual(self.answered, [])
+        self.known = {NEWS: 7}
+        self.pass_time(0.2)
+
+        self.assertEqual(self.answered, [b"one"])
+        self.assertEqual(self.gap.count, 0)
+
+    def test_link_returns_for_a_moment(self) -> None:
+        """A link that came and went is no reason to wait."""
+        self.near.cut("b")
+        self.theirs = {NEWS: 7}
+        self.near.join(self.far)
+        self.request(b"one")
+        self.near.cut("b")
+        self.pass_time(0.2)
+
+        self.assertEqual(self.answered, [b"one"])
+
+    def test_gap_and_a_flapping_link(self) -> None:
+        """After a gap a member that comes and goes is waited for all the same."""
+        self.theirs = {NEWS: 7}
+        self.suspended = 60.0
+        self.request(b"one")
+        self.near.cut("b")
+        self.near.join(self.far)
+        self.near.cut("b")
+        self.pass_time(9)
+        self.assertEqual(self.answered, [])
+
+        self.pass_time(1.5)
+
+        self.assertEqual(self.answered, [b"one"])

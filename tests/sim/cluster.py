@@ -1,14 +1,29 @@
 """
 Two to seven masters, their keys, and what can go wrong between and below them, from one seed.
 
-Real are the fact log with its tables (SQLite in memory), its folds, and the shipping over links
-with its machine. Played are the network, the moment at which a disk has synced, the clocks, and the
+Real are the fact log with its tables (SQLite in memory), its folds, the shipping over links with
+its machine, and the gates before requests after a start, a pause and a cut. Played are the network, the moment at which a disk has synced, the clocks, and the
 operators. Time is a L{Clock} that jumps from one event to the next.
 
 What breaks, until a moment at which all is well again: links (cut, cut without a notice, in one
 pair or around a whole group of nodes), messages (late; on wild wires also lost, twice, out of
 order), nodes (killed at any write, losing what was not synced; frozen), disks (set back to an
 earlier day with or without a notice, lost), clocks (drifting, jumping by a year).
+
+What must hold, and where it is looked at:
+
+ - All nodes know the same and show the same keys at the end, and these are what the rule says: a
+   key is accepted if and only if somebody accepted it who knew of every revocation of it; so a
+   deleted key never comes back by itself (L{World.check}).
+ - A revocation is obeyed a second later wherever there is a sound link (C{World._obeyed}).
+ - Elsewhere before the first request is answered that comes after the link did, or after a start
+   or a pause; a member that does not answer is waited for C{CATCHUP_WAIT} seconds
+   (L{World.served}).
+ - What a node tells of is on its disk (C{World._told}).
+ - Equal knowledge means equal digests, unless a disk was set back (L{World.check}).
+ - A whole play is a function of its seed.
+
+What minions do and what becomes of jobs and returns is played in L{tests.sim.jobs}.
 
 C{python -m tests.sim.cluster --seeds 10000 [--first N]} plays many; exit status 1 when one broke.
 """
@@ -18,7 +33,7 @@ from __future__ import annotations
 import sqlite3
 import sys
 from bisect import insort
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any
 
@@ -28,15 +43,18 @@ from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.task import Clock
 from zope.interface import implementer
 
+from saltwisted.cluster.catchup import CatchUp
+from saltwisted.cluster.gap import GAP_SECONDS, Gap
 from saltwisted.cluster.shipping import Shipping
 from saltwisted.domain.replica.entry import Entry
 from saltwisted.domain.replica.fold import Folds
 from saltwisted.domain.replica.keyset import KIND, REVOCATIONS, KeySet, finger_of
 from saltwisted.domain.replica.knowledge import Knowledge
-from saltwisted.errors import StoreError
+from saltwisted.errors import RequestTimeout, StoreError, TransportClosed
 from saltwisted.interfaces import IPeerLink, IPeers
 from saltwisted.stores import replicatable as table
 from saltwisted.stores.replica import ReplicaLog, _Write
+from saltwisted.transports.loose import as_deferred
 from tests.sim.play import play
 
 NOW = 1_800_000_000.0
@@ -45,6 +63,9 @@ SETTLED = 90.0
 
 BOUND = 1.0
 """Seconds in which a revocation is obeyed wherever there is a sound link."""
+
+CATCHUP_WAIT = 10.0
+"""Seconds for which a node waits for those that do not answer before it serves."""
 
 DAY = 50.0
 """Seconds of a day here; tombstones live four of them, so some nodes come back too late."""
@@ -201,7 +222,26 @@ class SimLink:
         self._world.carry(self, word, body)
 
     def ask(self, word: str, body: bytes, timeout: float = 10.0) -> Deferred[bytes]:
-        raise NotImplementedError("nothing here asks")
+        if not self.up:
+            return fail(TransportClosed("closed"))
+        world, answer = self._world, Deferred[bytes]()
+        number = str(world.messages) + "." + str(id(answer))
+
+        def give(node: str, value: bytes) -> None:
+            if not answer.called:
+                answer.callback(value)
+
+        def hear(node: str, value: bytes) -> None:
+            said = self.other.owner.peers.words[word](node, value)
+            done = succeed(said) if isinstance(said, bytes) else as_deferred(said)
+            done.addCallback(lambda result: self.other.tell("<" + number, result))
+
+        self.owner.peers.words["<" + number] = give
+        self.other.owner.peers.words[">" + number] = hear
+        self.tell(">" + number, body)
+        return answer.addTimeout(
+            timeout, world.clock, onTimeoutCancel=lambda *_: fail(RequestTimeout("late"))
+        )
 
     def close(self, reason: str) -> None:
         raise Broken(f"{self.owner.name} closed its link to {self.node}: {reason}")
@@ -212,6 +252,41 @@ class SimLink:
         if ordered:
             at = self._last = max(at, self._last)
         return at
+
+
+class SimClock:
+    """What a process sees of the clock: its timers wait while it is frozen."""
+
+    def __init__(self, node: SimNode) -> None:
+        self._node, self._life = node, node.life
+
+    def seconds(self) -> float:
+        """Of all."""
+        return self._node.world.clock.seconds()
+
+    def callLater(self, when: float, what: Callable[..., Any], *args: Any) -> Any:
+        """Of this life alone."""
+
+        def due() -> None:
+            if self._node.life == self._life:
+                self._node.awake(lambda: what(*args))
+
+        return self._node.world.clock.callLater(when, due)
+
+
+class SimGap(Gap):
+    """
+    The gate after a pause. The clock that it looks at is the time that its process was frozen,
+    which says the same as a beat each second, and costs less.
+    """
+
+    def startService(self) -> None:
+        self._running = True
+        self._seen = self._boot()
+
+    def stopService(self) -> None:
+        self._running = False
+        self._waiting.clear()
 
 
 @implementer(IPeers)
@@ -246,6 +321,12 @@ class SimNode:
     @ivar slowness: the longest that its disk takes.
     @ivar young: deeds of this life that are not on its disk yet.
     @ivar refused: nodes of which it said in this life that they were away for too long.
+    @ivar stood: seconds that it was frozen in this life.
+    @ivar since: when it was frozen last.
+    @ivar born: when this life began.
+    @ivar met: nodes that it was linked to in this life.
+    @ivar owes: what it has to obey since a link came up or it was thawed: the other node, the
+        link, since when, and what was known there then.
     """
 
     world: World
@@ -261,6 +342,13 @@ class SimNode:
     inbox: list[Callable[[], None]] = field(factory=list)
     young: set[str] = field(factory=set)
     refused: set[str] = field(factory=set)
+    stood: float = 0.0
+    since: float = 0.0
+    born: float = 0.0
+    met: set[str] = field(factory=set)
+    owes: dict[str, tuple[SimLink, float, Knowledge]] = field(factory=dict)
+    catch_up: CatchUp = field(init=False)
+    gap: SimGap = field(init=False)
     log: SimLog = field(init=False)
     keys: KeySet = field(init=False)
     peers: SimPeers = field(init=False)
@@ -286,6 +374,36 @@ class SimNode:
         self.shipping.on_refused = self._refused
         self.shipping.on_differs = self.world.differs
         self.shipping.startService()
+        self.stood, self.born = 0.0, self.world.clock.seconds()
+        self.met.clear()
+        self.owes.clear()
+        clock = SimClock(self)
+        self.catch_up = CatchUp(
+            clock=clock,
+            peers=self.peers,
+            others=lambda: [node.name for node in self.world.nodes if node is not self],
+            caught_up_with=self.shipping.machine.caught_up_with,
+            digests=self.log.digests,
+            verified=True,
+            now_verified=lambda: None,
+            wait=CATCHUP_WAIT,
+            alone=True,
+        )
+        self.gap = self.world.make_gap(self, clock)
+        life = self.life
+        serving = Deferred.fromCoroutine(self.catch_up.startService())
+        _ = serving.addCallback(lambda _: self._serves(life))
+
+    def _serves(self, life: int) -> None:
+        if self.alive and self.life == life and self.catch_up.done:
+            self.gap.startService()
+            self.request()
+
+    def request(self) -> None:
+        """A minion's request, which is answered now or later or never."""
+        open_for_all = self.alive and not self.frozen and self.catch_up.done
+        if open_for_all and not self.gap.keeps(b"", "", lambda reply: None):
+            self.world.served(self)
 
     def _refused(self, peer: str, by_peer: bool) -> None:
         self.world.tell(f"{self.name}: away too long, says {'' if by_peer else 'of '}{peer}")
@@ -303,6 +421,8 @@ class SimNode:
         """End its process now."""
         if self.alive:
             self.alive = False
+            self.catch_up.stopService()
+            self.gap.stopService()
             self.log.kill()
             self.shipping.stopService()
             self.peers.live.clear()
@@ -345,6 +465,7 @@ class World:
         """
         self.seed = seed
         self.dice = Random(seed)
+        self.asking = Random(seed)
         self.clock = FastClock()
         self.story: list[str] = []
         self.wild = plan is None and self.dice.random() < 0.3
@@ -357,6 +478,8 @@ class World:
         self.set_backs = 0
         self.messages = 0
         self.alarms = 0
+        self.requests = 0
+        self.why = ""
         self._plan = plan
         count = size or self.dice.randint(2, 7)
         self.nodes = [SimNode(self, f"m{number}") for number in range(count)]
@@ -376,6 +499,18 @@ class World:
         dice = Random(self.dice.random())
         return Shipping(node.name, node.log, node.peers, self.clock, dice)
 
+    def make_gap(self, node: SimNode, clock: SimClock) -> SimGap:
+        """The gate of one life."""
+        return SimGap(
+            clock,
+            node.peers,
+            node.log.knowledge,
+            lambda: True,
+            lambda frame, peer, reply: self.served(node),
+            CATCHUP_WAIT,
+            lambda: node.stood,
+        )
+
     def entropy(self, count: int) -> bytes:
         """Dice for incarnations."""
         return self.dice.randbytes(count)
@@ -391,12 +526,14 @@ class World:
         if not link.up:
             return
         self.messages += 1
+        # Questions have dice of their own: who asks more changes nothing else
+        dice = self.asking if word[0] in "<>" else self.dice
         hello = b"\xa5hello" in body[:16]
         wild = self.wild and not self.healed and not hello
         copies = 1
-        if wild and self.dice.random() < 0.06:
-            copies = self.dice.choice((0, 2))
-        delay = self.dice.choice((0.0005, 0.002, 0.01, 0.05))
+        if wild and dice.random() < 0.06:
+            copies = dice.choice((0, 2))
+        delay = dice.choice((0.0005, 0.002, 0.01, 0.05))
         link.queued += len(body)
         life = link.other.owner.life
 
@@ -410,7 +547,7 @@ class World:
                 owner.awake(lambda: link.other.up and handler(link.owner.name, body))
 
         for _ in range(copies):
-            extra = self.dice.uniform(0, 0.3) if wild and self.dice.random() < 0.1 else 0.0
+            extra = dice.uniform(0, 0.3) if wild and dice.random() < 0.1 else 0.0
             at = link.arrives(delay + extra, ordered=not wild)
             self.clock.callLater(at - self.clock.seconds(), arrive)
         self.clock.callLater(delay, self._drained, link, len(body))
@@ -450,10 +587,20 @@ class World:
         self.sessions[frozenset((one.name, other.name))] = (near, far)
         near.up = far.up = True
         for side in (near, far):
-            side.owner.peers.live[side.node] = side
+            owner, there = side.owner, side.other.owner
+            owner.peers.live[side.node] = side
+            owner.met.add(side.node)
+            owner.owes[side.node] = (side, self.clock.seconds(), dict(there.log.knowledge()))
         for side in (near, far):
             for receiver in list(side.owner.peers.receivers):
                 receiver(side, True)
+            self._ask_soon(side.owner)
+
+    def _ask_soon(self, node: SimNode) -> None:
+        """Minions do not wait for a good moment."""
+        node.request()
+        for seconds in (0.02, 0.1, 0.7):
+            self.clock.callLater(seconds, node.request)
 
     def unlink(self, pair: frozenset[str]) -> None:
         """Both sides lose their end."""
@@ -493,12 +640,21 @@ class World:
         if node.alive and not node.frozen:
             self.tell(f"{node.name} is frozen for {seconds:.0f} s")
             node.frozen = True
+            node.since = self.clock.seconds()
             self.clock.callLater(seconds, self.thaw, node, node.life)
 
     def thaw(self, node: SimNode, life: int) -> None:
         """SIGCONT."""
         if node.frozen and node.life == life:
             node.frozen = False
+            now = self.clock.seconds()
+            node.stood += now - node.since
+            if now - node.since > GAP_SECONDS:
+                for side in node.peers.live.values():
+                    there = side.other.owner
+                    if there.alive:
+                        node.owes[side.node] = (side, now, dict(there.log.knowledge()))
+            self._ask_soon(node)
             inbox, node.inbox = node.inbox, []
             for work in inbox:
                 node.awake(work)
@@ -642,19 +798,48 @@ class World:
         for link, node, life in sound:
             if not self._sound(link) or node.life != life:
                 continue
-            register = node.keys.register(deed.minion_id, deed.finger)
-            if register is None or register.word != "accepted":
+            if self._accepts(node, deed):
+                self.broken(f"{node.name} still accepts {deed.minion_id} after {name}")
+
+    def served(self, node: SimNode) -> None:
+        """
+        A node answers a request: it obeys what was revoked on a member before the two could
+        meet again, or had to wait for that member for too long.
+        """
+        now = self.clock.seconds()
+        if node.life != 1 and now < node.born + CATCHUP_WAIT and not self.wild:
+            unmet = [other.name for other in self.nodes if other.name not in node.met]
+            if set(unmet) != {node.name}:
+                self.broken(f"{node.name} serves and has not heard {unmet}")
+        for name, (link, since, known) in node.owes.items():
+            if self.wild or now >= since + CATCHUP_WAIT or not (link.up and not link.lossy):
                 continue
-            # Unless somebody has accepted it again who knew
-            again = any(
+            for deed in self._revocations(known):
+                if self._accepts(node, deed):
+                    self.broken(f"{node.name} serves {deed.minion_id}; {name} knows {deed.name}")
+        self.requests += 1
+
+    def _revocations(self, known: Knowledge) -> Iterator[Deed]:
+        """What was revoked in this knowledge."""
+        for name, places in self.places.items():
+            deed = self.deeds[name]
+            if deed.act in REVOCATIONS and any(known.get(s, 0) >= n for s, n in places):
+                yield deed
+
+    def _accepts(self, node: SimNode, deed: Deed) -> bool:
+        """Whether a node has a key for accepted, though nobody who knew has accepted it again."""
+        register = node.keys.register(deed.minion_id, deed.finger)
+        return (
+            register is not None
+            and register.word == "accepted"
+            and not any(
                 other.act == "accept"
                 and other.finger == deed.finger
                 and other.minion_id == deed.minion_id
-                and name in other.saw
+                and deed.name in other.saw
                 for other in self.deeds.values()
             )
-            if not again:
-                self.broken(f"{node.name} still accepts {deed.minion_id} after {name}")
+        )
 
     # -- a whole play
 
@@ -745,12 +930,14 @@ class World:
         self.play(length)
         self.heal()
         self.play(SETTLED)
+        if self.why:
+            raise Broken(self.why)
         self.check()
 
     def play(self, seconds: float) -> None:
         """Let time pass, from event to event."""
         end = self.clock.seconds() + seconds
-        while True:
+        while not self.why:
             calls = self.clock.getDelayedCalls()
             if not calls or calls[0].getTime() > end:
                 break
@@ -771,8 +958,10 @@ class World:
     # -- promises
 
     def broken(self, why: str) -> None:
-        """A promise was not kept."""
-        raise Broken("\n".join([f"seed {self.seed}: {why}", *self.story[-60:]]))
+        """A promise was not kept; it may be inside a Deferred that this is noticed."""
+        text = "\n".join([f"seed {self.seed}: {why}", *self.story[-60:]])
+        self.why = self.why or text
+        raise Broken(text)
 
     def check(self) -> None:
         """Same knowledge, same keys everywhere; and they are what the rule says."""
@@ -816,7 +1005,11 @@ def _short(knowledge: Knowledge) -> str:
 
 
 def _counts(world: World) -> dict[str, int]:
-    return {"digests differed": world.alarms, "messages": world.messages}
+    return {
+        "requests": world.requests,
+        "digests differed": world.alarms,
+        "messages": world.messages,
+    }
 
 
 if __name__ == "__main__":

@@ -5,9 +5,15 @@ Real are the job cache as a log (SQLite in memory), its shipping, and what decid
 returns (C{cluster/forward.py}, C{presence.py} and their machines). Played are the minions, the
 publish ports, and all that L{tests.sim.cluster} plays: network, disks, clocks, kills.
 
-Promises: no minion runs a job twice, also when it was restarted and remembers nothing; none runs
-one after its window; jids are unique; a return that was acknowledged is on every node in the end,
-unless its disk was lost while it had one copy; and all nodes print the same.
+What must hold, and where it is looked at:
+
+ - No minion runs a job twice, also when it was restarted and remembers nothing, and none runs one
+   after its window (L{Minion.hear}).
+ - Jids are unique (L{JobWorld.given}).
+ - What is acknowledged with two copies is on two disks at that moment (L{JobWorld.acknowledged}),
+   and survives the loss of one node for good (L{JobWorld.lose_disk}).
+ - Every return that was acknowledged is on every node in the end, unless its disk was lost while
+   it had one copy; and all nodes print the same (L{JobWorld.check}).
 
 C{python -m tests.sim.jobs --seeds 10000 [--first N]} plays many; exit status 1 when one broke.
 """
@@ -29,16 +35,14 @@ from saltwisted.cluster.presence import ClusterPresence
 from saltwisted.cluster.shipping import Shipping
 from saltwisted.domain.jid import JidMaker, jid_mark
 from saltwisted.domain.replica.delivery import Acknowledge
-from saltwisted.errors import RequestTimeout, StoreError, TransportClosed
+from saltwisted.errors import StoreError
 from saltwisted.stores.joblog import read_book
 from saltwisted.stores.jobs import JobStore, _Write
 from saltwisted.stores.jobtable import MIGRATIONS
 from saltwisted.transports.bus import EventBus
-from saltwisted.transports.loose import as_deferred
 from tests.sim.cluster import (
     Broken,
     SimDisk,
-    SimLink,
     SimNode,
     World,
 )
@@ -122,32 +126,6 @@ class SimJobs(JobStore):
         d: Deferred[Any] = Deferred()
         self._world.clock.callLater(self._world.dice.uniform(0, 0.01), d.callback, query(self._db))
         return d
-
-
-class JobLink(SimLink):
-    """A side of a link; questions and answers go by words of their own."""
-
-    def ask(self, word: str, body: bytes, timeout: float = 10.0) -> Deferred[bytes]:
-        if not self.up:
-            return fail(TransportClosed("closed"))
-        world, answer = self._world, Deferred[bytes]()
-        number = str(world.messages) + "." + str(id(answer))
-
-        def give(node: str, value: bytes) -> None:
-            if not answer.called:
-                answer.callback(value)
-
-        def hear(node: str, value: bytes) -> None:
-            said = self.other.owner.peers.words[word](node, value)
-            done = succeed(said) if isinstance(said, bytes) else as_deferred(said)
-            done.addCallback(lambda result: self.other.tell("<" + number, result))
-
-        self.owner.peers.words["<" + number] = give
-        self.other.owner.peers.words[">" + number] = hear
-        self.tell(">" + number, body)
-        return answer.addTimeout(
-            timeout, world.clock, onTimeoutCancel=lambda *_: fail(RequestTimeout("late"))
-        )
 
 
 class SimForward(Forward):
@@ -374,18 +352,6 @@ class JobWorld(World):
         self.lost_disks = 0
         first: Any = self.nodes
         self.fleet = [Minion(self, name, self.dice.choice(first)) for name in self.minion_ids]
-        self.why = ""
-
-    def link(self, one: SimNode, other: SimNode) -> None:
-        near, far = JobLink(self, one, other.name), JobLink(self, other, one.name)
-        near.other, far.other = far, near
-        self.sessions[frozenset((one.name, other.name))] = (near, far)
-        near.up = far.up = True
-        for side in (near, far):
-            side.owner.peers.live[side.node] = side
-        for side in (near, far):
-            for receiver in list(side.owner.peers.receivers):
-                receiver(side, True)
 
     def deed(self) -> None:
         """A job for everybody."""
@@ -466,21 +432,11 @@ class JobWorld(World):
     def _set_back(self, node: SimNode) -> None:
         """Facts alone are set back in the other simulation."""
 
-    def broken(self, why: str) -> None:
-        """A promise was not kept; it may be inside a Deferred that this is noticed."""
-        try:
-            super().broken(why)
-        except Broken as error:
-            self.why = self.why or str(error)
-            raise
-
     def run(self) -> None:
         """Play it."""
         for minion in self.fleet:
             self.clock.callLater(self.dice.uniform(0, 3), minion.speak)
         super().run()
-        if self.why:
-            raise Broken(self.why)
 
     def check(self) -> None:
         """Everything that was acknowledged is everywhere, and all print the same."""
