@@ -32,7 +32,9 @@ found=(${{(f)"$(saltwisted complete -- "${{(@)words[1,CURRENT]}}" 2>/dev/null)"}
 if (( $#found )); then compadd -a found; else _files; fi
 """
 
+# fish loads a file by the command's name: this one is there under each, and may be read twice
 FISH = "\n".join(
+    f"complete -c {name} -e\n"
     f"complete -c {name} -a '(saltwisted complete -- (commandline -opc) (commandline -ct))'"
     for name in NAMES.split()
 )

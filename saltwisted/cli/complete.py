@@ -61,6 +61,8 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     except Exception:  # whatever it is, it must not disturb the line being typed
         return 1
     current = words[-1] if words else ""
+    # Targets are often quoted, for their stars; the shell knows of the open quote itself
+    current = current.removeprefix(current[:1]) if current[:1] in ("'", '"') else current
     fitting = sorted({word for word in found if word.startswith(current)})
     for word in fitting[:_MOST]:
         console.say(word)

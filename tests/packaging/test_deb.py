@@ -164,6 +164,9 @@ class PackageTests(SynchronousTestCase):
 
         self.assertIn("saltwisted", self.root.do("/usr/bin/salt", "--version"))
         self.assertIn("stock", self.root.do("/usr/bin/salt.stock"))
+        fish = "usr/share/fish/vendor_completions.d/salt.fish"
+        self.assertIn("saltwisted complete", self.root.read(fish))
+        self.assertEqual(self.root.read(f"{fish}.stock"), "stock\n")
         answer = json.loads(self.root.do("salt", "*", "test.ping", "--out", "json"))
         self.assertEqual(answer, {"web1": True})
         # the stock package may be upgraded meanwhile
@@ -172,6 +175,7 @@ class PackageTests(SynchronousTestCase):
         self.root.do("apt-get", "remove", "-q", "-y", "saltwisted-salt")
         self.assertIn("stock", self.root.do("/usr/bin/salt"))
         self.assertFalse(os.path.lexists(self.root.at("usr/bin/salt.stock")))
+        self.assertEqual(self.root.read(fish), "stock\n")
         self.assertFalse(os.path.lexists(self.root.at("usr/bin/salt-key")))
         self.root.do("apt-get", "purge", "-q", "-y", "stock-salt", "saltwisted-salt")
 
@@ -236,6 +240,9 @@ class PackageTests(SynchronousTestCase):
             "Package: stock-salt\nVersion: 1\nArchitecture: all\nMaintainer: x <x@x.invalid>\n"
             "Description: has /usr/bin/salt\n"
         )
+        completions = Path(tree, "usr/share/fish/vendor_completions.d")
+        completions.mkdir(parents=True)
+        Path(completions, "salt.fish").write_text("stock\n")
         program = Path(tree, "usr/bin/salt")
         program.write_text("#!/bin/sh\necho stock\n")
         program.chmod(0o755)
