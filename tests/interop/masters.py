@@ -9,13 +9,16 @@ apart by their addresses' text.
 from __future__ import annotations
 
 import os
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from saltwisted.errors import TransportClosed
 from tests.harness import OurMaster, reserve_ports, until
 
+PROMISE = 10.0
+"""Seconds within which the death of a master is noticed and another one found."""
 HOSTS = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
 
 
@@ -124,6 +127,70 @@ def lines(path: str) -> list[str]:
         return []
     with open(path) as handle:
         return handle.read().split()
+
+
+class Pace(threading.Thread):
+    """
+    How much longer than alone a process needs on this machine while it is looked at: the time
+    that a little work takes, by the time of the processor that it gets.
+
+    Promises in seconds are about machines that have time for them. C{with Pace() as pace: ...};
+    C{pace.factor} is 1 on such a machine.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(daemon=True)
+        self._over = threading.Event()
+        self.factor = 1.0
+
+    def __enter__(self) -> Pace:
+        self.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._over.set()
+        self.join()
+
+    def run(self) -> None:
+        """Two milliseconds of work, twenty times a second."""
+        wall = worked = 0.0
+        while not self._over.wait(0.05):
+            began, spent = time.monotonic(), time.thread_time()
+            while time.thread_time() - spent < 0.002:
+                pass
+            wall += time.monotonic() - began
+            worked += time.thread_time() - spent
+            self.factor = max(1.0, wall / worked)
+
+
+def in_time(what: str, look: Callable[[], Any], more: float = 0.0) -> float:
+    """
+    Wait for what a blow has interrupted: within the time that it takes without one, which is
+    measured right afterwards, and L{PROMISE} seconds. How long it took.
+
+    @param look: waits until it is so.
+    @param more: seconds for what was begun together with it, as the start of a process.
+    """
+    with Pace() as pace:
+        began = time.monotonic()
+        look()
+        took = time.monotonic() - began
+        look()
+        healthy = time.monotonic() - began - took
+    allowed = (healthy + PROMISE + more) * pace.factor
+    assert took <= allowed, (
+        f"{what} took {took:.1f} s; promised are {healthy:.1f} + {PROMISE + more:.0f} s, which "
+        f"makes {allowed:.1f} s on a machine {pace.factor:.2f} times as slow as alone"
+    )
+    return took
+
+
+def kept_promise(
+    master: OurMaster, ids: list[str], minions: dict[str, Any], more: float = 0.0
+) -> float:
+    """All of these answer this master L{in_time}; how long it took."""
+    what = f"the answers of {', '.join(ids)} to {master.name}"
+    return in_time(what, lambda: all_answer(master, ids, minions, 120), more)
 
 
 def all_answer(

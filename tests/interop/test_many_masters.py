@@ -21,7 +21,15 @@ from tests.harness import (
     until,
     write_config,
 )
-from tests.interop.masters import HOSTS, Masters, all_answer, begin_jobs, end_jobs, lines
+from tests.interop.masters import (
+    HOSTS,
+    Masters,
+    all_answer,
+    begin_jobs,
+    end_jobs,
+    kept_promise,
+    lines,
+)
 
 
 @needs_peers
@@ -67,8 +75,9 @@ class ManyMastersTests(SynchronousTestCase):
         two.kill()
         end_jobs(self.home)
         # The living masters do not wait for the dead one, and get what it had asked for
-        self.all_answer(one, ["ours"], 25)
-        self.all_answer(three, ["ours"], 25)
+        quick = [name for name in ids if name != "stock-3007"]  # for which see below
+        kept_promise(one, quick, self.minions)
+        kept_promise(three, quick, self.minions)
         self.all_answer(one, ids)
         self.all_answer(three, ids)
         found = until(
@@ -108,7 +117,7 @@ class ManyMastersTests(SynchronousTestCase):
         (jid,) = begin_jobs(one, self.home, ["ours"])
         one.kill()
         end_jobs(self.home)
-        self.all_answer(two, ["ours"], 25)
+        kept_promise(two, ["ours"], self.minions)
         found = until("the return", lambda: two.run("jobs.lookup_jid", jid), 20)
         self.assertEqual(found, {"ours": "done"})
         self.all_answer(two, ids)
@@ -188,7 +197,7 @@ class ManyMastersTests(SynchronousTestCase):
         self.all_answer(one, ["ours"])
 
         one.kill()
-        self.all_answer(two, ["ours"], 25)
+        kept_promise(two, ["ours"], self.minions)
 
         for host, master in zip(HOSTS, (one, two), strict=False):
             with open(os.path.join(pki, "minion_masters", f"{host}.pub")) as handle:
