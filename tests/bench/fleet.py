@@ -2,8 +2,7 @@
 C{python -m tests.bench.fleet}: many minions of ours in one process, without workers.
 
 Real are the links: rule book, fail-over, sign-ins, heartbeats, subscriptions, returns. A job
-is answered C{True} at once. All have one key pair, each its own id. Sockets are ZeroMQ's, some
-contexts of them since each holds a thousand at most.
+is answered C{True} at once. All have one key pair, each its own id.
 
 Reads from stdin: when it ends, so do we. Writes one JSON line a second: how many are up, and
 at which masters. With C{--journal} each job that one has begun and each return that was
@@ -21,6 +20,7 @@ import sys
 import time
 from typing import Any, TextIO
 
+import zmq
 from twisted.internet import reactor, stdio, task
 from twisted.internet.defer import Deferred
 from twisted.internet.protocol import Protocol, connectionDone
@@ -39,8 +39,13 @@ from saltwisted.transports.threads import Threads
 from saltwisted.transports.zeromq import ZeroMQ
 from saltwisted.wire.rsa import PrivateKey, PublicKey
 
-PER_CONTEXT = 100
-"""Links that share a ZeroMQ context; each has two sockets, and more while it starts over."""
+PER_CONTEXT = 200
+"""Links that share a ZeroMQ context."""
+SOCKETS = 16 * PER_CONTEXT
+"""
+Sockets of a context: a link keeps as many for requests as it ever had under way at once, eight at
+most, and has some more for its pulse and its subscription, and while it starts over.
+"""
 AGAIN = 2.0
 """Seconds until a return that nobody took is tried again."""
 
@@ -142,6 +147,13 @@ class Leash(Protocol):
         reactor.stop()  # type: ignore[attr-defined]
 
 
+def roomy() -> ZeroMQ:
+    """A context with room for many links."""
+    made = ZeroMQ(reactor)
+    made.factory.context.set(zmq.MAX_SOCKETS, SOCKETS)
+    return made
+
+
 def main() -> None:
     """Run them."""
     parser = argparse.ArgumentParser(prog="python -m tests.bench.fleet", description=__doc__)
@@ -159,7 +171,7 @@ def main() -> None:
     threads = Threads(reactor, 2, "fleet")
     base = {
         "options": options,
-        "contexts": [ZeroMQ(reactor) for _ in range(links // PER_CONTEXT + 1)],
+        "contexts": [roomy() for _ in range(links // PER_CONTEXT + 1)],
         "dice": random.SystemRandom(),
         "threads": threads,
         "keys": Trusting(),

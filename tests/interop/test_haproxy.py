@@ -12,7 +12,7 @@ import re
 import shutil
 import socket
 import time
-from typing import Any
+from typing import Any, Protocol
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -27,12 +27,20 @@ from tests.harness import (
     write_config,
 )
 from tests.interop.masters import HOSTS, Masters
+from tests.interop.storm import SECONDS, Storm
 
 PROXY = "127.0.0.9"
 VERSIONS = ("3006", "3007", "3008")
 
 
-def shipped(name: str, masters: Masters, **changes: str) -> str:
+class Ports(Protocol):
+    """What all masters behind a balancer have in common."""
+
+    publish_port: int
+    ret_port: int
+
+
+def shipped(name: str, masters: Ports, **changes: str) -> str:
     """The text of a configuration that we ship, for these masters."""
     with open(os.path.join(ROOT, "etc", name)) as handle:
         text = handle.read()
@@ -45,8 +53,41 @@ def shipped(name: str, masters: Masters, **changes: str) -> str:
     return text
 
 
+class Balanced(SynchronousTestCase):
+    """A balancer in front of masters."""
+
+    home: str
+
+    def daemon(self, masters: Ports, name: str, *argv: str) -> Daemon:
+        """Start a balancer."""
+        made = Daemon(name, list(argv), self.home)
+        self.addCleanup(made.kill)
+        made.start()
+
+        def open_for_all() -> bool:
+            if not made.running:
+                raise AssertionError(f"{name} ended:\n{made.tail()}")
+            with socket.socket() as sock:
+                return sock.connect_ex((PROXY, masters.ret_port)) == 0
+
+        until(f"{name} to listen", open_for_all, 15)
+        return made
+
+    def haproxy(self, masters: Ports, **changes: str) -> Daemon:
+        """HAProxy with the shipped file."""
+        text = shipped("haproxy.cfg", masters, **changes)
+        text = text.replace("bind :", f"bind {PROXY}:").replace("log /dev/log local0", "")
+        text = text.replace("maxconn 20000", "maxconn 2000").replace("option tcplog", "")
+        text = text.replace("daemon", f"stats socket {self.home}/stats").replace("log global", "")
+        text = re.sub(r"(?m)^    (user|group) haproxy$", "", text)
+        path = os.path.join(self.home, "haproxy.cfg")
+        with open(path, "w") as handle:
+            handle.write(text)
+        return self.daemon(masters, "haproxy", _program("haproxy"), "-db", "-f", path)
+
+
 @needs_peers
-class BalancerTests(SynchronousTestCase):
+class BalancerTests(Balanced):
     """Minions that know one address, which is no master's."""
 
     def setUp(self) -> None:
@@ -121,21 +162,6 @@ class BalancerTests(SynchronousTestCase):
                         here |= set(other.run("jobs.lookup_jid", jid) or {})
         return here == set(self.minions)
 
-    def daemon(self, name: str, *argv: str) -> Daemon:
-        """Start a balancer."""
-        made = Daemon(name, list(argv), self.home)
-        self.addCleanup(made.kill)
-        made.start()
-
-        def open_for_all() -> bool:
-            if not made.running:
-                raise AssertionError(f"{name} ended:\n{made.tail()}")
-            with socket.socket() as sock:
-                return sock.connect_ex((PROXY, self.masters.ret_port)) == 0
-
-        until(f"{name} to listen", open_for_all, 15)
-        return made
-
     def stats(self) -> dict[tuple[str, str], dict[str, str]]:
         """HAProxy's own figures, by proxy and server."""
         with socket.socket(socket.AF_UNIX) as sock:
@@ -145,21 +171,9 @@ class BalancerTests(SynchronousTestCase):
         lines = [line.split(",") for line in text.lstrip("# ").splitlines() if line]
         return {(line[0], line[1]): dict(zip(lines[0], line, strict=False)) for line in lines[1:]}
 
-    def haproxy(self, **changes: str) -> Daemon:
-        """HAProxy with the shipped file."""
-        text = shipped("haproxy.cfg", self.masters, **changes)
-        text = text.replace("bind :", f"bind {PROXY}:").replace("log /dev/log local0", "")
-        text = text.replace("maxconn 20000", "maxconn 2000").replace("option tcplog", "")
-        text = text.replace("daemon", f"stats socket {self.home}/stats").replace("log global", "")
-        text = re.sub(r"(?m)^    (user|group) haproxy$", "", text)
-        path = os.path.join(self.home, "haproxy.cfg")
-        with open(path, "w") as handle:
-            handle.write(text)
-        return self.daemon("haproxy", _program("haproxy"), "-db", "-f", path)
-
     def test_haproxy(self) -> None:
         """Round robin over three masters; idle connections live; a stopped master is taken out."""
-        self.haproxy(timeout_client="5s", timeout_server="5s")
+        self.haproxy(self.masters, timeout_client="5s", timeout_server="5s")
         self.start(*VERSIONS)
         self.check()
         stats = self.stats()
@@ -206,9 +220,26 @@ class BalancerTests(SynchronousTestCase):
         path = os.path.join(self.home, "nginx.conf")
         with open(path, "w") as handle:
             handle.write(text)
-        self.daemon("nginx", _program("nginx"), "-p", self.home, "-c", path)
+        self.daemon(self.masters, "nginx", _program("nginx"), "-p", self.home, "-c", path)
         self.start("3008")
         self.check()
+
+
+@needs_peers
+class BalancedKillTests(Balanced, Storm):
+    """The kill test of a cluster with minions that know one address, which is no node's."""
+
+    def test_kill_and_stop(self) -> None:
+        """No return is lost and no job runs twice while nodes behind HAProxy fail."""
+        self.begin()
+        self.haproxy(self.nodes[0])
+        for number in (1, 2):
+            self.minion("3008", f"stock-{number}", master=PROXY)
+        self.minion("ours", "ours-1", master=PROXY)
+        self.fleet(100, master=PROXY)
+        self.accept()
+        # A stopped node is taken out after four seconds, and all at it come back to another one
+        self.judge(SECONDS / 2, reached=0.5)
 
 
 def _program(name: str) -> str:

@@ -2,8 +2,9 @@
 Two to seven masters, their keys, and what can go wrong between and below them, from one seed.
 
 Real are the fact log with its tables (SQLite in memory), its folds, the shipping over links with
-its machine, and the gates before requests after a start, a pause and a cut. Played are the network, the moment at which a disk has synced, the clocks, and the
-operators. Time is a L{Clock} that jumps from one event to the next.
+its machine, and the gates before requests after a start, a pause and a cut. Played are the network,
+the moment at which a disk has synced, the clocks, and the operators. Time is a L{Clock} that jumps
+from one event to the next.
 
 What breaks, until a moment at which all is well again: links (cut, cut without a notice, in one
 pair or around a whole group of nodes), messages (late; on wild wires also lost, twice, out of
