@@ -102,7 +102,7 @@ def _print_members(state: Mapping[str, Any]) -> None:
 def _seen(row: Mapping[str, Any]) -> str:
     seen = row.get("seen")
     if not seen:
-        return "never"
+        return "not yet"
     passed = time.time() - float(seen)
     return "now" if passed < 2 else f"{_ago(passed)} ago"
 

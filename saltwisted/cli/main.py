@@ -27,6 +27,7 @@ COMMANDS = {
     "members": ("cluster:members", "show who belongs to the cluster, and how they are"),
     "leave": ("cluster:leave", "take this node out of its cluster"),
     "remove": ("cluster:remove", "remove another node from the cluster, for good"),
+    "rotate-identity": ("rotate", "give all masters of the cluster another key"),
     "cluster": ("cluster:cluster", "found a cluster although listed peers do not answer"),
     "roots": ("roots", "keep file_roots and pillar_roots alike on all masters of a cluster"),
     "demo": ("demo", "start a master and minions of its own, and show what they do"),

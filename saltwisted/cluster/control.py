@@ -197,6 +197,22 @@ class ClusterControl:
             str(args.get("node") or ""), user, bool(args.get("compromised"))
         )
 
+    async def op_identity_prepare(self, args: dict[str, Any], user: str) -> Any:
+        """What a change of the identity key would do; makes the next one."""
+        return await self._member().identity.prepare()
+
+    async def op_identity_installed(self, args: dict[str, Any], user: str) -> Any:
+        """Which minions hold the next one."""
+        return await self._member().identity.installed([str(m) for m in args.get("minions") or ()])
+
+    async def op_identity_forget(self, args: dict[str, Any], user: str) -> Any:
+        """Give the change up."""
+        return await self._member().identity.forget()
+
+    async def op_identity_change(self, args: dict[str, Any], user: str) -> Any:
+        """Change the identity key, on all members."""
+        return await self._member().identity.change()
+
     async def op_members_approve(self, args: dict[str, Any], user: str) -> Any:
         """Let a suspended node in."""
         return await self._member().approve(str(args.get("node") or ""))

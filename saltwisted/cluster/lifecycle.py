@@ -76,12 +76,14 @@ class MemberCard:
 
     @ivar founder: whether the cluster's first facts are still to be written.
     @ivar facts: what came with the join.
+    @ivar again: whether this process was this member a moment ago, and knows who was away.
     """
 
     state: NodeState
     badge: Badge
     founder: bool
     facts: Sequence[tuple[str, Any]]
+    again: bool = False
 
 
 @define
@@ -245,7 +247,7 @@ class Lifecycle:
 
     # Being a member
 
-    async def _serve(self) -> None:
+    async def _serve(self, again: bool = False) -> None:
         await self._room(False)
         self.problem, self.waits_for = "", ()
         card = MemberCard(
@@ -253,6 +255,7 @@ class Lifecycle:
             badge=self._own_badge(),
             founder=bool(self.state.more.get("founder")),
             facts=unpack_facts(self.files.facts()),
+            again=again,
         )
         self.member = self._build(card)
         self._service = self.member
@@ -317,6 +320,24 @@ class Lifecycle:
             await self._room(True)
 
         self._reactor.callLater(0, lambda: let_go(end(), self.log, "the end was not clean"))
+
+    def change_identity(self, private: bytes, public: bytes) -> None:
+        """The cluster has another identity key: take it, and begin anew with it."""
+
+        async def begin() -> None:
+            await self._lock.acquire()
+            try:
+                if self.state.phase != MEMBER or not self._running:
+                    return
+                await deferLater(self._reactor, GOOD_BYE)
+                await self._stop_member()
+                self.files.adopt_identity(private, public)
+                if self._running:
+                    await self._serve(again=True)
+            finally:
+                self._lock.release()
+
+        let_go(Deferred.fromCoroutine(begin()), self.log, "the identity key was not changed")
 
     # Founding and joining
 

@@ -19,6 +19,7 @@ from twisted.protocols.amp import COMMAND, Box
 
 from saltwisted import __version__
 from saltwisted.cluster.commands import Tell
+from saltwisted.cluster.identity import IdentityChange
 from saltwisted.cluster.join import CLAIM, Admission, pack_facts
 from saltwisted.cluster.lifecycle import Lifecycle, MemberCard
 from saltwisted.cluster.peers import Peers
@@ -93,6 +94,7 @@ class ClusterMember:
     secrets: Secrets
     peers: Peers
     admission: Admission
+    identity: IdentityChange
     append: Callable[[str, Mapping[str, Any]], Awaitable[Any]]
     listen: Callable[[str, Callable[[Sequence[Any]], None]], None]
     settled: Callable[[], Awaitable[Sequence[str]]]
@@ -135,6 +137,7 @@ class ClusterMember:
         self.set_slot(own.slot)
         await self._say_about()
         self._wear()
+        self.identity.follow()
         self.lifecycle.port.gate = self
         self.peers.startService()
         self._ticker = LoopingCall(self._tick)
@@ -327,6 +330,7 @@ class ClusterMember:
         if self._running:
             self._keep_soon()
             self._wear()
+            self.identity.follow()
 
     def _tokens_changed(self) -> None:
         if not self._running:

@@ -27,6 +27,7 @@ from saltwisted.wire.commands import Auth
 from saltwisted.wire.crypticle import SessionKey
 from saltwisted.wire.envelope import BAD_LOAD
 from saltwisted.wire.handshake import (
+    Handovers,
     MasterIdentity,
     accepted_reply,
     bad_algorithm,
@@ -82,6 +83,10 @@ class SignIns:
     def startService(self) -> None:
         """Sign the first publish key now, so that the first sign-in need not wait for it."""
         self._identity.digest_signature(self._ctx.publisher.key)
+
+    def hand_over(self, handovers: Handovers) -> None:
+        """What our minions are told of the keys that this master's has replaced."""
+        self._identity.handovers = handovers
 
     def stopService(self) -> None:
         """Whoever still waits will ask again."""

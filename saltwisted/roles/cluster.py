@@ -24,6 +24,7 @@ from saltwisted.cluster.census import CensusTaker
 from saltwisted.cluster.control import ClusterControl
 from saltwisted.cluster.drift import Drift
 from saltwisted.cluster.gap import Gap
+from saltwisted.cluster.identity import IdentityChange
 from saltwisted.cluster.join import Admission
 from saltwisted.cluster.lifecycle import Lifecycle, MemberCard, Settings
 from saltwisted.cluster.member import ClusterMember
@@ -59,11 +60,13 @@ from saltwisted.stores.node import NodeFiles
 from saltwisted.stores.replica import ReplicaLog
 from saltwisted.transports.ipc import ControlServer, Peer, Stream
 from saltwisted.transports.loose import as_deferred
-from saltwisted.wire.rsa import fingerprint
+from saltwisted.wire.rsa import PrivateKey, fingerprint
 from saltwisted.worker.configio import load_from_disk
 
 SETTLE_TIME = 2.0
 """Seconds that a change waits for the members that are reachable to confirm it."""
+AGAIN_WAIT = 2.0
+"""Seconds that a member waits for those that were away already when it began anew."""
 EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
 
 
@@ -235,6 +238,12 @@ def own_config(config: MasterConfig) -> MasterConfig:
     return changed
 
 
+def new_pair(config: MasterConfig) -> tuple[bytes, bytes]:
+    """A new key pair for the master, as files; takes up to seconds."""
+    key = PrivateKey.generate(max(int(config.keysize), 2048))
+    return key.pem(config.key_pass or None).encode(), (key.public.pem + "\n").encode()
+
+
 class MemberService:
     """
     A member: a master, the logs, the links, and what they carry.
@@ -296,6 +305,23 @@ class MemberService:
             ).take,
             attempts=Attempts(),
         )
+        identity = IdentityChange(
+            files=lifecycle.files,
+            secrets=self.secrets,
+            own=self._identity,
+            key=ctx.identity,
+            generate=partial(new_pair, config),
+            in_thread=master.crypto_threads.run,
+            append=self.append,
+            settled=self.settled,
+            void_tokens=self.tokens.void_body,
+            adopt=lifecycle.change_identity,
+            show=ctx.signins.hand_over,
+            minions=self._minions,
+            now=now,
+            entropy=entropy,
+            hash_type=config.hash_type,
+        )
         self.cluster = ClusterMember(
             reactor=reactor,
             card=card,
@@ -305,6 +331,7 @@ class MemberService:
             secrets=self.secrets,
             peers=self.peers,
             admission=self.admission,
+            identity=identity,
             append=self.append,
             listen=self.folds.listen,
             settled=self.settled,
@@ -326,7 +353,7 @@ class MemberService:
             digests=self.log.digests,
             verified=card.state.verified,
             now_verified=lifecycle.verified,
-            wait=float(config.catchup_wait),
+            wait=min(AGAIN_WAIT, config.catchup_wait) if card.again else float(config.catchup_wait),
             alone=bool(config.serve_alone),
         )
         self.keys = KeyReplica(
@@ -442,6 +469,12 @@ class MemberService:
         if self._last is not None:
             late |= set(await self.shipping.settled(self._last, SETTLE_TIME))
         return sorted(late)
+
+    def _minions(self) -> tuple[Sequence[str], Sequence[str]]:
+        """Those that are accepted, and those of them that are here or at another member."""
+        ctx = self.master.ctx
+        accepted = ctx.keys.accepted_ids()
+        return sorted(accepted), sorted(ctx.presence.present(accepted))
 
     def _identity(self) -> tuple[bytes, bytes]:
         found = []

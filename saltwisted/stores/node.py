@@ -21,6 +21,7 @@ from saltwisted.stores import files
 
 FOLDER = "cluster"
 DIRECTORIES = ("minions", "minions_pre", "minions_denied", "minions_rejected")
+NEXT = "identity.next"
 NODE, KEY, TOKEN, FACTS, LOG = "node.json", "node.pem", "join.token", "bootstrap", "facts.sqlite"
 _LIMIT = 1 << 26
 ALONE, JOINING, MEMBER, REMOVED, LEFT = "alone", "joining", "member", "removed", "left"
@@ -140,6 +141,33 @@ class NodeFiles:
     def keep_facts(self, data: bytes) -> None:
         """Remember the facts that came with the join."""
         files.write_atomic(f"{self.folder}/{FACTS}", data)
+
+    def next_identity(self) -> tuple[bytes, bytes, list[str]]:
+        """
+        The key pair that a change of the identity has prepared, PEM, and who has installed it;
+        empty when none is under way.
+
+        @raises StoreError: the file is damaged.
+        """
+        path = f"{self.folder}/{NEXT}"
+        data = files.read_file(path, _LIMIT)
+        if not data:
+            return b"", b"", []
+        try:
+            found = json.loads(data)
+            private, public = str(found["private"]), str(found["public"])
+            return private.encode(), public.encode(), [str(each) for each in found["installed"]]
+        except (ValueError, KeyError, TypeError) as error:
+            raise StoreError(f"is damaged ({error}); remove it to begin anew", path) from error
+
+    def keep_next_identity(self, private: bytes, public: bytes, installed: list[str]) -> None:
+        """Durable when this returns."""
+        found = {"private": private.decode(), "public": public.decode(), "installed": installed}
+        files.write_atomic(f"{self.folder}/{NEXT}", json.dumps(found).encode(), 0o600)
+
+    def forget_next_identity(self) -> None:
+        """The change is done, or given up."""
+        files.remove(f"{self.folder}/{NEXT}", sync=True)
 
     @property
     def log_path(self) -> str:

@@ -9,6 +9,7 @@ import os
 import stat
 import subprocess
 import sys
+from types import SimpleNamespace
 
 from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
@@ -184,7 +185,6 @@ class MinionTokenTests(SynchronousTestCase):
     def test_pre_accepted(self) -> None:
         """A minion whose id a token names is accepted by any node, as often as the token says."""
         a, b = cluster(self, "a b")
-        refused = a.command("token", "create", "--role", "minion")
         a.token("--role", "minion", "--id", "web*")
         for number in ("1", "2"):
             minion = OurMinion(scratch(self), b, f"web{number}")
@@ -192,11 +192,72 @@ class MinionTokenTests(SynchronousTestCase):
             minion.up()
             until("its key", lambda m=minion: any(m.id in ids for ids in b.keys().values()))
 
-        self.assertNotEqual(refused.returncode, 0)
         until("web1 to be accepted", lambda: "web1" in a.keys()["minions"])
         until("web2 to wait", lambda: "web2" in a.keys()["minions_pre"])
         listed = json.loads(b.command("token", "list", "--json", check=True).stdout)
         self.assertEqual([(row["used"], row["state"]) for row in listed[-1:]], [(1, "used up")])
+
+    def test_joins_by_token(self) -> None:
+        """
+        Our minion that knows no master joins by a token, is accepted without anybody, learns where
+        the other masters are, and is there when the one that it used is gone.
+        """
+        a, b = nodes(self, "a b")
+        a.up()
+        minion = self._lost_minion(a)
+        self.addCleanup(minion.kill)
+        token = a.token("--role", "minion")
+        self.assertEqual(self._join(minion, "--dry-run", token).returncode, 0)
+        said = self._join(minion, token)
+        self.assertIn("The token is kept", said.stdout)
+
+        minion.up()
+
+        until("m1 to be accepted", lambda: "m1" in a.keys()["minions"])
+        until("the token to have served", lambda: not self._held(minion))
+        listed = json.loads(a.command("token", "list", "--json", check=True).stdout)
+        self.assertEqual(listed[-1]["state"], "used up")
+        b.command("join", a.token(), check=True)
+        b.up()
+        minion.wait_for_line(f"{b.address}:{b.ret_port}")
+        a.kill()
+        b.ping_until("m1")
+
+    def test_running_minion_joins(self) -> None:
+        """A token that is for another cluster's key is not believed; a running minion takes one."""
+        (a,) = cluster(self, "a")
+        minion = self._lost_minion(a)
+        self.addCleanup(minion.kill)
+        minion.up()
+        minion.wait_for_line("ready after")
+        token = parse(a.token("--role", "minion"))
+
+        self._join(minion, evolve(token, pin="0" * 64).line)
+        minion.wait_for_line("the token by which this minion joins")
+        until("its key", lambda: any("m1" in ids for ids in a.keys().values()))
+        said = self._join(minion, token.line)
+
+        self.assertIn("from now on", said.stdout)
+        minion.wait_for_line("connected to master")
+        self.assertIn("m1", a.keys()["minions"])
+
+    def _lost_minion(self, node: OurNode) -> OurMinion:
+        """A minion whose configuration leads nowhere."""
+        nowhere = SimpleNamespace(address="127.0.0.9", ret_port=1, publish_port=node.publish_port)
+        return OurMinion(scratch(self), nowhere, "m1")
+
+    def _held(self, minion: OurMinion) -> bool:
+        return os.path.exists(os.path.join(minion.root, "etc/salt/pki/minion/join.token"))
+
+    def _join(self, minion: OurMinion, *args: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "saltwisted.cli.main", "join", "-c", minion.conf, *args],
+            capture_output=True,
+            text=True,
+            timeout=90,
+            env=minion.env,
+            check=False,
+        )
 
 
 @needs_peers
