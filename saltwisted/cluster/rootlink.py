@@ -61,6 +61,7 @@ class Want:
     One object that is asked for, by whoever asks or by whoever is asked.
 
     @ivar squeezable: whether compressing it is worth while, once that was tried.
+    @ivar coming: the slice that is being read ahead, while the sending pauses.
     """
 
     digest: bytes
@@ -68,6 +69,7 @@ class Want:
     base: bytes = b""
     offset: int = 0
     squeezable: bool | None = None
+    coming: Deferred[bytes] | None = None
 
 
 @define
@@ -395,23 +397,24 @@ class RootLink(Protocol):
                 await self._serve_delta(share, want, operations)
                 return
         at = want.offset
+        coming = want.coming or self._owner.pool(_make_slice, store, want, at)
+        want.coming = None
         while at < want.size and not self.closed:
-            if self._paused:
-                # What is left goes to the front: packs that were asked for since come first
-                want.offset, want.base = at, b""
-                self._requeue(share, want)
-                return
-            length = min(SLICE, want.size - at)
             try:
-                body = await self._owner.pool(_make_slice, store, want, at, length)
+                body = await coming
             except StoreError as error:
                 self.log.error("roots: an object cannot be read: {error}", error=str(error))
                 self._data_out(share, ["n", want.digest])
                 return
+            at = min(at + SLICE, want.size)
+            if at < want.size:
+                # The next one is read while this one is encrypted
+                coming = self._owner.pool(_make_slice, store, want, at)
             self._write_data(share, body)
-            at += length
-            if self._bulk and self._bulk[0][1].size <= SMALL and at < want.size:
-                want.offset, want.base = at, b""
+            overtaken = bool(self._bulk) and self._bulk[0][1].size <= SMALL
+            if at < want.size and (self._paused or overtaken):
+                # What is left goes to the front: packs that were asked for since come first
+                want.offset, want.base, want.coming = at, b"", coming
                 self._requeue(share, want)
                 return
 
@@ -645,8 +648,8 @@ def _make_pack(store: ContentStore, wants: list[Want]) -> bytes:
     return codec.squeeze(codec.pack(["p", items]), 1)
 
 
-def _make_slice(store: ContentStore, want: Want, at: int, length: int) -> bytes:
-    data = store.read(want.digest, at, length)
+def _make_slice(store: ContentStore, want: Want, at: int) -> bytes:
+    data = store.read(want.digest, at, min(SLICE, want.size - at))
     if want.squeezable is None:
         sample = data[:_SAMPLE]
         want.squeezable = len(zlib.compress(sample, 1)) < len(sample) * 0.95

@@ -164,6 +164,8 @@ class RootShare:
         self._brake: Brake | None = None
         self._remote_brake: Brake | None = None
         self._large: dict[bytes, int] = {}
+        self._reading: dict[bytes, Deferred[Known | None]] = {}
+        self._early = 0
         self._damaged: dict[bytes, int] = {}
         self.trees = RootTrees(self, owner, reactor)
 
@@ -418,6 +420,15 @@ class RootShare:
             await self._write_tree()
 
     async def _gather(self, paths: set[bytes] | None) -> Seen:
+        """What is at these paths, or everywhere; large files are being read when it ends."""
+        self._early, self._reading = 0, {}
+        self._tree.on_large = self._large_found
+        try:
+            return await self._look_at(paths)
+        finally:
+            self._tree.on_large = None
+
+    async def _look_at(self, paths: set[bytes] | None) -> Seen:
         store, tree, pool = self._db, self._tree, self._owner.pool
         known: Mapping[bytes, Known] = store.tree
         if paths is None:
@@ -457,14 +468,27 @@ class RootShare:
             fresh += self._watch.add(folders[start : start + WATCHES])
         return fresh
 
+    def _read_large(self, path: bytes) -> Deferred[Known | None]:
+        d: Deferred[Known | None] = self._owner.pool(self._tree.take_large, path, self._db.objects)
+        return d
+
+    def _large_found(self, path: bytes, size: int) -> None:
+        """A look goes on, and has found a large file: read it meanwhile. In the pool's thread."""
+        self._reactor.callFromThread(self._read_early, path, size)
+
+    def _read_early(self, path: bytes, size: int) -> None:
+        self._early += size
+        if self._early <= TOGETHER and path not in self._reading and not self._stopped:
+            self._reading[path] = self._read_large(path)
+
     async def _commit_seen(self, seen: Seen) -> None:
-        store = self._db
         changed = dict(seen.changed)
         apart: dict[bytes, int] = {}
+        reading, self._reading = self._reading, {}
         if seen.large:
             if sum(seen.large.values()) <= TOGETHER:
                 for path in seen.large:
-                    known = await self._owner.pool(self._tree.take_large, path, store.objects)
+                    known = await (reading.pop(path, None) or self._read_large(path))
                     if known is None:
                         self._dirty.add(path)
                         self._quiet()
@@ -472,6 +496,8 @@ class RootShare:
                         changed[path] = known
             else:
                 apart = dict(seen.large)
+        for unused in reading.values():
+            let_go(unused, self.log, "roots: a large file of {share} was not read", share=self.name)
         if changed:
             await self._commit_changes(changed)
         for path in apart:

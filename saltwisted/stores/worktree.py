@@ -139,6 +139,8 @@ class WorkTree:
 
     @param path: the directory; made if it is not there.
     @param share: the share's name, written into the marker file.
+    @ivar on_large: told of each large file that a look has found, in the thread that looks, so that
+        it can be read (L{take_large}) while the look goes on.
     """
 
     def __init__(
@@ -164,6 +166,7 @@ class WorkTree:
         self._sync_each = False
         self._counter = 0
         self._token = os.urandom(4).hex().encode()
+        self.on_large: Callable[[bytes, int], None] | None = None
 
     # -- the root itself
 
@@ -512,6 +515,8 @@ class WorkTree:
                 digest = same.content
             elif info.st_size >= BULK and path not in seen.large:
                 seen.large[path] = info.st_size
+                if self.on_large is not None:
+                    self.on_large(path, info.st_size)
                 return None, info, True
             else:
                 taken = content_of(self.fs, path, store)

@@ -29,7 +29,7 @@ from saltwisted.domain.roots.entry import (
 )
 from saltwisted.domain.roots.guards import MAX_ENTRIES, MAX_PATH, Forbidden, Limits, check_batch
 from saltwisted.domain.roots.guards import check_entry as check_one
-from saltwisted.domain.roots.moves import is_folded
+from saltwisted.domain.roots.moves import unfolded
 
 MAX_BODY = 64 * 1024 * 1024
 """Bytes of one decoded body."""
@@ -56,16 +56,16 @@ def expand(data: bytes, most: int) -> bytes:
 
     @raises Forbidden: it would be larger, or is damaged.
     """
-    form, body = data[:1], data[1:]
+    form = data[:1]
     if form == b"-":
-        if len(body) > most:
+        if len(data) > most + 1:
             raise Forbidden("too-large")
-        return body
+        return data[1:]
     if form != b"z":
         raise Forbidden("encoding")
     machine = zlib.decompressobj()
     try:
-        plain = machine.decompress(body, most)
+        plain = machine.decompress(memoryview(data)[1:], most)
         if machine.unconsumed_tail or not machine.eof:
             raise Forbidden("too-large" if machine.unconsumed_tail else "truncated")
     except zlib.error as error:
@@ -272,7 +272,7 @@ def pack_batch(batch: Batch, folded: bool = False, coded: Coded | None = None) -
     @param coded: all its paths, where those were coded before.
     """
     moves = batch.moves if folded else ()
-    entries = [pair for pair in batch.entries if not moves or not is_folded(pair[0], moves)]
+    entries = unfolded(batch.entries, moves) if moves else batch.entries
     own = batch.deps.get(batch.replica, 0)
     deps = {replica: counter for replica, counter in batch.deps.items() if replica != batch.replica}
     if own != batch.lo - 1:

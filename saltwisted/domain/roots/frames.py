@@ -68,7 +68,8 @@ class Frames:
             end = HEAD.size + length
             if len(self._buffer) < end:
                 return
-            body = bytes(self._buffer[HEAD.size : end])
+            with memoryview(self._buffer) as view:
+                body = bytes(view[HEAD.size : end])
             del self._buffer[:end]
             if more:
                 self._parts.setdefault(key, []).append(body)

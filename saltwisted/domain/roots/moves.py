@@ -8,7 +8,7 @@ subtree is another, the receiver asks for the plain entries.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from saltwisted.domain.roots.entry import ABSENT, DIR, GONE, Entry, Move, ancestors
 from saltwisted.domain.roots.manifest import Folder, subtree, subtree_digest
@@ -69,14 +69,13 @@ def _inside(path: bytes, changed: Mapping[bytes, Entry], kind: str) -> bool:
     return head in changed and changed[head].kind == kind
 
 
-def is_folded(path: bytes, moves: tuple[Move, ...]) -> bool:
-    """Whether a move stands for the change of this path."""
-    return any(
-        path in (move.old, move.new)
-        or path.startswith(move.old + b"/")
-        or path.startswith(move.new + b"/")
-        for move in moves
-    )
+def unfolded(
+    entries: Iterable[tuple[bytes, Entry]], moves: tuple[Move, ...]
+) -> list[tuple[bytes, Entry]]:
+    """The entries that no move stands for."""
+    tops = {top for move in moves for top in (move.old, move.new)}
+    inside = tuple(top + b"/" for top in tops)
+    return [pair for pair in entries if pair[0] not in tops and not pair[0].startswith(inside)]
 
 
 def unfold(folders: Mapping[bytes, Folder], moves: tuple[Move, ...]) -> dict[bytes, Entry] | None:
