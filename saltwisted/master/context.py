@@ -47,6 +47,11 @@ async def nobody() -> Sequence[str]:
     return ()
 
 
+async def nobody_of(jid: str) -> Sequence[str]:
+    """On a lone master no return waits for another copy."""
+    return ()
+
+
 @define(kw_only=True)
 class Context:
     """
@@ -66,6 +71,7 @@ class Context:
     @ivar repeated: asked with minion id and load of a return that brings no jid: the jid that
         it has on another node, or C{None}.
     @ivar unreached: the minions that a job of the last minutes could not be sent to.
+    @ivar one_copy: asked with a jid: the minions whose return is on this node alone, of several.
     @ivar job_facts: asked with jid and function what else the record of a new job says.
     @ivar job_notes: asked with a jid what became known of the job since it was recorded.
     @ivar pinned: the file server for one minion, while a job of its is pinned to a generation;
@@ -104,6 +110,7 @@ class Context:
     return_stored: Callable[[str, str], Deferred[None] | None] = lambda jid, minion_id: None
     repeated: Callable[[str, Mapping[str, Any]], str | None] = lambda minion_id, load: None
     unreached: Callable[[str], Sequence[str]] = lambda jid: ()
+    one_copy: Callable[[str], Awaitable[Sequence[str]]] = nobody_of
     job_facts: Callable[[str, Any], Mapping[str, str]] = lambda jid, fun: {}
     job_notes: Callable[[str], Mapping[str, Any]] = lambda jid: {}
     pinned: Callable[[str], FileServer | Deferred[FileServer] | None] = lambda minion_id: None

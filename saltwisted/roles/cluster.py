@@ -120,6 +120,11 @@ def check(config: MasterConfig) -> None:
             "cluster_key_pass: the cluster's identity key is pki_dir/master.pem here; set key_pass "
             "to the same"
         )
+    if config.return_copies not in (1, 2):
+        raise ConfigError(
+            f"return_copies: {config.return_copies}: a return is acknowledged when 1 or 2 nodes "
+            "have it; all nodes get it afterwards in any case"
+        )
     if config.cluster_peers and config.cluster_secret is None:
         raise ConfigError(
             "cluster_peers without cluster_secret: nodes could not prove themselves to each other. "
@@ -393,6 +398,7 @@ class MemberService:
         ctx.keys_settled = self.keys.settled
         ctx.autosign.by_token = self.cluster.pre_accepted
         ctx.masters = self.cluster.masters
+        ctx.one_copy = self._one_copy
         ctx.own_address = self.cluster.serves
         master.store.secrets = self.cluster.session_secrets
         master.store.acceptance = partial(acceptance_number, self.keyset)
@@ -415,9 +421,10 @@ class MemberService:
             self.shipping,
             self.jobs.shipping,
             self.cluster,
+            # Before the start has ended: it may be stopped meanwhile, and then knows too little
+            self.gap,
             self.catch_up,
             self.keys,
-            self.gap,
             *self.jobs.parts,
             *self.roots.parts,
             *master.parts[at:],
@@ -492,6 +499,10 @@ class MemberService:
             "keys": self.shipping.machine.lag(node),
             "returns": self.jobs.shipping.machine.lag(node),
         }
+
+    async def _one_copy(self, jid: str) -> Sequence[str]:
+        """A node without peers has one copy of everything: that is no news."""
+        return await self.master.jobs.one_copy(jid) if self.cluster.others() else ()
 
     def _is_revoked(self, minion_id: str, finger: str) -> bool:
         known = self.keyset.register(minion_id, finger)

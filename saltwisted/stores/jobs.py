@@ -697,6 +697,20 @@ class JobStore:
 
         return self._read(query)
 
+    def one_copy(self, jid: str) -> Deferred[Sequence[str]]:
+        """Minions whose return of this job is on this node's disk, and no other node's yet."""
+        first = self.replica.own * SPAN
+        known = first + self.replica.confirmed_number
+
+        def query(db: sqlite3.Connection) -> Sequence[str]:
+            rows = db.execute(
+                "SELECT id FROM returns WHERE jid = ? AND number > ? AND number < ? ORDER BY id",
+                (jid, known, first + SPAN),
+            )
+            return [row[0] for row in rows.fetchall()]
+
+        return self._read(query)
+
     def last_return(self, minion_id: str, fun: str = "") -> Deferred[Mapping[str, Any] | None]:
         """The newest return of a minion, of one function or any; C{None} if there is none."""
 

@@ -145,6 +145,24 @@ class JobLogTests(LogTestCase):
 
         self.assertEqual(heard, [2, 3])
 
+    def test_one_copy(self) -> None:
+        """Which returns lie here alone: our own, until another node has confirmed them."""
+        a, b = self.store("a"), self.store("b")
+        self.publish(a, JID, "web1")
+        self.save(a)
+        self.save(a, "web2")
+        self.assertEqual(self.get(a.one_copy(JID)), ["web1", "web2"])
+        self.assertEqual(self.get(a.one_copy(NEXT)), [])
+
+        entries = self.ship(a, b)
+        a.replica.confirmed(entries[1].number)
+        self.save(b, "web3")
+
+        self.assertEqual(self.get(a.one_copy(JID)), ["web2"])
+        self.assertEqual(self.get(b.one_copy(JID)), ["web3"])
+        a.replica.confirmed(entries[-1].number)
+        self.assertEqual(self.get(a.one_copy(JID)), [])
+
     def test_duplicates_make_no_gap(self) -> None:
         """Repeated returns within a batch and replaced records leave numbers that say nothing."""
         a, b = self.store("a"), self.store("b")

@@ -76,6 +76,9 @@ async def list_job(
     if mixed := run.ctx.job_notes(jid).get("mixed"):
         # Minions that were served from other trees as well, and which
         described["Mixed"] = mixed
+    if alone := list(await run.ctx.one_copy(jid)):
+        # Acknowledged with one copy: lost, if this node's disk is before others are back
+        described["OneCopy"] = alone
     return {
         "jid": jid,
         **described,
