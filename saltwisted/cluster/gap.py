@@ -44,7 +44,7 @@ def boottime() -> float:
 
 class Gap:
     """
-    A part of the service, started when the node has caught up.
+    A part of the service, started before the node catches up.
 
     @ivar closed: whether requests wait.
     @ivar count: how many gaps there were.

@@ -82,7 +82,7 @@ class ClusterPresence:
         self._here = here
         self.arrived = arrived
         self._others: dict[str, _Other] = {}
-        self._own: Mapping[str, float] = {}
+        self._own: dict[str, float] = {}
         self._own_mark = b""
         self._elsewhere: Mapping[str, str] = {}
         self._holders: Mapping[str, str] = {}
@@ -115,7 +115,7 @@ class ClusterPresence:
         return self._holders
 
     def own(self) -> Mapping[str, float]:
-        """The minions at this node, and since when they are; a map that is never changed."""
+        """The minions at this node, and since when they are; for now, not to be kept."""
         return self._own
 
     def elsewhere(self) -> Mapping[str, str]:
@@ -154,9 +154,13 @@ class ClusterPresence:
         A minion has just signed in here.
 
         From now on it counts as reached by what is published here, although it may take a moment
-        until it listens: a job that it gets twice is worse than one that it misses.
+        until it listens: a job that it gets twice is worse than one that it misses. It was perhaps
+        elsewhere, and was not missed here, or was restarted: how long it has been here counts from
+        now.
         """
-        if minion_id not in self._own:
+        if minion_id in self._own:
+            self._own[minion_id] = self._clock.seconds()
+        else:
             self._own = {**self._own, minion_id: self._clock.seconds()}
             self._own_mark = b""
             self._merge()

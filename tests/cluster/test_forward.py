@@ -188,6 +188,23 @@ class ForwardTests(SynchronousTestCase):
 
         self.assertEqual(len(self.b.published_jobs()), 1)
 
+    def test_there_and_back(self) -> None:
+        """A minion that had a job elsewhere meanwhile is not one that was here all the time."""
+        self.b.peers.cut("a")
+        self.b.peers.cut("c")
+        RigMinion(self.a, "n").sign_in()
+        self.nodes.publish("a")
+        self.nodes.turn(3)
+        RigMinion(self.b, "n").sign_in()
+        self.nodes.turn(7)
+
+        self.b.peers.join(self.c.peers)
+        self.b.peers.join(self.a.peers)
+        self.nodes.turn(6)
+        self.nodes.settle()
+
+        self.assertEqual(self.b.published_jobs(), [])
+
     def test_stopped_node(self) -> None:
         """What lay in the socket of a node that was stopped for a minute is not run by it."""
         links = [self.a.peers.link("b"), self.c.peers.link("b")]

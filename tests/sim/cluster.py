@@ -391,13 +391,13 @@ class SimNode:
             alone=True,
         )
         self.gap = self.world.make_gap(self, clock)
+        self.gap.startService()
         life = self.life
         serving = Deferred.fromCoroutine(self.catch_up.startService())
         _ = serving.addCallback(lambda _: self._serves(life))
 
     def _serves(self, life: int) -> None:
         if self.alive and self.life == life and self.catch_up.done:
-            self.gap.startService()
             self.request()
 
     def request(self) -> None:

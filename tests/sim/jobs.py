@@ -236,11 +236,11 @@ class JobNode(SimNode):
             await waiting
         return self.forward.copies.get((jid, minion_id), int(new))
 
-    def hear(self, minion_id: str) -> None:
+    def hear(self, minion_id: str, signs_in: bool = False) -> None:
         """A request of a minion."""
-        first = minion_id not in self.seen
+        signs_in = signs_in or minion_id not in self.seen
         self.seen[minion_id] = self.world.clock.seconds()
-        if first:
+        if signs_in:
             self.where.came(minion_id)
 
 
@@ -305,7 +305,7 @@ class Minion:
     def connect(self) -> None:
         """Sign in, and listen a moment later."""
         if self.at.alive and not self.at.frozen:
-            self.at.hear(self.id)
+            self.at.hear(self.id, signs_in=True)
             self.world.clock.callLater(0.2, self.listen, self.at)
         else:
             self.world.clock.callLater(1.0, self.connect)

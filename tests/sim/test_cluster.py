@@ -61,6 +61,10 @@ class FoundTests(SynchronousTestCase):
         """A node that was set back by days is refused by all, joins as new, and is like them."""
         self.play(1419)
 
+    def test_stopped_while_it_catches_up(self) -> None:
+        """A node that is frozen before it serves hears the others again before it does."""
+        self.play(30039)
+
 
 class MutationTests(SynchronousTestCase):
     """Rules that are broken on purpose must be found out: else the simulation proves nothing."""
