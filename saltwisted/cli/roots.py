@@ -210,6 +210,10 @@ def _troubles(share: Mapping[str, Any]) -> list[str]:
         found.append(f"cannot be written: {path}: {why}")
     for path in share["kept"]:
         found.append(f"removed elsewhere, holds other things here: {path}")
+    for path, pause in share["hot"].items():
+        found.append(f"changes all the time, is taken in every {pause:.2g} s: {path}")
+    for path in share["rotten"]:
+        found.append(f"is not what was committed, though nobody wrote it: {path}")
     if share["alarm"]:
         found.append(f"ALARM: {share['alarm']}")
     if share["error"]:

@@ -135,6 +135,8 @@ class RootControl:
             "overflows": share.overflows,
             "scan_seconds": round(share.scan_seconds, 3),
             "error": share.last_error,
+            "hot": {os.fsdecode(p): pause for p, pause in share.care.pauses().items()},
+            "rotten": sorted(os.fsdecode(path) for path in share.care.rotten)[:100],
             "alarm": self._sync.alarms.get(share.name, ""),
         }
 

@@ -18,6 +18,7 @@ from attrs import define, evolve, field, frozen
 from twisted.internet.defer import Deferred, DeferredLock
 from twisted.logger import Logger
 
+from saltwisted.cluster.rootcare import RootCare
 from saltwisted.cluster.rootlink import RootLink, Want
 from saltwisted.cluster.roottrees import RootTrees
 from saltwisted.domain.roots import codec
@@ -42,7 +43,7 @@ from saltwisted.domain.roots.entry import (
     gap,
     split,
 )
-from saltwisted.domain.roots.frames import ACK, BATCH, PLAIN, PULL, STATE, TREE
+from saltwisted.domain.roots.frames import ACK, BATCH, PLAIN, PULL, REPAIR, STATE, TREE
 from saltwisted.domain.roots.guards import MAX_NAME, Brake, Forbidden, Limits
 from saltwisted.domain.roots.index import NotYet, Outcome
 from saltwisted.domain.roots.manifest import Generation, name_of
@@ -67,6 +68,8 @@ PENDING_BYTES = 64 * 1024 * 1024
 MOST_DIRTY = 20_000
 WATCHES = 64
 """Directories that are put under watch in one turn of the reactor."""
+MOST_HOT = 100
+"""Paths of one commit that are counted for files which change all the time."""
 AGAIN = 0.03
 """Seconds after which a file that was too young to be sure of is looked at again."""
 GRACE = 1.0
@@ -166,8 +169,11 @@ class RootShare:
         self._large: dict[bytes, int] = {}
         self._reading: dict[bytes, Deferred[Known | None]] = {}
         self._early = 0
+        self._resting: set[bytes] = set()
+        self._all_now = False
         self._damaged: dict[bytes, int] = {}
         self.trees = RootTrees(self, owner, reactor)
+        self.care = RootCare(self, owner, reactor)
 
     def keep_recent(self, pinned: set[bytes]) -> None:
         """Remember the present generation for the jobs that are pinned to it."""
@@ -219,9 +225,10 @@ class RootShare:
             self._owner.loaded(self)
             await self._lock.run(self._locked, self._first_scan)
         self._later("scan", self.settings.scan * self._owner.jitter(), self._periodic)
+        self.care.start()
         # Streams may have come up before: say what we know, and ask for what we do not
         for link in self._owner.links_of(self.name):
-            link.acknowledge(self.name, self.store.knowledge, self.store.generation.digest)
+            link.acknowledge(self.name, *self._known_here())
         self.consider()
 
     async def _belong(self) -> None:
@@ -274,6 +281,11 @@ class RootShare:
         with self._db.database.transaction():
             self._db.database.set("root", f"{device} {inode}")
 
+    def _known_here(self) -> tuple[Knowledge, bytes]:
+        """What we know and what the tree is then; they are from one moment."""
+        generation = self._db.generation
+        return generation.knowledge, generation.digest
+
     def _is_blank(self) -> bool:
         return not self._db.index.knowledge
 
@@ -287,6 +299,7 @@ class RootShare:
         """Wait for what runs, and close."""
         self._stopped = True
         self.trees.stop()
+        self.care.stop()
         for timer in self._timers.values():
             if timer.active():
                 timer.cancel()
@@ -376,9 +389,15 @@ class RootShare:
             return
         # Events are queued within the system call that they are about
         self._watch.doRead()
-        await self.locked(self._take_changes)
-        if self._dirty:
+        self._dirty |= self._resting
+        self._resting.clear()
+        self._all_now = True
+        try:
             await self.locked(self._take_changes)
+            if self._dirty:
+                await self.locked(self._take_changes)
+        finally:
+            self._all_now = False
 
     async def rescan(self) -> None:
         """Look at everything now."""
@@ -403,6 +422,14 @@ class RootShare:
         self._busy_since = None
         everything, self._scan_all = self._scan_all, False
         dirty, self._dirty = self._dirty, set()
+        if not everything and not self._all_now:
+            late, delay = self.care.held_off(dirty)
+            if late:
+                self._resting |= late
+                dirty -= late
+                self._later("rest", delay, self._rested)
+                if not dirty:
+                    return
         if b".rootsignore" in dirty or everything:
             await self._owner.pool(self._tree.read_rules)
             everything = everything or b".rootsignore" in dirty
@@ -427,6 +454,11 @@ class RootShare:
             return await self._look_at(paths)
         finally:
             self._tree.on_large = None
+
+    def _rested(self) -> None:
+        self._dirty |= self._resting
+        self._resting.clear()
+        self._settled()
 
     async def _look_at(self, paths: set[bytes] | None) -> Seen:
         store, tree, pool = self._db, self._tree, self._owner.pool
@@ -615,6 +647,7 @@ class RootShare:
         if made is None:
             return None
         batch, outcome, body = made
+        self.care.committed(path for path, _ in islice(batch.entries, MOST_HOT))
         for link in links:
             link.push(self.name, body)
         self._owner.committed(self, batch, outcome, True)
@@ -736,6 +769,9 @@ class RootShare:
             plain = self._db.database.body(replica, codec.unpack_counter(value[2]))
             if plain is not None:
                 link.push(self.name, codec.pack([plain, []]))
+        elif kind == REPAIR:
+            d = Deferred.fromCoroutine(self._send_state(link))
+            let_go(d, self.log, "roots: answering {node} failed", node=link.node)
         elif kind == TREE:
             self.trees.received(link, body)
         elif kind == STATE:
@@ -753,10 +789,11 @@ class RootShare:
         let_go(d, self.log, "roots: an acknowledgement was not kept")
         if self.store.is_behind(theirs):
             self._go(self._new_life, link)
-        if theirs == self.store.knowledge:
+        generation = self.store.generation
+        if theirs == generation.knowledge:
             digest = link.digests.get(self.name, b"")
-            if digest and digest != self.store.generation.digest and not self._inbox:
-                self._owner.differs(self, link)
+            if digest and digest != generation.digest and not self._inbox:
+                self.care.differs(link)
         self._later("consider", GRACE, self.consider)
 
     async def _new_life(self, link: RootLink) -> None:
@@ -939,7 +976,7 @@ class RootShare:
         )
 
     def _no_room(self, size: int) -> bool:
-        problem = self._owner.room_problem(self._folder, size)
+        problem = self._owner.room_problem(self, self._folder, size)
         if problem and problem != self.last_error:
             self.log.error("roots: {share}: {why}", share=self.name, why=problem)
             self._owner.event("held", {"share": self.name, "where": "receiver", "reason": problem})
@@ -987,9 +1024,8 @@ class RootShare:
             await self._commit_seen(seen)
 
     async def _applied(self, batch: Batch | None, outcome: Outcome) -> None:
-        store = self._db
         for link in self._owner.links_of(self.name):
-            link.acknowledge(self.name, store.knowledge, store.generation.digest)
+            link.acknowledge(self.name, *self._known_here())
         self._owner.committed(self, batch, outcome, False)
         if not self.ready:
             await self._adopt()
@@ -1094,6 +1130,28 @@ class RootShare:
             share=self.name,
         )
 
+    async def lost(self, damaged: Mapping[bytes, int]) -> None:
+        """
+        Contents that the disk has lost: what the tree still has is read from there, the rest comes
+        from a peer.
+        """
+        await self.locked(self._forget_damaged, damaged)
+        await self.rescan()
+        await self.locked(self._keep_repaired)
+        store = self._db
+        self._damaged.update({d: s for d, s in damaged.items() if not store.objects.has(d)})
+        self._repair()
+
+    async def _forget_damaged(self, damaged: Mapping[bytes, int]) -> None:
+        store = self._db
+        await self._owner.pool(store.lose, damaged)
+        again = {
+            path: Known(one.entry, None)
+            for path, one in store.tree.items()
+            if one.entry.content in damaged
+        }
+        await self._owner.pool(store.remember, again)
+
     async def _keep_repaired(self) -> None:
         await self._owner.pool(self._db.keep_objects)
         self._scan_all = True
@@ -1105,8 +1163,7 @@ class RootShare:
             return
         missing = store.missing_for(theirs)
         if missing is None:
-            body = await self.locked(self._state)
-            link.tell(STATE, self.name, body)
+            await self._send_state(link)
             return
         sent = 0
         for replica, lo in missing:
@@ -1118,13 +1175,18 @@ class RootShare:
             if sent > REPLY_BYTES:
                 return
 
+    async def _send_state(self, link: RootLink) -> None:
+        body = await self.locked(self._state)
+        link.tell(STATE, self.name, body)
+
     async def _state(self) -> bytes:
         return await self._owner.pool(self._db.state)  # type: ignore[no-any-return]
 
     async def _state_came(self, link: RootLink, state: tuple[Any, Any, Any]) -> None:
         rows, lost, knowledge = state
         store = self._db
-        if covers(store.knowledge, knowledge):
+        repairing = store.generation.knowledge == knowledge and self.care.expects(link)
+        if not repairing and covers(store.knowledge, knowledge):
             return
         entries = [v.entry for row in rows.values() for v in row]
         lacking = store.lacking([*entries, *(v.entry for _, v in lost)])
@@ -1162,7 +1224,10 @@ class RootShare:
             self._scan_all = True
             await self._take_changes()
         try:
-            outcome = await self._owner.pool(store.merge, rows, lost, knowledge, link.node)
+            if repairing:
+                outcome = await self.care.repair(link, rows)
+            else:
+                outcome = await self._owner.pool(store.merge, rows, lost, knowledge, link.node)
         except StoreError as error:
             self._failed_to_store(error)
             return

@@ -139,9 +139,15 @@ class RootSync:
         self.settings, self.limits, self.policy = settings_of(options)
         extra = tuple(str(rule).encode() for rule in options.get("ignore") or ())
         self._free = int(options.get("free_mib", 512)) * MIB
+        self._quota = int(options.get("quota_mib", 0)) * MIB
+        nodes = options.get("pillar_nodes")
+        self._pillar_nodes = None if nodes is None else {str(one) for one in nodes}
         keep = float(options.get("keep_base_days", 7)) * DAY
         self.shares: dict[str, RootShare] = {}
         for root in roots:
+            if not self.may_have(node, root.name):
+                self.left_out[root.name] = "this node is not among pillar_nodes"
+                continue
             self.shares[root.name] = RootShare(
                 self,
                 root.name,
@@ -226,8 +232,14 @@ class RootSync:
             [
                 [
                     name,
-                    codec.pack_knowledge(share.store.knowledge if share.store else {}),
-                    share.generation.digest if share.generation else b"",
+                    codec.pack_knowledge(
+                        share.generation.knowledge
+                        if share.generation and self.may_have(node, name)
+                        else {}
+                    ),
+                    share.generation.digest
+                    if share.generation and self.may_have(node, name)
+                    else b"",
                 ]
                 for name, share in self.shares.items()
             ],
@@ -274,8 +286,14 @@ class RootSync:
             share.received(link, kind, body)
 
     def serves(self, link: RootLink, name: str) -> bool:
-        """Whether a share is here."""
-        return name in self.shares
+        """Whether a share is here, and this peer may have it."""
+        return name in self.shares and self.may_have(link.node, name)
+
+    def may_have(self, node: str, name: str) -> bool:
+        """Whether a node may have a share: pillars are for some alone, where that is said."""
+        if self._pillar_nodes is None or not name.startswith("pillar/"):
+            return True
+        return node in self._pillar_nodes
 
     def store(self, name: str) -> ContentStore | None:
         """Where the contents of a share are."""
@@ -294,7 +312,10 @@ class RootSync:
         return [
             link
             for link in self._links.values()
-            if link.greeted and not link.closed and name in link.knowledge
+            if link.greeted
+            and not link.closed
+            and name in link.knowledge
+            and self.may_have(link.node, name)
         ]
 
     def flagged(self, link: RootLink, error: Forbidden) -> None:
@@ -391,16 +412,14 @@ class RootSync:
                 },
             )
 
-    def differs(self, share: RootShare, link: RootLink) -> None:
-        """Equal knowledge and another tree: a fault of a disk or of a program."""
-        if self.alarms.get(share.name):
-            return
-        self.alarms[share.name] = f"the tree differs from that of {link.node} at equal knowledge"
-        self.log.error("roots: {share}: {why}", share=share.name, why=self.alarms[share.name])
-        self.event("alarm", {"share": share.name, "peer": link.node})
-
-    def room_problem(self, folder: str, size: int) -> str:
+    def room_problem(self, share: RootShare, folder: str, size: int) -> str:
         """Why this many bytes cannot be taken in; empty if they can."""
+        kept = share.store.objects.total() if self._quota and share.store is not None else 0
+        if self._quota and kept + size > self._quota:
+            return (
+                f"quota: {size // MIB} MiB to come, {kept // MIB} of {self._quota // MIB} MiB are "
+                "in use (quota_mib)"
+            )
         info = os.statvfs(folder)
         free = info.f_bavail * info.f_frsize
         floor = min(max(self._free, info.f_blocks * info.f_frsize // 20), 20 * self._free)

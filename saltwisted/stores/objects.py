@@ -117,6 +117,16 @@ class ContentStore:
         """Whether the object is here."""
         return digest in self._places
 
+    def sizes(self) -> list[tuple[bytes, int]]:
+        """All objects, and how large each is."""
+        with self._lock:
+            return [(digest, place.size) for digest, place in self._places.items()]
+
+    def total(self) -> int:
+        """Bytes of all objects."""
+        with self._lock:
+            return sum(place.size for place in self._places.values())
+
     def size(self, digest: bytes) -> int:
         """Its size; -1 if it is not here."""
         place = self._places.get(digest)

@@ -197,6 +197,20 @@ class RootStore:
         self._persist(outcome, None, None, origin, "state")
         return outcome
 
+    def repair(self, rows: Mapping[bytes, tuple[Version, ...]], origin: str) -> Outcome:
+        """What a peer holds that knows what we know, and yet has another tree."""
+        outcome = self.index.repair(rows)
+        if outcome.rows:
+            self._persist(outcome, None, None, origin, "repair")
+        return outcome
+
+    def lose(self, digests: Iterable[bytes]) -> None:
+        """Contents that turned out to be damaged: as if they had never come."""
+        digests = list(digests)
+        with self.database.transaction():
+            self.database.drop_places(digests)
+        self.objects.forget(digests)
+
     def _persist(
         self,
         outcome: Outcome,

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 from saltwisted.domain.roots.guards import Forbidden
 
-HELLO, BATCH, WANT, DATA, ACK, PULL, STATE, PING, ERR, PLAIN, TREE = range(11)
-NAMES = ("HELLO", "BATCH", "WANT", "DATA", "ACK", "PULL", "STATE", "PING", "ERR", "PLAIN", "TREE")
+HELLO, BATCH, WANT, DATA, ACK, PULL, STATE, PING, ERR, PLAIN, TREE, REPAIR = range(12)
+KINDS = REPAIR + 1
 
 HEAD = struct.Struct(">IBBB")
 MAX_FRAME = 1024 * 1024
@@ -55,7 +55,7 @@ class Frames:
         self._buffer += data
         while len(self._buffer) >= HEAD.size:
             length, kind, share, more = HEAD.unpack_from(self._buffer)
-            if kind >= len(NAMES):
+            if kind >= KINDS:
                 raise Forbidden("frame-type")
             if length > MAX_FRAME or more > 1:
                 raise Forbidden("frame-length")

@@ -287,6 +287,30 @@ class Index:
             self._show(path, outcome)
         return outcome
 
+    def repair(self, rows: Rows) -> Outcome:
+        """
+        Become like a replica that knows the same and holds something else: a fault, of a disk or of
+        a program. What either has is kept, in the order that all agree on.
+        """
+        outcome = Outcome()
+        for path in self.rows.keys() | rows.keys():
+            mine, theirs = self.rows.get(path, ()), rows.get(path, ())
+            both = {one.dot: one for one in mine}
+            for one in theirs:
+                there = both.get(one.dot)
+                if there is None or _fields(there) < _fields(one):
+                    both[one.dot] = one
+            after = self._ordered(list(both.values()))
+            if after != mine:
+                outcome.rows.add(path)
+                self.rows[path] = after
+        if outcome.rows:
+            self.number += 1
+        for path in sorted(outcome.rows, reverse=True):
+            self._lost(path, outcome)
+            self._show(path, outcome)
+        return outcome
+
     def purge(self, paths: Iterable[bytes]) -> list[bytes]:
         """Forget deletions: rows that hold nothing but an absence. What was forgotten."""
         gone = []
@@ -410,3 +434,8 @@ class Index:
             if not folder and head:
                 del self._folders[head]
                 self._own.discard(head)
+
+
+def _fields(version: Version) -> tuple[object, ...]:
+    entry = version.entry
+    return version.stamp, entry.kind, entry.content, entry.size, entry.mtime, entry.mode

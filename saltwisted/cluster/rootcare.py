@@ -1,0 +1,161 @@
+"""
+What a share does for its own health: it reads everything again within a week, becomes like its
+peers where a fault has made it another, and lets files that change all the time wait.
+
+What is found is an alarm, shown in C{roots status} and on the bus.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from saltwisted.cluster.rootlink import RootLink
+from saltwisted.domain.roots.entry import Version
+from saltwisted.domain.roots.frames import REPAIR
+from saltwisted.domain.roots.hot import HotFiles
+from saltwisted.errors import StoreError
+from saltwisted.stores import rootdeep
+from saltwisted.transports.loose import let_go
+
+if TYPE_CHECKING:
+    from saltwisted.cluster.rootshare import RootShare
+
+DEEP_EVERY = 3600.0
+"""Seconds from one part of the deep look to the next; L{rootdeep.PARTS} of them are a week."""
+REPAIR_EVERY = 30.0
+"""Seconds between two questions for a peer's whole state."""
+
+
+class RootCare:
+    """
+    Reactor thread only.
+
+    @param share: whose health it is.
+    @ivar rotten: files that are not what was committed, though nobody is said to have written them.
+    """
+
+    log = Logger()
+
+    def __init__(self, share: RootShare, owner: Any, clock: Any) -> None:
+        self._share = share
+        self._owner = owner
+        self._clock = clock
+        self._hot = HotFiles()
+        self._part = 0
+        self._timer: Any = None
+        self._asked: dict[str, float] = {}
+        self.rotten: set[bytes] = set()
+        self.deep_read = 0
+
+    def start(self) -> None:
+        """Begin to look deep, at a moment of its own."""
+        self._part = int(self._owner.now() // DEEP_EVERY)
+        self._timer = self._clock.callLater(DEEP_EVERY * self._owner.jitter(), self._deep)
+
+    def stop(self) -> None:
+        """No more."""
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        self._timer = None
+
+    # -- everything again
+
+    def _deep(self) -> None:
+        self._timer = self._clock.callLater(DEEP_EVERY * self._owner.jitter(), self._deep)
+        d = Deferred.fromCoroutine(self.look_deep(self._part))
+        self._part += 1
+        let_go(d, self.log, "roots: the deep look at {share} failed", share=self._share.name)
+
+    async def look_deep(self, part: int) -> rootdeep.Found:
+        """
+        Read one part of all contents and files.
+
+        @raises StoreError: the root cannot be opened.
+        """
+        share, pool = self._share, self._owner.pool
+        store = share.store
+        if store is None or share.suspended:
+            return rootdeep.Found()
+        known = await share.locked(_copied, pool, store)
+        found: rootdeep.Found = await pool(rootdeep.look, share.root, known, store.objects, part)
+        self.deep_read += found.read
+        fresh = found.rotten - self.rotten
+        self.rotten = (self.rotten - found.sound - fresh) | found.rotten
+        if fresh:
+            names = sorted(os.fsdecode(path) for path in fresh)[:20]
+            self.alarm("files differ from what was committed, though nobody wrote them", names)
+        if found.damaged:
+            names = sorted(digest.hex()[:12] for digest in found.damaged)[:20]
+            self.alarm(f"{len(found.damaged)} contents are damaged; they are fetched anew", names)
+            await share.lost(found.damaged)
+        return found
+
+    def alarm(self, why: str, names: list[str]) -> None:
+        """Something is not as it should be."""
+        self._owner.alarms[self._share.name] = why
+        self.log.error(
+            "roots: {share}: {why}: {names}", share=self._share.name, why=why, names=names
+        )
+        self._owner.event("alarm", {"share": self._share.name, "reason": why, "names": names})
+
+    # -- another tree than a peer's, though both know the same
+
+    def differs(self, link: RootLink) -> None:
+        """A peer that knows what we know has another tree: take what it has, and say so."""
+        now = self._clock.seconds()
+        if now - self._asked.get(link.node, -REPAIR_EVERY) < REPAIR_EVERY:
+            return
+        self._asked[link.node] = now
+        self.alarm(f"the tree differs from that of {link.node} at equal knowledge", [link.node])
+        link.tell(REPAIR, self._share.name, b"")
+
+    def expects(self, link: RootLink) -> bool:
+        """Whether a whole state was asked for, to repair by it."""
+        return link.node in self._asked
+
+    async def repair(self, link: RootLink, rows: dict[bytes, tuple[Version, ...]]) -> Any:
+        """
+        Become like a peer; under the lock. What changed by that.
+
+        @raises StoreError: the disk refuses.
+        """
+        store = self._share.store
+        if store is None:
+            raise StoreError("the store is not open", self._share.name)
+        outcome = await self._owner.pool(store.repair, rows, link.node)
+        self.log.warn(
+            "roots: {share}: {count} paths were taken over from {node}",
+            share=self._share.name,
+            count=len(outcome.rows),
+            node=link.node,
+        )
+        return outcome
+
+    # -- files that change all the time
+
+    def committed(self, paths: Iterable[bytes]) -> None:
+        """The user of this node changed these."""
+        now = self._clock.seconds()
+        fresh = self._hot.committed(paths, now)
+        if fresh:
+            names = [os.fsdecode(path) for path in fresh][:20]
+            self._owner.event("hot", {"share": self._share.name, "paths": names})
+
+    def held_off(self, paths: Iterable[bytes]) -> tuple[set[bytes], float]:
+        """Which of these wait for now, and how many seconds the first of them does."""
+        now = self._clock.seconds()
+        late = {path: until for path in paths if (until := self._hot.until(path, now)) > now}
+        return set(late), min(late.values(), default=now) - now
+
+    def pauses(self) -> dict[bytes, float]:
+        """The files that wait, and how long after each change."""
+        return self._hot.pauses(self._clock.seconds())
+
+
+async def _copied(pool: Any, store: Any) -> Any:
+    return await pool(dict, store.tree)
