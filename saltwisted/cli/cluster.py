@@ -7,9 +7,11 @@ L{saltwisted.cli.tokens}.
 
 from __future__ import annotations
 
+import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import unified_diff
 from typing import Any
 
 from saltwisted.cli import clusterask, console, link, options
@@ -129,10 +131,37 @@ def _drift(line: CommandLine) -> int:
         console.say("The members do not differ in options that ought to be equal.")
         return 0
     for row in rows:
-        console.say(f"{row['option']}:")
-        for node, value in sorted(row["values"].items()):
-            console.say(f"  {node}: {value}")
+        for text in drift_lines(str(row["option"]), row["values"]):
+            console.say(text)
     return 0
+
+
+def drift_lines(option: str, values: Mapping[str, str]) -> Iterator[str]:
+    """
+    How nodes differ in one option: as a diff against what most of them have.
+
+    @param values: node to the option's value as JSON, or some other text where it has none.
+    """
+    nodes: dict[str, list[str]] = {}
+    for node, value in sorted(values.items()):
+        nodes.setdefault(value, []).append(node)
+    common, *others = sorted(nodes, key=lambda value: (-len(nodes[value]), nodes[value]))
+    for other in others:
+        yield f"{option}:"
+        yield from unified_diff(
+            _readable(common),
+            _readable(other),
+            ", ".join(nodes[common]),
+            ", ".join(nodes[other]),
+            lineterm="",
+        )
+
+
+def _readable(text: str) -> list[str]:
+    try:
+        return json.dumps(json.loads(text), indent=2, sort_keys=True).splitlines()
+    except ValueError:
+        return [text]
 
 
 # leave, remove, cluster

@@ -24,6 +24,7 @@ COMMANDS = {
         "tokens:join",
         "make this node a member of a cluster, or its minion known there",
     ),
+    "keys": ("keys", "show where and when minions' keys were seen, accepted, rejected"),
     "members": ("cluster:members", "show who belongs to the cluster, and how they are"),
     "leave": ("cluster:leave", "take this node out of its cluster"),
     "remove": ("cluster:remove", "remove another node from the cluster, for good"),

@@ -39,10 +39,14 @@ class Drift:
         """
         self._node = node
         self._peers = peers
-        self._own = texts_of(lambda name: getattr(config, name, None))
+        self._config = config
         self.told: set[tuple[str, str]] = set()
-        peers.answer(WORD, lambda peer, body: pack_bin(self._own))
+        peers.answer(WORD, lambda peer, body: pack_bin(self._own()))
         peers.on_link(self._link)
+
+    def _own(self) -> dict[str, str]:
+        """Asked anew each time: a reload changes options."""
+        return texts_of(lambda name: getattr(self._config, name, None))
 
     def _link(self, link: IPeerLink, up: bool) -> None:
         if up:
@@ -53,7 +57,7 @@ class Drift:
         texts = await self._ask(link)
         if texts is None:
             return
-        rows = differences({self._node: self._own, link.node: texts})
+        rows = differences({self._node: self._own(), link.node: texts})
         new = [r["option"] for r in rows if (link.node, r["option"]) not in self.told]
         self.told = {pair for pair in self.told if pair[0] != link.node}
         self.told |= {(link.node, row["option"]) for row in rows}
@@ -76,7 +80,7 @@ class Drift:
 
     async def rows(self) -> Sequence[Mapping[str, Any]]:
         """Where the members that can be reached differ, this node among them."""
-        texts = {self._node: self._own}
+        texts = {self._node: self._own()}
         for link in self._peers.links():
             found = await self._ask(link)
             if found is not None:

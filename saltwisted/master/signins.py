@@ -3,9 +3,11 @@ Sign-ins: a bounded queue in front of two threads of RSA.
 
 After a rotation or a restart every minion signs in at once. Each costs two
 private RSA operations, so they wait here and are worked off in small batches, one hop
-to a thread per batch, while the reactor answers everybody else. Minions with an
-accepted key go first: strangers cannot push them back. A minion that asks again while it waits
-takes its old place, and only the newest question is answered.
+to a thread per batch, while the reactor answers everybody else. Minions with an accepted key go
+first: strangers cannot push them back. Among them those go first that have no session here (they
+start, or come from another node): those that only lack the new publish key cannot push them back.
+A minion that asks again while it waits takes its old place, and only the newest question is
+answered.
 """
 
 from __future__ import annotations
@@ -75,6 +77,7 @@ class SignIns:
         self._ctx = ctx
         self._identity = identity
         self._threads = threads
+        self._fresh: OrderedDict[tuple[str, bytes, str], Waiting] = OrderedDict()
         self._known: OrderedDict[tuple[str, bytes, str], Waiting] = OrderedDict()
         self._unknown: OrderedDict[tuple[str, bytes, str], Waiting] = OrderedDict()
         self._running = 0
@@ -90,16 +93,17 @@ class SignIns:
 
     def stopService(self) -> None:
         """Whoever still waits will ask again."""
+        self._fresh.clear()
         self._known.clear()
         self._unknown.clear()
 
     def idle(self) -> bool:
         """Whether nobody waits."""
-        return not (self._running or self._known or self._unknown)
+        return not (self._running or self.waiting())
 
     def waiting(self) -> int:
         """How many wait."""
-        return len(self._known) + len(self._unknown)
+        return len(self._fresh) + len(self._known) + len(self._unknown)
 
     def submit(self, auth: Auth, version: int, peer: str, reply: Callable[[bytes], None]) -> None:
         """
@@ -109,7 +113,10 @@ class SignIns:
         """
         pub = clean_key(auth.pub.encode("utf-8", "surrogateescape"))
         known = valid_minion_id(auth.id) and self._is_accepted(auth.id, pub)
-        queue = self._known if known else self._unknown
+        queue = self._unknown
+        if known:
+            # Who has a session here waits for the new publish key alone; who has none, for all
+            queue = self._known if auth.id in self._ctx.sessions.live() else self._fresh
         key = (auth.id, pub, peer)
         waiting = queue.get(key)
         if waiting is not None:
@@ -126,9 +133,9 @@ class SignIns:
         return stored is not None and clean_key(stored) == pub
 
     def _start(self) -> None:
-        while self._running < AT_ONCE and (self._known or self._unknown):
+        while self._running < AT_ONCE and self.waiting():
             work: list[Work] = []
-            while len(work) < BATCH and (self._known or self._unknown):
+            while len(work) < BATCH and self.waiting():
                 self._decide_into(self._next(), work)
             if not work:
                 continue
@@ -137,12 +144,17 @@ class SignIns:
             let_go(d.addBoth(self._answered, work), self.log, "a batch of sign-ins was lost")
 
     def _next(self) -> Waiting:
-        """Known minions first; every eighth place is kept for the others."""
+        """
+        Known minions first, and among them those that come anew; every eighth place is kept for
+        strangers, and every fourth for those that sign in again.
+        """
         self._turn += 1
-        first, second = self._known, self._unknown
+        queues = [self._fresh, self._known, self._unknown]
         if self._turn % BATCH == 0:
-            first, second = second, first
-        return (first or second).popitem(last=False)[1]
+            queues.reverse()
+        elif self._turn % (BATCH // 2) == 0:
+            queues = [self._known, self._fresh, self._unknown]
+        return next(queue for queue in queues if queue).popitem(last=False)[1]
 
     def _decide_into(self, waiting: Waiting, work: list[Work]) -> None:
         try:

@@ -26,6 +26,7 @@ from saltwisted.cluster.drift import Drift
 from saltwisted.cluster.gap import Gap
 from saltwisted.cluster.identity import IdentityChange
 from saltwisted.cluster.join import Admission
+from saltwisted.cluster.keyview import KeyView
 from saltwisted.cluster.lifecycle import Lifecycle, MemberCard, Settings
 from saltwisted.cluster.member import ClusterMember
 from saltwisted.cluster.minions import MinionData
@@ -410,6 +411,7 @@ class MemberService:
         )
         master.operations.update(operations)
         master.operations["members_drift"] = self.drift.operation
+        master.operations["keys_shown"] = KeyView(self.keyset, config.hash_type).operation
         master.operations["members_ring"] = self.ring.operation
         # A node that is stopped closes its doors before it closes its links
         at = master.parts.index(master.ports)

@@ -1,0 +1,59 @@
+"""
+C{saltwisted keys}: where and when each minion's key was seen or decided about, on whichever node.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from saltwisted.cli import clusterask, console, options
+from saltwisted.cli.options import Parser
+
+
+def _options(parser: Parser) -> None:
+    options._flag(parser, "--pending", help="only those that wait for a decision")
+    options._flag(parser, "--conflicts", help="only those that are denied for another key's sake")
+    clusterask.json_option(parser)
+
+
+def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
+    """Run C{saltwisted keys} with these words; the result is the exit status."""
+    line = clusterask.read(
+        argv,
+        environ,
+        "keys",
+        "[GLOB]",
+        "Shows the keys of minions as all nodes of the cluster know them: their states, and where "
+        "and when each was seen or decided about. To decide: salt-key.",
+        _options,
+    )
+    if len(line.args) > 1:
+        line.parser.error("one glob, or nothing")
+    chosen = line.options
+    rows = clusterask.ask(
+        line,
+        "keys_shown",
+        match=line.args[0] if line.args else "*",
+        pending=chosen.pending,
+        conflicts=chosen.conflicts,
+    )
+    if chosen.json:
+        clusterask.print_json(rows)
+        return 0
+    if not rows:
+        console.say("There are none.")
+        return 0
+    table = [["MINION", "STATE", "SINCE", "NODE", "BY", "FINGERPRINT"]]
+    table += [_cells(row) for row in rows]
+    clusterask.print_table(table)
+    return 0
+
+
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    at = row.get("at")
+    since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at)) if at else ""
+    state = f"{row['state']} (conflict)" if row["conflict"] else str(row["state"])
+    return [row["id"], state, since, row["node"], row["by"], row["fingerprint"]]

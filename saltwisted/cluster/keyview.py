@@ -1,0 +1,75 @@
+"""
+Where and when keys were seen, accepted, rejected, and which of them conflict: alike on all nodes.
+
+Salt's own lists have no room for it, so that it is asked for by a word of its own
+(C{saltwisted keys}).
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from saltwisted.domain.replica.keyset import KeySet, Shown
+from saltwisted.errors import RemoteError, WireError
+from saltwisted.wire.rsa import fingerprint
+
+MOST = 50_000
+"""Rows in one answer."""
+
+
+class KeyView:
+    """Reads the registers; changes nothing."""
+
+    def __init__(self, keyset: KeySet, hash_type: str) -> None:
+        self._keyset = keyset
+        self._hash_type = hash_type
+
+    def rows(self, match: str = "*") -> Iterator[dict[str, Any]]:
+        """
+        One row for each key that is shown, by minion id.
+
+        C{state} is Salt's word, C{at} when that came about (seconds since 1970), C{node} where,
+        C{by} who did it or from where the minion came; C{conflict}, whether the key is denied
+        because another one of the id holds.
+        """
+        for minion_id in sorted(self._keyset.ids()):
+            if not fnmatch.fnmatchcase(minion_id, match):
+                continue
+            view = self._keyset.view(minion_id)
+            for shown in (view.holder, *view.denied):
+                if shown is not None:
+                    yield self._row(minion_id, shown)
+
+    def _row(self, minion_id: str, shown: Shown) -> dict[str, Any]:
+        since = shown.since
+        try:
+            finger = fingerprint(shown.pub, self._hash_type) if shown.pub else ""
+        except WireError:
+            finger = ""
+        return {
+            "id": minion_id,
+            "state": shown.state,
+            "fingerprint": finger,
+            "at": since.seconds if since is not None else None,
+            "node": since.node if since is not None else "",
+            "by": since.by if since is not None else "",
+            "conflict": shown.conflict,
+        }
+
+    async def operation(self, args: dict[str, Any], peer: Any, stream: Any) -> Any:
+        """C{keys_shown} on the control socket: for root and the master's own user."""
+        if peer.uid not in (0, os.geteuid()):
+            raise RemoteError("AuthorizationError", "keys are for root and the master's user")
+        found = []
+        for row in self.rows(str(args.get("match") or "*")):
+            if args.get("conflicts") and not row["conflict"]:
+                continue
+            if args.get("pending") and row["state"] != "pending":
+                continue
+            found.append(row)
+            if len(found) == MOST:
+                break
+        return found

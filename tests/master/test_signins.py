@@ -1,0 +1,88 @@
+"""
+The order in which sign-ins are answered: nobody is pushed back by who can wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.master.signins import BATCH, SignIns
+from saltwisted.wire.commands import Auth, parse_command
+from tests.master.rig import Rig
+from tests.wire.recorded import key
+
+
+class Held:
+    """Threads whose work is done when the test says so."""
+
+    def __init__(self) -> None:
+        self.batches: list[tuple[list[str], Deferred[Any]]] = []
+
+    def run(self, function: Callable[..., Any], work: Any, *args: Any) -> Deferred[Any]:
+        """Keep it."""
+        done: Deferred[Any] = Deferred()
+        self.batches.append(([item.waiting.auth.id for item in work], done))
+        return done
+
+
+class OrderTests(SynchronousTestCase):
+    """A master whose two threads are busy while others come."""
+
+    def setUp(self) -> None:
+        self.rig = Rig(self)
+        self.threads = Held()
+        self.signins = SignIns(self.rig.ctx, self.rig.identity, self.threads)  # type: ignore[arg-type]
+        self.pub = key("minion").public.pem
+
+    def come(self, minion_id: str, session: bool = False, known: bool = True) -> None:
+        """A minion signs in."""
+        ctx = self.rig.ctx
+        if known:
+            ctx.keys.put("accepted", minion_id, self.pub.encode())
+        if session:
+            ctx.sessions.live()[minion_id] = ctx.sessions.sign_in(minion_id, self.pub.encode())  # type: ignore[assignment]
+        auth = parse_command({"cmd": "_auth", "id": minion_id, "pub": self.pub}, clear=True)
+        assert isinstance(auth, Auth)
+        self.signins.submit(auth, 3, "peer", lambda reply: None)
+
+    def test_order(self) -> None:
+        """
+        Who comes anew before those that only lack the new publish key, strangers last; and yet
+        of each batch one place is theirs, and one the others'.
+        """
+        for number in (1, 2):
+            self.come(f"busy{number}")
+        for number in range(2 * BATCH):
+            self.come(f"again{number}", session=True)
+        for number in range(BATCH):
+            self.come(f"new{number}")
+        self.come("stranger", known=False)
+        self.assertEqual([ids for ids, _ in self.threads.batches], [["busy1"], ["busy2"]])
+        self.assertEqual(self.signins.waiting(), 3 * BATCH + 1)
+        self.assertFalse(self.signins.idle())
+
+        self.threads.batches[0][1].callback(None)
+
+        first = self.threads.batches[2][0]
+        kinds = [name.rstrip("0123456789") for name in first]
+        self.assertEqual(sorted(kinds), ["again"] + ["new"] * (BATCH - 2) + ["stranger"])
+
+    def test_all_are_served(self) -> None:
+        """Nobody is forgotten, and who asks twice is answered once."""
+        names = [f"m{number}" for number in range(2 * BATCH)]
+        for name in names:
+            self.come(name, session=name.endswith("1"))
+        for name in names[2:]:
+            self.come(name, session=name.endswith("1"))
+        served = 0
+        while served < len(self.threads.batches):
+            self.threads.batches[served][1].callback(None)
+            served += 1
+        everybody = [name for ids, _ in self.threads.batches for name in ids]
+
+        self.assertEqual(sorted(everybody), sorted(names))
+        self.assertTrue(self.signins.idle())
