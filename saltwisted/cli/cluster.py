@@ -178,8 +178,8 @@ def leave(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         environ,
         "leave",
         "",
-        "Takes the node on this machine out of its cluster: its minions go to the other members, "
-        "and it serves nobody any more.",
+        "Takes the node on this machine out of its cluster: what it holds goes to the other "
+        "members, its minions go there, and it serves nobody any more.",
         _leave_options,
     )
     if line.args:
@@ -191,6 +191,11 @@ def leave(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         console.say(f"This node has left cluster {done['left']}. It may be stopped.")
         if done.get("minions"):
             console.say(f"{done['minions']} minion(s) were still here; they go to the others.")
+        if done.get("alone"):
+            console.write_error(
+                f"{done['alone']} job(s) or return(s) are on this node's disk alone: no other "
+                "member took them in time.\n"
+            )
         clusterask.not_told(done)
     _wait_outside(line)
     return 0

@@ -83,6 +83,8 @@ class ClusterMember:
     @ivar set_slot: C{set_slot(slot)}: the last digits of new jids.
     @ivar in_thread: C{in_thread(f)}: a call that blocks, whose result nobody wants.
     @ivar is_revoked: whether a revocation of a minion's key is known, by id and fingerprint.
+    @ivar drain: takes no requests of minions any more, and waits for some seconds until others
+        have all jobs and returns; how many entries they have not.
     @ivar on_removal: called after a node was removed, here or elsewhere.
     """
 
@@ -104,6 +106,7 @@ class ClusterMember:
     fire: Callable[[str, dict[str, Any]], None]
     in_thread: Callable[[Callable[[], Any]], None]
     is_revoked: Callable[[str, str], bool]
+    drain: Callable[[], Awaitable[int]]
     session_period: float
     now: Callable[[], float]
     entropy: Entropy = field(repr=False)
@@ -487,6 +490,8 @@ class ClusterMember:
             raise DeniedError("this node is the only member: there is nothing to leave")
         self._leaving = True
         others = self.others()
+        minions = int(self.status().get("minions") or 0)
+        alone = await self.drain()
         told = {link.node: link for link in self.peers.links()}
         await self.append("member", {"op": "remove", "key": self.key, "by": by, "left": True})
         # Who has it closes the link: that is as good as a confirmation
@@ -499,7 +504,12 @@ class ClusterMember:
             unreached += [node for node, link in told.items() if node in late and not link.closed]
         if len(unreached) == len(others):
             self.log.warn("nobody could be told that this node leaves")
-        return {"left": self.card.state.cluster, "unreached": unreached}
+        return {
+            "left": self.card.state.cluster,
+            "unreached": unreached,
+            "minions": minions,
+            "alone": alone,
+        }
 
     async def approve(self, name: str) -> dict[str, Any]:
         """

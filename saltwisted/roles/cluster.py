@@ -22,6 +22,7 @@ from saltwisted import __version__
 from saltwisted.cluster.catchup import CatchUp
 from saltwisted.cluster.census import CensusTaker
 from saltwisted.cluster.control import ClusterControl
+from saltwisted.cluster.drain import drained
 from saltwisted.cluster.drift import Drift
 from saltwisted.cluster.gap import Gap
 from saltwisted.cluster.identity import IdentityChange
@@ -66,6 +67,8 @@ from saltwisted.worker.configio import load_from_disk
 
 SETTLE_TIME = 2.0
 """Seconds that a change waits for the members that are reachable to confirm it."""
+DRAIN_TIME = 10.0
+"""Seconds that a node which leaves waits until others have its jobs and returns."""
 AGAIN_WAIT = 2.0
 """Seconds that a member waits for those that were away already when it began anew."""
 EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
@@ -347,6 +350,7 @@ class MemberService:
             fire=ctx.bus.fire,
             in_thread=master.files_threads.start,
             is_revoked=self._is_revoked,
+            drain=self._drain,
             session_period=float(config.publish_session) / 2,
             now=now,
             entropy=entropy,
@@ -505,6 +509,18 @@ class MemberService:
     async def _one_copy(self, jid: str) -> Sequence[str]:
         """A node without peers has one copy of everything: that is no news."""
         return await self.master.jobs.one_copy(jid) if self.cluster.others() else ()
+
+    async def _drain(self) -> int:
+        """Minions go elsewhere, and what they have brought here goes to the others."""
+        self.master.requests.closed = True
+        replica = self.master.jobs.replica
+        return await drained(
+            self.reactor,
+            lambda: replica.stored_number,
+            lambda: replica.confirmed_number,
+            lambda: bool(self.peers.links()),
+            DRAIN_TIME,
+        )
 
     def _is_revoked(self, minion_id: str, finger: str) -> bool:
         known = self.keyset.register(minion_id, finger)

@@ -382,14 +382,31 @@ class LeaveTests(SynchronousTestCase):
             self.assertEqual(len(made[1].states()), 2)
 
     def test_leave(self) -> None:
-        """A node that leaves is gone from the list, and serves nobody."""
-        a, b = cluster(self, "a b")
+        """
+        A node that leaves hands over what it has, is gone from the list, and serves nobody; our
+        minion, which was told of no other master, goes to one.
+        """
+        a, b = cluster(self, "a b", auto_accept=True)
+        minion = OurMinion(scratch(self), b, "m1")
+        self.addCleanup(minion.kill)
+        minion.up()
+        b.ping_until("m1")
+        minion.wait_for_line(f"{a.address}:{a.ret_port}")
+        self.assertEqual(b.salt("m1", "test.echo", "handed over"), {"m1": "handed over"})
 
-        b.command("leave", check=True)
+        said = b.command("leave", check=True).stdout
 
-        until("a to know", lambda: a.states() == {"a": "serving"})
-        until("b to know", lambda: b.states() == {"b": "left"})
+        self.assertIn("1 minion(s) were still here", said)
+        self.assertEqual(b.states(), {"b": "left"})
         self.assertFalse(b.serving())
+        until("a to know", lambda: a.states() == {"a": "serving"})
+        echoed = [
+            jid
+            for jid, job in a.run("jobs.list_jobs").items()
+            if job["Arguments"] == ["handed over"]
+        ]
+        self.assertEqual(a.run("jobs.lookup_jid", *echoed), {"m1": "handed over"})
+        a.ping_until("m1")
 
     def test_approve(self) -> None:
         """T-PEER-6: a join that needs approval waits, holds no key, and goes on when approved."""
