@@ -32,12 +32,20 @@ def engines(context: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def render_text(text: str, engine: str, context: dict[str, Any], path: str = "") -> str:
+def render_text(
+    text: str,
+    engine: str,
+    context: dict[str, Any],
+    path: str = "",
+    own: dict[str, Any] | None = None,
+) -> str:
     """
     Render a text with an engine.
 
     @param context: its variables: C{salt grains pillar opts saltenv} and what the caller adds.
     @param path: the local file that the text is from; needed for C{py}.
+    @param own: variables that somebody wrote for this text; they outrank the others. C{py}
+        finds them in its C{context}, and the others among its names.
     @raises SaltRenderError: the template is wrong; the text says where, in Salt's words.
     """
     from saltwisted.domain.render.errors import TemplateFailure
@@ -45,7 +53,8 @@ def render_text(text: str, engine: str, context: dict[str, Any], path: str = "")
     from saltwisted.domain.render.pipeline import STRING, Job
 
     renderer = _renderer(context)
-    variables = {**context, "salt": renderer.facts["salt"]}
+    own = own or {}
+    variables = {**context, "salt": renderer.facts["salt"], **own}
     if "sls" in variables:
         for name, value in sls_names(None, str(variables["sls"])).items():
             variables.setdefault(name, value)
@@ -56,11 +65,14 @@ def render_text(text: str, engine: str, context: dict[str, Any], path: str = "")
             step = renderer.engines.get(engine)
             if step is None:
                 raise SaltRenderError(f"The template engine '{engine}' is not available here")
+            seen = context if engine == "py" else variables
+            names = {key: value for key, value in seen.items() if key not in _FACTS}
             job = Job(
                 path or STRING,
                 str(context.get("saltenv") or ""),
                 str(context.get("sls") or ""),
-                context={key: value for key, value in variables.items() if key not in _FACTS},
+                context={} if engine == "py" else names,
+                extra={**names, "context": own} if engine == "py" else {},
             )
             return str(step(text, job))
     except TemplateFailure as error:

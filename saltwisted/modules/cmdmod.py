@@ -87,11 +87,14 @@ def _callback(function: Any) -> Callable[[Any], Any]:
 
 
 def _program(cmd: Any) -> str:
-    """The first word of a command, the only one that may be logged."""
+    """
+    The first word of a command, the only one that may be logged.
+
+    @raises IndexError: there is none; for a condition like C{unless: ''} as in stock.
+    """
     if isinstance(cmd, (list, tuple)):
-        return str(cmd[0]).strip() if cmd else ""
-    words = str(cmd).split(None, 1)
-    return words[0] if words else ""
+        return str(cmd[0]).strip()
+    return str(cmd).split(None, 1)[0]
 
 
 def _shell_default(python_shell: Any, pub_jid: Any) -> Any:

@@ -19,6 +19,7 @@ import fnmatch
 import glob
 import grp
 import logging
+import operator
 import os
 import pwd
 import re
@@ -507,8 +508,6 @@ def get_source_sum(
         salt '*' file.get_source_sum /tmp/foo.tar.gz source=http://mydomain.tld/foo.tar.gz \\
             source_hash=499ae16dcae71eeb7c3a30c75ea7a1a6
     """
-    if not isinstance(source_hash, str):
-        raise _sums.invalid(source_hash)
     place = None
     if os.path.isabs(source_hash):
         place = source_hash
@@ -1099,6 +1098,8 @@ def replace(
             raw = file.read()
     except OSError as error:
         raise CommandExecutionError(f"Unable to open file '{path}'. Exception: {error}") from error
+    if bufsize != "file":
+        operator.index(bufsize)  # the whole is read at once, but a text is a mistake
     # Without an encoding the file is bytes, and so are expression and replacement.
     text: Any = raw.decode(encoding) if encoding else raw
 
@@ -1198,7 +1199,7 @@ def blockreplace(
     if not os.path.exists(path):
         raise SaltInvocationError(f"File not found: {path}")
     encoding = _encoding(path)
-    if encoding is None and not _files.is_text(path, 2048):
+    if encoding is None and os.path.isfile(path) and not _files.is_text(path, 2048):
         raise SaltInvocationError(f"Cannot perform string replacements on a binary file: {path}")
     for value, name in (
         (insert_before_match, "insert_before_match"),
@@ -1512,6 +1513,8 @@ def symlink(
             raise CommandExecutionError(f"Found existing symlink: {path}")
     if exists(path) and not force and not atomic:
         raise CommandExecutionError(f"Existing path is not a symlink: {path}")
+    if force and not atomic and (os.path.islink(path) or exists(path)):
+        os.unlink(path)
     try:
         if atomic:
             temporary = f"{os.path.dirname(path)}/.{os.urandom(8).hex()}"
@@ -1522,8 +1525,6 @@ def symlink(
                 os.remove(temporary)
                 raise
             return True
-        if force and (os.path.islink(path) or exists(path)):
-            os.unlink(path)
         os.symlink(src, path)
     except OSError as error:
         raise CommandExecutionError(f"Could not create '{path}'") from error
@@ -2283,6 +2284,7 @@ def get_managed(
         return path, summed, ""
     if not _templates.known(template):
         return path, {}, f"Specified template format {template} is not supported"
+    own = _context(defaults, context)
     variables = {
         "name": name,
         "source": source,
@@ -2296,7 +2298,6 @@ def get_managed(
         "grains": __grains__,
         "opts": __opts__,
         **kwargs,
-        **_context(defaults, context),
     }
     try:
         with open(path, "rb") as file:
@@ -2307,7 +2308,7 @@ def get_managed(
             # A picture among the templates of file.recurse is copied as it is.
             return path, summed, ""
         raise
-    rendered = _templates.render_text(text, template, variables, path).encode()
+    rendered = _templates.render_text(text, template, variables, path, own).encode()
     path = _files.temporary_with(rendered)
     return path, {"hash_type": "sha256", "hsum": get_hash(path)}, ""
 
@@ -3300,7 +3301,7 @@ def mknod_chrdev(
 
         salt '*' file.mknod_chrdev /dev/chr 180 31
     """
-    device = os.makedev(int(major), int(minor))
+    device = os.makedev(major, minor)
     return _make_node(name, stat.S_IFCHR, device, user, group, mode, "Character device")
 
 
@@ -3319,7 +3320,7 @@ def mknod_blkdev(
 
         salt '*' file.mknod_blkdev /dev/blk 8 999
     """
-    device = os.makedev(int(major), int(minor))
+    device = os.makedev(major, minor)
     return _make_node(name, stat.S_IFBLK, device, user, group, mode, "Block device")
 
 

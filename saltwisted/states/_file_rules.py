@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import datetime
 import fnmatch
+import json
 import re
 import shlex
 import sys
@@ -168,15 +169,22 @@ def patch_words(options: str, strip: Any) -> tuple[str, list[str], Any]:
     return "", kept, strip
 
 
-def nested(data: Mapping[str, Any], indent: int) -> str:
-    """A flat map as the nested outputter shows it without colours."""
+def shown(data: Mapping[str, Any], indent: int, outputter: Any) -> str:
+    """
+    A flat map as text.
+
+    @param outputter: what C{--out} says: for C{json} it is that, otherwise what the nested
+        outputter shows without colours.
+    """
+    if outputter == "json":
+        return json.dumps(data, indent=4, ensure_ascii=False)
     blanks = " " * indent
     lines = [f"{blanks}----------"]
     for key in sorted(data):
         value = data[key]
         lines.append(f"{blanks}{key}:")
-        shown = value.splitlines() if isinstance(value, str) else [str(value)]
-        lines += [f"{blanks}    {line}" for line in shown]
+        texts = value.splitlines() if isinstance(value, str) else [str(value)]
+        lines += [f"{blanks}    {line}" for line in texts]
     return "\n".join(lines)
 
 

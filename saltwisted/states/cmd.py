@@ -207,8 +207,8 @@ def run(
 
     Other arguments are those of C{cmd.run_all} or C{cmd.run_chroot}.
     """
-    name, tells, trial = _stateful(name, stateful)
     answer = _answer(name)
+    name, tells, trial = _stateful(name, stateful)
     if env is not None and not isinstance(env, (list, dict)):
         answer["comment"] = _BAD_ENV
         return answer
@@ -290,8 +290,8 @@ def script(
 
     The other arguments are those of C{cmd.run} and C{cmd.script} of the execution module.
     """
-    name, tells, trial = _stateful(name, stateful)
     answer = _answer(name)
+    name, tells, trial = _stateful(name, stateful)
     if env is not None and not isinstance(env, (list, dict)):
         answer["comment"] = _BAD_ENV
         return answer

@@ -307,12 +307,14 @@ def tidied(
         if (is_folder and not rmdirs) or (is_link and not rmlinks):
             return False
         day = datetime.date.fromtimestamp(getattr(status, f"st_{clock}"))  # noqa: DTZ012
-        old = abs(today - day).days >= age
-        large = (0 if is_link or is_folder else status.st_size) >= size
+        days = abs(today - day).days
+        length = 0 if is_link or is_folder else status.st_size
         if only:
-            hit = old if only == "age" else large
+            hit = days >= age if only == "age" else length >= size
+        elif operator == "AND":
+            hit = length >= size and days >= age
         else:
-            hit = (old and large) if operator == "AND" else (old or large)
+            hit = length >= size or days >= age
         if not hit or not any(one.match(shown) for one in fitting):
             return False
         return not any(one.match(shown) for one in excluded)
@@ -2416,7 +2418,7 @@ def patch(
                     " Run state again using the reject_file option to save rejects to a "
                     "persistent file."
                 )
-            ret["comment"] += "\n\n" + _file_rules.nested(tried, 14)
+            ret["comment"] += "\n\n" + _file_rules.shown(tried, 14, __opts__.get("output"))
             return ret
         if __opts__["test"]:
             ret.update(result=None, comment="The patch would be applied", changes=tried)

@@ -123,7 +123,7 @@ class Wholeness(Base):
         def full(*args: Any) -> None:
             raise OSError(28, "No space left on device")
 
-        self.patch(shutil, "copyfile", full)
+        self.patch(shutil, "copyfileobj", full)
         answer = self.manage("f", "new\n")
 
         self.assertEqual(answer["result"], False)

@@ -7,7 +7,8 @@ same machine. What cannot be equal (times, process ids, directories, tracebacks)
 normalised; whatever is left must be equal, the order of results included.
 
 With C{left: true} what the commands leave below C{SCRATCH/work} (texts, modes, owners, links) is
-compared too.
+compared too. C{live: true} is for cases that each machine answers in its own way: no answer of
+stock is written down for them.
 
 Stock's side runs in processes that have imported Salt and fork for every command
 (C{stock_driver.py}, run by the interpreter of the peer). Cases are independent of each other, so
@@ -17,7 +18,9 @@ as many run at once as there are cores; the commands of one case follow one anot
 from __future__ import annotations
 
 import gzip
+import io
 import json
+import logging
 import os
 import re
 import shlex
@@ -27,6 +30,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +40,7 @@ HERE = Path(__file__).parent
 ROOT = HERE.parent.parent.parent
 RECORDED = ROOT / "tests" / "vectors" / "states" / "recorded.json.gz"
 OURS = [sys.executable, "-m", "saltwisted.cli.main", "salt-call"]
+CORES = os.cpu_count() or 1
 
 _TRACE = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)*(?:.*\n)*?(?=\S)")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
@@ -137,19 +142,17 @@ class Machine:
         return found
 
     def run_here(self, command: Sequence[str]) -> dict[str, Any]:
-        """The answer of a command that runs in this process, without C{salt-call}."""
-        from saltwisted.cli.args import parse_input
-        from saltwisted.worker.configio import load_from_disk
-        from saltwisted.worker.localcall import run_call
+        """The answer of our C{salt-call} in this process."""
+        from saltwisted.cli.main import run
 
-        config = load_from_disk("minion", self.conf).config
-        words = [word.replace("SCRATCH", self.scratch) for word in command[1:]]
-        given = parse_input(words, ())
-        ret = run_call(config, command[0], given)
-        if ret.get("out") == "nested" and ret["retcode"] == 1:
-            return {"status": 1}
-        text = json.dumps({"local": ret["return"]}, default=repr)
-        return self.normal(ret["retcode"], text, "")
+        out = io.StringIO()
+        handlers = logging.root.handlers[:]
+        try:
+            with redirect_stdout(out), redirect_stderr(io.StringIO()):
+                status = run("salt-call", self.words(command))
+        finally:
+            logging.root.handlers[:] = handlers
+        return self.normal(status, out.getvalue(), "")
 
 
 def _varies(key: Any) -> bool:
@@ -215,7 +218,8 @@ def stock(
 
 def here(machine: Machine, case: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What our functions answer in this process."""
-    return [machine.run_here(command) for command in commands(case)]
+    answers = [machine.run_here(command) for command in commands(case)]
+    return [*answers, machine.left()] if case.get("left") else answers
 
 
 def recorded() -> dict[str, list[dict[str, Any]]]:
@@ -230,12 +234,17 @@ def record(python: str, names: Sequence[str]) -> None:
     answers = recorded() if RECORDED.exists() and names else {}
     base = tempfile.mkdtemp(prefix="diff-", dir="/tmp")
     try:
-        chosen = selected(names)
+        chosen = {name: case for name, case in selected(names).items() if "live" not in case}
         machines = {
             name: Machine(base, f"s{number}", case)
             for number, (name, case) in enumerate(chosen.items())
         }
-        answers.update(stock(python, machines, chosen))
+        with ThreadPoolExecutor(CORES) as pool:
+            for batch in pool.map(lambda some: stock(python, machines, some), _batches(chosen)):
+                answers.update(batch)
+        for name, case in chosen.items():
+            if case.get("left"):
+                answers[name].append(machines[name].left())
     finally:
         shutil.rmtree(base, ignore_errors=True)
     RECORDED.parent.mkdir(parents=True, exist_ok=True)
@@ -247,6 +256,12 @@ def record(python: str, names: Sequence[str]) -> None:
 def selected(names: Sequence[str]) -> dict[str, Mapping[str, Any]]:
     """The cases whose names begin like one of these; all if there are none."""
     return {name: case for name, case in cases() if not names or name.startswith(tuple(names))}
+
+
+def _batches(chosen: Mapping[str, Mapping[str, Any]]) -> list[dict[str, Mapping[str, Any]]]:
+    """Cases in shares for one stock process each, twice as many as there are cores."""
+    shares = (list(chosen)[place :: 2 * CORES] for place in range(2 * CORES))
+    return [{name: chosen[name] for name in share} for share in shares if share]
 
 
 def compare(python: str, names: Sequence[str] = ()) -> dict[str, tuple[Any, Any]]:
@@ -268,15 +283,10 @@ def compare(python: str, names: Sequence[str] = ()) -> dict[str, tuple[Any, Any]
         return [*answers, machine.left()] if chosen[name].get("left") else answers
 
     number = {name: place for place, name in enumerate(chosen)}
-    cores = os.cpu_count() or 1
-    batches = [
-        {name: chosen[name] for name in list(chosen)[place :: 2 * cores]}
-        for place in range(2 * cores)
-    ]
     try:
-        with ThreadPoolExecutor(cores) as pool:
+        with ThreadPoolExecutor(CORES) as pool:
             theirs: dict[str, list[dict[str, Any]]] = {}
-            coming = pool.map(answer_of_stock, filter(None, batches))
+            coming = pool.map(answer_of_stock, _batches(chosen))
             mine = dict(zip(chosen, pool.map(answer_of_ours, chosen), strict=True))
             for batch in coming:
                 theirs.update(batch)
