@@ -35,7 +35,7 @@ def flooder(port: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen([sys.executable, "-c", FLOOD, str(port)])
 
 
-def until(ready: Any, seconds: float = 5.0) -> Deferred[None]:
+def until(ready: Any, seconds: float = 60.0) -> Deferred[None]:
     """Fire once C{ready()} is true; looked at every 5 ms."""
 
     async def wait() -> None:
