@@ -168,6 +168,9 @@ def _readable(text: str) -> list[str]:
 
 
 def _leave_options(parser: Parser) -> None:
+    options._flag(
+        parser, "--force", help="also when no other member can be reached: work may be lost"
+    )
     clusterask.json_option(parser)
 
 
@@ -184,7 +187,7 @@ def leave(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     )
     if line.args:
         line.parser.error("there is nothing to say to it")
-    done = clusterask.ask(line, "cluster_leave")
+    done = clusterask.ask(line, "cluster_leave", force=line.options.force)
     if line.options.json:
         clusterask.print_json(done)
     else:

@@ -187,7 +187,7 @@ class ClusterControl:
 
     async def op_cluster_leave(self, args: dict[str, Any], user: str) -> Any:
         """End this node's membership."""
-        done = await self._member().leave(user)
+        done = await self._member().leave(user, bool(args.get("force")))
         self._lifecycle.removed(LEFT)
         return done
 

@@ -33,7 +33,7 @@ from saltwisted.domain.replica.secrets import (
     Secrets,
     ban_body,
 )
-from saltwisted.domain.replica.tokens import Tokens, minion_use
+from saltwisted.domain.replica.tokens import MINION, Tokens, minion_use
 from saltwisted.errors import DeniedError, SaltwistedError
 from saltwisted.interfaces import Entropy
 from saltwisted.transports.loose import as_deferred, let_go
@@ -85,6 +85,8 @@ class ClusterMember:
     @ivar is_revoked: whether a revocation of a minion's key is known, by id and fingerprint.
     @ivar drain: takes no requests of minions any more, and waits for some seconds until others
         have all jobs and returns; how many entries they have not.
+    @ivar deny_minion: the act that denies an accepted key, by minion id and the beginning of its
+        fingerprint; C{None} when an operator has decided about it.
     @ivar on_removal: called after a node was removed, here or elsewhere.
     """
 
@@ -107,6 +109,7 @@ class ClusterMember:
     in_thread: Callable[[Callable[[], Any]], None]
     is_revoked: Callable[[str, str], bool]
     drain: Callable[[], Awaitable[int]]
+    deny_minion: Callable[[str, str], Mapping[str, Any] | None]
     session_period: float
     now: Callable[[], float]
     entropy: Entropy = field(repr=False)
@@ -349,6 +352,21 @@ class ClusterMember:
                 )
                 d = as_deferred(self.append("member", {"op": "suspend", "key": key}))
                 let_go(d, self.log, "no suspension")
+        self._deny_overused()
+
+    def _deny_overused(self) -> None:
+        """A minion's acceptance may come after the use of the token by which it came."""
+        for token_id, use in self.tokens.overused(MINION):
+            start, _, minion_id = use.partition("/")
+            act = self.deny_minion(minion_id, start)
+            if act is not None:
+                self.log.error(
+                    "{minion} was accepted by token {id}, which was used up elsewhere: its key is "
+                    "denied until somebody accepts it",
+                    minion=minion_id,
+                    id=token_id[:12],
+                )
+                let_go(as_deferred(self.append("key", act)), self.log, "no denial")
 
     def _keep_soon(self) -> None:
         if self._keeping is None or not self._keeping.active():
@@ -409,6 +427,7 @@ class ClusterMember:
 
     def _tick(self) -> None:
         """One node, the lowest of those that see each other, makes new versions in time."""
+        self._deny_overused()
         current = self.secrets.current(SESSION)
         linked = [link.node for link in self.peers.links()]
         lowest = all(self.card.state.node < node for node in linked)
@@ -480,14 +499,20 @@ class ClusterMember:
             "cluster_secret": bool(secret),
         }
 
-    async def leave(self, by: str) -> dict[str, Any]:
+    async def leave(self, by: str, force: bool = False) -> dict[str, Any]:
         """
         End this node's membership; the others go on without it.
 
-        @raises DeniedError: there is nobody to leave.
+        @param force: also when nobody can be told, and what is here alone stays behind.
+        @raises DeniedError: there is nobody to leave, or to tell.
         """
         if not self.others():
             raise DeniedError("this node is the only member: there is nothing to leave")
+        if not force and not self.peers.links():
+            raise DeniedError(
+                "no other member can be reached: nobody would take over what is here alone, or "
+                f"know of it. Start {' or '.join(self.others())} first; --force leaves nevertheless"
+            )
         self._leaving = True
         others = self.others()
         minions = int(self.status().get("minions") or 0)

@@ -351,6 +351,7 @@ class MemberService:
             in_thread=master.files_threads.start,
             is_revoked=self._is_revoked,
             drain=self._drain,
+            deny_minion=self._deny_minion,
             session_period=float(config.publish_session) / 2,
             now=now,
             entropy=entropy,
@@ -502,13 +503,22 @@ class MemberService:
 
     def _lags(self, node: str) -> dict[str, Any]:
         return {
-            "keys": self.shipping.machine.lag(node),
-            "returns": self.jobs.shipping.machine.lag(node),
+            "keys": self.shipping.machine.lacks(node),
+            "returns": self.jobs.shipping.machine.lacks(node),
         }
 
     async def _one_copy(self, jid: str) -> Sequence[str]:
         """A node without peers has one copy of everything: that is no news."""
         return await self.master.jobs.one_copy(jid) if self.cluster.others() else ()
+
+    def _deny_minion(self, minion_id: str, start: str) -> Mapping[str, Any] | None:
+        """The act that ends what a token should not have begun; none when somebody has decided."""
+        for register in self.keyset.of_id(minion_id):
+            if register.finger.startswith(start) and register.word == "accepted":
+                undecided = not register.seen
+                act = self.keyset.act_on("deny", minion_id, register.finger, "a token used up")
+                return act if undecided else None
+        return None
 
     async def _drain(self) -> int:
         """Minions go elsewhere, and what they have brought here goes to the others."""

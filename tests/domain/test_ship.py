@@ -204,6 +204,27 @@ class ShipTests(SynchronousTestCase):
         self.assertEqual(a.machine.confirmed(), 1)
         self.assertEqual(a.machine.lag("b"), 0)
 
+    def test_lacks(self) -> None:
+        """Of a peer that is away it is known what it has missed since."""
+        a, b = self.net("ab")
+        self.assertIsNone(a.machine.lacks("b"))
+        self.world.link("a", "b")
+        a.accept("m1")
+        self.world.run()
+        self.assertEqual(a.machine.lacks("b"), 0)
+
+        self.world.cut("a", "b")
+        a.accept("m2")
+        a.accept("m3")
+        self.world.run()
+
+        self.assertIsNone(a.machine.lag("b"))
+        self.assertEqual(a.machine.lacks("b"), 2)
+        self.world.link("a", "b")
+        self.world.run()
+        self.same(a, b)
+        self.assertEqual(a.machine.lacks("b"), 0)
+
     def test_caught_up(self) -> None:
         """Who was away gets what he missed, and knows when he has it."""
         a, b = self.net("ab")

@@ -99,6 +99,9 @@ class MinionTokenTests(SynchronousTestCase):
         self.use(token, "web2", "2" * 64)
 
         self.assertTrue(self.proven(token))
+        late = minion_use("web2", "2" * 64)
+        self.assertEqual(self.tokens.overused("minion"), [(token.id, late)])
+        self.assertEqual(self.tokens.overused(), [])
         mac = prove_minion(token.secret, "web2", "PUB", "n").hex()
         self.assertFalse(
             self.tokens.proven_by_minion(token.id, mac, "web2", "PUB", "n", "2" * 64, NOW)

@@ -249,6 +249,7 @@ class Shipper:
         self._log = log
         self._dice = dice
         self._peers: dict[str, Peer] = {}
+        self._left: dict[str, Knowledge] = {}
         self._taking: dict[Stream, int] = dict(log.knowledge())
         self._known_at = _NEVER
         self._lacking: dict[Stream, float] = {}
@@ -272,7 +273,9 @@ class Shipper:
 
     def disconnected(self, peer: str, now: float) -> list[Effect]:
         """A link has ended."""
-        self._peers.pop(peer, None)
+        gone = self._peers.pop(peer, None)
+        if gone is not None and gone.ready:
+            self._left[peer] = gone.known
         self._asked = {s: a for s, a in self._asked.items() if a.peer != peer}
         if self._state is not None and self._state.peer == peer:
             self._state = None
@@ -692,6 +695,13 @@ class Shipper:
         if state is None or not state.ready:
             return None
         return behind(state.known, self._log.knowledge())
+
+    def lacks(self, peer: str) -> int | None:
+        """The same, also of a peer that is away: by what it had; C{None} when it never was here."""
+        lag = self.lag(peer)
+        if lag is None and peer in self._left:
+            return behind(self._left[peer], self._log.knowledge())
+        return lag
 
     _handlers: Mapping[type, Any] = {
         Hello: _got_hello,

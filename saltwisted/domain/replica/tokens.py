@@ -329,13 +329,13 @@ class Tokens(Registers[Known]):
             why_not == "used up" and minion_use(minion_id, finger) in known.admitted()
         )
 
-    def overused(self) -> list[tuple[str, str]]:
+    def overused(self, role: str = MASTER) -> list[tuple[str, str]]:
         """C{(token id, joiner's key)} of those admitted beyond the number of uses."""
         return [
             (token_id, key)
             for token_id, known in self.registers.items()
-            if known.created is not None and known.role == MASTER and len(known.used) > known.uses
-            for key in set(known.used) - set(known.admitted())
+            if known.created is not None and known.role == role and len(known.used) > known.uses
+            for key in sorted(set(known.used) - set(known.admitted()))
         ]
 
     def list(self) -> dict[str, Known]:
