@@ -201,7 +201,7 @@ class SaltCall:
 
     def _call(self, ret: dict[str, Any]) -> int | None:
         """Run the function and fill C{ret}; or say what went wrong, and the exit status."""
-        from saltwisted.worker.call import call
+        from saltwisted.worker.call import call, split_arguments
         from saltwisted.worker.exceptions import (
             CommandExecutionError,
             CommandNotFoundError,
@@ -229,14 +229,17 @@ class SaltCall:
                 f"{os.path.join(self.opts['cachedir'], 'proc', ret['jid'])} ?\n"
             )
         try:
+            try:
+                split_arguments(self.loaders.modules[self.fun], given, job)
+            except SaltInvocationError as error:
+                console.write_error(f"{error}\n")
+                return 1
             value = call(self.loaders, job, self.fun, given)
             if hasattr(value, "__next__"):
                 value = list(value)
             ret["return"] = value
             ret["retcode"] = self._retcode(value)
             return None
-        except SaltInvocationError as error:
-            console.write_error(f"{error}\n")
         except CommandNotFoundError as error:
             console.write_error(f"Command required for '{self.fun}' not found: {error}\n")
         except CommandExecutionError as error:

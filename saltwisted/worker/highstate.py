@@ -206,6 +206,7 @@ class HighState:
                 pillar=loaders.pillar,
                 functions=functions,
                 proxied=True,
+                custom=lambda name: loaders["renderers"].get(f"{name}.render"),
             )
         self._renderer.facts.update(grains=loaders.grains, pillar=loaders.pillar)
         return self._renderer

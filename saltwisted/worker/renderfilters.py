@@ -125,7 +125,7 @@ def as_datetime(date: Any) -> datetime.datetime:
         raise RuntimeError(f"Unable to parse {date}. Consider installing timelib") from error
 
 
-def json_query(data: Any, expression: str) -> Any:
+def json_query(data: Any, expr: str) -> Any:
     """
     Ask nested data in JMESPath.
 
@@ -134,7 +134,7 @@ def json_query(data: Any, expression: str) -> Any:
     library = _optional("jmespath")
     if library is None:
         raise RuntimeError("json_query requires jmespath module installed")
-    return library.search(expression, data)
+    return library.search(expr, data)
 
 
 def _optional(name: str) -> Any:
@@ -222,23 +222,23 @@ def is_bin_file(path: str) -> bool:
         return False
 
 
-def is_text_file(path: Any, blocksize: int = 512) -> bool:
+def is_text_file(fp_: Any, blocksize: int = 512) -> bool:
     """Whether a file, or an open stream, begins like text."""
-    if hasattr(path, "read"):
-        block = path.read(blocksize)
+    if hasattr(fp_, "read"):
+        block = fp_.read(blocksize)
     else:
         try:
-            with open(path, "rb") as stream:
+            with open(fp_, "rb") as stream:
                 block = stream.read(blocksize)
         except OSError:
             return False
     return not is_binary(block.encode() if isinstance(block, str) else block)
 
 
-def is_empty(path: str) -> bool:
+def is_empty(filename: str) -> bool:
     """Whether a file is there and has no byte."""
     try:
-        return os.stat(path).st_size == 0
+        return os.stat(filename).st_size == 0
     except OSError:
         return False
 
@@ -262,21 +262,21 @@ def list_files(directory: str) -> list[str]:
     return list(found)
 
 
-def which(program: str | None = None) -> str | None:
+def which(exe: str | None = None) -> str | None:
     """The path of a program; the usual directories are searched after C{PATH}."""
-    if not program:
+    if not exe:
         return None
 
     def runs(path: str) -> bool:
         return os.path.isfile(path) and os.access(path, os.X_OK)
 
-    if os.path.dirname(program):
-        if os.path.isabs(program) and runs(program):
-            return program
-        program = os.path.basename(program)
+    if os.path.dirname(exe):
+        if os.path.isabs(exe) and runs(exe):
+            return exe
+        exe = os.path.basename(exe)
     named = os.environ.get("PATH", "").split(os.pathsep)
     for directory in (*named, *(path for path in PATHS if path not in named)):
-        path = os.path.join(directory, program)
+        path = os.path.join(directory, exe)
         if runs(path):
             return path
     return None
@@ -295,7 +295,7 @@ def get_uid(user: str | None = None) -> int | None:
         return None
 
 
-def dns_check(address: str, port: int, safe: bool = False, ipv6: bool | None = None) -> str:
+def dns_check(addr: str, port: int, safe: bool = False, ipv6: bool | None = None) -> str:
     """
     The first address of a name that takes a connection, or else the first, for a URL.
 
@@ -307,16 +307,16 @@ def dns_check(address: str, port: int, safe: bool = False, ipv6: bool | None = N
     found: Sequence[Any] = ()
     for kind in (family, socket.AF_INET) if ipv6 else (family,):
         try:
-            found = socket.getaddrinfo(address, port, kind, socket.SOCK_STREAM)
+            found = socket.getaddrinfo(addr, port, kind, socket.SOCK_STREAM)
             break
         except TypeError:
             raise SaltException(
-                f"Attempt to resolve address '{address}' failed. Invalid or unresolveable address"
+                f"Attempt to resolve address '{addr}' failed. Invalid or unresolveable address"
             ) from None
         except OSError:
             continue
     if not found:
-        raise SaltException(f"DNS lookup or connection check of '{address}' failed.")
+        raise SaltException(f"DNS lookup or connection check of '{addr}' failed.")
     addresses = list(dict.fromkeys((entry[0], entry[4][0]) for entry in found))
     for kind, ip in addresses:
         try:

@@ -19,7 +19,9 @@ _CLOSING = {"[": "]", "{": "}", "(": ")"}
 def fill_slots(functions: Any, args: list[Any], keywords: dict[str, Any]) -> None:
     """Replace slots in arguments: texts, and texts in maps and lists one level down."""
     for index, value in enumerate(args):
-        args[index] = _filled(functions, value)
+        filled = _filled(functions, value)
+        if filled is not value:
+            args[index] = filled
     for key, value in keywords.items():
         keywords[key] = _filled(functions, value)
 

@@ -160,7 +160,7 @@ def _excluded_sls(high: High) -> list[Any]:
     return [
         item if isinstance(item, str) else item["sls"]
         for item in high.get("__exclude__", ())
-        if isinstance(item, str) or item.get("sls")
+        if isinstance(item, str) or (isinstance(item, dict) and item.get("sls"))
     ]
 
 

@@ -16,9 +16,9 @@ from saltwisted.domain.render.textfilters import to_bytes, to_num
 from saltwisted.domain.render.tree import DELIMITER, traverse, traverse_maps
 
 
-def sequence(value: Any) -> Any:
+def sequence(data: Any) -> Any:
     """A container as it is, anything else as a list of one."""
-    return value if isinstance(value, (list, tuple, set, dict)) else [value]
+    return data if isinstance(data, (list, tuple, set, dict)) else [data]
 
 
 def unique(values: Any) -> Any:
@@ -32,54 +32,54 @@ def unique(values: Any) -> Any:
     return kept
 
 
-def average(values: Any) -> float:
+def average(lst: Any) -> float:
     """The arithmetic mean."""
-    if not isinstance(values, Hashable):
-        return float(sum(values) / len(values))
-    return float(values)  # type: ignore[arg-type]
+    if not isinstance(lst, Hashable):
+        return float(sum(lst) / len(lst))
+    return float(lst)  # type: ignore[arg-type]
 
 
 def _sets(first: Any, second: Any) -> bool:
     return isinstance(first, Hashable) and isinstance(second, Hashable)
 
 
-def union(first: Any, second: Any) -> Any:
+def union(lst1: Any, lst2: Any) -> Any:
     """What is in either."""
-    return set(first) | set(second) if _sets(first, second) else unique(first + second)
+    return set(lst1) | set(lst2) if _sets(lst1, lst2) else unique(lst1 + lst2)
 
 
-def intersect(first: Any, second: Any) -> Any:
+def intersect(lst1: Any, lst2: Any) -> Any:
     """What is in both."""
-    if _sets(first, second):
-        return set(first) & set(second)
-    return unique([item for item in first if item in second])
+    if _sets(lst1, lst2):
+        return set(lst1) & set(lst2)
+    return unique([item for item in lst1 if item in lst2])
 
 
-def difference(first: Any, second: Any) -> Any:
+def difference(lst1: Any, lst2: Any) -> Any:
     """What is in the first alone."""
-    if _sets(first, second):
-        return set(first) - set(second)
-    return unique([item for item in first if item not in second])
+    if _sets(lst1, lst2):
+        return set(lst1) - set(lst2)
+    return unique([item for item in lst1 if item not in lst2])
 
 
-def symmetric_difference(first: Any, second: Any) -> Any:
+def symmetric_difference(lst1: Any, lst2: Any) -> Any:
     """What is in exactly one."""
-    if _sets(first, second):
-        return set(first) ^ set(second)
-    common = intersect(first, second)
-    return unique([item for item in union(first, second) if item not in common])
+    if _sets(lst1, lst2):
+        return set(lst1) ^ set(lst2)
+    common = intersect(lst1, lst2)
+    return unique([item for item in union(lst1, lst2) if item not in common])
 
 
-def method_call(value: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+def method_call(obj: Any, f_name: str, *f_args: Any, **f_kwargs: Any) -> Any:
     """Call a method by name; C{None} if there is none."""
-    method = getattr(value, name, None)
-    return None if method is None else method(*args, **kwargs)
+    method = getattr(obj, f_name, None)
+    return None if method is None else method(*f_args, **f_kwargs)
 
 
 def compare_dicts(old: Any = None, new: Any = None) -> dict[Any, Any]:
     """What differs, key by key, as C{old} and C{new}."""
     changes: dict[Any, Any] = {}
-    for key in {**(old or {}), **(new or {})}:
+    for key in set(new or {}) | set(old or {}):
         if key not in old:
             changes[key] = {"old": "", "new": new[key]}
         elif key not in new:
@@ -133,14 +133,55 @@ def encode_values(
     return encode(data)
 
 
-def exactly_n_true(values: Iterable[Any], amount: int = 1) -> bool:
+def encode_dict(
+    data: Any,
+    encoding: Any = None,
+    errors: str = "strict",
+    keep: bool = False,
+    preserve_dict_class: bool = False,
+    preserve_tuples: bool = False,
+) -> dict[Any, Any]:
+    """Every text in a map as bytes."""
+    data.items()  # of anything else it is an error
+    made: dict[Any, Any] = encode_values(
+        data, encoding, errors, keep, preserve_dict_class, preserve_tuples
+    )
+    return made
+
+
+def encode_list(
+    data: Any,
+    encoding: Any = None,
+    errors: str = "strict",
+    keep: bool = False,
+    preserve_dict_class: bool = False,
+    preserve_tuples: bool = False,
+) -> list[Any]:
+    """Every text in what can be walked as bytes, in a list."""
+    made: list[Any] = encode_values(
+        list(data), encoding, errors, keep, preserve_dict_class, preserve_tuples
+    )
+    return made
+
+
+def lst_min(obj: Any) -> Any:
+    """The least."""
+    return min(obj)
+
+
+def lst_max(obj: Any) -> Any:
+    """The greatest."""
+    return max(obj)
+
+
+def exactly_n_true(iterable: Iterable[Any], amount: int = 1) -> bool:
     """Whether so many values are true, and no more."""
-    return sum(1 for value in values if value) == amount
+    return sum(1 for value in iterable if value) == amount
 
 
-def exactly_one_true(values: Iterable[Any]) -> bool:
+def exactly_one_true(iterable: Iterable[Any]) -> bool:
     """Whether one value is true, and no more."""
-    return exactly_n_true(values)
+    return exactly_n_true(iterable)
 
 
 def is_list(value: Any) -> bool:
@@ -148,27 +189,27 @@ def is_list(value: Any) -> bool:
     return isinstance(value, list)
 
 
-def is_iter(value: Any, ignore: Any = (str,)) -> bool:
+def is_iter(thing: Any, ignore: Any = (str,)) -> bool:
     """Whether it can be walked, texts excepted."""
-    if ignore and isinstance(value, ignore):
+    if ignore and isinstance(thing, ignore):
         return False
     try:
-        iter(value)
+        iter(thing)
     except TypeError:
         return False
     return True
 
 
-def sorted_ignorecase(values: Iterable[str]) -> list[str]:
+def sorted_ignorecase(to_sort: Iterable[str]) -> list[str]:
     """Texts in order of their lower case."""
-    return sorted(values, key=lambda text: text.lower())
+    return sorted(to_sort, key=lambda text: text.lower())
 
 
-def mysql_to_dict(lines: Iterable[str], key: str) -> dict[Any, Any]:
+def mysql_to_dict(data: Iterable[str], key: str) -> dict[Any, Any]:
     """The table that the mysql client draws, as maps by one column."""
     rows: dict[Any, Any] = {}
     header: list[str] = []
-    for line in lines:
+    for line in data:
         if not line or line.startswith("+"):
             continue
         cells = [cell.strip() for cell in line.split("|")]
@@ -225,7 +266,8 @@ def from_entries(entries: Iterable[Mapping[Any, Any]]) -> dict[Any, Any]:
     """The reverse of C{to_entries}; C{name} does for C{key}, in any case of letters."""
     made: dict[Any, Any] = {}
     for entry in entries:
-        fields = {str(k).lower() if isinstance(k, str) else k: v for k, v in entry.items()}
+        pairs = dict(entry).items()
+        fields = {str(k).lower() if isinstance(k, str) else k: v for k, v in pairs}
         name = fields.get("key") or fields.get("name")
         if name:
             made[name] = fields.get("value")
@@ -330,13 +372,13 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "intersect": intersect,
     "is_iter": is_iter,
     "is_list": is_list,
-    "json_decode_dict": encode_values,
-    "json_decode_list": encode_values,
-    "json_encode_dict": encode_values,
-    "json_encode_list": encode_values,
-    "max": max,
+    "json_decode_dict": encode_dict,
+    "json_decode_list": encode_list,
+    "json_encode_dict": encode_dict,
+    "json_encode_list": encode_list,
+    "max": lst_max,
     "method_call": method_call,
-    "min": min,
+    "min": lst_min,
     "mysql_to_dict": mysql_to_dict,
     "sequence": sequence,
     "set_dict_key_value": set_dict_key_value,

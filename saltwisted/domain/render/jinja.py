@@ -146,7 +146,7 @@ class JinjaEngine:
     Renders texts.
 
     @ivar host: files and the machine.
-    @ivar proxied: whether Salt has a proxy in the place of a map; messages name its class.
+    @ivar shown_as: the name of the class that Salt has in the place of a map, for messages.
     """
 
     def __init__(self, host: RenderHost, options: JinjaOptions, cache: RenderCache) -> None:
@@ -154,7 +154,7 @@ class JinjaEngine:
         self._options = options
         self._cache = cache
         self._bases: dict[str, Environment] = {}
-        self.proxied: Callable[[object], bool] = lambda value: False
+        self.shown_as: Callable[[object], str] = lambda value: ""
 
     def render(self, text: str, context: Mapping[str, Any], tplpath: str | None = None) -> str:
         """
@@ -331,9 +331,12 @@ def _strict(engine: JinjaEngine) -> type[jinja2.StrictUndefined]:
             if type(owner).__module__.startswith("salt."):
                 # It bears the name of the class that Salt has in its place
                 return text
-            shown = "salt.utils.optsdict.DictProxy" if engine.proxied(owner) else "dict"
+            shown = engine.shown_as(owner) or "dict"
             return text.replace(object_type_repr(owner), f"{shown} object", 1)
 
+    # Python's errors name the type of what a filter cannot take.
+    Strict.__name__ = Strict.__qualname__ = "StrictUndefined"
+    Strict.__module__ = "jinja2.runtime"
     return Strict
 
 

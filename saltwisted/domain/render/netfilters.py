@@ -57,19 +57,19 @@ def address_of(value: Any, version: int, options: str | None = None) -> str | No
     return str(ip)
 
 
-def is_ipv4(value: Any, options: str | None = None) -> bool:
+def is_ipv4(ip_addr: Any, options: str | None = None) -> bool:
     """Whether it is an IPv4 address."""
-    return address_of(value, 4, options) is not None
+    return address_of(ip_addr, 4, options) is not None
 
 
-def is_ipv6(value: Any, options: str | None = None) -> bool:
+def is_ipv6(ip_addr: Any, options: str | None = None) -> bool:
     """Whether it is an IPv6 address."""
-    return address_of(value, 6, options) is not None
+    return address_of(ip_addr, 6, options) is not None
 
 
-def is_ip(value: Any, options: str | None = None) -> bool:
+def is_ip(ip_addr: Any, options: str | None = None) -> bool:
     """Whether it is an address."""
-    return is_ipv4(value, options) or is_ipv6(value, options)
+    return is_ipv4(ip_addr, options) or is_ipv6(ip_addr, options)
 
 
 def _only(value: Any, version: int, options: str | None) -> Any:
@@ -162,11 +162,11 @@ def bracketed(address: Any) -> str:
     return f"[{ip}]" if ip.version == 6 else str(ip)
 
 
-def ipwrap(value: Any) -> Any:
+def ipwrap(data: Any) -> Any:
     """IPv6 addresses, alone or in a list, in square brackets; all else untouched."""
-    if isinstance(value, (list, tuple)):
-        return [ipwrap(one) if not isinstance(one, (list, tuple)) else one for one in value]
-    return bracketed(value) if address_of(value, 6) else value
+    if isinstance(data, (list, tuple)):
+        return [ipwrap(one) if not isinstance(one, (list, tuple)) else one for one in data]
+    return bracketed(data) if address_of(data, 6) else data
 
 
 FILTERS: dict[str, Callable[..., Any]] = {

@@ -14,6 +14,7 @@ import posixpath
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from io import StringIO
 from types import ModuleType
 from typing import Any
 
@@ -32,6 +33,9 @@ from saltwisted.domain.render.yamlex import load_yamlex
 
 STRING = ":string:"
 """The path that says: the text itself was given."""
+
+_PROXY, _OPTIONS = "salt.utils.optsdict.DictProxy", "salt.utils.optsdict.OptsDict"
+"""What Salt calls the maps of facts in its SLS files; Jinja's errors say it."""
 
 _OLD_NAMES = {
     f"{data}_{template}": f"{template}|{data}"
@@ -91,6 +95,8 @@ class Renderer:
     @param functions: what templates see as C{salt}.
     @param proxied: messages about undefined keys call grains and pillar what Salt calls them in
         its SLS files, by the class of a proxy around them.
+    @param custom: finds renderers that somebody wrote (C{_renderers}): functions as in Salt, which
+        take the data, C{saltenv}, C{sls} and keywords.
     @ivar facts: C{grains}, C{pillar}, C{opts}, C{salt}; the pillar may be replaced between
         renderings.
     """
@@ -107,6 +113,7 @@ class Renderer:
         cache: RenderCache | None = None,
         extra: Mapping[str, Any] | None = None,
         proxied: bool = False,
+        custom: Callable[[str], Any] | None = None,
     ) -> None:
         self.host = host
         self.settings = settings
@@ -123,7 +130,12 @@ class Renderer:
         }
         if proxied:
             facts = self.facts
-            self.jinja.proxied = lambda value: value is facts["pillar"] or value is facts["grains"]
+            self.jinja.shown_as = lambda value: (
+                _PROXY
+                if value is facts["pillar"] or value is facts["grains"]
+                else _OPTIONS * (value is facts["opts"])
+            )
+        self._custom = custom
         self.engines: dict[str, Callable[[Any, Job], Any]] = {
             "yaml": self._yaml,
             "jinja": self._jinja,
@@ -206,6 +218,9 @@ class Renderer:
             return {}
         with self.host.rendering():
             for engine, argument in steps:
+                if data is not text and isinstance(data, str) and _is_written(engine):
+                    # What a template gave is a stream in Salt
+                    data = StringIO(data)
                 turn = Job(job.path, job.saltenv, job.sls, argument, job.context, job.extra)
                 data = engine(data, turn)
         if "\r\n" in text and isinstance(data, str) and "\r\n" not in data:
@@ -232,6 +247,9 @@ class Renderer:
                 )
                 continue
             engine = self.engines.get(name)
+            if engine is None and self._custom is not None:
+                written = self._custom(name)
+                engine = partial(self._written, written) if written else None
             if engine is None:
                 self.host.log("error", f'The renderer "{pipe}" is not available')
                 return []
@@ -343,7 +361,8 @@ class Renderer:
             failure = TemplateFailure(f"{error.msg} {where}", error.lineno, sls=job.sls)
             raise unforeseen(failure) from error
         except Exception as error:
-            raise TemplateFailure(str(error), sls=job.sls, quotable=False) from error
+            failure = TemplateFailure(str(error), sls=job.sls, quotable=False)
+            raise unforeseen(failure) from error
         try:
             run = space.get("run")
             if run is None:
@@ -365,7 +384,22 @@ class Renderer:
                 text = f"{error.msg} (<string>, line {error.lineno})"
             failure = TemplateFailure(text, sls=job.sls, quotable=False)
             failure.line = _last_line(error, job.path)
-            raise failure from error
+            raise unforeseen(failure) from error
+
+    def _written(self, function: Callable[..., Any], data: Any, job: Job) -> Any:
+        """A renderer out of C{_renderers}, called as Salt calls it."""
+        keywords: dict[str, Any] = {"renderers": self.engines, "tmplpath": job.path, **job.extra}
+        if job.context:
+            keywords["context"] = job.context
+        if job.argument:
+            keywords["argline"] = job.argument
+        try:
+            return function(data, job.saltenv, job.sls, **keywords)
+        except TemplateFailure:
+            raise
+        except Exception as error:
+            failure = TemplateFailure(str(error), sls=job.sls, quotable=False)
+            raise unforeseen(failure) from error
 
     def _stateconf(self, data: Any, job: Job) -> Any:
         """Stock has it, we do not: nobody shall believe that such a file was rendered."""
@@ -381,6 +415,12 @@ class Renderer:
         failure = TemplateFailure(trace, sls=job.sls, quotable=False)
         failure.line = _last_line(error, job.path)
         return failure
+
+
+def _is_written(engine: Callable[..., Any]) -> bool:
+    return isinstance(engine, partial) and getattr(engine.func, "__func__", None) is (
+        Renderer._written
+    )
 
 
 def _last_line(error: Exception, path: str) -> int | None:

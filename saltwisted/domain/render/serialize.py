@@ -54,12 +54,12 @@ def sls_params(value: Any, flow_style: bool | None = False) -> Markup:
     return format_yaml([{key: item} for key, item in value.items()], flow_style)
 
 
-def tojson(value: Any, indent: Any = None, **options: Any) -> str:
+def tojson(val: Any, indent: Any = None, **options: Any) -> str:
     """C{tojson}: JSON that is safe inside HTML, in ASCII."""
     options.setdefault("ensure_ascii", True)
     if indent is not None:
         options["indent"] = indent
-    text = json_text(value, **options)
+    text = json_text(val, **options)
     for sign in "<>&'":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
     return text
@@ -109,8 +109,11 @@ def load_yaml(value: Any) -> Any:
     The C{load_yaml} filter.
 
     @raises TemplateRuntimeError: with the offending lines, if it is no YAML.
+    @raises TypeError: it is no text.
     """
     text = str(value) if isinstance(value, TemplateModule) else value
+    if not isinstance(text, (str, bytes)) and not hasattr(text, "read"):
+        raise TypeError("a string or stream input is required")
     try:
         return _texts(safe_load(text))
     except YAMLError as error:

@@ -88,10 +88,11 @@ def human_to_bytes(size: Any, default_unit: str = "B", handle_metric: bool = Fal
     C{2G}, C{30MB}, C{64KiB} in bytes; 0 for what is no size.
 
     @param handle_metric: C{kB}, C{MB} ... are powers of ten.
+    @raises AttributeError: several lines; in words of stock's.
     """
     match = _SIZE.match(str(size).strip())
     if match is None:
-        return 0
+        raise AttributeError("'NoneType' object has no attribute 'group'")
     unit = (match["unit"] or default_unit).lower()
     number: int | float
     try:
@@ -140,34 +141,36 @@ def check_whitelist_blacklist(value: Any, whitelist: Any = None, blacklist: Any 
     return not allowed or any(expression_matches(value, one) for one in allowed)
 
 
-def to_snake_case(text: str) -> str:
+def to_snake_case(camel_input: str) -> str:
     """C{camelCase} as C{camel_case}; runs of capitals stay together."""
-    out = [text[0].lower()]
-    last = len(text) - 1
-    for at in range(1, len(text)):
-        char = text[at]
-        if char.isupper() and (text[at - 1].islower() or (at != last and text[at + 1].islower())):
+    out = [camel_input[0].lower()]
+    last = len(camel_input) - 1
+    for at in range(1, len(camel_input)):
+        char = camel_input[at]
+        if char.isupper() and (
+            camel_input[at - 1].islower() or (at != last and camel_input[at + 1].islower())
+        ):
             out.append("_")
         out.append(char.lower())
     return "".join(out)
 
 
-def to_camelcase(text: str, uppercamel: bool = False) -> str:
+def to_camelcase(snake_input: str, uppercamel: bool = False) -> str:
     """C{snake_case} as C{snakeCase}, or C{SnakeCase}."""
-    first, *rest = text.split("_")
+    first, *rest = snake_input.split("_")
     if uppercamel:
         first = first.capitalize()
     return first + "".join(word.capitalize() for word in rest)
 
 
-def base64_encode(value: Any) -> str:
+def base64_encode(instr: Any) -> str:
     """Base64 without line breaks."""
-    return base64.b64encode(to_bytes(value)).decode()
+    return base64.b64encode(to_bytes(instr)).decode()
 
 
-def base64_decode(value: Any) -> Any:
+def base64_decode(instr: Any) -> Any:
     """The decoded text, or bytes where they are no UTF-8."""
-    raw = base64.b64decode(to_bytes(value))
+    raw = base64.b64decode(to_bytes(instr))
     try:
         return raw.decode()
     except UnicodeDecodeError:
@@ -175,28 +178,28 @@ def base64_decode(value: Any) -> Any:
 
 
 def _digest(name: str) -> Callable[[Any], str]:
-    def digest(value: Any) -> str:
-        return hashlib.new(name, to_bytes(value), usedforsecurity=False).hexdigest()
+    def digest(instr: Any) -> str:
+        return hashlib.new(name, to_bytes(instr), usedforsecurity=False).hexdigest()
 
     digest.__doc__ = f"The hexadecimal {name} of a text."
     return digest
 
 
-def hmac_verify(text: Any, shared_secret: Any, challenge_hmac: Any) -> bool:
+def hmac_verify(string: Any, shared_secret: Any, challenge_hmac: Any) -> bool:
     """Whether a base64 HMAC-SHA-256 is that of the text."""
-    made = hmac.new(to_bytes(shared_secret), to_bytes(text), hashlib.sha256).digest()
+    made = hmac.new(to_bytes(shared_secret), to_bytes(string), hashlib.sha256).digest()
     return hmac.compare_digest(base64.b64encode(made), to_bytes(challenge_hmac))
 
 
-def hmac_compute(text: Any, shared_secret: Any) -> str:
+def hmac_compute(string: Any, shared_secret: Any) -> str:
     """The hexadecimal HMAC-SHA-256."""
-    return hmac.new(to_bytes(shared_secret), to_bytes(text), hashlib.sha256).hexdigest()
+    return hmac.new(to_bytes(shared_secret), to_bytes(string), hashlib.sha256).hexdigest()
 
 
-def uuid(value: Any) -> str:
+def uuid(val: Any) -> str:
     """The version 5 identifier (RFC 9562) of a text in Salt's name space."""
     raw = bytearray(
-        hashlib.sha1(UUID_SPACE + to_text(value).encode(), usedforsecurity=False).digest()[:16]
+        hashlib.sha1(UUID_SPACE + to_text(val).encode(), usedforsecurity=False).digest()[:16]
     )
     raw[6] = raw[6] & 0x0F | 0x50
     raw[8] = raw[8] & 0x3F | 0x80
@@ -204,21 +207,21 @@ def uuid(value: Any) -> str:
     return f"{h[:8]}-{h[8:12]}-{h[12:16]}-{h[16:20]}-{h[20:]}"
 
 
-def quote(text: Any) -> str:
+def quote(txt: Any) -> str:
     """A text as one word of a shell command."""
-    return shlex.quote(text)
+    return shlex.quote(txt)
 
 
-def to_bool(value: Any) -> bool:
+def to_bool(val: Any) -> bool:
     """C{yes}, C{true} and C{1}; positive integers; containers with something in them."""
-    if value is None or isinstance(value, bool):
-        return bool(value)
-    if isinstance(value, str):
-        return value.lower() in ("yes", "1", "true")
-    if isinstance(value, int):
-        return value > 0
-    if not isinstance(value, Hashable):
-        return len(value) > 0
+    if val is None or isinstance(val, bool):
+        return bool(val)
+    if isinstance(val, str):
+        return val.lower() in ("yes", "1", "true")
+    if isinstance(val, int):
+        return val > 0
+    if not isinstance(val, Hashable):
+        return len(val) > 0
     return False
 
 
@@ -233,34 +236,34 @@ def _groups(match: re.Match[str] | None) -> tuple[Any, ...] | None:
 
 
 def regex_search(
-    text: str, pattern: str, ignorecase: bool = False, multiline: bool = False
+    txt: str, rgx: str, ignorecase: bool = False, multiline: bool = False
 ) -> tuple[Any, ...] | None:
     """The groups of the first match anywhere (without groups the match), or C{None}."""
-    return _groups(re.search(pattern, text, _flags(ignorecase, multiline)))
+    return _groups(re.search(rgx, txt, _flags(ignorecase, multiline)))
 
 
 def regex_match(
-    text: str, pattern: str, ignorecase: bool = False, multiline: bool = False
+    txt: str, rgx: str, ignorecase: bool = False, multiline: bool = False
 ) -> tuple[Any, ...] | None:
     """As C{regex_search}, at the beginning of the text only."""
-    return _groups(re.match(pattern, text, _flags(ignorecase, multiline)))
+    return _groups(re.match(rgx, txt, _flags(ignorecase, multiline)))
 
 
 def regex_replace(
-    text: str, pattern: str, value: str, ignorecase: bool = False, multiline: bool = False
+    txt: str, rgx: str, val: str, ignorecase: bool = False, multiline: bool = False
 ) -> str:
     """Every match replaced."""
-    return re.compile(pattern, _flags(ignorecase, multiline)).sub(value, text)
+    return re.compile(rgx, _flags(ignorecase, multiline)).sub(val, txt)
 
 
-def regex_escape(text: Any) -> Any:
+def regex_escape(value: Any) -> Any:
     """A text that matches itself."""
-    return re.escape(text)
+    return re.escape(value)
 
 
-def matches(text: Any, pattern: str, ignorecase: bool = False, multiline: bool = False) -> bool:
+def matches(txt: Any, rgx: str, ignorecase: bool = False, multiline: bool = False) -> bool:
     """The test C{is match}."""
-    return re.match(pattern, text, _flags(ignorecase, multiline)) is not None
+    return re.match(rgx, txt, _flags(ignorecase, multiline)) is not None
 
 
 def path_join(*parts: Any, **options: Any) -> str:
@@ -280,27 +283,27 @@ def path_join(*parts: Any, **options: Any) -> str:
     return posixpath.normpath(posixpath.join(first, *(part.lstrip("/") for part in rest)))
 
 
-def skip(value: Any) -> str:
+def skip(data: Any) -> str:
     """Nothing, whatever the value."""
     return ""
 
 
-def substring_in_list(wanted: str, texts: Iterable[str]) -> bool:
+def substring_in_list(string_to_search_for: str, list_to_search: Iterable[str]) -> bool:
     """Whether any of the texts contains the wanted one."""
-    return any(wanted in text for text in texts)
+    return any(string_to_search_for in text for text in list_to_search)
 
 
-def mac_str_to_bytes(text: str) -> bytes:
+def mac_str_to_bytes(mac_str: str) -> bytes:
     """
     A hardware address as six bytes.
 
     @raises ValueError: it has neither 12 nor 17 characters.
     """
-    if len(text) == 17:
-        text = text.replace(text[2], "")
-    elif len(text) != 12:
+    if len(mac_str) == 17:
+        mac_str = mac_str.replace(mac_str[2], "")
+    elif len(mac_str) != 12:
         raise ValueError("Invalid MAC address")
-    return bytes(int(text[at : at + 2], 16) for at in range(0, 12, 2))
+    return bytes(int(mac_str[at : at + 2], 16) for at in range(0, 12, 2))
 
 
 FILTERS: dict[str, Callable[..., Any]] = {
