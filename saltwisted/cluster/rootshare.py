@@ -170,6 +170,7 @@ class RootShare:
         self._reading: dict[bytes, Deferred[Known | None]] = {}
         self._early = 0
         self._resting: set[bytes] = set()
+        self._unlisted: set[bytes] = set()
         self._all_now = False
         self._damaged: dict[bytes, int] = {}
         self.trees = RootTrees(self, owner, reactor)
@@ -407,7 +408,7 @@ class RootShare:
     async def _take_changes(self) -> None:
         if self.suspended:
             return
-        if not self._dirty and not self._scan_all:
+        if not self._dirty and not self._scan_all and not self._unlisted:
             return
         problem = await self._owner.pool(self._tree.check)
         if problem:
@@ -428,7 +429,7 @@ class RootShare:
                 self._resting |= late
                 dirty -= late
                 self._later("rest", delay, self._rested)
-                if not dirty:
+                if not dirty and not self._unlisted:
                     return
         if b".rootsignore" in dirty or everything:
             await self._owner.pool(self._tree.read_rules)
@@ -474,6 +475,9 @@ class RootShare:
             for path in paths:
                 self.skipped.pop(path, None)
             self.skipped.update(seen.skipped)
+            if self._unlisted:
+                tops, self._unlisted = self._unlisted, set()
+                _add_seen(seen, await pool(tree.scan, known, store.objects, tops))
         for _ in range(8):
             folders = await pool(_folders_of, seen, known if paths is None else None)
             fresh = await self._watch_all(folders) if self._watching else []
@@ -482,9 +486,7 @@ class RootShare:
             # What was made in them before they were watched has made no event
             overlay = await pool(_overlay, known, seen)
             more: Seen = await pool(tree.scan, overlay, store.objects, fresh)
-            seen.changed.update(more.changed)
-            seen.again |= more.again
-            seen.large.update(more.large)
+            _add_seen(seen, more)
             self.skipped.update(more.skipped)
         if seen.again:
             self._dirty |= seen.again
@@ -1271,8 +1273,12 @@ class RootShare:
             # Somebody wrote it between our look and our exchange: a version beside ours
             await self._commit({path: known.entry}, beside=path)
         if self._watching:
-            fresh = self._watch.add(p for p, e in wanted.items() if e is not None and e.kind == DIR)
-            del fresh
+            made = [p for p, e in wanted.items() if e is not None and e.kind == DIR]
+            fresh = await self._watch_all(made)
+            # Who put something into them before they were watched has made no event
+            self._unlisted |= await self._owner.pool(self._tree.touched, fresh, store.tree)
+            if self._unlisted:
+                self._later("again", self.settings.quiet, self._settled)
         again = done.again - done.failed.keys()
         if again:
             self._dirty |= again
@@ -1418,6 +1424,7 @@ class RootShare:
         return not (
             self._dirty
             or self._scan_all
+            or self._unlisted
             or self._inbox
             or self._large
             or self._lock.locked
@@ -1529,6 +1536,13 @@ def _folders_of(seen: Seen, known: Mapping[bytes, Known] | None) -> list[bytes]:
         folders += [p for p, one in known.items() if one.entry.kind == DIR]
         folders.append(b"")
     return folders
+
+
+def _add_seen(seen: Seen, more: Seen) -> None:
+    seen.changed.update(more.changed)
+    seen.again |= more.again
+    seen.large.update(more.large)
+    seen.skipped.update(more.skipped)
 
 
 def _overlay(known: Mapping[bytes, Known], seen: Seen) -> dict[bytes, Known]:

@@ -397,6 +397,16 @@ class WorkTree:
             if path not in seen.skipped and seen.changed[path] is not None:
                 del seen.changed[path]
 
+    def touched(self, folders: Iterable[bytes], known: Mapping[bytes, Known]) -> set[bytes]:
+        """Those of these directories that got or lost something since they were looked at."""
+        self.fs.forget()
+        found = set()
+        for folder in folders:
+            before, info = known.get(folder), self.fs.lstat(folder)
+            if info is not None and (before is None or before.identity != Identity.of(info)):
+                found.add(folder)
+        return found
+
     def fresh_folders(self, paths: Iterable[bytes], known: Mapping[bytes, Known]) -> list[bytes]:
         """Directories at or below these paths that were not there before: to be watched first."""
         self.fs.forget()

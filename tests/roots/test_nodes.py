@@ -99,11 +99,14 @@ class EditTests(NodesCase):
             await self.start()
             await self.settle()
             data = os.urandom(60_000_000)
+            # The network takes no more for now: what is large waits, and only that
+            a.sync._links["b"].pauseProducing()
             a.write("large.bin", data)
             await until(lambda: a.share.generation.get(b"large.bin"))  # type: ignore[union-attr]
             a.write("small.sls", "now\n")
             await until(lambda: b.read("small.sls"))
             first = b.read("large.bin") is None
+            a.sync._links["b"].resumeProducing()
             await until(lambda: size_of(b.path("large.bin")) == len(data))
             await self.settle()
             self.assertTrue(first, "the small edit waited for the large file")

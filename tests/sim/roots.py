@@ -1,0 +1,590 @@
+"""
+Two to four masters that keep one root alike, and what can go wrong between and below them, from one
+seed.
+
+Real are the service of the roots with its shares, streams, stores, SQLite and directories (in
+memory, on C{/dev/shm}), and the kernel's events. Played are the network, time, the operators, and
+the moment at which a process dies: at any write, fsync, rename and commit of its store, or between
+two events. What breaks: streams (cut, and whole groups of nodes apart), processes (killed, also
+again while they start), indices (lost, or set back to an earlier copy).
+
+When all is well again, all directories are alike and are what is committed; what anybody
+committed is visible, was replaced knowingly, or is kept as a conflict on every node.
+
+C{python -m tests.sim.roots --seeds 1000 [--first N]} plays many; exit status 1 when one broke.
+There a seed is one story; in a test run its messages may go in another order.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from random import Random
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.error import ConnectionDone
+from twisted.python.failure import Failure
+
+from saltwisted.cluster.rootlink import RootLink
+from saltwisted.cluster.rootsync import Root, RootSync
+from saltwisted.domain.roots.entry import DIR, FILE, LINK, Batch, Dot, Version
+from saltwisted.domain.roots.index import Policy
+from saltwisted.domain.roots.manifest import Generation
+from saltwisted.stores.rootstore import RootStore
+from tests.roots import world as judges
+from tests.sim.cluster import Broken, FastClock
+from tests.sim.play import play
+
+SHARE = "file/base/0"
+NOW = 1_800_000_000.0
+SETTLED = 400.0
+"""Seconds from healing until all must be alike: peers that are waited for in vain cost the most."""
+SCANNED = 70.0
+"""Seconds within which everything is looked at."""
+ACTS = 40
+NAMES = ("a", "b", "c", "d")
+PATHS = ("x", "y", "one/x", "one/y", "two/x", "one/deep/z", "two/link")
+FIXED = ("keep/1", "keep/2")
+"""Files that nobody deletes: a tree of nothing is held back, and rightly so."""
+
+
+class Killed(BaseException):
+    """The process is gone."""
+
+
+class SimStore(RootStore):
+    """Tells the world of what is durable, and dies where that is wanted."""
+
+    def __init__(self, node: SimNode, *args: Any, **more: Any) -> None:
+        self.node = node
+        super().__init__(*args, **more, step=node.step)
+
+    def commit(self, *args: Any, **more: Any) -> Any:
+        made = super().commit(*args, **more)
+        if made is not None:
+            self.node.world.committed(made[0])
+        return made
+
+
+class SimReactor:
+    """The clock and the descriptors of one life of a process."""
+
+    def __init__(self, node: SimNode) -> None:
+        self._node, self._life = node, node.life
+        self.readers: list[Any] = []
+
+    def seconds(self) -> float:
+        return self._node.world.clock.seconds()
+
+    def callLater(self, when: float, what: Callable[..., Any], *args: Any, **more: Any) -> Any:
+        def due() -> None:
+            if self._node.life == self._life:
+                what(*args, **more)
+
+        return self._node.world.clock.callLater(when, due)
+
+    def callFromThread(self, what: Callable[..., Any], *args: Any) -> None:
+        what(*args)
+
+    def addReader(self, reader: Any) -> None:
+        self.readers.append(reader)
+
+    def removeReader(self, reader: Any) -> None:
+        self.readers.remove(reader)
+
+    def poll(self) -> None:
+        """Take what the kernel has told."""
+        for reader in list(self.readers):
+            reader.doRead()
+
+
+class End:
+    """One side of a stream: bytes arrive in order, some time later, in pieces of any size."""
+
+    MOST = 128 * 1024
+
+    def __init__(self, world: World, node: SimNode, protocol: RootLink) -> None:
+        self._world, self._node, self.protocol = world, node, protocol
+        self.other: End
+        self.up = True
+        self._last = 0.0
+        self._waiting = 0
+        self._producer: Any = None
+        self._paused = False
+        self._kept: deque[bytes] = deque()
+
+    def write(self, data: bytes) -> None:
+        if not self.up:
+            return
+        clock, dice = self._world.clock, self._world.dice
+        self._last = max(clock.seconds() + dice.expovariate(100), self._last)
+        self._waiting += len(data)
+        if self._waiting > self.MOST and self._producer is not None:
+            self._producer.pauseProducing()
+        cut = dice.randrange(len(data) + 1)
+        clock.callLater(self._last - clock.seconds(), self._carried, [data[:cut], data[cut:]])
+
+    def _carried(self, pieces: list[bytes]) -> None:
+        before = self._waiting
+        self._waiting -= sum(map(len, pieces))
+        if before > self.MOST >= self._waiting and self._producer is not None and self.up:
+            self._producer.resumeProducing()
+        self.other.arrived(pieces)
+
+    def arrived(self, pieces: list[bytes]) -> None:
+        """Bytes came."""
+        self._kept.extend(piece for piece in pieces if piece)
+        while self._kept and self.up and not self._paused:
+            self.protocol.dataReceived(self._kept.popleft())
+
+    def registerProducer(self, producer: Any, streaming: bool) -> None:
+        self._producer = producer
+
+    def unregisterProducer(self) -> None:
+        self._producer = None
+
+    def pauseProducing(self) -> None:
+        self._paused = True
+
+    def resumeProducing(self) -> None:
+        self._paused = False
+        self.arrived([])
+
+    def loseConnection(self) -> None:
+        self._world.clock.callLater(0.01, self.cut)
+
+    def cut(self) -> None:
+        """Both sides hear of it, those that live."""
+        for end in (self, self.other):
+            if end.up:
+                end.up = False
+                if end.protocol.transport is not None and end._node.has(end.protocol):
+                    end.protocol.connectionLost(Failure(ConnectionDone()))
+
+
+class SimNode:
+    """One master: what is on its disk, and its process if there is one."""
+
+    def __init__(self, world: World, name: str) -> None:
+        self.world, self.name = world, name
+        self.folder = f"{world.folder}/{name}"
+        self.root = f"{self.folder}/root"
+        self.life = 0
+        self.sync: RootSync | None = None
+        self.reactor: SimReactor
+        self.links: set[RootLink] = set()
+        self.fatal = -1
+        self.skew = 0.0
+        os.makedirs(self.root)
+
+    @property
+    def share(self) -> Any:
+        assert self.sync is not None
+        return self.sync.shares[SHARE]
+
+    def has(self, protocol: RootLink) -> bool:
+        """Whether this life made it."""
+        return self.sync is not None and protocol in self.links
+
+    def step(self, what: str) -> None:
+        """An act of the store: perhaps the last one."""
+        self.world.steps += 1
+        if self.fatal == 0:
+            self.fatal = -1
+            raise Killed(what)
+        if self.fatal > 0:
+            self.fatal -= 1
+
+    def pool(self, function: Callable[..., Any], *args: Any) -> Deferred[Any]:
+        """At once, and told a little later; after the death of the process never."""
+        done: Deferred[Any] = Deferred()
+        life, reactor = self.life, self.reactor
+        try:
+            result = function(*args)
+        except Killed:
+            self.world.deaths += 1
+            self.kill()
+            return done
+        except Exception:
+            result = Failure()
+        if life == self.life:
+            reactor.callLater(self.world.dice.random() * 0.01, self._tell, done, result)
+        return done
+
+    def _tell(self, done: Deferred[Any], result: Any) -> None:
+        self.reactor.poll()
+        done.callback(result)
+
+    def start(self) -> None:
+        """A process."""
+        if self.sync is not None:
+            return
+        self.life += 1
+        self.reactor = SimReactor(self)
+        world = self.world
+        options = {"free_mib": 0, "scan_s": 60}
+        self.sync = RootSync(
+            self.reactor,
+            self.name,
+            [Root(SHARE, self.root)],
+            f"{self.folder}/store",
+            self.pool,
+            lambda tag, data: None,
+            lambda: [node.name for node in world.nodes if node is not self],
+            options,
+            lambda count: world.dice.randbytes(count),
+            lambda: NOW + world.clock.seconds() + self.skew,
+            # Never in the twentieth of a second after a write, which real time would decide
+            lambda: time.time_ns() + 10**9,
+        )
+        self.share._make_store = lambda where: SimStore(self, where, self.name, *self._store_args())
+        d = Deferred.fromCoroutine(self.sync.startService())
+        d.addErrback(self._failed)
+
+    def _failed(self, failure: Failure) -> None:
+        self.world.errors.append(f"{self.name}: {failure.getTraceback()}")
+
+    def _store_args(self) -> tuple[Any, ...]:
+        world = self.world
+        return (
+            lambda count: world.dice.randbytes(count),
+            lambda: NOW + world.clock.seconds() + self.skew,
+            Policy(),
+            self.share.limits,
+        )
+
+    def kill(self) -> None:
+        """As by SIGKILL; what the kernel holds for it is gone."""
+        sync, self.sync = self.sync, None
+        self.life += 1
+        links, self.links = self.links, set()
+        if sync is None:
+            return
+        for link in links:
+            if link.transport is not None:
+                link.transport.cut()
+        for share in sync.shares.values():
+            share._stopped = True
+            share._watch.stop()
+            share._tree.close()
+            if share.store is not None:
+                share.store.close()
+
+    # -- what its administrator does
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file, and whatever directory it needs."""
+        path = f"{self.root}/{name}"
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o644)
+        except OSError:
+            return
+        os.write(fd, content)
+        os.close(fd)
+        self.world.stamp += 1
+        os.utime(path, ns=(self.world.stamp * 10**9, self.world.stamp * 10**9))
+
+    def edit(self, dice: Random) -> None:
+        """Something that people do to trees."""
+        path = f"{self.root}/{dice.choice(PATHS)}"
+        roll = dice.random()
+        try:
+            if roll < 0.6:
+                size = dice.choice((3, 30, 3000, 100_000))
+                self.write(os.path.relpath(path, self.root), dice.randbytes(size))
+            elif roll < 0.75:
+                os.unlink(path)
+            elif roll < 0.82:
+                shutil.rmtree(f"{self.root}/{dice.choice(('one', 'two'))}")
+            elif roll < 0.92:
+                one, two = dice.sample(("one", "two", "three"), 2)
+                os.rename(f"{self.root}/{one}", f"{self.root}/{two}")
+            elif roll < 0.96:
+                os.symlink("x", path)
+            else:
+                os.chmod(path, dice.choice((0o600, 0o755)))
+        except OSError:
+            # It was not there, or something else was
+            return
+
+
+class World:
+    """
+    @param seed: says everything.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.dice = Random(seed)
+        self.clock = FastClock()
+        self.stamp = 1_700_000_000
+        self.steps = self.deaths = self.batches = 0
+        self.errors: list[str] = []
+        self.history: dict[Dot, tuple[bytes, Any, Batch]] = {}
+        self.nodes: list[SimNode] = []
+        self.ends: dict[frozenset[str], End] = {}
+        self.apart: set[frozenset[str]] = set()
+        self.copies: dict[str, str] = {}
+        self.folder = ""
+
+    def committed(self, batch: Batch) -> None:
+        """A batch is on a disk."""
+        self.batches += 1
+        for number, (path, entry) in enumerate(batch.entries):
+            dot = Dot(batch.replica, batch.lo + number)
+            old = self.history.get(dot)
+            if old is not None and old[1] != entry and self._alive(dot):
+                raise Broken(f"seed {self.seed}: {dot} was used twice")
+            self.history[dot] = (path, entry, batch)
+
+    def _alive(self, dot: Dot) -> bool:
+        return any(
+            node.sync is not None
+            and node.share.store is not None
+            and node.share.store.knowledge.get(dot.replica, 0) >= dot.counter
+            for node in self.nodes
+            if node.name != dot.replica.master
+        )
+
+    # -- the story
+
+    def run(self) -> None:
+        """@raises Broken: a promise was not kept."""
+        base = "/dev/shm" if os.path.isdir("/dev/shm") else None
+        self.folder = tempfile.mkdtemp(prefix="simroots-", dir=base)
+        try:
+            self._play()
+        finally:
+            for node in self.nodes:
+                node.kill()
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _play(self) -> None:
+        dice = self.dice
+        self.nodes = [SimNode(self, name) for name in NAMES[: dice.choice((2, 3, 3, 4))]]
+        for name in FIXED:
+            self.nodes[0].write(name, name.encode())
+        for node in self.nodes:
+            node.skew = dice.choice((0.0, 0.0, dice.uniform(-60, 60)))
+            node.start()
+        self._until(20.0, self._ready)
+        for _ in range(ACTS):
+            self._advance(dice.choice((0.01, 0.1, 0.3, 1.0, 5.0)))
+            self._act()
+        self._heal()
+        self._settle()
+        # What the kernel has not told is found by the next look at everything
+        self._advance(SCANNED)
+        self._settle()
+        self.judge()
+
+    def _settle(self) -> None:
+        if not self._until(SETTLED, self._settled):
+            raise Broken(f"seed {self.seed}: not alike in time: {self._states()}")
+
+    def _act(self) -> None:
+        dice = self.dice
+        node = dice.choice(self.nodes)
+        roll = dice.random()
+        if roll < 0.55:
+            for _ in range(dice.choice((1, 1, 1, 3))):
+                node.edit(dice)
+            if dice.random() < 0.3:
+                # Somebody else does so at the same moment
+                dice.choice(self.nodes).edit(dice)
+        elif roll < 0.65:
+            for end in list(self.ends.values()):
+                if dice.random() < 0.5:
+                    end.cut()
+        elif roll < 0.72:
+            names = [node.name for node in self.nodes]
+            group = set(dice.sample(names, dice.randrange(1, len(names))))
+            self.apart = {
+                frozenset((one, two)) for one in group for two in names if two not in group
+            }
+            for pair in self.apart & self.ends.keys():
+                self.ends[pair].cut()
+        elif roll < 0.77:
+            self.apart = set()
+        elif roll < 0.87:
+            node.fatal = dice.randrange(12)
+        elif roll < 0.93:
+            node.kill()
+        elif roll < 0.96:
+            self._lose_index(node)
+        else:
+            node.start()
+
+    def _lose_index(self, node: SimNode) -> None:
+        """The store is gone, or an earlier copy of it comes back."""
+        others = [n for n in self.nodes if n is not node and n.sync is not None]
+        if not any(other.share.store and other.share.store.knowledge for other in others):
+            return
+        node.kill()
+        store, copy = f"{node.folder}/store", f"{node.folder}/copy"
+        if self.dice.random() < 0.5:
+            shutil.rmtree(store, ignore_errors=True)
+        elif os.path.isdir(copy):
+            shutil.rmtree(store, ignore_errors=True)
+            shutil.copytree(copy, store, symlinks=True)
+        elif os.path.isdir(store):
+            shutil.copytree(store, copy, symlinks=True)
+
+    def _heal(self) -> None:
+        self.apart = set()
+        for node in self.nodes:
+            node.fatal = -1
+            node.start()
+
+    # -- time
+
+    def _until(self, limit: float, true: Callable[[], bool]) -> bool:
+        end = self.clock.seconds() + limit
+        while self.clock.seconds() < end:
+            if true():
+                return True
+            self._advance(1.0)
+        return true()
+
+    def _advance(self, seconds: float) -> None:
+        self._dial()
+        for node in self.nodes:
+            if node.sync is not None:
+                node.reactor.poll()
+        end = self.clock.seconds() + seconds
+        while True:
+            calls = self.clock.getDelayedCalls()
+            due = min((call.getTime() for call in calls), default=end)
+            if due > end:
+                break
+            self.clock.advance(max(due - self.clock.seconds(), 0.0))
+        self.clock.advance(end - self.clock.seconds())
+
+    def _dial(self) -> None:
+        for number, one in enumerate(self.nodes):
+            for two in self.nodes[number + 1 :]:
+                pair = frozenset((one.name, two.name))
+                if one.sync is None or two.sync is None or pair in self.apart:
+                    continue
+                end = self.ends.get(pair)
+                if end is not None and end.up and end.other.up:
+                    continue
+                if self.dice.random() < 0.3:
+                    continue
+                ours, theirs = one.sync.stream(two.name, True), two.sync.stream(one.name, False)
+                one.links.add(ours)
+                two.links.add(theirs)
+                first, second = End(self, one, ours), End(self, two, theirs)
+                first.other, second.other = second, first
+                self.ends[pair] = first
+                ours.makeConnection(first)  # type: ignore[arg-type]
+                theirs.makeConnection(second)  # type: ignore[arg-type]
+
+    # -- the judge
+
+    def _ready(self) -> bool:
+        return all(node.sync is not None and node.sync.ready for node in self.nodes)
+
+    def _settled(self) -> bool:
+        if not self._ready():
+            return False
+        shares = [node.share for node in self.nodes]
+        return (
+            all(share.is_settled and not share.coming for share in shares)
+            and len({str(sorted(share.store.knowledge.items())) for share in shares}) == 1
+            and len({share.generation.digest for share in shares}) == 1
+            and not any(share.store.pending() for share in shares)
+        )
+
+    def _states(self) -> list[Any]:
+        return [
+            (
+                node.name,
+                node.sync is not None
+                and (
+                    node.share.generation.name if node.share.generation else "",
+                    node.share.ready,
+                    node.share.is_settled,
+                    node.share.suspended,
+                    node.share.last_error,
+                    node.share.held_remote,
+                    list(node.share.held),
+                    {n: link.error for n, link in node.sync._links.items()},
+                    dict(node.sync.flags),
+                ),
+            )
+            for node in self.nodes
+        ] + self.errors
+
+    def judge(self) -> None:
+        """@raises Broken: something was lost, or a directory is not what is committed."""
+        for node in self.nodes:
+            found, wanted = _tree(node.root), _manifest(node.share.generation)
+            if found != wanted:
+                odd = {p for p in found.keys() | wanted.keys() if found.get(p) != wanted.get(p)}
+                some = {path: (found.get(path, "-"), wanted.get(path, "-")) for path in odd}
+                raise Broken(f"seed {self.seed}: the directory of {node.name} differs: {some}")
+        judge = judges.World(0)
+        judge.history = self.history
+        judge.replicas = [_Replica(node) for node in self.nodes]  # type: ignore[misc]
+        try:
+            judge.judge()
+        except judges.Violation as error:
+            raise Broken(f"seed {self.seed}: {error}") from error
+
+
+class _Replica:
+    """A node, as the judge of the laws looks at replicas."""
+
+    def __init__(self, node: SimNode) -> None:
+        self.name = node.name
+        self.index = node.share.store.index
+        self.conflicts: dict[tuple[bytes, Dot], Version] = {
+            (path, version.dot): version
+            for path, version, _, _ in node.share.store.database.conflicts()
+        }
+
+
+def _tree(root: str) -> Mapping[bytes, Any]:
+    found: dict[bytes, Any] = {}
+    for folder, folders, files in os.walk(root):
+        for name in [*folders, *files]:
+            full = f"{folder}/{name}"
+            path = os.fsencode(os.path.relpath(full, root))
+            if name.startswith(".saltwisted"):
+                continue
+            if os.path.islink(full):
+                found[path] = os.fsencode(os.readlink(full))
+            elif os.path.isdir(full):
+                found[path] = None
+            else:
+                found[path] = (os.stat(full).st_size, os.stat(full).st_mode & 0o777)
+    return found
+
+
+def _manifest(generation: Generation) -> Mapping[bytes, Any]:
+    kinds = {
+        FILE: lambda entry: (entry.size, entry.mode),
+        DIR: lambda entry: None,
+        LINK: lambda entry: entry.content,
+    }
+    return {path: kinds[entry.kind](entry) for path, entry in generation.walk()}
+
+
+def _counts(world: World) -> Mapping[str, int]:
+    return {"batches": world.batches, "acts": world.steps, "deaths": world.deaths}
+
+
+if __name__ == "__main__":
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        # Sets have one order then, and a seed one story
+        os.environ["PYTHONHASHSEED"] = "0"
+        os.execv(sys.executable, [sys.executable, "-m", "tests.sim.roots", *sys.argv[1:]])
+    sys.exit(play("tests.sim.roots", World, Broken, _counts))

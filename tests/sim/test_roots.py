@@ -1,0 +1,81 @@
+"""
+Roots of simulated clusters; C{python -m tests.sim.roots} plays more of them.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.cluster.rootshare import RootShare
+from saltwisted.domain.roots.index import Index
+from saltwisted.stores.rootindex import IndexDatabase
+from saltwisted.stores.rootstore import RootStore
+from tests.sim.cluster import Broken
+from tests.sim.play import count
+from tests.sim.roots import World
+
+SEEDS = count(2, 12, 1000)
+
+
+class RootsSimTests(SynchronousTestCase):
+    """Seeds."""
+
+    def test_seeds(self) -> None:
+        """However processes, disks and network fail: all trees are alike, and nothing is lost."""
+        for seed in range(SEEDS):
+            World(seed).run()
+        self.flushLoggedErrors()
+
+
+class MutationTests(SynchronousTestCase):
+    """Rules that are broken on purpose must be found out."""
+
+    def caught(self, most: int = 16) -> None:
+        """One of some seeds finds it."""
+        for seed in range(most):
+            try:
+                World(seed).run()
+            except Broken:
+                # It was noticed inside Deferreds, too, which nobody reads any more
+                gc.collect()
+                self.flushLoggedErrors()
+                return
+        self.fail("not noticed")
+
+    def without(self, kind: type, name: str, instead: Callable[..., Any]) -> None:
+        """Break one rule."""
+        self.patch(kind, name, instead)
+
+    def test_losers_are_not_kept(self) -> None:
+        """Versions that lose vanish."""
+        self.without(Index, "_lost", lambda index, path, outcome: None)
+        self.caught()
+
+    def test_knowledge_is_not_on_disk(self) -> None:
+        """What was seen is forgotten by a crash, though the rows are not."""
+        put = IndexDatabase.put_vector
+
+        def forget(self: IndexDatabase, table: str, vector: Any) -> None:
+            if table != "know":
+                put(self, table, vector)
+
+        self.without(IndexDatabase, "put_vector", forget)
+        self.caught()
+
+    def test_directories_are_not_written(self) -> None:
+        """What is committed never gets into the directory."""
+
+        async def skip(self: RootShare, *args: Any) -> None:
+            """Write nothing."""
+
+        self.without(RootShare, "_write_tree", skip)
+        self.caught()
+
+    def test_the_log_is_not_kept(self) -> None:
+        """Batches that did not arrive at once never do."""
+        self.without(RootStore, "missing_for", lambda store, theirs: [])
+        self.caught()
