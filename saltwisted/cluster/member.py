@@ -24,6 +24,7 @@ from saltwisted.cluster.join import CLAIM, Admission, pack_facts
 from saltwisted.cluster.lifecycle import Lifecycle, MemberCard
 from saltwisted.cluster.peers import Peers
 from saltwisted.domain.replica.certificates import NodeKey, issue
+from saltwisted.domain.replica.keyset import KIND as KEYS
 from saltwisted.domain.replica.keyset import finger_of
 from saltwisted.domain.replica.membership import MEMBER, SUSPENDED, Member, Membership
 from saltwisted.domain.replica.secrets import (
@@ -366,7 +367,7 @@ class ClusterMember:
                     minion=minion_id,
                     id=token_id[:12],
                 )
-                let_go(as_deferred(self.append("key", act)), self.log, "no denial")
+                let_go(as_deferred(self.append(KEYS, act)), self.log, "no denial")
 
     def _keep_soon(self) -> None:
         if self._keeping is None or not self._keeping.active():

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from attrs import field, frozen
@@ -29,7 +29,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from saltwisted.domain.keys import clean_key
-from saltwisted.domain.replica.keyset import KIND, KeySet, finger_of
+from saltwisted.domain.replica.keyset import KIND, MANY, MAX_ACTS, KeySet, finger_of
 from saltwisted.errors import StoreError
 from saltwisted.stores import files
 from saltwisted.stores.keys import DIRECTORIES, KeyStore
@@ -107,6 +107,7 @@ class KeyReplica:
         self._alarm = alarm
         self._confirmed = confirmed
         self._pending: set[Deferred[Any]] = set()
+        self._batch: dict[tuple[str, str], Mapping[str, Any]] | None = None
         self._shown: dict[str, Shown] = {}
         self._queue: deque[str] = deque()
         self.waiting: set[str] = set()
@@ -167,6 +168,7 @@ class KeyReplica:
 
     def stopService(self) -> None:
         """Write no more."""
+        self._flush()
         self._running = False
         for call in (self._writer, self._judge):
             if call is not None and call.active():
@@ -231,11 +233,15 @@ class KeyReplica:
     def _log_difference(self, minion_id: str, before: Shown, after: Shown) -> None:
         """Put into the log what has changed here."""
         keyset = self._keyset
+        fingers = (before.finger, after.finger, before.denied, after.denied)
+        if self._batch and any((minion_id, finger) in self._batch for finger in fingers):
+            # What follows is judged by what the log knows
+            self._flush()
         if (after.state, after.finger) != (before.state, before.finger):
             if not after.state:
                 self._revoke(minion_id, before.finger, "delete")
                 for register in keyset.of_id(minion_id):
-                    if register.word == "accepted":
+                    if register.word == "accepted" and register.finger != before.finger:
                         # It must not move up by itself: somebody has to decide about it
                         self._revoke(minion_id, register.finger, "deny")
             else:
@@ -261,7 +267,41 @@ class KeyReplica:
     def _revoke(self, minion_id: str, finger: str, act: str) -> None:
         self._do(self._keyset.act_on(act, minion_id, finger, self._node))
 
+    @contextmanager
+    def together(self) -> Iterator[None]:
+        """What an operator does to many keys at once is one act, for up to L{MAX_ACTS} of them."""
+        if self._batch is not None:
+            yield
+            return
+        self._batch = {}
+        try:
+            yield
+        finally:
+            self._flush()
+            self._batch = None
+
     def _do(self, body: Mapping[str, Any]) -> None:
+        batch = self._batch
+        if batch is None:
+            self._log(body)
+            return
+        key = body["id"], body["fp"]
+        if key in batch or len(batch) >= MAX_ACTS:
+            self._flush()
+            # It must have seen what was done to this key in the same breath
+            pub = {"pub": body["pub"]} if "pub" in body else {}
+            body = {**self._keyset.act_on(body["act"], *key, body.get("by", "")), **pub}
+        batch[key] = body
+
+    def _flush(self) -> None:
+        batch = self._batch
+        if not batch:
+            return
+        acts = list(batch.values())
+        batch.clear()
+        self._log(acts[0] if len(acts) == 1 else {"act": MANY, "acts": acts})
+
+    def _log(self, body: Mapping[str, Any]) -> None:
         done = as_deferred(self._append(KIND, body))
         self._pending.add(done)
 
@@ -277,6 +317,7 @@ class KeyReplica:
 
         @return: the members that have not confirmed it within two seconds.
         """
+        self._flush()
         if self._pending:
             written = DeferredList(list(self._pending))
             with suppress(TimeoutError):

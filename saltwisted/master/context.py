@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
 from attrs import define, field
@@ -63,6 +64,7 @@ class Context:
         this one's cluster; our minions are told. Nothing for a lone master.
     @ivar own_address: which of them is this one.
     @ivar counters: what was refused, dropped or served, by a short name each.
+    @ivar keys_together: entered while an operator changes several keys: for a cluster one act.
     @ivar keys_settled: awaited after an operator has changed keys; the members of the cluster that
         have not confirmed the change by then.
     @ivar job_published: told of each job (its map, the minions) that is published here.
@@ -105,6 +107,7 @@ class Context:
     masters: Callable[[], Sequence[str]] = lambda: ()
     own_address: str = ""
     facts: dict[str, Any] = field(factory=dict)
+    keys_together: Callable[[], AbstractContextManager[None]] = nullcontext
     keys_settled: Callable[[], Awaitable[Sequence[str]]] = field(default=nobody)
     job_published: Callable[[Mapping[str, Any], Sequence[str]], None] = lambda job, minions: None
     return_stored: Callable[[str, str], Deferred[None] | None] = lambda jid, minion_id: None

@@ -402,6 +402,7 @@ class MemberService:
         )
         self.shipping.on_refused = AwayTooLong(reactor, lifecycle.removed, ctx.bus.fire)
         ctx.keys_settled = self.keys.settled
+        ctx.keys_together = self.keys.together
         ctx.autosign.by_token = self.cluster.pre_accepted
         ctx.masters = self.cluster.masters
         ctx.one_copy = self._one_copy

@@ -381,6 +381,71 @@ class KeyReplicaTests(SynchronousTestCase):
 
         self.assertEqual(self.successResultOf(waiting), ["far"])
 
+    def test_together(self) -> None:
+        """What is done to many keys at once is one entry, and the same on the other node."""
+        a, b = self.pair()
+        names = [f"m{number}" for number in range(5)]
+        for name in names:
+            a.keys.put("pending", name, ONE)
+        a.meet(b)
+        entries = len(b.entries)
+        with b.replica.together():
+            for name in names:
+                b.keys.move(name, "pending", "accepted")
+            self.assertEqual(len(b.entries), entries)
+        self.assertEqual(len(b.entries), entries + 1)
+        a.meet(b)
+        self.assertEqual(a.shown(), {"minions": names})
+
+        with a.replica.together():
+            for name in names:
+                a.keys.delete(name)
+        a.meet(b)
+
+        self.assertEqual((a.shown(), b.shown()), ({}, {}))
+        self.assertEqual(len(b.entries), entries + 2)
+        # An acceptance of before, sent again, loses against each part of it
+        again = next(e for e in b.entries if e.fields().get("act") == "many")
+        b.append_now(again.fields())
+        a.meet(b)
+        self.assertEqual((a.shown(), b.shown()), ({}, {}))
+
+    def test_together_with_others(self) -> None:
+        """One key is no list; a key that comes back in the same breath; two operators at once."""
+        a, b = self.accepted(3)
+        entries = len(a.entries)
+        with a.replica.together():
+            a.keys.delete("m0")
+        self.assertEqual(a.entries[-1].fields()["act"], "delete")
+        with a.replica.together():
+            a.keys.delete("m1")
+            a.keys.put("pending", "m1", ONE)
+            with a.replica.together():
+                a.keys.delete("m2")
+            self.successResultOf(Deferred.fromCoroutine(a.replica.settled()))
+            self.assertEqual(len(a.entries), entries + 3)
+        a.meet(b)
+
+        self.assertEqual((a.shown(), b.shown()), ({"minions_pre": ["m1"]},) * 2)
+
+    def test_nonsense_together(self) -> None:
+        """Acts that are none, nested ones, or two on one key change nothing."""
+        a, _ = self.accepted(2)
+        good = a.keyset.act("delete", "m0", ONE)
+        for acts in (
+            7,
+            [good, 7],
+            [good, good],
+            [good, {**good, "act": "many", "acts": []}],
+            [good, {**good, "act": "state", "id": "m1"}],
+            [good, {"act": "delete"}],
+        ):
+            a.append_now({"act": "many", "acts": acts})
+        a.turn()
+
+        self.assertEqual(a.book.folds.refused, {KIND: 6})
+        self.assertEqual(a.shown(), {"minions": ["m0", "m1"]})
+
     def test_log_is_the_kind(self) -> None:
         """All of this is of one kind of entry."""
         a, _ = self.accepted(2)

@@ -38,6 +38,9 @@ KIND = "keys"
 REVOCATIONS = ("delete", "deny", "reject")
 """Least to most severe: decides between revocations of one stamp."""
 GRANTS = ("accept", "clash", "pend")
+MANY = "many"
+"""An act on several keys at once, which are all acted on or none: C{acts}, a list of acts."""
+MAX_ACTS = 2000
 MAX_SEEN = 4096
 MAX_PUB = 64 * 1024
 
@@ -231,11 +234,34 @@ class KeySet(Registers[KeyRegister]):
 
         @return: the minion ids that it changes something for.
         """
+        if body.get("act") == MANY:
+            return [
+                minion_id
+                for act in self._read_many(body)
+                for minion_id in self.apply(act, stamp, origin)
+            ]
         changed = super().apply(body, stamp, origin)
         for _ in changed:
             self._fingers.setdefault(body["id"], set()).add(body["fp"])
             return (body["id"],)
         return ()
+
+    def _read_many(self, body: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+        acts = body.get("acts")
+        if not isinstance(acts, list) or len(acts) > MAX_ACTS:
+            raise WireError("key-acts")
+        keys = set()
+        for act in acts:
+            if not isinstance(act, dict) or act.get("act") not in (*GRANTS, *REVOCATIONS):
+                raise WireError("key-acts")
+            try:
+                keys.add(self.key_of(act))
+            except (KeyError, TypeError, AttributeError) as error:
+                raise WireError("key-acts") from error
+        if len(keys) != len(acts):
+            # Of one register the second act would have to have seen the first
+            raise WireError("key-acts")
+        return acts
 
     def forget(self, key: str) -> None:
         """Drop a tombstone."""

@@ -90,30 +90,31 @@ async def _change(call: Call, chosen: Mapping[str, Sequence[str]], target: str) 
     """Move keys into a state, a slice at a time, one event each."""
     ctx = call.ctx
     done = 0
-    for group, ids in chosen.items():
-        state = STATE.get(group)
-        if state is None or state == target:
-            continue
-        for minion_id in ids:
-            pub = ctx.keys.key(state, minion_id)
-            if pub is None:
+    with ctx.keys_together():
+        for group, ids in chosen.items():
+            state = STATE.get(group)
+            if state is None or state == target:
                 continue
-            if target == "accepted" and not _usable(pub):
-                ctx.counters["refused:weak-key"] += 1
-                continue
-            if ctx.keys.move(minion_id, state, target):
-                ctx.bus.fire(
-                    "salt/key",
-                    {
-                        "result": True,
-                        "act": target,
-                        "id": minion_id,
-                        "pub": pub.decode("utf-8", "replace"),
-                    },
-                )
-            done += 1
-            if done % SLICE == 0:
-                await deferLater(ctx.clock, 0)
+            for minion_id in ids:
+                pub = ctx.keys.key(state, minion_id)
+                if pub is None:
+                    continue
+                if target == "accepted" and not _usable(pub):
+                    ctx.counters["refused:weak-key"] += 1
+                    continue
+                if ctx.keys.move(minion_id, state, target):
+                    ctx.bus.fire(
+                        "salt/key",
+                        {
+                            "result": True,
+                            "act": target,
+                            "id": minion_id,
+                            "pub": pub.decode("utf-8", "replace"),
+                        },
+                    )
+                done += 1
+                if done % SLICE == 0:
+                    await deferLater(ctx.clock, 0)
     await ctx.pool(ctx.keys.flush)
 
 
@@ -235,23 +236,24 @@ async def _delete(
     ctx = call.ctx
     preserve = preserve_minions or bool(ctx.config.preserve_minion_cache)
     done = 0
-    for group, ids in chosen.items():
-        state = STATE.get(group)
-        if state is None:
-            continue
-        for minion_id in ids:
-            try:
-                if not ctx.keys.delete(minion_id, [state]):
-                    continue
-            except StoreError:
+    with ctx.keys_together():
+        for group, ids in chosen.items():
+            state = STATE.get(group)
+            if state is None:
                 continue
-            ctx.bus.fire("salt/key", {"result": True, "act": "delete", "id": minion_id})
-            if not preserve and state != "denied":
-                for bank in ("grains", "pillar", "mine"):
-                    ctx.cache.delete(bank, minion_id)
-            done += 1
-            if done % SLICE == 0:
-                await deferLater(ctx.clock, 0)
+            for minion_id in ids:
+                try:
+                    if not ctx.keys.delete(minion_id, [state]):
+                        continue
+                except StoreError:
+                    continue
+                ctx.bus.fire("salt/key", {"result": True, "act": "delete", "id": minion_id})
+                if not preserve and state != "denied":
+                    for bank in ("grains", "pillar", "mine"):
+                        ctx.cache.delete(bank, minion_id)
+                done += 1
+                if done % SLICE == 0:
+                    await deferLater(ctx.clock, 0)
     await ctx.pool(ctx.keys.flush)
     if done:
         _rotate(ctx, rotate)
