@@ -10,11 +10,18 @@ by subscribing to a topic of their own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
 from saltwisted.domain.presence import known_addresses, present_ids
 from saltwisted.master.sessions import Sessions
 from saltwisted.stores.cache import MinionCache
+
+FRESH = 0.25
+"""
+Seconds for which the kernel's table of connections counts: it is long where there are thousands,
+and who asks for all minions asks for some hundreds at a time.
+"""
 
 
 async def _nothing() -> None:
@@ -49,6 +56,8 @@ class Presence:
         self._now = now
         self._recent = recent
         self._subscribed = subscribed
+        self._addresses: Collection[str] = ()
+        self._read_at = -math.inf
         self.elsewhere: Callable[[], Mapping[str, str]] = dict
         self.refresh: Callable[[], Awaitable[None]] = _nothing
 
@@ -69,8 +78,10 @@ class Presence:
     def here(self, ids: Iterable[str]) -> set[str]:
         """Those of C{ids} that are at this node now."""
         live = self._sessions.live()
-        addresses = self._connected()
-        horizon = self._now() - self._recent
+        now = self._now()
+        if not 0 <= now - self._read_at < FRESH:
+            self._addresses, self._read_at = self._connected(), now
+        addresses, horizon = self._addresses, now - self._recent
         return present_ids(
             ids,
             recently=lambda m: (m in live and live[m].seen >= horizon) or self._subscribed(m),

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from attrs import field, frozen
@@ -28,6 +29,7 @@ ALL = b""
 MAX_JID = 64
 
 
+@lru_cache(maxsize=16384)
 def topic_of(minion_id: str) -> bytes:
     """The topic that a minion subscribes to under C{zmq_filtering}, beside L{BROADCAST}."""
     return hashlib.sha1(minion_id.encode("utf-8", "surrogateescape")).hexdigest().encode()  # noqa: S324
