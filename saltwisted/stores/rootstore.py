@@ -341,8 +341,10 @@ class RootStore:
         """Files of this node's old tree that the cluster's replaces: kept as conflicts here."""
         now = self._now()
         stamp = self.stamps.next(int(now * 1000))
+        # They were never in the index: names of their own, that no real version gets later
+        apart = ReplicaId(self.master, self._entropy(8))
         lost = [
-            (path, Version(Dot(self.index.main, number + 1), stamp, entry))
+            (path, Version(Dot(apart, number + 1), stamp, entry))
             for number, (path, entry) in enumerate(kept)
         ]
         places = self.objects.flush()

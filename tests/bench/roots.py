@@ -6,7 +6,9 @@ Workloads: (a) first sync of 10,000 small files and 20 of 10 MiB, (b) nothing ch
 inserted in 50 files, (d) one byte inserted in a file of 100 MiB, (e) a directory of 2,000 files
 renamed, (f) 1,000 files deleted, (g) one file edited, until the other side has it. Our figures are
 with mutual TLS and a generation store, and end when the other node's working tree is written;
-rsync and Unison run over a pipe to a local server, without encryption. This is no test.
+rsync and Unison run over a pipe to a local server, without encryption. Bytes of those two are
+counted in a run of their own, since who counts them slows them down. CPU is that of all processes
+of both sides; memory the most of either side's daemon, above what it had before. This is no test.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import argparse
 import json
 import os
 import random
+import resource
 import shutil
 import statistics
 import subprocess
@@ -31,9 +34,27 @@ from tests.cluster.real import OurNode
 from tests.harness import reserve_ports, until
 
 LOADS = "abcdefg"
-TARGETS = {"a": 2.0, "b": 0.5, "c": 0.5, "d": 2.0, "e": 0.6, "f": 0.7}
-"""Our wall time divided by rsync's, at most."""
-BYTES = {"b": 200, "d": 4096, "e": 4096, "f": 12288, "g": 1024}
+TARGETS = {
+    "rsync": {"a": 2.0, "b": 0.5, "c": 0.5, "d": 2.0, "e": 0.6, "f": 0.7},
+    "unison": {"a": 0.5, "b": 0.5, "c": 0.5, "d": 0.5, "e": 0.3, "f": 0.4},
+    "syncthing": {"a": 0.3, "b": 0.25, "c": 0.25, "d": 0.2, "e": 0.15, "f": 0.2, "g": 0.1},
+}
+"""Our wall time divided by that of each, at most."""
+LIMITS = {
+    "b bytes": 200,
+    "d bytes": 4096,
+    "e bytes": 4096,
+    "f bytes": 12288,
+    "g bytes": 1024,
+    "g wall": 0.1,
+    "g p99": 0.4,
+    **{f"{load} MiB": 64 for load in "abcdefg"},
+    "MiB with all files": 120,
+    "idle % of a core": 0.1,
+}
+"""Our own figures, at most."""
+IDLE = 20.0
+TICKS = os.sysconf("SC_CLK_TCK")
 MIB = 1024 * 1024
 
 
@@ -87,7 +108,9 @@ class Tree:
             size = os.path.getsize(f"{top}/one.bin")
             return lambda other: os.path.getsize(f"{other}/one.bin") == size
         if load == "e":
-            old, new = ("moved", "renamed") if run % 2 == 0 else ("renamed", "moved")
+            old, new = "moved", "renamed"
+            if not os.path.exists(f"{top}/{old}"):
+                old, new = new, old
             os.rename(f"{top}/{old}", f"{top}/{new}")
             return lambda other: (
                 os.path.exists(f"{other}/{new}") and not os.path.exists(f"{other}/{old}")
@@ -155,12 +178,44 @@ class Peer:
         """Bytes on the wire so far; -1 if it cannot say."""
         return -1
 
+    def pids(self) -> list[int]:
+        """Its daemons, one for each side, if it has some."""
+        return []
+
     def memory(self) -> float:
-        """MiB of all its processes."""
-        return 0.0
+        """MiB of the larger daemon."""
+        return max((pss_mib(pid) for pid in self.pids()), default=0.0)
+
+    def cpu(self) -> float:
+        """Seconds that all its processes have used; without daemons, those that have ended."""
+        pids = self.pids()
+        if not pids:
+            used = resource.getrusage(resource.RUSAGE_CHILDREN)
+            return used.ru_utime + used.ru_stime
+        return sum(_cpu(pid) for pid in pids)
+
+    def count(self, on: bool) -> bool:
+        """Count bytes from now on, or no more; false if that is done all the time."""
+        return False
 
     def stop(self) -> None:
         """End it."""
+
+
+def _cpu(pid: int) -> float:
+    with open(f"/proc/{pid}/stat") as file:
+        words = file.read().rpartition(")")[2].split()
+    return (int(words[11]) + int(words[12])) / TICKS
+
+
+def _forget_peak(pid: int) -> None:
+    with open(f"/proc/{pid}/clear_refs", "w") as file:
+        file.write("5")
+
+
+def _peak_mib(pid: int) -> float:
+    with open(f"/proc/{pid}/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) / 1024
 
 
 class Ours(Peer):
@@ -210,9 +265,9 @@ class Ours(Peer):
         peers = self.clients[0].call("roots", do="status")["peers"]
         return sum(int(peer["bytes_in"]) + int(peer["bytes_out"]) for peer in peers.values())
 
-    def memory(self) -> float:
-        """Of the larger node."""
-        return max(pss_mib(node.pid) for node in self.nodes)
+    def pids(self) -> list[int]:
+        """Both nodes."""
+        return [node.pid for node in self.nodes]
 
     def stop(self) -> None:
         """End both."""
@@ -253,6 +308,10 @@ class Rsync(Peer):
         """What went through the pipe, where it was counted."""
         return _counted(self.home)
 
+    def count(self, on: bool) -> bool:
+        """Through a pipe that counts."""
+        return _count(self.home, on)
+
 
 class Unison(Peer):
     """C{unison -batch} over the same pipe."""
@@ -276,6 +335,7 @@ class Unison(Peer):
                 "-auto",
                 "-confirmbigdel=false",
                 "-silent",
+                "-times",
                 "-prefer",
                 "newer",
             ],
@@ -290,6 +350,10 @@ class Unison(Peer):
     def traffic(self) -> int:
         """What went through the pipe, where it was counted."""
         return _counted(self.home)
+
+    def count(self, on: bool) -> bool:
+        """Through a pipe that counts."""
+        return _count(self.home, on)
 
 
 class Syncthing(Peer):
@@ -393,9 +457,9 @@ class Syncthing(Peer):
         total = self._ask(0, "/rest/system/connections")["total"]
         return int(total["inBytesTotal"]) + int(total["outBytesTotal"])
 
-    def memory(self) -> float:
-        """Of the larger instance."""
-        return max(pss_mib(process.pid) for process in self.processes)
+    def pids(self) -> list[int]:
+        """Both instances."""
+        return [process.pid for process in self.processes]
 
     def stop(self) -> None:
         """End both."""
@@ -410,7 +474,7 @@ words = [word for word in sys.argv[1:] if word not in ("-e", "none")]
 while words and words[0] != "rsync" and words[0] != "unison":
     words.pop(0)
 words = " ".join(words).split()
-if not {count}:
+if not os.path.exists({flag!r}):
     os.execvp(words[0], words)
 child = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 total = 0
@@ -435,10 +499,20 @@ sys.exit(child.wait())
 """
 
 
-def _counting_pipe(home: str, count: bool = True) -> str:
+def _count(home: str, on: bool) -> bool:
+    if on:
+        with open(f"{home}/counting", "w"):
+            return True
+    # The pipe writes its sum down when the program at its end has ended, perhaps a moment later
+    until("the bytes to be counted", lambda: _counted(home) > 0, 20)
+    os.unlink(f"{home}/counting")
+    return True
+
+
+def _counting_pipe(home: str) -> str:
     path = f"{home}/pipe"
     with open(path, "w") as file:
-        file.write(PIPE.format(python=sys.executable, count=count, log=f"{home}/bytes"))
+        file.write(PIPE.format(python=sys.executable, flag=f"{home}/counting", log=f"{home}/bytes"))
     os.chmod(path, 0o755)
     return path
 
@@ -454,58 +528,120 @@ def _counted(home: str) -> int:
 KINDS = {kind.name: kind for kind in (Ours, Rsync, Unison, Syncthing)}
 
 
+class Measured:
+    """One of them, on the tree, load by load."""
+
+    def __init__(self, peer: Peer, tree: Tree, args: Any) -> None:
+        self.peer, self.tree, self.args = peer, tree, args
+        self.found: dict[str, Any] = {}
+        self.run = 0
+
+    def all(self, source: str) -> dict[str, Any]:
+        """All workloads; name to value."""
+        peer, args = self.peer, self.args
+        peer.start()
+        rest = peer.memory()
+        stage = f"{peer.home}/stage"
+        for name in sorted(os.listdir(source)):
+            shutil.copytree(f"{source}/{name}", f"{stage}/{name}")
+        with open(f"{stage}/one.bin", "wb") as file:
+            file.write(random.Random(5).randbytes(args.one_mib * MIB))
+        for load in args.loads:
+            self.load(load, stage)
+        if peer.pids():
+            self.found["MiB at rest"] = rest
+            self.found["MiB with all files"] = peer.memory()
+            time.sleep(2)
+            before, began = peer.cpu(), time.monotonic()
+            time.sleep(IDLE)
+            used = (peer.cpu() - before) / (time.monotonic() - began)
+            self.found["idle % of a core"] = 100 * used / len(peer.pids())
+        self.found["differs"] = _differences(peer)
+        return self.found
+
+    def load(self, load: str, stage: str) -> None:
+        """One workload, some times, and once more where bytes are counted apart."""
+        peer, args = self.peer, self.args
+        runs = 1 if load == "a" else args.runs
+        if load == "g" and peer.name == "ours":
+            runs = args.edits
+        if load == "g":
+            self.tree.fill(peer.one)
+            peer.sync(_anything)
+        rest = {pid: _peak_mib(pid) for pid in peer.pids() if _forget_peak(pid) is None}
+        walls, sizes, cpus = [], [], []
+        for _ in range(runs):
+            wall, size, cpu = self.once(load, stage)
+            walls.append(wall)
+            sizes.append(size)
+            cpus.append(cpu)
+        peak = max((_peak_mib(pid) - before for pid, before in rest.items()), default=None)
+        if not peer.pids():
+            sizes = [self.counted(load, stage)]
+        print(f"# {peer.name} {load}: {walls} {sizes}", file=sys.stderr, flush=True)
+        self.found[f"{load} wall"] = statistics.median(walls)
+        if len(walls) > 10:
+            self.found[f"{load} p99"] = sorted(walls)[int(len(walls) * 0.99)]
+        self.found[f"{load} CPU"] = statistics.median(cpus)
+        self.found[f"{load} bytes"] = statistics.median(sizes)
+        self.found[f"{load} MiB"] = peak
+
+    def counted(self, load: str, stage: str) -> int:
+        """The bytes of one more run."""
+        peer = self.peer
+        if load == "a":
+            if peer.name != "rsync":
+                return -1  # it would take the emptied directory for what is wanted
+            shutil.rmtree(peer.two)
+            os.mkdir(peer.two)
+        with open(f"{peer.home}/bytes", "w"):
+            pass
+        peer.count(True)
+        if load == "a":
+            peer.sync(_anything)
+        else:
+            self.once(load, stage)
+        peer.count(False)
+        return peer.traffic()
+
+    def once(self, load: str, stage: str) -> tuple[float, int, float]:
+        """Wall seconds, bytes, and CPU seconds of one run."""
+        peer = self.peer
+        arrived = _anything
+        if load == "a":
+            for name in sorted(os.listdir(stage)):
+                if name != "one.bin":
+                    os.rename(f"{stage}/{name}", f"{peer.one}/{name}")
+        elif load == "d" and not os.path.exists(f"{peer.one}/one.bin"):
+            os.rename(f"{stage}/one.bin", f"{peer.one}/one.bin")
+            peer.sync(lambda other: os.path.exists(f"{other}/one.bin"))
+        elif load == "f":
+            self.tree.fill(peer.one)
+            peer.sync(_anything)
+        size, cpu = peer.traffic(), peer.cpu()
+        if load != "a":
+            arrived = self.tree.change(load, peer.one, self.run)
+            self.run += 1
+        began = time.monotonic()
+        if load == "g" and hasattr(peer, "wait"):
+            peer.wait(arrived)
+        else:
+            peer.sync(arrived)
+        wall = time.monotonic() - began
+        if load == "g" and peer.pids():
+            time.sleep(0.2)
+        return wall, peer.traffic() - size, peer.cpu() - cpu
+
+
 def measure(kind: type[Peer], source: str, tree: Tree, args: Any) -> dict[str, Any]:
     """All workloads with one of them; name to value."""
     home = tempfile.mkdtemp(prefix="rb-", dir=args.dir)
-    found: dict[str, Any] = {}
     peer = kind(home)
     try:
-        peer.start()
-        rest = peer.memory()
-        for name in sorted(os.listdir(source)):
-            shutil.copytree(f"{source}/{name}", f"{home}/stage/{name}")
-        with open(f"{home}/stage/one.bin", "wb") as file:
-            file.write(random.Random(5).randbytes(args.one_mib * MIB))
-        for load in args.loads:
-            walls, sizes = [], []
-            for run in range(1 if load == "a" else args.runs):
-                if load == "a":
-                    for name in sorted(os.listdir(f"{home}/stage")):
-                        if name != "one.bin":
-                            os.rename(f"{home}/stage/{name}", f"{peer.one}/{name}")
-                    arrived = _anything
-                elif load == "d" and not os.path.exists(f"{peer.one}/one.bin"):
-                    os.rename(f"{home}/stage/one.bin", f"{peer.one}/one.bin")
-                    peer.sync(lambda other: os.path.exists(f"{other}/one.bin"))
-                    arrived = _anything
-                elif load == "f" and run:
-                    tree.fill(peer.one)
-                    peer.sync(_anything)
-                before = peer.traffic()
-                began = time.monotonic()
-                if load != "a":
-                    arrived = tree.change(load, peer.one, run)
-                    began = time.monotonic()
-                if load == "g" and hasattr(peer, "wait"):
-                    peer.wait(arrived)
-                else:
-                    peer.sync(arrived)
-                walls.append(time.monotonic() - began)
-                if load == "g":
-                    time.sleep(0.2)
-                sizes.append(peer.traffic() - before)
-            found[f"{load} wall"] = statistics.median(walls)
-            print(f"# {peer.name} {load}: {walls} {sizes}", file=sys.stderr, flush=True)
-            if load == "g" and len(walls) > 10:
-                found["g p99"] = sorted(walls)[int(len(walls) * 0.99)]
-            found[f"{load} bytes"] = statistics.median(sizes)
-            found[f"{load} MiB"] = peer.memory() - rest
-        found["MiB at rest"] = rest
-        found["differs"] = _differences(peer)
+        return Measured(peer, tree, args).all(source)
     finally:
         peer.stop()
         shutil.rmtree(home, ignore_errors=True)
-    return found
 
 
 def _differences(peer: Peer) -> int:
@@ -524,6 +660,7 @@ def main() -> None:
     parser.add_argument("--peers", default=",".join(KINDS), help="which, by name")
     parser.add_argument("--loads", default=LOADS)
     parser.add_argument("--runs", type=int, default=5)
+    parser.add_argument("--edits", type=int, default=60, help="of workload g, for ours")
     parser.add_argument("--files", type=int, default=10_000)
     parser.add_argument("--large", type=int, default=20, help="files of --large-mib")
     parser.add_argument("--large-mib", type=int, default=10)
@@ -542,20 +679,30 @@ def main() -> None:
     finally:
         shutil.rmtree(source, ignore_errors=True)
     names = list(results)
-    print("| | " + " | ".join(names) + " | ours / rsync | at most |")
-    print("|---" * (len(names) + 3) + "|")
+    others = [name for name in names if name != "ours" and name in TARGETS]
+    heads = [*names, *(f"ours / {name}" for name in others), "at most"]
+    print("| | " + " | ".join(heads) + " |")
+    print("|---" * (len(heads) + 1) + "|")
     for row in dict.fromkeys(row for found in results.values() for row in found):
         cells = [row, *(_cell(results[name].get(row)) for name in names)]
-        ours, rsync = (results.get(n, {}).get(row) for n in ("ours", "rsync"))
+        ours = results.get("ours", {}).get(row)
         load, _, what = row.partition(" ")
-        ratio = ours / rsync if ours is not None and rsync else None
-        most: Any = TARGETS.get(load) if what == "wall" else BYTES.get(load)
-        cells += ["" if ratio is None else f"{ratio:.2f}", "" if most is None else str(most)]
-        print("| " + " | ".join(cells) + " |")
+        wanted = []
+        for name in others:
+            theirs = results[name].get(row)
+            good = ours is not None and theirs is not None and theirs > 0
+            cells.append(
+                f"{ours / theirs:.2f}" if good and what in ("wall", "bytes", "CPU") else ""
+            )
+            if what == "wall" and load in TARGETS[name]:
+                wanted.append(f"{TARGETS[name][load]} of {name}")
+        if row in LIMITS:
+            wanted.append(str(LIMITS[row]))
+        print("| " + " | ".join([*cells, ", ".join(wanted)]) + " |")
 
 
 def _cell(value: Any) -> str:
-    if value is None:
+    if value is None or value == -1:
         return ""
     return f"{value:.3f}" if isinstance(value, float) and value < 100 else f"{value:,.0f}"
 

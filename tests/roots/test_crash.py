@@ -200,6 +200,24 @@ class CrashTests(SynchronousTestCase):
         self.assertNotEqual(again.index.main, old)
         self.assertEqual(again.generation.digest, store.generation.digest)
 
+    def test_adopted_are_apart(self) -> None:
+        """A file that was kept when a tree was adopted hides no version that loses later."""
+        store = self.open("adopted", Faults())
+        entry = Entry(FILE, 0o644, 3, 1, store.objects.put(b"own"))
+        store.keep_adopted([(b"a", entry)])
+        first = Entry(FILE, 0o644, 3, 1, store.objects.put(b"one"))
+        store.commit({b"a": first})
+        other = self.open("other", Faults())
+        other._now = lambda: 2000.0
+        later = Entry(FILE, 0o644, 5, 1, other.objects.put(b"later"))
+        made = other.commit({b"a": later})
+        assert made is not None
+        store.objects.put(b"later")
+        store.apply(made[0])
+        self.assertEqual(store.generation.get(b"a"), later)
+        kept = {version.entry.content for _, version, _, _ in store.database.conflicts()}
+        self.assertEqual(kept, {entry.content, first.content})
+
     def test_history(self) -> None:
         """Earlier generations are found by name and rebuilt; housekeeping keeps what is needed."""
         store = self.open("history", Faults())
