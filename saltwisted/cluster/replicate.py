@@ -140,6 +140,9 @@ class KeyReplica:
         here = {minion_id for ids in listed.values() for minion_id in ids}
         known = set(self._keyset.ids())
         missing = taken = 0
+        # All that is known is looked at now
+        self.waiting.clear()
+        self._queue.clear()
         for number, minion_id in enumerate(sorted(here | known)):
             shown = self._shown[minion_id] = self._look(minion_id)
             if minion_id not in known:
@@ -148,7 +151,7 @@ class KeyReplica:
             wanted = self._wanted(minion_id)
             if wanted != shown:
                 missing += bool(wanted.state == "accepted" and not shown.state)
-                self._write(minion_id, wanted)
+                self._write(minion_id, wanted, shown)
             if number % AT_ONCE == AT_ONCE - 1:
                 await deferLater(self._clock, 0)
         self._running = True
@@ -429,13 +432,14 @@ class KeyReplica:
         if self._running:
             self._facts_changed([minion_id])
 
-    def _write(self, minion_id: str, wanted: Shown) -> None:
+    def _write(self, minion_id: str, wanted: Shown, before: Shown | None = None) -> None:
         """
         Make the directories say what the log says.
 
+        @param before: what was seen there a moment ago.
         @raises StoreError: the disk refuses.
         """
-        before = self._look(minion_id)
+        before = before or self._look(minion_id)
         # What is written now comes back as changes, which must not seem to come from outside
         self._shown[minion_id] = wanted
         if wanted.state and not _same(before, wanted):
