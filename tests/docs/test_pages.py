@@ -7,6 +7,7 @@ C{tests.care}; this keeps them from going stale when a command changes.
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import re
 import shlex
@@ -119,6 +120,19 @@ class PageTests(SynchronousTestCase):
                     wrong.append(f"{page.name}: {name}")
 
         self.assertEqual(wrong, [])
+
+    def test_named_tests(self) -> None:
+        """Tests that a page names exist."""
+        names = {
+            name
+            for page in PAGES
+            for name in re.findall(r"`(tests(?:\.\w+)+\.[A-Z]\w+\.test_\w+)`", page.read_text())
+        }
+        for name in sorted(names):
+            module, case, test = name.rsplit(".", 2)
+            found = getattr(importlib.import_module(module), case)
+            self.assertTrue(callable(getattr(found, test, None)), name)
+        self.assertGreater(len(names), 15)
 
     def test_every_page(self) -> None:
         """The README leads to every page."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
+import sys
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -27,6 +29,7 @@ from tests.interop.masters import (
     all_answer,
     begin_jobs,
     end_jobs,
+    in_time,
     kept_promise,
     lines,
 )
@@ -125,6 +128,37 @@ class ManyMastersTests(SynchronousTestCase):
         one.up()
         self.all_answer(one, ids)
         self.assertEqual(lines(os.path.join(self.home, "mark")), ["ours"])
+
+    def test_schedule_and_calls(self) -> None:
+        """The first master of the list is dead: scheduled states run, and calls are quick."""
+        one, two, _ = self.masters.all
+        self.masters.up()
+        for master in self.masters.all:
+            with open(os.path.join(master.file_root, "tick.sls"), "w") as handle:
+                handle.write(f"echo tick >> {self.home}/ticks:\n  cmd.run\n")
+        every = {"tick": {"function": "state.apply", "args": ["tick"], "seconds": 2}}
+        self.start("ours", schedule=every)
+        minion = self.minions["ours"]
+        self.all_answer(two, ["ours"])
+        ticks = os.path.join(self.home, "ticks")
+        until("the schedule", lambda: len(lines(ticks)) > 0)
+
+        one.kill()
+        before = len(lines(ticks))
+        in_time("the schedule", lambda: until("ticks", lambda: len(lines(ticks)) > before + 1))
+        # With the daemon, and without one: a connection of its own to the first that answers
+        in_time("a call through the daemon", lambda: self.state_call(minion))
+        minion.kill()
+        in_time("a call without the daemon", lambda: self.state_call(minion))
+
+    def state_call(self, minion: OurMinion) -> None:
+        """Our C{salt-call state.apply}, which needs a master for the file."""
+        done = subprocess.run(
+            [sys.executable, "-m", "saltwisted.cli.main", "salt-call", "-c", minion.conf,
+             "state.apply", "tick"],
+            capture_output=True, text=True, timeout=120, env=minion.env, check=False,
+        )  # fmt: skip
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
     def test_one_set_of_keys(self) -> None:
         """Masters that start together make one identity; a key accepted at one counts at all."""

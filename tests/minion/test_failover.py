@@ -331,6 +331,19 @@ class FailoverTests(SynchronousTestCase):
         self.assertEqual(self.serving, "b")
         self.assertFalse(self.links.links[0].up)
 
+    def test_old_one_is_left_alone(self) -> None:
+        """After a fail-over nothing is asked of the old master any more, also when it is back."""
+        self.start()
+        self.dies(0)
+        self.net.run(5)
+        self.masters[0].alive = True
+        asked = len(self.masters[0].log)
+        self.net.run(600)
+
+        self.assertEqual(self.serving, "b")
+        self.assertEqual(len(self.masters[0].log), asked)
+        self.assertGreater(len(self.masters[1].log), 0)
+
     def test_failback(self) -> None:
         """With master_failback it goes back, and is never without a master on the way."""
         self.masters[0].alive = False
