@@ -209,6 +209,27 @@ class NodeTests(SynchronousTestCase):
         done = command("doctor", "-c", master.conf, "--json")
         self.assertEqual(json.loads(done.stdout)["unknown"], {})
         self.assertNotEqual(done.returncode, 1, done.stdout)
+        self.check_backup(master)
+
+    def check_backup(self, node: OurMaster) -> None:
+        """What makes it a node is in a backup: its key, the facts, roots with their contents."""
+        with open(os.path.join(node.file_root, "top.sls"), "w") as stream:
+            stream.write("base: {}\n")
+        done = command("roots", "-c", node.conf, "sync", "--wait")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        file = os.path.join(os.path.dirname(node.conf), "node.tgz")
+        done = command("backup", "-c", node.conf, file)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with tarfile.open(file) as whole:
+            names = {os.path.basename(member.name) for member in whole}
+            paths = [member.name for member in whole]
+        self.assertLessEqual(
+            {"master.pem", "node.pem", "node.json", "facts.sqlite", "jobs.sqlite", "index.sqlite"},
+            names,
+        )
+        self.assertTrue(any("/roots/" in path and "/packs/" in path for path in paths), paths)
+        dry = command("restore", "-c", node.conf, "--dry-run", "--json", file)
+        self.assertEqual(dry.returncode, 0, dry.stdout + dry.stderr)
 
 
 class NoMasterTests(SynchronousTestCase):
