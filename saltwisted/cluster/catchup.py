@@ -111,7 +111,13 @@ class CatchUp:
                 return
             if now >= told + TELL_AGAIN:
                 told = now
-                self.log.warn("not serving yet: waiting for {late}", late=", ".join(late))
+                self.log.warn(
+                    "not serving yet: {late} did not say what was revoked meanwhile, and nobody "
+                    "else is here who could (serve_alone: false). Minions go to other masters; "
+                    "jobs and keys of this node are kept. Start {late}, or take out of the cluster "
+                    "who will not come back: 'saltwisted remove' works here also now.",
+                    late=", ".join(late),
+                )
             await self._pause()
 
     async def _verify(self) -> None:
@@ -123,7 +129,10 @@ class CatchUp:
                     return
             if self.clock.seconds() >= told + TELL_AGAIN:
                 told = self.clock.seconds()
-                self.log.warn("not serving yet: the cluster's keys are not here")
+                self.log.warn(
+                    "not serving yet: this node has joined, but has not the cluster's keys. At "
+                    "least one member must be reached: 'saltwisted members' says why none is."
+                )
             await self._pause()
 
     async def _equals(self, link: Any) -> bool:
