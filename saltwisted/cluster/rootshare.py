@@ -9,7 +9,6 @@ Rules are in C{domain.roots}, disks in C{stores}.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -21,14 +20,22 @@ from twisted.logger import Logger
 from saltwisted.cluster.rootcare import RootCare
 from saltwisted.cluster.rootlink import RootLink, Want
 from saltwisted.cluster.roottrees import RootTrees
-from saltwisted.domain.roots import codec
-from saltwisted.domain.roots.delta import (
-    apply_delta,
-    literal_bytes,
-    make_delta,
-    pack_delta,
-    unpack_delta,
+from saltwisted.cluster.rootwork import (
+    Changes,
+    add_seen,
+    commit_and_pack,
+    folders_of,
+    keep_adopted,
+    look_again,
+    overlay,
+    sort_changes,
+    store_inline,
+    to_write,
+    trust,
+    weigh,
+    weigh_batch,
 )
+from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.entry import (
     DIR,
     FILE,
@@ -51,14 +58,13 @@ from saltwisted.domain.roots.moves import unfold
 from saltwisted.errors import SaltwistedError, StoreError
 from saltwisted.stores.rootindex import Known
 from saltwisted.stores.rootstore import RootStore, discard
-from saltwisted.stores.worktree import BULK, Seen, WorkTree, Written
+from saltwisted.stores.worktree import Seen, WorkTree, Written
 from saltwisted.transports.inotify import TreeWatch
 from saltwisted.transports.loose import let_go
 
 if TYPE_CHECKING:
     from saltwisted.cluster.rootsync import RootSync
 
-INLINE = 256 * 1024
 INLINE_UNPACK = 8 * 1024
 """Bytes of a packed batch that are unpacked in the reactor thread; more goes to the pool."""
 TOGETHER = 256 * 1024 * 1024
@@ -477,16 +483,16 @@ class RootShare:
             self.skipped.update(seen.skipped)
             if self._unlisted:
                 tops, self._unlisted = self._unlisted, set()
-                _add_seen(seen, await pool(tree.scan, known, store.objects, tops))
+                add_seen(seen, await pool(tree.scan, known, store.objects, tops))
         for _ in range(8):
-            folders = await pool(_folders_of, seen, known if paths is None else None)
+            folders = await pool(folders_of, seen, known if paths is None else None)
             fresh = await self._watch_all(folders) if self._watching else []
             if not fresh:
                 break
             # What was made in them before they were watched has made no event
-            overlay = await pool(_overlay, known, seen)
-            more: Seen = await pool(tree.scan, overlay, store.objects, fresh)
-            _add_seen(seen, more)
+            both = await pool(overlay, known, seen)
+            more: Seen = await pool(tree.scan, both, store.objects, fresh)
+            add_seen(seen, more)
             self.skipped.update(more.skipped)
         if seen.again:
             self._dirty |= seen.again
@@ -582,7 +588,7 @@ class RootShare:
         brake = self._brake
         if brake is None:
             return wanted, set()
-        files, size = await self._owner.pool(_weigh, brake, wanted, generation)
+        files, size = await self._owner.pool(weigh, brake, wanted, generation)
         all_files, all_bytes = generation.counts()
         now = self._reactor.seconds()
         if not brake.holds(now, files, size, all_files, all_bytes):
@@ -632,7 +638,7 @@ class RootShare:
             unacked = min(link.knowledge[self.name].get(lane, 0) for link in links)
         try:
             made = await self._owner.pool(
-                _commit_and_pack,
+                commit_and_pack,
                 store,
                 dict(wanted),
                 dict(tree or {}),
@@ -732,7 +738,7 @@ class RootShare:
             known_now[path] = one
             if one.entry.kind != DIR and (shown is None or not one.entry.same_content(shown)):
                 kept.append((path, one.entry))
-        await self._owner.pool(_keep_adopted, store, known_now, kept)
+        await self._owner.pool(keep_adopted, store, known_now, kept)
         if kept:
             self.log.warn(
                 "roots: {share}: {count} files of this node differ from the cluster's; they are "
@@ -918,7 +924,7 @@ class RootShare:
         if pending.inline:
             inline, pending.inline = pending.inline, {}
             entries = {e.content: e for _, e in pending.batch.entries if e.kind == FILE}
-            good = await self._owner.pool(_store_inline, self._db, entries, inline)
+            good = await self._owner.pool(store_inline, self._db, entries, inline)
             if not good:
                 self._drop(key)
                 error = Forbidden("object-digest")
@@ -1021,7 +1027,7 @@ class RootShare:
 
     async def _look_before(self, batch: Batch) -> None:
         """An edit that we have not seen yet did not see this batch either: it comes first."""
-        seen: Seen = await self._owner.pool(_look_again, self._tree, batch, self._db)
+        seen: Seen = await self._owner.pool(look_again, self._tree, batch, self._db)
         if seen.changed:
             await self._commit_seen(seen)
 
@@ -1049,7 +1055,7 @@ class RootShare:
         approvals = self._owner.approvals
         if (self.name, batch.replica.master, batch.hi) in approvals:
             return True
-        files, size = await self._owner.pool(_weigh_batch, brake, batch, generation)
+        files, size = await self._owner.pool(weigh_batch, brake, batch, generation)
         all_files, all_bytes = generation.counts()
         now = self._reactor.seconds()
         if brake.holds(now, files, size, all_files, all_bytes):
@@ -1249,7 +1255,7 @@ class RootShare:
         if shown is None:
             wanted = await self._owner.pool(store.pending)
         else:
-            wanted = await self._owner.pool(_to_write, shown, store.tree)
+            wanted = await self._owner.pool(to_write, shown, store.tree)
         if self.held:
             wanted = {path: entry for path, entry in wanted.items() if path not in self.held}
         if not wanted:
@@ -1345,7 +1351,7 @@ class RootShare:
 
     async def _trust_root(self) -> None:
         """This directory is the root from now on."""
-        await self._owner.pool(_trust, self._tree)
+        await self._owner.pool(trust, self._tree)
         self._remember_root()
         self.suspended = ""
         if self._watching:
@@ -1442,222 +1448,3 @@ def conflict_name(path: bytes, version: Version) -> bytes:
     head, name = split(path)
     name = name[: MAX_NAME - len(tail)] + tail
     return head + b"/" + name if head else name
-
-
-def _same_content(before: Entry | None, entry: Entry) -> bool:
-    return before is not None and before.same_content(entry)
-
-
-# -- in the pool
-
-
-@define
-class Changes:
-    """
-    What a look at the tree means for the index.
-
-    @ivar plain: what was done to the tree that is served.
-    @ivar beside: what was written by somebody who had not seen what is served.
-    @ivar gone: the paths of the plain ones that are deletions.
-    """
-
-    plain: dict[bytes, Entry] = field(factory=dict)
-    beside: dict[bytes, Entry] = field(factory=dict)
-    gone: set[bytes] = field(factory=set)
-
-
-def sort_changes(
-    changed: Mapping[bytes, Known | None], tree: Mapping[bytes, Known], generation: Generation
-) -> Changes:
-    """What the paths that look different mean."""
-    found = Changes()
-    for path, known in changed.items():
-        entry = GONE if known is None else known.entry
-        before = tree.get(path)
-        shown = generation.get(path)
-        if before is not None and known is not None and before.entry == known.entry:
-            continue  # only touched by us, or its times moved without its content
-        if before is None and shown is not None and known is not None:
-            # Not written yet by us, and there already: the same, or an edit of its own
-            if not entry.same_content(shown):
-                found.beside[path] = entry
-                continue
-        elif before is not None and before.entry != shown:
-            if not (known is None and shown is None):
-                found.beside[path] = entry
-            continue
-        found.plain[path] = entry
-        if known is None:
-            found.gone.add(path)
-    return found
-
-
-def _weigh_batch(brake: Brake, batch: Batch, generation: Generation) -> tuple[int, int]:
-    if not any(entry == GONE for _, entry in batch.entries):
-        return 0, 0
-    return brake.weigh(before_and_after(batch.entries, generation))
-
-
-def before_and_after(
-    wanted: Iterable[tuple[bytes, Entry]], generation: Generation
-) -> dict[bytes, tuple[Entry | None, Entry | None]]:
-    """What a change of these paths shows; C{None} for nothing."""
-    return {
-        path: (generation.get(path), None if entry == GONE else entry) for path, entry in wanted
-    }
-
-
-def _weigh(brake: Brake, wanted: Mapping[bytes, Entry], generation: Generation) -> tuple[int, int]:
-    return brake.weigh(before_and_after(wanted.items(), generation))
-
-
-def _look_again(tree: WorkTree, batch: Batch, store: RootStore) -> Seen:
-    known = store.tree
-    paths = (path for path, _ in batch.entries if path in known)
-    return tree.look(islice(paths, MOST_DIRTY), known, store.objects)
-
-
-def _to_write(
-    shown: Mapping[bytes, tuple[Entry | None, Entry | None]], tree: Mapping[bytes, Known]
-) -> dict[bytes, Entry | None]:
-    """Where the working tree is not what is shown now."""
-    wanted: dict[bytes, Entry | None] = {}
-    for path, (_, after) in shown.items():
-        known = tree.get(path)
-        if (known.entry if known is not None else None) != after:
-            wanted[path] = after
-    return wanted
-
-
-def _folders_of(seen: Seen, known: Mapping[bytes, Known] | None) -> list[bytes]:
-    """The directories that were found; with those that were known, and the root."""
-    folders = [p for p, one in seen.changed.items() if one and one.entry.kind == DIR]
-    if known is not None:
-        folders += [p for p, one in known.items() if one.entry.kind == DIR]
-        folders.append(b"")
-    return folders
-
-
-def _add_seen(seen: Seen, more: Seen) -> None:
-    seen.changed.update(more.changed)
-    seen.again |= more.again
-    seen.large.update(more.large)
-    seen.skipped.update(more.skipped)
-
-
-def _overlay(known: Mapping[bytes, Known], seen: Seen) -> dict[bytes, Known]:
-    """What is known with what was found."""
-    overlay = dict(known)
-    for path, one in seen.changed.items():
-        if one is not None:
-            overlay[path] = one
-    return overlay
-
-
-def _commit_and_pack(
-    store: RootStore,
-    wanted: dict[bytes, Entry],
-    tree: dict[bytes, Known | None],
-    beside: bytes | None,
-    unacked: int | None,
-    approved: str,
-    settled: Sequence[tuple[bytes, Dot]],
-    note: str,
-    founding: bool,
-) -> tuple[Batch, Outcome, bytes] | None:
-    before = store.generation
-    new = {
-        entry.content: entry.size
-        for path, entry in wanted.items()
-        if entry.kind == FILE and not _same_content(before.get(path), entry)
-    }
-    bulk = sum(new.values()) > BULK
-    made = store.commit(
-        wanted,
-        tree=tree,
-        bulk=bulk,
-        beside=beside,
-        unacked=unacked,
-        approved=approved,
-        settled=settled,
-        note=note,
-        founding=founding,
-    )
-    if made is None:
-        return None
-    batch, outcome = made
-    last = store.last_packed
-    if last is not None and last[0] == batch.name:
-        packed = last[1]
-    else:
-        packed = codec.pack_batch(batch, folded=True)
-    return batch, outcome, codec.pack([packed, _inline(store, batch, before)])
-
-
-def _inline(store: RootStore, batch: Batch, before: Generation) -> list[list[Any]]:
-    """Contents that ride in the batch: those that are new, as long as all of them fit."""
-    found: list[list[Any]] = []
-    room = INLINE
-    had = (
-        {e.content for f in before.folders.values() for e in f.values()}
-        if (len(batch.entries) > 8)
-        else set()
-    )
-    for path, entry in batch.entries:
-        if entry.kind != FILE or entry.size > INLINE or entry.content in had:
-            continue
-        old = before.get(path)
-        if old is not None and old.content == entry.content:
-            continue
-        data = store.objects.read(entry.content)
-        base = b""
-        payload: Any = codec.squeeze(data)
-        cost = len(payload)
-        if old is not None and old.kind == FILE and store.objects.has(old.content):
-            operations = make_delta(store.objects.read(old.content), data)
-            if literal_bytes(operations) + 8 * len(operations) < cost:
-                base, payload = old.content, pack_delta(operations)
-                cost = literal_bytes(operations) + 8 * len(operations)
-        room -= cost
-        if room < 0:
-            break
-        found.append([entry.content, base, payload])
-        had.add(entry.content)
-    return found
-
-
-def _store_inline(
-    store: RootStore, entries: Mapping[bytes, Entry], inline: Mapping[bytes, bytes]
-) -> bool:
-    """Put contents into the store that came with a batch; false if one is not what it says."""
-    for digest, packed in inline.items():
-        entry = entries.get(digest)
-        if entry is None or store.objects.has(digest):
-            continue
-        base, payload = codec.unpack(packed)
-        try:
-            if isinstance(payload, bytes):
-                data = codec.expand(payload, entry.size)
-            elif not store.objects.has(base):
-                continue
-            else:
-                old = store.objects.read(base)
-                data = apply_delta(old, unpack_delta(payload, entry.size, len(old)))
-        except (Forbidden, ValueError):
-            return False
-        if hashlib.sha256(data).digest() != digest:
-            return False
-        store.objects.put_known(digest, data)
-    return True
-
-
-def _keep_adopted(
-    store: RootStore, known: Mapping[bytes, Known | None], kept: Sequence[tuple[bytes, Entry]]
-) -> None:
-    store.keep_adopted(kept)
-    store.remember(known)
-
-
-def _trust(tree: WorkTree) -> None:
-    tree.close()
-    tree.mark_anew()
