@@ -84,11 +84,11 @@ class ClusterMember:
     @ivar set_slot: C{set_slot(slot)}: the last digits of new jids.
     @ivar in_thread: C{in_thread(f)}: a call that blocks, whose result nobody wants.
     @ivar is_revoked: whether a revocation of a minion's key is known, by id and fingerprint.
+    @ivar end_sessions: called when session secrets are refused that counted until now.
     @ivar drain: takes no requests of minions any more, and waits for some seconds until others
         have all jobs and returns; how many entries they have not.
     @ivar deny_minion: the act that denies an accepted key, by minion id and the beginning of its
         fingerprint; C{None} when an operator has decided about it.
-    @ivar on_removal: called after a node was removed, here or elsewhere.
     """
 
     reactor: Any
@@ -109,16 +109,17 @@ class ClusterMember:
     fire: Callable[[str, dict[str, Any]], None]
     in_thread: Callable[[Callable[[], Any]], None]
     is_revoked: Callable[[str, str], bool]
+    end_sessions: Callable[[], None]
     drain: Callable[[], Awaitable[int]]
     deny_minion: Callable[[str, str], Mapping[str, Any] | None]
     session_period: float
     now: Callable[[], float]
     entropy: Entropy = field(repr=False)
     log: Logger = field(factory=Logger)
-    on_removal: list[Callable[[], None]] = field(factory=list)
     _keeping: Any = None
     _ticker: Any = None
     _running: bool = False
+    _floor: int = 0
     _leaving: bool = False
     _removed: set[str] = field(factory=set)
 
@@ -127,6 +128,7 @@ class ClusterMember:
     async def startService(self) -> None:
         """The log is open: write what is missing in it, open the gate, and dial."""
         self._running = True
+        self._floor = self.secrets.floor(SESSION)
         self.peers.answer(CLAIM, self.admission.claimed)
         self.peers.answer(STATUS, lambda node, body: pack_bin(self.status()))
         self.peers.answer(FAREWELL, lambda node, body: self.lifecycle.removed())
@@ -329,12 +331,13 @@ class ClusterMember:
                 self.lifecycle.removed()
         elif own is not None and self.membership.must_change_slot(self.key):
             let_go(self._say_about(), self.log, "no new slot")
-        if new:
-            for call in self.on_removal:
-                call()
 
     def _secrets_changed(self) -> None:
         if self._running:
+            floor = self.secrets.floor(SESSION)
+            if floor > self._floor:
+                self._floor = floor
+                self.end_sessions()
             self._keep_soon()
             self._wear()
             self.identity.follow()

@@ -203,6 +203,13 @@ class Sessions:
         self._live.pop(minion_id, None)
         self._store.forget(minion_id)
 
+    def end_all(self) -> None:
+        """
+        Secrets are refused from now on that some sessions come from: each minion's next request has
+        to open with a key that counts, or it signs in anew.
+        """
+        self._live.clear()
+
     def live(self) -> dict[str, MinionSession]:
         """Sessions that were used since the start, by minion id."""
         return self._live

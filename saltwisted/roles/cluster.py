@@ -350,6 +350,7 @@ class MemberService:
             fire=ctx.bus.fire,
             in_thread=master.files_threads.start,
             is_revoked=self._is_revoked,
+            end_sessions=ctx.sessions.end_all,
             drain=self._drain,
             deny_minion=self._deny_minion,
             session_period=float(config.publish_session) / 2,

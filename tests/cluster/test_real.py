@@ -351,7 +351,11 @@ class LeaveTests(SynchronousTestCase):
         A removed node is cut off while the others go on, knows it, and cannot come back with what
         it holds; tokens made before admit nobody.
         """
-        a, b, c = cluster(self, "a b c")
+        a, b, c = cluster(self, "a b c", auto_accept=True)
+        minion = OurMinion(scratch(self), b, "m1")
+        self.addCleanup(minion.kill)
+        minion.up()
+        a.ping_until("m1")
         token = b.token()
 
         a.command("remove", "c", check=True)
@@ -359,6 +363,7 @@ class LeaveTests(SynchronousTestCase):
         until("c to know", lambda: c.states() == {"c": "removed"})
         until("b to know", lambda: sorted(b.states()) == ["a", "b"])
         self.assertEqual(set(b.states().values()), {"serving"})
+        a.ping_until("m1")
         self.assertNotEqual(c.command("join", token).returncode, 0)
         c.kill()
         c.start()

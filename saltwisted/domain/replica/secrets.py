@@ -129,6 +129,11 @@ class Secrets(Registers[Versions]):
         found = self.versions(what)
         return found[0] if found else None
 
+    def floor(self, what: str) -> int:
+        """Lower versions are refused."""
+        found = self.registers.get(what)
+        return found.floor if found is not None else 0
+
     def next_body(
         self, what: str, value: bytes, now: float, refuse_old: bool = False
     ) -> dict[str, Any]:
