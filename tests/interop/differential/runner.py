@@ -127,8 +127,12 @@ class Machine:
             return {"status": status}
 
     def left(self) -> dict[str, Any]:
-        """What there is below C{work}: kind, mode, owner and text by path."""
+        """
+        What there is below C{work}: kind, mode, owner and text by path. Whoever runs this owns
+        what root owns on the machine where stock's answers were written down.
+        """
         work = Path(self.scratch, "work")
+        user, group = os.getuid(), os.getgid()
         found = {}
         for path in sorted(work.rglob("*")):
             facts = path.lstat()
@@ -138,7 +142,9 @@ class Machine:
             elif path.is_file():
                 told = path.read_bytes().decode(errors="replace").replace(self.scratch, "SCRATCH")
             kind = oct(facts.st_mode)
-            found[str(path.relative_to(work))] = [kind, facts.st_uid, facts.st_gid, told]
+            owner = 0 if facts.st_uid == user else facts.st_uid
+            owners = 0 if facts.st_gid == group else facts.st_gid
+            found[str(path.relative_to(work))] = [kind, owner, owners, told]
         return found
 
     def run_here(self, command: Sequence[str]) -> dict[str, Any]:
