@@ -100,7 +100,7 @@ class ClusterControl:
         role = str(args.get("role") or MASTER)
         if role not in ROLES:
             raise DeniedError(f"--role {role}: use " + " or ".join(ROLES))
-        ttl, uses = float(args.get("ttl") or 1800), int(args.get("uses") or 1)
+        ttl, uses = float(args.get("ttl", 1800)), int(args.get("uses", 1))
         if not 0 < ttl <= MAX_TTL or not 0 < uses <= MAX_USES:
             raise DeniedError(f"--ttl up to 365d and --uses up to {MAX_USES}, please")
         near = self._by_nearness(member)
