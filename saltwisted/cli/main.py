@@ -93,7 +93,7 @@ def run(name: str, words: Sequence[str]) -> int:
 def usage() -> str:
     """The list of subcommands."""
     lines = ["Usage: saltwisted COMMAND [options] [arguments]", ""]
-    lines.extend(f"  {name:<10} {text}" for name, (_, text) in COMMANDS.items())
+    lines.extend(f"  {name:<16} {text}" for name, (_, text) in COMMANDS.items())
     lines += [
         "",
         "  --version          show the version",

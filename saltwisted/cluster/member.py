@@ -464,8 +464,8 @@ class ClusterMember:
             found = [m for m in self.membership.live() if m.key.startswith(name)]
         if len(found) != 1:
             known = ", ".join(m.node for m in self.membership.live())
-            how = "is no member" if not found else "is several members: give the key"
-            raise DeniedError(f"{name} {how} (members: {known})")
+            how = "there is no member" if not found else "give the key: several members are named"
+            raise DeniedError(f"{how} {name} (members: {known})")
         return found[0]
 
     async def remove(self, name: str, by: str, compromised: bool) -> dict[str, Any]:
@@ -477,7 +477,7 @@ class ClusterMember:
         member = self.find(name)
         if member.key == self.key:
             raise DeniedError(
-                f"{name} is this node: use 'saltwisted leave' here, or remove it on another member"
+                f"this node is {name}: use 'saltwisted leave' here, or remove it on another member"
             )
         for link in self.peers.links():
             if link.session.key == member.key:
@@ -547,6 +547,8 @@ class ClusterMember:
         @raises DeniedError: no such member.
         """
         member = self.find(name)
+        if member.state == MEMBER:
+            raise DeniedError(f"there is nothing to approve: {member.node} is let in already")
         await self.append("member", {"op": "approve", "key": member.key})
         self.fire("salt/cluster/approve", {"node": member.node})
         return {"approved": member.node}
