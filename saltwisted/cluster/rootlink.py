@@ -10,6 +10,7 @@ A peer that breaks the rules is told why, and the stream is closed.
 from __future__ import annotations
 
 import hashlib
+import mmap
 import os
 import time
 import zlib
@@ -661,8 +662,15 @@ def _large_delta(store: ContentStore, want: Want) -> list[Any] | None:
     old = store.map(want.base)
     new = store.map(want.digest)
     limit = time.monotonic() + DELTA_TIME
+
+    def drop() -> None:
+        # The mapped pages stay in the kernel's cache, and count as ours no longer
+        for mapped in (old, new):
+            if not isinstance(mapped, bytes):
+                mapped.madvise(mmap.MADV_DONTNEED)
+
     try:
-        operations = make_delta(old, new, lambda: time.monotonic() > limit)  # type: ignore[arg-type]
+        operations = make_delta(old, new, lambda: time.monotonic() > limit, drop)  # type: ignore[arg-type]
         if literal_bytes(operations) > want.size * 0.6:
             return None
         return pack_delta(operations)

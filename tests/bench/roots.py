@@ -128,11 +128,14 @@ class Tree:
             return lambda other: _read(f"{other}/{path}") == want
         return _anything
 
-    def fill(self, top: str) -> None:
-        """Put the deleted ones back."""
+    def fill(self, top: str) -> int:
+        """Put the deleted ones back; how many."""
+        count = 0
         for path in self.small:
             if not os.path.exists(f"{top}/{path}") and not path.startswith("moved/"):
                 shutil.copy2(f"{self.top}/{path}", f"{top}/{path}")
+                count += 1
+        return count
 
 
 def _anything(other: str) -> bool:
@@ -596,6 +599,9 @@ class Measured:
             os.mkdir(peer.two)
         with open(f"{peer.home}/bytes", "w"):
             pass
+        if load == "f":
+            self.tree.fill(peer.one)
+            peer.sync(_anything)
         peer.count(True)
         if load == "a":
             peer.sync(_anything)
@@ -615,8 +621,7 @@ class Measured:
         elif load == "d" and not os.path.exists(f"{peer.one}/one.bin"):
             os.rename(f"{stage}/one.bin", f"{peer.one}/one.bin")
             peer.sync(lambda other: os.path.exists(f"{other}/one.bin"))
-        elif load == "f":
-            self.tree.fill(peer.one)
+        elif load == "f" and self.tree.fill(peer.one):
             peer.sync(_anything)
         size, cpu = peer.traffic(), peer.cpu()
         if load != "a":

@@ -18,6 +18,8 @@ WINDOW = 5 * 1024 * 1024
 MOST_MISSES = 2048
 WIDE_AFTER = (8, 64, 512)
 MOST_OPERATIONS = 20_000
+STEP = 1 << 22
+"""Bytes that are compared at a time, at most."""
 
 
 class Copy(NamedTuple):
@@ -33,7 +35,18 @@ Operation = Copy | bytes
 Buffer = bytes | memoryview
 
 
-def common_prefix(one: Buffer, other: Buffer, at: int, by: int, most: int) -> int:
+def nothing() -> None:
+    """Nothing is to be done after a step."""
+
+
+def common_prefix(
+    one: Buffer,
+    other: Buffer,
+    at: int,
+    by: int,
+    most: int,
+    stepped: Callable[[], None] = nothing,
+) -> int:
     """How many bytes are equal from C{one[at]} and C{other[by]} on, at most C{most}."""
     length = 0
     step = 4096
@@ -41,7 +54,9 @@ def common_prefix(one: Buffer, other: Buffer, at: int, by: int, most: int) -> in
         step = min(step, most - length)
         if one[at + length : at + length + step] == other[by + length : by + length + step]:
             length += step
-            step = min(step * 2, 1 << 22)
+            if step == STEP:
+                stepped()
+            step = min(step * 2, STEP)
         elif step == 1:
             return length
         else:
@@ -54,7 +69,14 @@ def common_prefix(one: Buffer, other: Buffer, at: int, by: int, most: int) -> in
     return length
 
 
-def common_suffix(one: Buffer, other: Buffer, end: int, finish: int, most: int) -> int:
+def common_suffix(
+    one: Buffer,
+    other: Buffer,
+    end: int,
+    finish: int,
+    most: int,
+    stepped: Callable[[], None] = nothing,
+) -> int:
     """How many bytes are equal before C{one[end]} and C{other[finish]}, at most C{most}."""
     length = 0
     step = 4096
@@ -65,7 +87,9 @@ def common_suffix(one: Buffer, other: Buffer, end: int, finish: int, most: int) 
             == other[finish - length - step : finish - length]
         ):
             length += step
-            step = min(step * 2, 1 << 22)
+            if step == STEP:
+                stepped()
+            step = min(step * 2, STEP)
         elif step == 1:
             return length
         else:
@@ -79,19 +103,24 @@ def common_suffix(one: Buffer, other: Buffer, end: int, finish: int, most: int) 
 
 
 def make_delta(
-    old: bytes, new: bytes, expired: Callable[[], bool] = lambda: False
+    old: bytes,
+    new: bytes,
+    expired: Callable[[], bool] = lambda: False,
+    stepped: Callable[[], None] = nothing,
 ) -> list[Operation]:
     """
     Operations that make C{new} of C{old}.
 
     @param old: needs C{find}: bytes or an mmap.
     @param expired: asked now and then; true ends the search, and the rest is literal.
+    @param stepped: called after each L{STEP} bytes that were compared: what was read may be dropped
+        from memory.
     """
     most = min(len(old), len(new))
     view_old, view_new = memoryview(old), memoryview(new)
     try:
-        head = common_prefix(view_old, view_new, 0, 0, most)
-        tail = common_suffix(view_old, view_new, len(old), len(new), most - head)
+        head = common_prefix(view_old, view_new, 0, 0, most, stepped)
+        tail = common_suffix(view_old, view_new, len(old), len(new), most - head, stepped)
         out: list[Operation] = []
         if head:
             out.append(Copy(0, head))
