@@ -177,7 +177,11 @@ def _compiled(
     if __opts__.get("file_client") == "local" and not getattr(__master__, "connected", False):
         from saltwisted.worker.pillarwork import PillarWorker
 
-        return PillarWorker(__opts__).value({**load, "override": override})
+        request = {**load, "override": override}
+        if override or pillarenv != __opts__.get("pillarenv"):
+            # Without a master Salt lays a pillar that is compiled anew over the one that it has
+            request["seed"] = dict(__pillar__)
+        return PillarWorker(__opts__).value(request)
     load["grains"] = dict(__grains__)
     load.update(pillar_override=override or {}, extra_minion_data={}, ver="2", cmd="_pillar")
     answer = __master__.pillar(load)

@@ -129,6 +129,7 @@ class Compilation:
             self.host,
             self.sources,
             override if isinstance(override, dict) else None,
+            request.get("seed"),
         )
 
     def _take_ext(self, opts: dict[str, Any], ext: Any) -> str:

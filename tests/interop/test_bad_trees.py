@@ -16,7 +16,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from tests.harness import scratch
 
 DEPTH = 10_000
-CEILING = 256
+CEILING = 400
 """MiB that a run may take; an empty one takes some thirty."""
 
 STARTER = """
@@ -96,6 +96,33 @@ class BadTreeTests(SynchronousTestCase):
         """Ten thousand conditions in each other."""
         text = "{% if true %}" * DEPTH + "a: {test.nop: []}" + "{% endif %}" * DEPTH
         self.refused(text, "recursion depth exceeded")
+
+    def test_large_file(self) -> None:
+        """A hundred megabytes."""
+        self.refused("# " + "x" * 100 * 1024 * 1024, "rendered at most")
+
+    def test_large_import(self) -> None:
+        """A map of a hundred megabytes, imported."""
+        (self.home / "srv" / "map.yaml").write_text("x" * 100 * 1024 * 1024)
+        self.refused("{% import_yaml 'map.yaml' as map %}\n", "rendered at most")
+
+    def test_large_result(self) -> None:
+        """A small template that renders to a hundred megabytes."""
+        text = "{% set line = 'x' * 1048576 %}{% for n in range(100) %}{{ line }}\n{% endfor %}"
+        self.refused(text, "rendered at most")
+
+    def test_no_texts(self) -> None:
+        """Bytes that are no UTF-8; a directory and a dangling link with the names of SLS."""
+        (self.home / "srv" / "folder.sls").mkdir()
+        (self.home / "srv" / "link.sls").symlink_to("/nowhere/at/all")
+        (self.home / "srv" / "bytes.sls").write_bytes(bytes(range(256)) * 4096)
+
+        found = {name: self.apply(name) for name in ("bytes", "folder", "link")}
+
+        self.assertEqual([code for code, _, _ in found.values()], [1, 1, 1])
+        self.assertIn("Rendering SLS bytes failed, render error: 'utf-8'", found["bytes"][1][0])
+        for name in ("folder", "link"):
+            self.assertEqual(found[name][1], [f"No matching sls found for '{name}' in env 'base'"])
 
     def test_deep_expression(self) -> None:
         """Ten thousand brackets around a number."""

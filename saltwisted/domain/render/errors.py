@@ -51,6 +51,17 @@ class TemplateFailure(RenderError):
         return f"{what} (line {self.line})" if self.line else what
 
 
+LARGEST = 32 * 1024 * 1024
+"""Bytes that what is to be rendered may have: no memory is lost for what cannot be meant."""
+
+
+def too_large(size: int, sls: str = "") -> TemplateFailure:
+    """The failure of what is larger than anything that can be meant."""
+    return TemplateFailure(
+        f"{size} bytes are more than the {LARGEST} that are rendered at most", sls=sls
+    )
+
+
 def unforeseen(failure: TemplateFailure) -> TemplateFailure:
     """The same failure, marked as one that Salt's renderer does not catch."""
     failure.unforeseen = True

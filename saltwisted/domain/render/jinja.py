@@ -19,12 +19,19 @@ import jinja2
 import jinja2.defaults
 import jinja2.sandbox
 from attrs import frozen
-from jinja2 import BaseLoader, Environment, Template, TemplateNotFound
+from jinja2 import BaseLoader, Environment, Template, TemplateNotFound, TemplateRuntimeError
 from jinja2.runtime import Context
 from jinja2.utils import object_type_repr
 
 from saltwisted.domain.render.cache import RenderCache
-from saltwisted.domain.render.errors import MARKER, FilterError, TemplateFailure, excerpt
+from saltwisted.domain.render.errors import (
+    LARGEST,
+    MARKER,
+    FilterError,
+    TemplateFailure,
+    excerpt,
+    too_large,
+)
 from saltwisted.domain.render.filters import FILTERS, GLOBALS, TESTS
 from saltwisted.domain.render.host import RenderHost
 from saltwisted.domain.render.serialize import SaltExtension
@@ -196,7 +203,10 @@ class JinjaEngine:
         key = (path, stamp)
         text = self._cache.sources.get(key)
         if text is None:
-            text = self.host.read(path).decode()
+            raw = self.host.read(path)
+            if len(raw) > LARGEST:
+                raise TemplateRuntimeError(f"{path}: {too_large(len(raw))}")
+            text = raw.decode()
             self._cache.sources.put(key, text, len(text) + 200)
         return str(text)
 

@@ -23,7 +23,7 @@ from attrs import field, frozen
 
 from saltwisted.domain.render import mako, pyobjects, secrets
 from saltwisted.domain.render.cache import RenderCache
-from saltwisted.domain.render.errors import TemplateFailure, unforeseen
+from saltwisted.domain.render.errors import LARGEST, TemplateFailure, too_large, unforeseen
 from saltwisted.domain.render.functions import AliasedLoader
 from saltwisted.domain.render.host import RenderHost
 from saltwisted.domain.render.jinja import JinjaEngine, JinjaOptions
@@ -181,6 +181,8 @@ class Renderer:
         text = self.cache.sources.get(key)
         if text is None:
             raw = self.host.read(path)
+            if len(raw) > LARGEST:
+                raise too_large(len(raw), sls)
             # Packed data is no text; every other file has to be.
             errors = "surrogateescape" if raw.startswith(b"#!msgpack") else "strict"
             text = raw.decode(errors=errors)
@@ -223,6 +225,8 @@ class Renderer:
                     data = StringIO(data)
                 turn = Job(job.path, job.saltenv, job.sls, argument, job.context, job.extra)
                 data = engine(data, turn)
+                if isinstance(data, str) and len(data) > LARGEST:
+                    raise too_large(len(data), job.sls)
         if "\r\n" in text and isinstance(data, str) and "\r\n" not in data:
             data = data.replace("\n", "\r\n")
         return data
