@@ -404,7 +404,8 @@ class ClusterMember:
             shown, mac = (str(each)[:64] for each in auth.join)
             if tokens.proven_by_minion(shown, mac, auth.id, auth.pub, auth.nonce, finger, now):
                 token_id = shown
-            else:
+            elif shown in tokens.registers:
+                # Of an unknown one nothing is said: strangers could fill the log
                 self.log.warn(
                     "{minion} shows a token that does not let it in: {why}",
                     minion=auth.id,
