@@ -33,6 +33,8 @@ class BringTests(NodesCase):
 
     def test_fetched_from_a_peer(self) -> Deferred[Any]:
         """A tree that this node never had comes with its contents, and again from the history."""
+        # However slow the machine is
+        self.patch(roottrees, "LIMIT", 60.0)
 
         async def story() -> None:
             one, two = await self.make("ab")
