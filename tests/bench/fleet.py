@@ -89,6 +89,7 @@ class Simulated:
     ) -> None:
         self.id = f"fleet{first + number:05d}"
         self.journal: TextIO | None = base["journal"]
+        self.all = base["options"].get("master_type", "str") == "str"
         config = MinionConfig(id=self.id, **base["options"])
         facts = MinionFacts(id=self.id, grains={"id": self.id}, pillar={}, nodegroups={})
         context = base["contexts"][number % len(base["contexts"])]
@@ -104,6 +105,11 @@ class Simulated:
         )
         subscriber = Subscriber(lambda: facts, self.job, Seen(Lines(), time.time))
         self.links = Links(config, outside, subscriber, lambda: facts)
+
+    @property
+    def lacks(self) -> bool:
+        """Whether a link of one that wants all masters is not up."""
+        return self.all and not all(link.up for link in self.links.links)
 
     def job(self, job: Any, link: MasterLink) -> None:
         """Answer at once."""
@@ -189,9 +195,9 @@ def main() -> None:
         names = [link.name for link in used.values() if link is not None]
         line: dict[str, Any] = {"up": len(names)}
         line["at"] = {name: names.count(name) for name in set(names)}
-        # Some of those that have none, for whoever wonders why
-        without = [one for one in minions if used[one.id] is None][:2]
-        line["without"] = {one.id: [str(link) for link in one.links.links] for one in without}
+        # Some of those that lack one, for whoever wonders why
+        lacking = [one for one in minions if used[one.id] is None or one.lacks][:2]
+        line["lacking"] = {one.id: one.links.status() for one in lacking}
         sys.stdout.write(json.dumps(line) + "\n")
         sys.stdout.flush()
 

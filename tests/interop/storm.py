@@ -179,12 +179,17 @@ class Storm(SynchronousTestCase):
             self.fail("\n".join(told))
 
     def tails(self, *names: str) -> list[str]:
-        """The ends of the logs of these minions, or of all."""
-        return [
+        """The ends of the logs of these minions, or of all, and of the fleet."""
+        found = [
             f"{name}:\n{minion.tail()}"
             for name, minion in self.minions.items()
             if not names or name in names
         ]
+        for fleet in self.fleets:
+            for _, path in fleet.processes:
+                with open(path, errors="replace") as file:
+                    found.append(f"{path}:\n{file.read()[-3000:]}")
+        return found
 
     # -- blows
 

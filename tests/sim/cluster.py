@@ -442,7 +442,7 @@ class Deed:
     """
     What an operator did, or a minion's sign-in led to.
 
-    @ivar saw: the deeds on this key that its node had in its folds.
+    @ivar saw: the deeds that its node had in its folds, and what those on this key had seen.
     """
 
     name: str
@@ -722,9 +722,13 @@ class World:
         """Do it; the name of the deed."""
         name = f"d{len(self.deeds)}"
         finger = finger_of(pub)
-        saw = frozenset(self.applied(node))
+        saw = self.applied(node)
+        # Who sees a deed on a key sees what it had seen
+        for seen in [self.deeds[each] for each in saw]:
+            if (seen.minion_id, seen.finger) == (minion_id, finger):
+                saw |= seen.saw
         body = node.keys.act(act, minion_id, pub, by=name)
-        self.deeds[name] = Deed(name, act, minion_id, finger, node.name, saw)
+        self.deeds[name] = Deed(name, act, minion_id, finger, node.name, frozenset(saw))
         self.tell(f"{node.name}: {name} {act} {minion_id} {pub.decode().strip()[-1]}")
         node.young.add(name)
         done = node.log.append(KIND, body)

@@ -65,6 +65,10 @@ class FoundTests(SynchronousTestCase):
         """A node that is frozen before it serves hears the others again before it does."""
         self.play(30039)
 
+    def test_seen_through_another(self) -> None:
+        """Who accepts having seen a revocation has seen what that had seen."""
+        self.play(41058)
+
 
 class MutationTests(SynchronousTestCase):
     """Rules that are broken on purpose must be found out: else the simulation proves nothing."""
