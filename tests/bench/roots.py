@@ -8,7 +8,8 @@ renamed, (f) 1,000 files deleted, (g) one file edited, until the other side has 
 with mutual TLS and a generation store, and end when the other node's working tree is written;
 rsync and Unison run over a pipe to a local server, without encryption. Bytes of those two are
 counted in a run of their own, since who counts them slows them down. CPU is that of all processes
-of both sides; memory the most of either side's daemon, above what it had before. This is no test.
+of both sides (but for Unison's own server); memory is the most of either side's daemon, above what
+it had before. This is no test.
 """
 
 from __future__ import annotations
@@ -205,20 +206,37 @@ class Peer:
         """End it."""
 
 
+def _tree(pid: int) -> list[int]:
+    """A process and all below it."""
+    found = [pid]
+    for one in found:
+        for task in os.listdir(f"/proc/{one}/task"):
+            with open(f"/proc/{one}/task/{task}/children") as file:
+                found += map(int, file.read().split())
+    return found
+
+
 def _cpu(pid: int) -> float:
-    with open(f"/proc/{pid}/stat") as file:
-        words = file.read().rpartition(")")[2].split()
-    return (int(words[11]) + int(words[12])) / TICKS
+    ticks = 0
+    for one in _tree(pid):
+        with open(f"/proc/{one}/stat") as file:
+            words = file.read().rpartition(")")[2].split()
+        ticks += int(words[11]) + int(words[12])
+    return ticks / TICKS
 
 
 def _forget_peak(pid: int) -> None:
-    with open(f"/proc/{pid}/clear_refs", "w") as file:
-        file.write("5")
+    for one in _tree(pid):
+        with open(f"/proc/{one}/clear_refs", "w") as file:
+            file.write("5")
 
 
 def _peak_mib(pid: int) -> float:
-    with open(f"/proc/{pid}/status") as file:
-        return next(int(line.split()[1]) for line in file if line.startswith("VmHWM")) / 1024
+    total = 0
+    for one in _tree(pid):
+        with open(f"/proc/{one}/status") as file:
+            total += next(int(line.split()[1]) for line in file if line.startswith("VmHWM"))
+    return total / 1024
 
 
 class Ours(Peer):
