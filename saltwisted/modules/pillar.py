@@ -178,7 +178,8 @@ def _compiled(
         from saltwisted.worker.pillarwork import PillarWorker
 
         request = {**load, "override": override}
-        if override or pillarenv != __opts__.get("pillarenv"):
+        before = __opts__.get("__pillarenv_before", __opts__.get("pillarenv"))
+        if override or pillarenv != before:
             # Without a master Salt lays a pillar that is compiled anew over the one that it has
             request["seed"] = dict(__pillar__)
         return PillarWorker(__opts__).value(request)

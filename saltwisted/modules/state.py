@@ -145,7 +145,10 @@ def _compiler(
     same_pillar = changes.get("pillarenv", __opts__.get("pillarenv")) == __opts__.get("pillarenv")
     fresh = not (__opts__.get("__cli") == "salt-call" and same_pillar)
     context = loaders.context
-    pillar = loaders.pillar if not fresh else None
+    relaid = __opts__.get("file_client") == "local" and not same_pillar
+    if relaid:
+        changes["__pillarenv_before"] = __opts__.get("pillarenv")
+    pillar = loaders.pillar if relaid or not fresh else None
     with ExitStack() as stack:
         stack.enter_context(changed_options(loaders, changes))
         stack.enter_context(master_options(loaders))
@@ -162,7 +165,7 @@ def _compiler(
             )
         finally:
             loaders.replace(context=context)
-            if pillar is not None and override:
+            if pillar is not None and (override or relaid):
                 loaders.replace(pillar=pillar)
 
 
