@@ -41,10 +41,10 @@ from saltwisted.wire.rsa import PrivateKey, PublicKey
 
 PER_CONTEXT = 200
 """Links that share a ZeroMQ context."""
-SOCKETS = 16 * PER_CONTEXT
+SOCKETS = 64 * PER_CONTEXT
 """
 Sockets of a context: a link keeps as many for requests as it ever had under way at once, eight at
-most, and has some more for its pulse and its subscription, and while it starts over.
+most, and has some more for its pulse and its subscription, and twice that while it starts over.
 """
 AGAIN = 2.0
 """Seconds until a return that nobody took is tried again."""
