@@ -163,7 +163,7 @@ def list_modules(*args: str) -> list[str]:
     return _modules(__salt__, args)
 
 
-def reload_modules(initial_load: bool = False, context: Any = None) -> None:
+def reload_modules(initial_load: bool = False, context: Any = None) -> bool:
     """
     Make the minion look at its modules anew.
 
@@ -172,6 +172,7 @@ def reload_modules(initial_load: bool = False, context: Any = None) -> None:
         salt '*' sys.reload_modules
     """
     __salt__["saltutil.refresh_modules"]()
+    return True
 
 
 def argspec(module: str = "") -> dict[str, Any]:

@@ -643,7 +643,7 @@ class FileClient:
             if dest and not makedirs:
                 return ""
             os.makedirs(folder, exist_ok=True)
-        with Replacement(target, private=not dest) as out:
+        with Replacement(target, private=True) as out:
             out.write(text.encode())
         return target
 

@@ -671,7 +671,7 @@ class StateRun:
                 "result": False,
                 "name": name or low.get("name", low.get("__id__")),
                 "changes": {},
-                "comment": f"An exception occurred in this state: {traceback.format_exc()}",
+                "comment": f"An exception occurred in this state: {_traceback()}",
             }
         finally:
             if low.get("__prereq__"):
@@ -827,7 +827,7 @@ class StateRun:
                 "result": False,
                 "name": name,
                 "changes": {},
-                "comment": f"An exception occurred in this state: {traceback.format_exc()}",
+                "comment": f"An exception occurred in this state: {_traceback()}",
             }
         result["start_time"], result["duration"] = _span(began)
         result["__parallel__"] = True
@@ -1057,3 +1057,11 @@ def _log(result: Mapping[str, Any]) -> None:
     """A result in a few words; comments and changes may hold secrets and are not logged."""
     if result.get("result") is False:
         log.error("The state %s failed", result.get("name"))
+
+
+def _traceback() -> str:
+    """The exception that is handled, in Salt's words: nothing there is raised C{from} another."""
+    return traceback.format_exc().replace(
+        "The above exception was the direct cause of the following exception:",
+        "During handling of the above exception, another exception occurred:",
+    )

@@ -64,6 +64,10 @@ class RecordedTests(SynchronousTestCase):
         """Archives, checkouts, keys and schedules are made in a directory as by stock."""
         self._check("machine")
 
+    def test_arguments(self) -> None:
+        """The seldom used arguments of states, and wrong ones, do what they do in stock."""
+        self._check("arguments")
+
     def test_files(self) -> None:
         """Files, directories and links come out as stock makes them."""
         self._check("files")

@@ -43,6 +43,7 @@ OURS = [sys.executable, "-m", "saltwisted.cli.main", "salt-call"]
 CORES = os.cpu_count() or 1
 
 _TRACE = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n)*(?:.*\n)*?(?=\S)")
+_TEMPORARY = re.compile(r"__salt\.tmp\.\w+")
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 _TIMES = frozenset(("start_time", "duration", "pid", "__jid__"))
 _FAILED = "One or more requisite failed: "
@@ -175,6 +176,7 @@ def normal(value: Any) -> Any:
     if isinstance(value, list):
         return [normal(item) for item in value]
     if isinstance(value, str):
+        value = _TEMPORARY.sub("TEMPORARY", value)
         text = _ADDRESS.sub("", _TRACE.sub("TRACE ", value + "\n"))[:-1]
         if text.startswith(_FAILED):
             return _FAILED + ", ".join(sorted(text[len(_FAILED) :].split(", ")))
