@@ -256,6 +256,11 @@ class Unit:
             self.process.wait(10)
 
 
+def rmtree(path: str) -> None:
+    """Remove a tree; what is mounted in it is only so in the namespaces of its own processes."""
+    shutil.rmtree(path, ignore_errors=True)
+
+
 def build(output: str) -> list[str]:
     """Build the packages, with lintian; the paths of C{saltwisted-salt} and C{saltwisted}."""
     run(os.path.join(ROOT, "packaging/deb/build"), "--output", output, "--lintian", seconds=400)
