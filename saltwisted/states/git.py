@@ -494,6 +494,8 @@ def config_set(
     ret = _new(name)
     if value is not None and multivar is not None:
         return _end(ret, False, "Only one of 'value' and 'multivar' is permitted")
+    if value is None and multivar is None:
+        return _end(ret, False, "One of 'value' and 'multivar' is required")
     given = _config_words(ret, kwargs, repo, ("global",))
     if given is None:
         return ret
