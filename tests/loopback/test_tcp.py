@@ -8,6 +8,7 @@ import os
 import socket
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 from twisted.internet import reactor
@@ -200,7 +201,12 @@ class RequestTests(Rig):
         server = self.requests(lambda frame, peer, reply: reply(frame))
         client = self.asking(server.port)
         await client.request(pack(1), 5)
-        for noise in (b"GET / HTTP/1.0\r\n\r\n", b"\xff" * 100, os.urandom(100_000), pack([1])):
+        for noise in (
+            b"GET / HTTP/1.0\r\n\r\n",
+            b"\xff" * 100,
+            Random(2).randbytes(100_000),
+            pack([1]),
+        ):
             sock = socket.create_connection(("127.0.0.1", server.port))
             self.addCleanup(sock.close)
             before = server.dropped["framing"]

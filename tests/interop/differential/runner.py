@@ -120,7 +120,8 @@ class Machine:
 
     def normal(self, status: int, out: str, err: str) -> dict[str, Any]:
         """What one command answered, made comparable."""
-        text = out.replace(self.scratch, "SCRATCH")
+        # A relative path is below wherever the tests were started
+        text = out.replace(self.scratch, "SCRATCH").replace(f"{os.getcwd()}/", "HERE/")
         try:
             return {"status": status, "return": normal(json.loads(text)["local"])}
         except (ValueError, KeyError, TypeError):
