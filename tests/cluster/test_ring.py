@@ -17,7 +17,7 @@ from saltwisted.wire.msgpack import pack_bin
 from saltwisted.worker.control import ControlClient
 from tests.cluster.memory import MemoryPeers
 from tests.cluster.real import cluster
-from tests.harness import needs_peers
+from tests.harness import needs_peers, until
 
 
 class Addresses:
@@ -111,11 +111,15 @@ class DoctorTests(unittest.TestCase):
     def test_doctor(self) -> None:
         """All ports are rung from both sides, and none is amiss."""
         a, _ = cluster(self, "a b")
-        with ControlClient(path=a.socket_path, timeout=30) as client:
-            ring = client.call("members_ring")
+
+        def rung() -> bool:
+            """A node opens its ports to minions when it has what it needs to serve them."""
+            with ControlClient(path=a.socket_path, timeout=30) as client:
+                reached = client.call("members_ring")["reached"]
+            return len(reached) == 6 and all(reached.values())
+
+        until("all ports to be open", rung)
         done = a.command("doctor", "--json")
 
         self.assertEqual(json.loads(done.stdout)["unknown"], {}, done.stdout)
         self.assertNotIn("port.", done.stdout)
-        self.assertEqual(len(ring["reached"]), 6)
-        self.assertEqual(set(ring["reached"].values()), {True})
