@@ -26,7 +26,7 @@ from saltwisted.minion.directory import Ask, Kept, Service
 from saltwisted.transports.zeromq import DealerClient, Keepalive, SubClient, ZeroMQ
 from saltwisted.wire.rsa import PublicKey
 
-HEARTBEAT, HEARTBEAT_TIMEOUT = 3000, 4000
+HEARTBEAT, HEARTBEAT_TIMEOUT = 2000, 3000
 """
 Milliseconds between two ZMTP pings on a subscription, and until an answer must be there.
 ZeroMQ's own threads send and answer them, in stock masters as in ours, whatever Python does

@@ -55,9 +55,9 @@ UNREAD_BYTES = 256 * 1024 * 1024
 """Bytes of requests that have begun and are not whole, of all clients together."""
 HELLO_BYTES = 64 * 1024
 """The largest frame that a subscriber may send: who it is."""
-PING_EVERY = 3.0
+PING_EVERY = 2.0
 """Seconds between two signs of life to subscribers that know them."""
-SILENT = 8.0
+SILENT = 5.0
 """Seconds without one after which a subscriber looks after its master."""
 GONE = 20.0
 """Seconds without one after which it connects anew."""
