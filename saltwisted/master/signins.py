@@ -5,7 +5,8 @@ After a rotation or a restart every minion signs in at once. Each costs two
 private RSA operations, so they wait here and are worked off in small batches, one hop
 to a thread per batch, while the reactor answers everybody else. Minions with an accepted key go
 first: strangers cannot push them back. Among them those go first that have no session here (they
-start, or come from another node): those that only lack the new publish key cannot push them back.
+start, or come from another node): those that only lack the new publish key cannot push them back,
+and are let in at a bounded rate (L{Pace}), so that a change of that key takes nobody else's time.
 A minion that asks again while it waits takes its old place, and only the newest question is
 answered.
 """
@@ -18,9 +19,11 @@ from typing import Any
 
 from attrs import define
 from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
 from saltwisted.domain.keys import Answer, SignIn, Verdict, clean_key, judge, valid_minion_id
+from saltwisted.domain.pace import Pace
 from saltwisted.errors import StoreError, WireError
 from saltwisted.master.context import Context
 from saltwisted.transports.loose import let_go
@@ -80,6 +83,8 @@ class SignIns:
         self._fresh: OrderedDict[tuple[str, bytes, str], Waiting] = OrderedDict()
         self._known: OrderedDict[tuple[str, bytes, str], Waiting] = OrderedDict()
         self._unknown: OrderedDict[tuple[str, bytes, str], Waiting] = OrderedDict()
+        self._pace = Pace()
+        self._later: IDelayedCall | None = None
         self._running = 0
         self._turn = 0
 
@@ -93,6 +98,9 @@ class SignIns:
 
     def stopService(self) -> None:
         """Whoever still waits will ask again."""
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
         self._fresh.clear()
         self._known.clear()
         self._unknown.clear()
@@ -133,28 +141,49 @@ class SignIns:
         return stored is not None and clean_key(stored) == pub
 
     def _start(self) -> None:
-        while self._running < AT_ONCE and self.waiting():
+        room = self._pace.room(self._ctx.clock.seconds(), len(self._known))
+        while self._running < AT_ONCE:
             work: list[Work] = []
-            while len(work) < BATCH and self.waiting():
-                self._decide_into(self._next(), work)
+            queue = self._queue(room)
+            if queue is None:
+                break
+            while len(work) < BATCH and queue is not None:
+                if queue is self._known:
+                    room -= 1
+                    self._pace.took()
+                self._decide_into(queue.popitem(last=False)[1], work)
+                queue = self._queue(room)
             if not work:
                 continue
             self._running += 1
             d: Deferred[Any] = self._threads.run(self._answer, work, self._ctx.publisher.key)
             let_go(d.addBoth(self._answered, work), self.log, "a batch of sign-ins was lost")
+        if self._known and not room and self._later is None:
+            delay = self._pace.delay(min(len(self._known), BATCH))
+            self._later = self._ctx.clock.callLater(delay, self._go_on)
 
-    def _next(self) -> Waiting:
+    def _go_on(self) -> None:
+        self._later = None
+        self._start()
+
+    def _queue(self, room: int) -> OrderedDict[tuple[str, bytes, str], Waiting] | None:
         """
-        Known minions first, and among them those that come anew; every eighth place is kept for
-        strangers, and every fourth for those that sign in again.
+        Whose turn it is: known minions first, and among them those that come anew; every eighth
+        place is kept for strangers, and every fourth for those that sign in again.
+
+        @param room: how many of those that sign in again may come.
         """
-        self._turn += 1
         queues = [self._fresh, self._known, self._unknown]
-        if self._turn % BATCH == 0:
+        turn = self._turn + 1
+        if turn % BATCH == 0:
             queues.reverse()
-        elif self._turn % (BATCH // 2) == 0:
+        elif turn % (BATCH // 2) == 0:
             queues = [self._known, self._fresh, self._unknown]
-        return next(queue for queue in queues if queue).popitem(last=False)[1]
+        for queue in queues:
+            if queue and (room > 0 or queue is not self._known):
+                self._turn = turn
+                return queue
+        return None
 
     def _decide_into(self, waiting: Waiting, work: list[Work]) -> None:
         try:

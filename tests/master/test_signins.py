@@ -10,6 +10,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.domain.pace import BURST
 from saltwisted.master.signins import BATCH, SignIns
 from saltwisted.wire.commands import Auth, parse_command
 from tests.master.rig import Rig
@@ -86,3 +87,41 @@ class OrderTests(SynchronousTestCase):
 
         self.assertEqual(sorted(everybody), sorted(names))
         self.assertTrue(self.signins.idle())
+
+    def test_paced(self) -> None:
+        """
+        Of many that only lack the new publish key a few come at once and the others at a bounded
+        rate, while one that comes anew is taken at once; who repeats keeps its place.
+        """
+        names = [f"again{number:03}" for number in range(400)]
+        for name in names:
+            self.come(name, session=True)
+        self.serve()
+        self.assertEqual(len(self.served()), BURST)
+
+        self.come("new")
+        self.serve()
+        self.assertEqual(self.served()[-1], "new")
+        self.come(names[20], session=True)
+        self.rig.clock.advance(0.1)
+        self.serve()
+        self.assertLessEqual(len(self.served()), 2 * BURST + 1)
+        for _ in range(250):
+            self.rig.clock.advance(0.01)
+            self.serve()
+
+        again = [name for name in self.served() if name != "new"]
+        self.assertEqual(sorted(again), names)
+        self.assertLess(again.index(names[20]), again.index(names[60]))
+        self.assertTrue(self.signins.idle())
+
+    def served(self) -> list[str]:
+        """Whose answers were made, in order."""
+        return [name for ids, _ in self.threads.batches for name in ids]
+
+    def serve(self) -> None:
+        """The threads do what they were given, also what follows from that."""
+        # It grows while it is gone through
+        for _, done in self.threads.batches:
+            if not done.called:
+                done.callback(None)

@@ -1,0 +1,62 @@
+"""
+How fast those are let in who come all at once and can wait a little.
+
+After the publish key was changed each stock minion signs in again when it cannot read the next
+publication: all of a node within the same moment. Each costs two private RSA operations, so
+they are let in evenly, as slowly as their patience allows: a stock minion asks again after five
+seconds (C{auth_timeout}), and gives up after seven such times (C{auth_tries}). No clock here:
+time is an argument.
+"""
+
+from __future__ import annotations
+
+from attrs import define
+
+SLOWEST = 200.0
+"""A second; slower than this spares nobody anything."""
+WITHIN = 4.0
+"""Seconds in which all that wait are let in: before the first of them asks again."""
+BURST = 16
+"""How many may come at once, after a pause."""
+LATE = 0.05
+"""Seconds of the rate that are made up for when whoever asks comes late."""
+
+
+@define
+class Pace:
+    """
+    A bucket of admissions that fills at a rate, which is decided when a crowd is seen.
+
+    The rate only grows while somebody waits, so that the last of a crowd does not wait longer
+    than the crowd as a whole was promised, and falls back when nobody does.
+
+    @ivar rate: admissions a second, at present.
+    """
+
+    slowest: float = SLOWEST
+    within: float = WITHIN
+    burst: int = BURST
+    rate: float = SLOWEST
+    _left: float = BURST
+    _seen: float = 0.0
+
+    def room(self, now: float, waiting: int) -> int:
+        """
+        How many may come in now.
+
+        @param now: seconds of a clock that only goes forward.
+        @param waiting: how many want to.
+        """
+        most = max(float(self.burst), self.rate * LATE)
+        self._left = min(most, self._left + max(0.0, now - self._seen) * self.rate)
+        self._seen = now
+        self.rate = max(self.rate if waiting else 0.0, self.slowest, waiting / self.within)
+        return min(int(self._left), waiting)
+
+    def took(self, count: int = 1) -> None:
+        """So many of them were let in."""
+        self._left -= count
+
+    def delay(self, count: int) -> float:
+        """Seconds from the last look until so many, or a burst, may come."""
+        return max(0.0, (min(count, self.burst) - self._left) / self.rate)
