@@ -33,22 +33,31 @@ def _members_options(parser: Parser) -> None:
 
 
 def members(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
-    """C{saltwisted members}, C{members approve NODE}, C{members --drift}."""
+    """C{saltwisted members}, C{members approve NODE}, C{members rights NODE WORDS}, C{--drift}."""
     line = clusterask.read(
         argv,
         environ,
         "members",
-        "[approve NODE]",
+        "[approve NODE | rights NODE all|read[,write][,pillar]]",
         "Who belongs to the cluster, and how they are. Leaves with status 3 while the node "
-        "on this machine cannot serve.",
+        "on this machine cannot serve. 'rights' says what a member may do with the roots: without "
+        "'write' it changes nothing for others, without 'pillar' it is given no pillar.",
         _members_options,
     )
     if len(line.args) == 2 and line.args[0] == "approve":
         done = clusterask.ask(line, "members_approve", node=line.args[1])
         console.say(f"{done['approved']} is let in.")
         return 0
+    if len(line.args) == 3 and line.args[0] == "rights":
+        done = clusterask.ask(line, "members_rights", node=line.args[1], rights=line.args[2])
+        if line.options.json:
+            clusterask.print_json(done)
+            return 0
+        console.say(f"{done['node']}: {', '.join(done['rights'])}.")
+        clusterask.not_told(done)
+        return 0
     if line.args:
-        line.parser.error("say nothing, or approve and a node")
+        line.parser.error("say nothing, approve and a node, or rights, a node and its rights")
     if line.options.drift:
         return _drift(line)
     state = clusterask.ask(line, "members")
@@ -74,7 +83,7 @@ ADVICE = {
 
 def _print_members(state: Mapping[str, Any]) -> None:
     table = [
-        "NODE ROLE STATE VERSION UPTIME MINIONS LAG-KEYS LAG-RETURNS LAG-ROOTS SEEN".split()  # noqa: SIM905
+        "NODE ROLE STATE VERSION UPTIME MINIONS LAG-KEYS LAG-RETURNS LAG-ROOTS RIGHTS SEEN".split()  # noqa: SIM905
     ]
     for row in state["members"]:
         lag = row.get("lag") or {}
@@ -89,6 +98,7 @@ def _print_members(state: Mapping[str, Any]) -> None:
                 _number(lag.get("keys")),
                 _number(lag.get("returns")),
                 str(row.get("roots") or ""),
+                _rights(row.get("rights")),
                 _seen(row),
             ]
         )
@@ -99,6 +109,12 @@ def _print_members(state: Mapping[str, Any]) -> None:
         advice = ADVICE.get(row["state"])
         if advice:
             console.say(advice.format(node=row["node"]))
+
+
+def _rights(rights: Any) -> str:
+    if not rights:
+        return ""
+    return "all" if len(rights) == 3 else ",".join(rights)
 
 
 def _seen(row: Mapping[str, Any]) -> str:

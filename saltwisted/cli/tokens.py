@@ -53,6 +53,13 @@ def _token_options(parser: Parser) -> None:
         help="only for nodes or minions of this name (glob); stock minions whose ids match one "
         "for minions are accepted without showing it",
     )
+    parser.add_option(
+        "--rights",
+        default="all",
+        metavar="WORDS",
+        help="what a master that joins by it may do with the roots: all, or read, write, pillar "
+        "with commas between (default: %default)",
+    )
     options._flag(parser, "--approve", help="who joins by it waits for 'members approve'")
     clusterask.json_option(parser)
 
@@ -94,12 +101,15 @@ def _token_create(line: CommandLine) -> int:
         role=chosen.role,
         pattern=chosen.pattern,
         approve=chosen.approve,
+        rights=chosen.rights,
     )
     if chosen.json:
         clusterask.print_json(done)
         return 0
     until = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(done["expiry"]))
     held = ", ".join(done["held_by"])
+    if chosen.rights != "all":
+        console.say(f"Who joins by it has these rights on the roots: {chosen.rights}.")
     console.say(f"Valid until {until}, {chosen.uses} use(s). " + (
         f"Also known to {held}." if held else "No other member has it: this node must stay up."
     ))  # fmt: skip

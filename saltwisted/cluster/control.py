@@ -13,6 +13,7 @@ from typing import Any
 
 from saltwisted.cluster.lifecycle import Lifecycle
 from saltwisted.cluster.member import ClusterMember
+from saltwisted.domain.replica.membership import RIGHTS, rights_of
 from saltwisted.domain.replica.tokens import MASTER, MAX_USES, MINION, ROLES, new_token, parse
 from saltwisted.errors import DeniedError, RemoteError, WireError
 from saltwisted.stores.node import LEFT
@@ -119,7 +120,10 @@ class ClusterControl:
             peers=tuple(dict.fromkeys(addresses))[:20],
         )
         wait = bool(args.get("approve"))
-        await member.append("token", member.tokens.create_body(token, user, wait))
+        rights = _rights(args.get("rights"))
+        if rights != RIGHTS and role == MINION:
+            raise DeniedError("--rights is for masters: what they may do with the roots")
+        await member.append("token", member.tokens.create_body(token, user, wait, rights))
         unreached = list(await member.settled())
         others = member.others()
         return {
@@ -149,6 +153,7 @@ class ClusterControl:
                 "expiry": known.expiry,
                 "pattern": known.pattern,
                 "approve": known.wait,
+                "rights": list(known.rights) if known.role == MASTER else [],
                 "by": known.by,
                 "state": member.tokens.why_not(token_id, now) or "live",
             }
@@ -216,6 +221,28 @@ class ClusterControl:
     async def op_members_approve(self, args: dict[str, Any], user: str) -> Any:
         """Let a suspended node in."""
         return await self._member().approve(str(args.get("node") or ""))
+
+    async def op_members_rights(self, args: dict[str, Any], user: str) -> Any:
+        """Say what a member may do with the roots from now on."""
+        rights = _rights(args.get("rights"))
+        return await self._member().set_rights(str(args.get("node") or ""), rights)
+
+
+def _rights(value: Any) -> tuple[str, ...]:
+    """
+    Rights as an operator says them: words with commas between; nothing for all.
+
+    @raises DeniedError: other words, or no C{read}.
+    """
+    words = [word.strip() for word in str(value or "all").split(",") if word.strip()]
+    if words == ["all"]:
+        return RIGHTS
+    try:
+        return rights_of(words)
+    except WireError:
+        raise DeniedError(
+            f"rights {value}: use all, or read and perhaps write and pillar, with commas between"
+        ) from None
 
 
 def _user(uid: int) -> str:

@@ -39,7 +39,7 @@ from saltwisted.domain.replica.joining import (
     secret_key,
     split_record,
 )
-from saltwisted.domain.replica.membership import MEMBER, SUSPENDED, Membership
+from saltwisted.domain.replica.membership import MEMBER, RIGHTS, SUSPENDED, Membership
 from saltwisted.domain.replica.secrets import AUTHORITY, Secrets
 from saltwisted.domain.replica.tokens import MASTER, Token, Tokens
 from saltwisted.errors import DeniedError, SaltwistedError, TransportClosed, WireError
@@ -308,6 +308,10 @@ class Admission:
                 "version": str(fields.get("version", ""))[:64],
             },
         }
+        if by_token:
+            rights = self.tokens.registers[record.token_id.hex()].rights
+            if rights != RIGHTS:
+                body["rights"] = list(rights)
         await self.log_append("member", body)
         self.log.info(
             "{node} at {address} has joined by {token}{wait}",

@@ -339,6 +339,24 @@ class Lifecycle:
 
         let_go(Deferred.fromCoroutine(begin()), self.log, "the identity key was not changed")
 
+    def build_anew(self, why: str) -> None:
+        """What this member was built by has changed: begin anew."""
+
+        async def begin() -> None:
+            await self._lock.acquire()
+            try:
+                if self.state.phase != MEMBER or not self._running:
+                    return
+                self.log.warn("{why}: the member begins anew", why=why)
+                await deferLater(self._reactor, GOOD_BYE)
+                await self._stop_member()
+                if self._running:
+                    await self._serve(again=True)
+            finally:
+                self._lock.release()
+
+        let_go(Deferred.fromCoroutine(begin()), self.log, "the member was not built anew")
+
     # Founding and joining
 
     async def _found_or_join(self) -> None:

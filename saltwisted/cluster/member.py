@@ -26,7 +26,14 @@ from saltwisted.cluster.peers import Peers
 from saltwisted.domain.replica.certificates import NodeKey, issue
 from saltwisted.domain.replica.keyset import KIND as KEYS
 from saltwisted.domain.replica.keyset import finger_of
-from saltwisted.domain.replica.membership import MEMBER, SUSPENDED, Member, Membership
+from saltwisted.domain.replica.membership import (
+    MEMBER,
+    PILLAR,
+    SUSPENDED,
+    WRITE,
+    Member,
+    Membership,
+)
 from saltwisted.domain.replica.secrets import (
     AUTHORITY,
     PUBLISH,
@@ -89,6 +96,7 @@ class ClusterMember:
         have all jobs and returns; how many entries they have not.
     @ivar deny_minion: the act that denies an accepted key, by minion id and the beginning of its
         fingerprint; C{None} when an operator has decided about it.
+    @ivar rights: what this node was built to do with the roots.
     """
 
     reactor: Any
@@ -113,6 +121,7 @@ class ClusterMember:
     drain: Callable[[], Awaitable[int]]
     deny_minion: Callable[[str, str], Mapping[str, Any] | None]
     session_period: float
+    rights: tuple[str, ...]
     now: Callable[[], float]
     entropy: Entropy = field(repr=False)
     log: Logger = field(factory=Logger)
@@ -145,6 +154,7 @@ class ClusterMember:
             return
         self.set_slot(own.slot)
         await self._say_about()
+        self._follow_rights()
         self._wear()
         self.identity.follow()
         self.lifecycle.port.gate = self
@@ -325,12 +335,24 @@ class ClusterMember:
                     {"node": member.node, "by": member.removed_by},
                 )
         self.peers.membership_changed()
+        self._follow_rights()
         own = self.own
         if own is not None and own.removed is not None:
             if not self._leaving:
                 self.lifecycle.removed()
         elif own is not None and self.membership.must_change_slot(self.key):
             let_go(self._say_about(), self.log, "no new slot")
+
+    def _follow_rights(self) -> None:
+        """Which roots are here, and whose changes count, is decided when a member is built."""
+        own = self.own
+        if own is None or own.rights == self.rights or own.removed is not None:
+            return
+        self.rights = own.rights
+        if self._keeping is not None and self._keeping.active():
+            self._keeping.cancel()
+        self._keep(as_now=True)
+        self.lifecycle.build_anew(f"its rights are {', '.join(own.rights)} now")
 
     def _secrets_changed(self) -> None:
         if self._running:
@@ -554,6 +576,29 @@ class ClusterMember:
         self.fire("salt/cluster/approve", {"node": member.node})
         return {"approved": member.node}
 
+    async def set_rights(self, name: str, rights: tuple[str, ...]) -> dict[str, Any]:
+        """
+        What a member may do with the roots from now on; who sends and who takes go by it.
+
+        @raises DeniedError: no such member, or nobody could write any more.
+        """
+        member = self.find(name)
+        writers = [m for m in self.membership.live() if WRITE in m.rights and m.key != member.key]
+        if WRITE not in rights and not writers:
+            raise DeniedError(f"{member.node} is the only member that may write: nobody could then")
+        keepers = [m for m in self.membership.live() if PILLAR in m.rights and m.key != member.key]
+        if PILLAR not in rights and not keepers:
+            raise DeniedError(f"{member.node} is the only member with pillars: they would be lost")
+        if rights != member.rights:
+            body = {"op": "rights", "key": member.key, "rights": list(rights)}
+            await self.append("member", body)
+            self.fire("salt/cluster/rights", {"node": member.node, "rights": list(rights)})
+        return {
+            "node": member.node,
+            "rights": list(rights),
+            "unreached": list(await self.settled()),
+        }
+
     async def ask_peers(self, word: str, body: bytes, seconds: float) -> list[bytes]:
         """The answers of all linked members that answer in time."""
         asked = [as_deferred(link.ask(word, body, seconds)) for link in self.peers.links()]
@@ -588,6 +633,7 @@ class ClusterMember:
                 "minions": answer.get("minions"),
                 "lag": self.lags(member.node) if member.key != self.key else OWN_LAG,
                 "roots": answer.get("roots", "not replicated" if answer else ""),
+                "rights": list(member.rights),
                 "slot": member.slot,
                 "addresses": member.addresses,
                 "key": member.key,

@@ -39,16 +39,19 @@ class MinionData:
         minions: Minions,
         append: Callable[[str, Mapping[str, Any]], Awaitable[Any]],
         pillar: bool = True,
+        pillars_travel: Callable[[], bool] = lambda: True,
     ) -> None:
         """
         @param append: C{append(kind, body)} of the fact log.
-        @param pillar: whether this node may hold pillars (C{cluster_pillar}).
+        @param pillar: whether this node may hold pillars (C{cluster_pillar}, and its rights).
+        @param pillars_travel: whether all members may: the log goes to each of them.
         """
         self._clock = clock
         self._cache = cache
         self._minions = minions
         self._append = append
         self._pillar = pillar
+        self._pillars_travel = pillars_travel
         self._running = False
         self.too_large = 0
         minions.load = cache.packed
@@ -57,6 +60,9 @@ class MinionData:
     def startService(self) -> None:
         """Take what comes; in a while, offer what lies in the cache and was never in the log."""
         self._running = True
+        if not self._pillar:
+            for minion_id in tuple(self._cache.ids("pillar")):
+                self._cache.adopt("pillar", minion_id, None)
         self._minions.taker = self._take
         for key in list(self._minions.registers):
             bank, _, minion_id = key.partition("/")
@@ -89,7 +95,7 @@ class MinionData:
             self.log.error("{bank} of {minion}: {error}", bank=bank, minion=minion_id, error=error)
 
     def _changed(self, bank: str, minion_id: str, data: bytes | None) -> None:
-        if not self._running:
+        if not self._running or (bank == "pillar" and not self._pillars_travel()):
             return
         if data is not None and len(data) > MAX_DATA:
             self.too_large += 1

@@ -18,6 +18,7 @@ from twisted.internet.defer import Deferred
 
 from saltwisted.cluster.rootshare import RootShare
 from saltwisted.cluster.rootsync import RootSync
+from saltwisted.domain.replica.membership import RIGHTS, WRITE
 from saltwisted.domain.roots.entry import DIR, FILE, LINK, Dot, Entry, Version, gap
 from saltwisted.domain.roots.guards import check_path
 from saltwisted.domain.roots.manifest import name_of
@@ -106,6 +107,7 @@ class RootControl:
             "ready": sync.ready,
             "state": sync.members_state(),
             "clock": sync.clock_problem,
+            "rights": [right for right in RIGHTS if sync.may(sync.node, right)],
             "shares": {name: self._share(share) for name, share in sync.shares.items()},
             "left_out": dict(sync.left_out),
             "peers": sync.peers(),
@@ -297,9 +299,18 @@ class RootControl:
 
     # -- changing
 
+    def _may_write(self) -> None:
+        """@raises DeniedError: the membership says that this node changes nothing for others."""
+        if not self._sync.may(self._sync.node, WRITE):
+            raise DeniedError(
+                "403: this node is read-only in the cluster: do it on a member that may write"
+            )
+
     async def do_resolve(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
         """Close the conflicts of a path; C{take} names the version that is to be visible."""
         take = str(args.get("take") or "")
+        if take not in ("", "visible"):
+            self._may_write()
         share, path, version = self._lost({**args, "version": "" if take == "visible" else take})
         dot = None if take in ("", "visible") else version.dot
         count = await share.resolve(path, dot, user)
@@ -308,6 +319,7 @@ class RootControl:
     async def do_rollback(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
         """Make an earlier tree visible again, everywhere."""
         name = str(args.get("generation") or "")
+        self._may_write()
         done = []
         problem: StoreError | None = None
         for share in self._shares(args):
@@ -399,6 +411,8 @@ class RootControl:
             link = next((one for one in links if one.node == node), None)
             lacks = 0
             for share in shares:
+                if not sync.may_have(node, share.name):
+                    continue
                 if link is not None and share.name in link.knowledge and share.store is not None:
                     lacks += gap(link.knowledge[share.name], share.store.knowledge)
             peers[node] = {

@@ -188,6 +188,10 @@ class RootLink(Protocol):
         transport.loseConnection()
         self.closed = True
 
+    def refuse(self, reason: str) -> None:
+        """Tell the peer that something of its was not taken; the stream stays."""
+        self.send(ERR, frames.NO_SHARE, codec.pack([reason[:500], b""]))
+
     def dataReceived(self, data: bytes) -> None:
         """Take messages; the first that is against the rules is the last."""
         if self.closed:

@@ -9,6 +9,7 @@ Rules are in C{domain.roots}, disks in C{stores}.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ from saltwisted.cluster.rootwork import (
     keep_adopted,
     look_again,
     overlay,
+    same_content,
     sort_changes,
     store_inline,
     to_write,
@@ -35,11 +37,13 @@ from saltwisted.cluster.rootwork import (
     weigh,
     weigh_batch,
 )
+from saltwisted.domain.replica.membership import WRITE
 from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.entry import (
     DIR,
     FILE,
     GONE,
+    LINK,
     Batch,
     Dot,
     Entry,
@@ -245,9 +249,13 @@ class RootShare:
         """
         store, cluster = self._db, self._owner.cluster
         before = store.database.get("cluster")
-        if cluster and before not in (None, cluster):
+        if (cluster and before not in (None, cluster)) or self._wrote_in_vain():
             self.log.info(
-                "roots: {share}: another cluster than before; its tree comes first", share=self.name
+                "roots: {share}: {why}; the cluster's tree comes first",
+                share=self.name,
+                why="this node may not write, and others have not got what it wrote"
+                if before == cluster
+                else "another cluster than before",
             )
             root = store.database.get("root")
             store.close()
@@ -259,6 +267,19 @@ class RootShare:
         if cluster and before != cluster:
             with store.database.transaction():
                 store.database.set("cluster", cluster)
+
+    def _wrote_in_vain(self) -> bool:
+        """Whether this node may not write any more, and has changes that nobody took."""
+        store, may = self._db, self._owner.may
+        if may(self._owner.node, WRITE):
+            return False
+        taken = [vector for node, vector in store.peers.items() if may(node, WRITE)]
+        own = {store.index.main.master, store.index.bulk.master}
+        return any(
+            counter > max((vector.get(replica, 0) for vector in taken), default=0)
+            for replica, counter in store.index.knowledge.items()
+            if replica.master in own
+        )
 
     async def _open_root(self) -> None:
         remembered = self._remembered_root()
@@ -561,6 +582,9 @@ class RootShare:
     async def _commit_changes(self, changed: dict[bytes, Known | None]) -> None:
         """What the user did, as versions: one batch, but for what was not seen (see C{beside})."""
         store, pool = self._db, self._owner.pool
+        if self._is_read_only:
+            await self._keep_refused(changed)
+            return
         found: Changes = await pool(sort_changes, changed, store.tree, store.generation)
         plain, still = await self._let_through(found)
         tree = changed
@@ -574,6 +598,37 @@ class RootShare:
             await self._commit(plain, tree=tree)
         elif tree:
             await pool(store.remember, tree)
+
+    @property
+    def _is_read_only(self) -> bool:
+        return not self._owner.may(self._owner.node, WRITE)
+
+    async def _keep_refused(self, changed: Mapping[bytes, Known | None]) -> None:
+        """This node may not write: what its user did is kept as conflicts here, and undone."""
+        generation = self._db.generation
+        lost = [
+            (path, known.entry)
+            for path, known in changed.items()
+            if known is not None
+            and known.entry.kind != DIR
+            and not same_content(generation.get(path), known.entry)
+        ]
+        await self._owner.pool(keep_adopted, self._db, changed, lost)
+        undone = [p for p, one in changed.items() if (one and one.entry) != generation.get(p)]
+        if undone:
+            names = sorted(os.fsdecode(path) for path in undone)[:100]
+            self.log.warn(
+                "roots: {share}: this node is read-only: {count} changes are undone: {names}",
+                share=self.name,
+                count=len(undone),
+                names=names[:5],
+            )
+            self.last_error = f"403: read-only: {len(undone)} changes were undone"
+            data = {"share": self.name, "reason": "403: this node is read-only", "paths": names}
+            self._owner.event("refused", data)
+            if lost:
+                self._owner.event("conflict", {"share": self.name, "paths": names})
+        await self._write_tree()
 
     async def _let_through(self, found: Changes) -> tuple[dict[bytes, Entry], set[bytes]]:
         """Hold deletions that go too far; the rest goes on."""
@@ -631,6 +686,14 @@ class RootShare:
             self._later("clock", RETRY, self._settled)
             return None
         store = self._db
+        if self._is_read_only:
+            await self._owner.pool(
+                keep_adopted,
+                store,
+                dict(tree or {}),
+                [(path, entry) for path, entry in wanted.items() if entry.kind in (FILE, LINK)],
+            )
+            return None
         unacked = None
         links = self._owner.links_of(self.name)
         if links:
@@ -664,7 +727,7 @@ class RootShare:
 
     async def _keep_both(self, outcome: Outcome) -> None:
         """Under C{keep-both}, who wrote a version that lost writes it again under another name."""
-        if not self.settings.keep_both or not self.ready:
+        if not self.settings.keep_both or not self.ready or self._is_read_only:
             return
         store = self._db
         lanes = (store.index.main, store.index.bulk)
@@ -800,7 +863,8 @@ class RootShare:
         generation = self.store.generation
         if theirs == generation.knowledge:
             digest = link.digests.get(self.name, b"")
-            if digest and digest != generation.digest and not self._inbox:
+            may_be_right = self._owner.may(link.node, WRITE)
+            if may_be_right and digest and digest != generation.digest and not self._inbox:
                 self.care.differs(link)
         self._later("consider", GRACE, self.consider)
 
@@ -1100,7 +1164,7 @@ class RootShare:
                 self._later("consider", RETRY, self.consider)
                 return
         best: tuple[int, RootLink] | None = None
-        for link in self._owner.links_of(self.name):
+        for link in self._owner.writers_of(self.name):
             lack = gap(known, link.knowledge[self.name])
             if lack and (best is None or lack > best[0]):
                 best = lack, link

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -22,8 +23,10 @@ from twisted.logger import Logger
 
 from saltwisted.cluster.rootlink import RootLink
 from saltwisted.cluster.rootshare import RootShare, Settings
+from saltwisted.domain.replica.membership import PILLAR, WRITE
 from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.entry import Batch, gap
+from saltwisted.domain.roots.frames import BATCH, STATE
 from saltwisted.domain.roots.guards import MIB, Forbidden, Limits
 from saltwisted.domain.roots.index import Outcome, Policy
 from saltwisted.domain.roots.manifest import name_of
@@ -38,9 +41,11 @@ VERSION = 1
 FOUND_AFTER = 10.0
 """Seconds that a node without a tree waits for members that it does not reach."""
 CLEAN_EVERY = 3600.0
+READ_ONLY = "403: read-only: its changes are refused"
 TELL_AGAIN = 30.0
 STEP = 0.02
 KINDS = ("file", "pillar")
+NO_PILLAR = "this node has no right to pillars (saltwisted members rights)"
 
 
 @frozen
@@ -90,6 +95,7 @@ class RootSync:
     @param fire: C{fire(tag, data)} on the bus.
     @param options: the C{cluster_roots} map of the configuration.
     @param cluster: which cluster this node belongs to; an index of another one does not count.
+    @param may: C{may(node, right)}: what the membership says that a member may do, this node too.
     """
 
     log = Logger()
@@ -110,8 +116,10 @@ class RootSync:
         jitter: Callable[[], float] = lambda: 1.0,
         left_out: Mapping[str, str] | None = None,
         cluster: str = "",
+        may: Callable[[str, str], bool] = lambda node, right: True,
     ) -> None:
         self.node = node
+        self.may = may
         self.pool = pool
         self.members = members
         self.now = now
@@ -140,13 +148,13 @@ class RootSync:
         extra = tuple(str(rule).encode() for rule in options.get("ignore") or ())
         self._free = int(options.get("free_mib", 512)) * MIB
         self._quota = int(options.get("quota_mib", 0)) * MIB
-        nodes = options.get("pillar_nodes")
-        self._pillar_nodes = None if nodes is None else {str(one) for one in nodes}
         keep = float(options.get("keep_base_days", 7)) * DAY
         self.shares: dict[str, RootShare] = {}
+        self._withdrawn: list[str] = []
         for root in roots:
             if not self.may_have(node, root.name):
-                self.left_out[root.name] = "this node is not among pillar_nodes"
+                self.left_out[root.name] = NO_PILLAR
+                self._withdrawn.append(f"{folder}/{root.name.replace('/', '-')}")
                 continue
             self.shares[root.name] = RootShare(
                 self,
@@ -173,6 +181,9 @@ class RootSync:
     async def startService(self) -> None:
         """Open every share; one that cannot be opened is named and left out."""
         self._running = True
+        for store in self._withdrawn:
+            # It had them once: what the cluster gave it goes with the right to it
+            await self.pool(shutil.rmtree, store, True)
         for name, share in list(self.shares.items()):
             try:
                 await share.start()
@@ -212,7 +223,11 @@ class RootSync:
             store = share.store
             if store is None:
                 continue
-            members = [store.peers.get(node, {}) for node in self.members()]
+            members = [
+                store.peers.get(node, {})
+                for node in self.members()
+                if self.may_have(node, share.name)
+            ]
             await share.locked(self._clean_one, store, members)
 
     async def _clean_one(self, store: RootStore, members: list[Any]) -> None:
@@ -281,19 +296,29 @@ class RootSync:
 
     def received(self, link: RootLink, kind: int, name: str, body: bytes) -> None:
         """@raises Forbidden: the message is against the rules."""
+        if kind in (BATCH, STATE) and not self.may(link.node, WRITE):
+            self._refuse_writes(link)
+            return
         share = self.shares.get(name)
         if share is not None and share.store is not None:
             share.received(link, kind, body)
+
+    def _refuse_writes(self, link: RootLink) -> None:
+        """A member that may not write sends changes; also those of others come by others."""
+        if self.flags.get(link.node) != READ_ONLY:
+            self.flags[link.node] = READ_ONLY
+            self.counters["roots:refused:403"] += 1
+            self.log.warn("roots: {node}: {reason}", node=link.node, reason=READ_ONLY)
+            self.event("refused", {"peer": link.node, "reason": READ_ONLY})
+            link.refuse(READ_ONLY)
 
     def serves(self, link: RootLink, name: str) -> bool:
         """Whether a share is here, and this peer may have it."""
         return name in self.shares and self.may_have(link.node, name)
 
     def may_have(self, node: str, name: str) -> bool:
-        """Whether a node may have a share: pillars are for some alone, where that is said."""
-        if self._pillar_nodes is None or not name.startswith("pillar/"):
-            return True
-        return node in self._pillar_nodes
+        """Whether a node may have a share: pillars are for those with the right to them."""
+        return not name.startswith("pillar/") or self.may(node, PILLAR)
 
     def store(self, name: str) -> ContentStore | None:
         """Where the contents of a share are."""
@@ -306,6 +331,10 @@ class RootSync:
             if each == name:
                 return number
         return None
+
+    def writers_of(self, name: str) -> list[RootLink]:
+        """Streams to peers that have this share, and whose changes count."""
+        return [link for link in self.links_of(name) if self.may(link.node, WRITE)]
 
     def links_of(self, name: str) -> list[RootLink]:
         """Streams to peers that have this share."""
@@ -357,8 +386,8 @@ class RootSync:
             if share is None or share.ready or (share.store and share.store.knowledge):
                 del self._unfounded[name]
                 continue
-            links = self.links_of(name)
-            if any(link.knowledge[name] for link in links):
+            links = self.writers_of(name)
+            if any(link.knowledge[name] for link in links) or not self.may(self.node, WRITE):
                 continue
             members = set(self.members())
             missing = members - self._links.keys()
@@ -450,6 +479,11 @@ class RootSync:
         """Whether this node has at least one whole generation of every share."""
         return all(share.ready for share in self.shares.values())
 
+    @property
+    def complete(self) -> bool:
+        """Whether what it has is also where minions and workers are given it from."""
+        return self.ready and all(done() for done in self.waits)
+
     def lag(self, link: RootLink, share: RootShare) -> tuple[int, int]:
         """Changes that the peer lacks, and that we lack of what it knows."""
         theirs = link.knowledge.get(share.name, {})
@@ -470,11 +504,14 @@ class RootSync:
             }
             if link is not None:
                 lags = {name: self.lag(link, share) for name, share in self.shares.items()}
-                entry["lag"] = sum(lag[0] for name, lag in lags.items() if name in link.knowledge)
-                entry["shares"] = {
-                    name: {"lacks": lag[0], "ahead": lag[1]}
+                both = {
+                    name: lag
                     for name, lag in lags.items()
-                    if name in link.knowledge
+                    if name in link.knowledge and self.may_have(node, name)
+                }
+                entry["lag"] = sum(lag[0] for lag in both.values())
+                entry["shares"] = {
+                    name: {"lacks": lag[0], "ahead": lag[1]} for name, lag in both.items()
                 }
             found[node] = entry
         return found
@@ -489,7 +526,7 @@ class RootSync:
             gap(share.store.knowledge, link.knowledge.get(name, {}))
             for name, share in self.shares.items()
             if share.store is not None
-            for link in self.links_of(name)
+            for link in self.writers_of(name)
         )
         return f"{behind} behind" if behind else "in step"
 
@@ -526,6 +563,11 @@ def settings_of(options: Mapping[str, Any]) -> tuple[Settings, Limits, Policy]:
         )
     except (TypeError, ValueError) as error:
         raise ConfigError(f"cluster_roots: {error}") from error
+    if "pillar_nodes" in options:
+        raise ConfigError(
+            "cluster_roots: pillar_nodes is not an option any more: say once for all nodes who has "
+            "pillars, by 'saltwisted members rights NODE read,write'"
+        )
     conflict = options.get("conflict", "newest")
     primary = ""
     if isinstance(conflict, Mapping) and set(conflict) == {"primary"}:
@@ -558,9 +600,7 @@ class RootsGate:
     async def startService(self) -> None:
         """Wait until every share has a generation."""
         told = self._clock.seconds()
-        while not self._stopped and not (
-            self._sync.ready and all(done() for done in self._sync.waits)
-        ):
+        while not self._stopped and not self._sync.complete:
             if self._clock.seconds() > told + TELL_AGAIN:
                 told = self._clock.seconds()
                 waiting = [n for n, share in self._sync.shares.items() if not share.ready]

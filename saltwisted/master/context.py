@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from saltwisted.master.autosign import Autosign
     from saltwisted.master.dispatch import Dispatcher
     from saltwisted.master.fileserver import FileServer
+    from saltwisted.master.logins import Logins
     from saltwisted.master.pillars import Pillars
     from saltwisted.master.presence import Presence
     from saltwisted.master.publisher import Publisher
@@ -78,6 +79,8 @@ class Context:
     @ivar job_notes: asked with a jid what became known of the job since it was recorded.
     @ivar pinned: the file server for one minion, while a job of its is pinned to a generation;
         or a Deferred of it.
+    @ivar pillar_elsewhere: on a master without pillars, asks one that has them: with minion id,
+        command, and how its request wants the answer; the bytes of Salt's private reply.
     @ivar pillar_generation: changes when what pillars are compiled from is replaced as a whole.
     """
 
@@ -100,6 +103,7 @@ class Context:
     pool: RunInPool
     counters: Counter[str]
     dispatcher: Dispatcher = field(init=False)
+    logins: Logins = field(init=False)
     pillars: Pillars = field(init=False)
     rotation: Rotation = field(init=False)
     signins: SignIns = field(init=False)
@@ -117,6 +121,7 @@ class Context:
     job_facts: Callable[[str, Any], Mapping[str, str]] = lambda jid, fun: {}
     job_notes: Callable[[str], Mapping[str, Any]] = lambda jid: {}
     pinned: Callable[[str], FileServer | Deferred[FileServer] | None] = lambda minion_id: None
+    pillar_elsewhere: Callable[[str, Any, str, str, str], Awaitable[bytes]] | None = None
     pillar_generation: Callable[[], int] = lambda: 0
     log: Logger = field(factory=Logger)
 

@@ -21,6 +21,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from saltwisted.errors import RemoteError
 from saltwisted.interfaces import IPillarSource
 from saltwisted.wire.msgpack import pack, unpack
 
@@ -137,8 +138,9 @@ class Pillars:
             C{on_demand_ext_pillar} does not name.
         @param extra: C{extra_minion_data}, for external pillars.
         @param fresh: compile it anew.
-        @raises RemoteError: the worker failed.
+        @raises RemoteError: the worker failed, or this master has no pillars.
         """
+        self._check()
         key = (minion_id, pack((saltenv, pillarenv, override or None, ext, extra or None)))
         kept = self._kept.get(key)
         if kept is not None and not fresh and self._holds(kept, grains):
@@ -173,13 +175,22 @@ class Pillars:
     async def top(
         self, minion_id: str, grains: Mapping[str, Any], saltenv: str | None = None
     ) -> dict[str, Any]:
-        """The merged top file of the pillar: environment to targets to what they get."""
+        """
+        The merged top file of the pillar: environment to targets to what they get.
+
+        @raises RemoteError: the worker failed, or this master has no pillars.
+        """
+        self._check()
         found: dict[str, Any] = await self._workers.call(
             ENTRY,
             {"do": "top", "id": minion_id, "grains": grains, "saltenv": saltenv},
             TIMEOUT,
         )
         return found
+
+    def _check(self) -> None:
+        if self._ctx.pillar_elsewhere is not None:
+            raise RemoteError("SaltRunnerError", "this master has no pillars: ask one that has")
 
     async def tops(self, minion_id: str) -> dict[str, list[str]]:
         """Environment to the SLS names that C{master_tops} assigns to a minion."""

@@ -22,7 +22,7 @@ from twisted.python.failure import Failure
 from saltwisted.errors import AuthenticationError, WireError
 from saltwisted.master.context import Context
 from saltwisted.master.sessions import MinionSession
-from saltwisted.master.table import Chunk, Private, Row
+from saltwisted.master.table import Chunk, Elsewhere, Private, Row
 from saltwisted.transports.loose import as_deferred, let_go
 from saltwisted.wire.commands import Common, parse_command, take_common
 from saltwisted.wire.envelope import (
@@ -190,12 +190,39 @@ class Requests:
                 self._failed(result, row, session, nonce, reply)
             elif type(result) is Private:
                 self._reply_private(result, row, request, session, nonce, reply)
+            elif type(result) is Elsewhere:
+                self._reply_elsewhere(result, row, request, session, nonce, reply)
             elif type(result) is Chunk:
                 self._reply_chunk(result, row, session, nonce, reply)
             else:
                 reply(self._seal(session, result, nonce))
 
         let_go(d.addBoth(done), self.log, "no reply to {cmd}", cmd=row.counter)
+
+    def _reply_elsewhere(
+        self,
+        elsewhere: Elsewhere,
+        row: Row,
+        request: SealedRequest,
+        session: MinionSession,
+        nonce: str,
+        reply: Reply,
+    ) -> None:
+        """Pass on what another master has sealed; if nobody has, say so in its place."""
+        d = as_deferred(elsewhere.fetch(nonce, request.enc_algo, request.sig_algo))
+
+        def failed(failure: Failure) -> None:
+            self._counters["failed:" + row.counter] += 1
+            self.log.error(
+                "{cmd} of {minion}: {why}",
+                cmd=row.counter,
+                minion=session.minion_id,
+                why=failure.getErrorMessage(),
+            )
+            private = Private(elsewhere.failed)
+            self._reply_private(private, row, request, session, nonce, reply)
+
+        let_go(d.addCallbacks(reply, failed), self.log, "no reply to {cmd}", cmd=row.counter)
 
     def _failed(
         self, failure: Failure, row: Row, session: MinionSession, nonce: str, reply: Reply

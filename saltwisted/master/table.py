@@ -26,6 +26,19 @@ class Private:
 
 
 @frozen
+class Elsewhere:
+    """
+    Another master makes the private reply, sealed for the minion: it is passed on as it comes.
+
+    @ivar fetch: C{fetch(nonce, enc_algo, sig_algo)}: its bytes, later.
+    @ivar failed: what is said, as L{Private}, when nobody can be asked.
+    """
+
+    fetch: Callable[[str, str, str], Any]
+    failed: bytes
+
+
+@frozen
 class Chunk:
     """A large piece of a file, which is sealed in a thread, with the small entries beside it."""
 

@@ -41,7 +41,7 @@ from saltwisted.domain.replica.acceptance import acceptance_number
 from saltwisted.domain.replica.fold import Folds
 from saltwisted.domain.replica.joining import Attempts, weak_secret
 from saltwisted.domain.replica.keyset import KeySet
-from saltwisted.domain.replica.membership import Membership
+from saltwisted.domain.replica.membership import PILLAR, RIGHTS, Membership
 from saltwisted.domain.replica.minions import Minions
 from saltwisted.domain.replica.secrets import Secrets
 from saltwisted.domain.replica.tokens import Tokens
@@ -50,6 +50,7 @@ from saltwisted.errors import ConfigError, RemoteError, StoreError
 from saltwisted.roles.banner import Banner
 from saltwisted.roles.base import OrderedService
 from saltwisted.roles.clusterjobs import ClusterJobs
+from saltwisted.roles.clusterpillar import PillarRelay
 from saltwisted.roles.clusterroots import ClusterRoots
 from saltwisted.roles.logs import observer
 from saltwisted.roles.master import SOCKET, Master
@@ -277,6 +278,9 @@ class MemberService:
         self.keyset, minions = KeySet(), Minions()
         self.folds = Folds([self.membership, self.tokens, self.secrets, self.keyset, minions])
         self.folds.apply_facts(card.facts)
+        own = self.membership.find(card.badge.key.id)
+        rights = own.rights if own is not None else RIGHTS
+        holds = bool(config.cluster_pillar) and PILLAR in rights
         self.log = ReplicaLog(reactor, lifecycle.files.log_path, node, self.folds, entropy, now)
         self.peers = Peers(
             reactor,
@@ -354,6 +358,7 @@ class MemberService:
             drain=self._drain,
             deny_minion=self._deny_minion,
             session_period=float(config.publish_session) / 2,
+            rights=rights,
             now=now,
             entropy=entropy,
         )
@@ -381,7 +386,7 @@ class MemberService:
             confirmed=self.settled,
         )
         self.minions = MinionData(
-            reactor, master.cache, minions, self.append, bool(config.cluster_pillar)
+            reactor, master.cache, minions, self.append, holds, self._pillars_travel
         )
         self.gap = Gap(
             reactor,
@@ -414,8 +419,10 @@ class MemberService:
             master, node, self.peers, self.secrets, self.append, self.folds.listen
         )
         self.roots = ClusterRoots(
-            reactor, master, node, self.peers, self.cluster.others, card.state.cluster
+            reactor, master, node, self.peers, self.cluster.others, card.state.cluster, self._may
         )
+        sync = self.roots.sync
+        PillarRelay(ctx, self.peers, self.membership, holds, lambda: sync.complete)
         master.operations.update(operations)
         master.operations["members_drift"] = self.drift.operation
         master.operations["keys_shown"] = KeyView(self.keyset, config.hash_type).operation
@@ -442,6 +449,16 @@ class MemberService:
             reactor, parts, failed=self._failed, started=master.started, inner=True
         )
         self._error: BaseException | None = None
+
+    def _may(self, node: str, right: str) -> bool:
+        """What the membership says; a founder is not in it before its first facts are written."""
+        if node == self.cluster.card.state.node and self.cluster.own is None:
+            return True
+        return self.membership.may(node, right)
+
+    def _pillars_travel(self) -> bool:
+        """Whether every member has pillars: what is in the log is on all of them."""
+        return all(PILLAR in member.rights for member in self.membership.live())
 
     def _generations(self) -> dict[str, Generation]:
         """Which tree each share serves."""

@@ -42,6 +42,7 @@ class ClusterRoots:
 
     @param others: ids of the other members.
     @param cluster: the id of the cluster.
+    @param may: what the membership says that a member may do with roots.
     @ivar parts: to be started before anybody is served.
     """
 
@@ -53,6 +54,7 @@ class ClusterRoots:
         peers: IPeers,
         others: Callable[[], Sequence[str]],
         cluster: str = "",
+        may: Callable[[str, str], bool] = lambda node, right: True,
     ) -> None:
         self._master = master
         config = master.config
@@ -76,6 +78,7 @@ class ClusterRoots:
             lambda: 0.8 + 0.4 * dice(),
             left_out,
             cluster,
+            may,
         )
         self.control = RootControl(self.sync, reactor)
         ctx = master.ctx

@@ -94,6 +94,7 @@ class PillarCase(SynchronousTestCase):
         self.ctx = cast(
             Context,
             SimpleNamespace(
+                pillar_elsewhere=None,
                 pillar_generation=lambda: 0,
                 config=config,
                 facts={},

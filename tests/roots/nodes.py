@@ -41,6 +41,8 @@ class Node:
         self.members = [member for member in members if member != name]
         self.options = {"free_mib": 1, **options}
         self.cluster = ""
+        self.rights: dict[str, set[str]] = {}
+        """Node to what it may not do, as the membership says."""
         self.links: list[RootLink] = []
         self.ports: list[Any] = []
         self.sync = self._make()
@@ -56,6 +58,7 @@ class Node:
             lambda: self.members,
             self.options,
             cluster=self.cluster,
+            may=lambda node, right: right not in self.rights.get(node, ()),
         )
 
     @property

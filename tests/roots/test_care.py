@@ -8,11 +8,14 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.rootsync import Root, RootSync
+from saltwisted.cluster.rootcontrol import RootControl
+from saltwisted.cluster.rootlink import Want
+from saltwisted.cluster.rootsync import READ_ONLY, Root, RootSync
 from saltwisted.domain.roots import hot
 from saltwisted.domain.roots.hot import FIRST, LONGEST, OFTEN, HotFiles
+from saltwisted.errors import DeniedError, TransportClosed
 from saltwisted.stores import rootdeep
-from tests.roots.nodes import NodesCase, until
+from tests.roots.nodes import NodesCase, clock, until
 
 
 def overwrite(path: str, data: bytes) -> None:
@@ -20,6 +23,11 @@ def overwrite(path: str, data: bytes) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     os.write(fd, data)
     os.close(fd)
+
+
+def is_there(path: str) -> bool:
+    """Whether there is anything."""
+    return os.path.lexists(path)
 
 
 class HotTests(SynchronousTestCase):
@@ -168,39 +176,155 @@ class CareTests(NodesCase):
 
 
 class RoleTests(NodesCase):
-    """Who may have pillars."""
+    """What the membership says that a node may do."""
 
-    def test_pillar_nodes(self) -> Deferred[Any]:
-        """A node that is not named gets no pillar, though it asks for it."""
+    async def make_with_pillars(self, without: dict[str, set[str]]) -> Any:
+        """
+        Two nodes with a pillar root each.
+
+        @param without: node to the rights that it has not, as all know but the node b itself.
+        """
+        one, two = await self.make("ab")
+        share = "pillar/base/0"
+        one.rights = without
+        for node in (one, two):
+            root = f"{node.folder}/pillar"
+            os.makedirs(root)
+            node.sync = RootSync(
+                node.sync._reactor,
+                node.name,
+                [Root("file/base/0", node.tree), Root(share, root)],
+                f"{node.folder}/store",
+                node.threads.run,
+                lambda tag, data, node=node: node.events.append((tag, dict(data))),  # type: ignore[misc]
+                lambda node=node: node.members,  # type: ignore[misc]
+                {"free_mib": 1},
+                may=lambda name, right, node=node: right not in node.rights.get(name, ()),  # type: ignore[misc]
+            )
+        overwrite(f"{one.folder}/pillar/secret.sls", b"x: y\n")
+        return one, two, share
+
+    def test_no_pillar_without_the_right(self) -> Deferred[Any]:
+        """A node without the right gets no pillar, though it thinks it has it, and asks for it."""
 
         async def story() -> None:
-            one, two = await self.make("ab", pillar_nodes=["a"])
-            share = "pillar/base/0"
-            for node, options in ((one, {"pillar_nodes": ["a"]}), (two, {})):
-                root = f"{node.folder}/pillar"
-                os.makedirs(root)
-                node.sync = RootSync(
-                    node.sync._reactor,
-                    node.name,
-                    [Root("file/base/0", node.tree), Root(share, root)],
-                    f"{node.folder}/store",
-                    node.threads.run,
-                    lambda tag, data: None,
-                    lambda node=node: node.members,  # type: ignore[misc]
-                    {"free_mib": 1, **options},
-                )
-            overwrite(f"{one.folder}/pillar/secret.sls", b"x: y\n")
+            one, two, share = await self.make_with_pillars({"b": {"pillar"}})
             await self.start()
             one.write("f", "f")
             await until(lambda: two.read("f") == b"f", what="f")
-            self.assertTrue(one.sync.shares[share].store.knowledge)  # type: ignore[union-attr]
+            self.assertTrue(one.sync.shares[share].store.knowledge)
             link = next(iter(two.sync._links.values()))
             self.assertEqual(link.knowledge[share], {})
             link.pull(share, {})
+            # Nor by the name of its content, which it could have from somebody
+            digest = one.sync.shares[share].generation.get(b"secret.sls").content
+            fetched = link.fetch(share, two.sync.shares[share].store.objects, [Want(digest, 5)])
+            fetched.addErrback(lambda failure: failure.trap(TransportClosed))
             one.write("g", "g")
             await until(lambda: two.read("g") == b"g", what="g")
-            self.assertEqual(two.sync.shares[share].store.knowledge, {})  # type: ignore[union-attr]
+            self.assertFalse(fetched.called)
+            self.assertEqual(two.sync.shares[share].store.knowledge, {})
             self.assertNotIn("secret.sls", os.listdir(f"{two.folder}/pillar"))
             self.assertEqual(one.sync.flags, {})
+            # Who waits for all does not wait for what b may not have
+            result = await RootControl(one.sync, clock).do_sync({"wait": True}, "test", print)
+            self.assertTrue(result["done"], result)
+
+        return self.run_coroutine(story)
+
+    def test_pillars_go_with_the_right(self) -> Deferred[Any]:
+        """A node that knows itself that it has no right keeps nothing of the pillars it had."""
+
+        async def story() -> None:
+            _, two, share = await self.make_with_pillars({})
+            await self.start()
+            await until(lambda: is_there(f"{two.folder}/pillar/secret.sls"), what="the pillar")
+            store = f"{two.folder}/store/pillar-base-0"
+            self.assertTrue(is_there(store))
+            await two.sync.stopService()
+            again = RootSync(
+                clock,
+                "b",
+                [Root("file/base/0", two.tree), Root(share, f"{two.folder}/pillar")],
+                f"{two.folder}/store",
+                two.threads.run,
+                lambda tag, data: None,
+                may=lambda name, right: right != "pillar",
+            )
+            two.sync = again
+            await again.startService()
+            self.assertFalse(is_there(store))
+            self.assertEqual(list(again.shares), ["file/base/0"])
+            self.assertIn("no right to pillars", again.left_out[share])
+
+        return self.run_coroutine(story)
+
+    def test_read_only_node_is_undone(self) -> Deferred[Any]:
+        """What a read-only node's user does is kept there as a conflict, and undone."""
+
+        async def story() -> None:
+            one, two = await self.make("ab")
+            one.rights = two.rights = {"b": {"write"}}
+            await self.start()
+            one.write("f", "one")
+            one.write("d/g", "g")
+            one.write("gone", "stays")
+            await self.settle()
+            two.write("f", "two")
+            two.write("new/h", "h")
+            os.unlink(two.path("gone"))
+            await until(
+                lambda: two.read("f") == b"one" and two.read("gone") == b"stays", what="undone"
+            )
+            await until(lambda: not is_there(two.path("new")), what="new is gone")
+            await self.settle()
+            self.assertEqual(one.read("f"), b"one")
+            self.assertFalse(is_there(one.path("new")))
+            kept = {(p, v.entry.size, s) for p, v, _, s in two.share.store.database.conflicts()}
+            self.assertEqual(kept, {(b"f", 3, "adopted"), (b"new/h", 1, "adopted")})
+            refused = [data for tag, data in two.events if tag == "salt/roots/refused"]
+            self.assertIn("403", refused[0]["reason"])
+            one.write("f", "again")
+            await until(lambda: two.read("f") == b"again", what="it goes on")
+            with self.assertRaises(DeniedError):
+                await RootControl(two.sync, clock).do_rollback({"generation": "x"}, "test", print)
+
+        return self.run_coroutine(story)
+
+    def test_writes_of_read_only_node_are_refused(self) -> Deferred[Any]:
+        """A node that writes although it may not: nobody takes it, nor what it says of others."""
+
+        async def story() -> None:
+            one, two = await self.make("ab")
+            one.rights = {"b": {"write"}}
+            await self.start()
+            one.write("f", "one")
+            await self.settle()
+            two.write("f", "two")
+            two.write("h", "h")
+            await until(lambda: "b" in one.sync.flags, what="refused")
+            self.assertEqual(one.sync.flags["b"], READ_ONLY)
+            await until(
+                lambda: any("403" in link.error for link in two.sync._links.values()),
+                what="it is told",
+            )
+            one.write("g", "g")
+            await until(lambda: two.read("g") == b"g", what="the stream lives")
+            self.assertEqual(one.read("f"), b"one")
+            self.assertIsNone(one.read("h"))
+            self.assertEqual(one.sync.members_state(), "in step")
+            refused = [data for tag, data in one.events if tag == "salt/roots/refused"]
+            self.assertEqual(len(refused), 1)
+            # It hears of its rights, begins anew, and takes the cluster's tree
+            await two.sync.stopService()
+            two.rights = {"b": {"write"}}
+            two.sync = two._make()
+            await two.sync.startService()
+            one.link(two)
+            await until(lambda: two.read("f") == b"one", what="the cluster's f")
+            await until(lambda: two.read("h") is None, what="no h")
+            await until(lambda: one.digest == two.digest, what="one tree")
+            kept = {p for p, _, _, _ in two.share.store.database.conflicts()}
+            self.assertLessEqual({b"f", b"h"}, kept)
 
         return self.run_coroutine(story)

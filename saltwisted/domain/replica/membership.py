@@ -4,7 +4,9 @@ Who belongs to the cluster: a register per node key, in which a removal is final
 A member is its public key. What is known of it only grows: that it was added, that an operator
 approved it, that it was removed; so all orders of arrival end alike, and a removal outranks
 whatever is concurrent. Where it listens, its version and its slot are the newest that the
-node itself (or who admitted it) said. Who may do these things is decided in C{saltwisted.cluster}.
+node itself (or who admitted it) said; what it may do with the roots is the newest that an
+operator said, and until then what its token said. Who may do these things is decided in
+C{saltwisted.cluster}.
 """
 
 from __future__ import annotations
@@ -22,6 +24,9 @@ SLOTS = 100
 """Nodes that a cluster can have: a jid's last two digits are the slot of who gave it."""
 MEMBER, SUSPENDED, REMOVED, LEFT = "member", "suspended", "removed", "left"
 _TEXTS = ("node", "public", "by", "token")
+READ, WRITE, PILLAR = "read", "write", "pillar"
+RIGHTS = (READ, WRITE, PILLAR)
+"""What a member may do with the roots: have files, change them, and have pillars."""
 
 Place = tuple[int, Dot]
 """When and where a fact arose: the order in which the later of two facts is found."""
@@ -37,6 +42,8 @@ class Member:
     @ivar wait: whether it waits for an operator (C{members approve}).
     @ivar added: when it was added; the earliest counts.
     @ivar about: C{addresses}, C{slot}, C{version}, C{serves}: the newest that was said.
+    @ivar granted: its rights when it was added, of L{RIGHTS}.
+    @ivar rights_set: its rights as an operator has changed them later.
     @ivar removed: when it was removed, or C{None}.
     """
 
@@ -46,6 +53,9 @@ class Member:
     by: str = ""
     token: str = ""
     wait: bool = False
+    granted: tuple[str, ...] = RIGHTS
+    rights_set: tuple[str, ...] = RIGHTS
+    rights_at: Place | None = None
     added: Place | None = None
     approved: Place | None = None
     suspended: Place | None = None
@@ -63,6 +73,11 @@ class Member:
         if (self.wait or self.suspended is not None) and self.approved is None:
             return SUSPENDED
         return MEMBER
+
+    @property
+    def rights(self) -> tuple[str, ...]:
+        """What it may do with the roots."""
+        return self.granted if self.rights_at is None else self.rights_set
 
     @property
     def addresses(self) -> list[str]:
@@ -89,7 +104,8 @@ class Membership(Registers[Member]):
     """
     The fold of kind C{member}. Bodies have C{op} and C{key}, and for
 
-      - C{add}: node, public, by, token, wait, about;
+      - C{add}: node, public, by, token, wait, about, and perhaps rights;
+      - C{rights}: rights;
       - C{approve}, C{suspend}: nothing more;
       - C{about}: about;
       - C{remove}: by, left.
@@ -115,6 +131,11 @@ class Membership(Registers[Member]):
             return _about(_added(old, body, here), body, here)
         if op == "about":
             return _about(old, body, here)
+        if op == "rights":
+            rights = rights_of(body["rights"])
+            if old.rights_at is not None and old.rights_at >= here:
+                return old
+            return evolve(old, rights_set=rights, rights_at=here)
         if op == "approve":
             return evolve(old, approved=_later(old.approved, here))
         if op == "suspend":
@@ -132,7 +153,12 @@ class Membership(Registers[Member]):
         if state.added is not None:
             body = {"op": "add", "key": key, "wait": state.wait, "about": {}}
             body.update({name: getattr(state, name) for name in _TEXTS})
+            if state.granted != RIGHTS:
+                body["rights"] = list(state.granted)
             yield Fact(body, *state.added)
+        if state.rights_at is not None:
+            body = {"op": "rights", "key": key, "rights": list(state.rights_set)}
+            yield Fact(body, *state.rights_at)
         if state.about_at is not None:
             yield Fact({"op": "about", "key": key, "about": dict(state.about)}, *state.about_at)
         if state.approved is not None:
@@ -167,6 +193,11 @@ class Membership(Registers[Member]):
         """Live registers with this node id; more than one only after a partition."""
         return (member for member in self.live() if member.node == node)
 
+    def may(self, node: str, right: str) -> bool:
+        """Whether the member of this id has a right; of several of one id each must have it."""
+        found = list(self.named(node))
+        return bool(found) and all(right in member.rights for member in found)
+
     def free_slot(self) -> int:
         """The lowest slot that no live member has; -1 when there is none."""
         taken = {member.slot for member in self.live()}
@@ -186,6 +217,19 @@ class Membership(Registers[Member]):
         )
 
 
+def rights_of(value: Any) -> tuple[str, ...]:
+    """
+    Rights as they come in a body.
+
+    @raises WireError: others than L{RIGHTS}, or without C{read}.
+    """
+    if not isinstance(value, (list, tuple)) or len(value) > len(RIGHTS):
+        raise WireError("member-rights")
+    if READ not in value or not all(right in RIGHTS for right in value):
+        raise WireError("member-rights")
+    return tuple(right for right in RIGHTS if right in value)
+
+
 def _earlier(old: Place | None, new: Place) -> Place:
     return new if old is None else min(old, new)
 
@@ -200,9 +244,10 @@ def _added(old: Member, body: Mapping[str, Any], here: Place) -> Member:
         raise WireError("member-add")
     if not texts["node"] or len(texts["node"]) > 255:
         raise WireError("member-node")
+    granted = rights_of(body.get("rights", RIGHTS))
     if old.added is not None and old.added <= here:
         return old
-    return evolve(old, added=here, wait=bool(body["wait"]), **texts)
+    return evolve(old, added=here, wait=bool(body["wait"]), granted=granted, **texts)
 
 
 def _about(old: Member, body: Mapping[str, Any], here: Place) -> Member:

@@ -13,7 +13,7 @@ import hashlib
 import hmac
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -21,6 +21,7 @@ from attrs import evolve, field, frozen
 
 from saltwisted.domain.replica.entry import Dot
 from saltwisted.domain.replica.fold import Fact, Registers
+from saltwisted.domain.replica.membership import RIGHTS, rights_of
 from saltwisted.errors import WireError
 from saltwisted.interfaces import Entropy
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
@@ -160,6 +161,7 @@ class Known:
     role: str = MASTER
     pattern: str = ""
     wait: bool = False
+    rights: tuple[str, ...] = RIGHTS
     by: str = ""
     epoch: int = 0
     created: Place | None = None
@@ -215,6 +217,7 @@ class Tokens(Registers[Known]):
             role=str(body["role"])[:16],
             pattern=str(body["pattern"])[:255],
             wait=bool(body["wait"]),
+            rights=rights_of(body.get("rights", RIGHTS)),
             by=str(body["by"])[:255],
             epoch=int(body["epoch"]),
             created=here,
@@ -240,13 +243,16 @@ class Tokens(Registers[Known]):
         found = self.registers.get(_VOID)
         return found.epoch if found is not None else 0
 
-    def create_body(self, token: Token, by: str, wait: bool = False) -> dict[str, Any]:
+    def create_body(
+        self, token: Token, by: str, wait: bool = False, rights: Sequence[str] = RIGHTS
+    ) -> dict[str, Any]:
         """
         The body that makes a token known.
 
         @param wait: who joins by it waits for an operator's approval.
+        @param rights: what who joins by it may do with the roots.
         """
-        return {
+        body = {
             "op": "create",
             "id": token.id,
             "secret": token.secret,
@@ -258,6 +264,7 @@ class Tokens(Registers[Known]):
             "by": by,
             "epoch": self.epoch,
         }
+        return _with_rights(body, tuple(rights))
 
     def void_body(self) -> dict[str, Any]:
         """The body that makes all tokens void."""
@@ -343,8 +350,13 @@ class Tokens(Registers[Known]):
         return {token_id: known for token_id, known in self.registers.items() if known.created}
 
 
+def _with_rights(body: dict[str, Any], rights: tuple[str, ...]) -> dict[str, Any]:
+    """All of them are not said."""
+    return body if rights == RIGHTS else {**body, "rights": list(rights)}
+
+
 def _terms(known: Known) -> dict[str, Any]:
-    return {
+    body = {
         "op": "create",
         "secret": known.secret,
         "expiry": known.expiry,
@@ -355,3 +367,4 @@ def _terms(known: Known) -> dict[str, Any]:
         "by": known.by,
         "epoch": known.epoch,
     }
+    return _with_rights(body, known.rights)

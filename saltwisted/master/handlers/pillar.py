@@ -2,25 +2,47 @@
 C{_pillar}: compile the pillar of the minion that asks, and of no other.
 
 The identity is the session's; what the minion says of its own id is put in
-order before templates see it. The answer is sealed for its key alone (T-PIL-1).
+order before templates see it. The answer is sealed for its key alone (T-PIL-1), also where
+another master of the cluster makes it, since this one may have no pillars.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
+from saltwisted.domain.keys import valid_minion_id
+from saltwisted.errors import DeniedError, WireError
 from saltwisted.master.context import Context
-from saltwisted.master.table import Private
-from saltwisted.wire.commands import Pillar
-from saltwisted.wire.msgpack import unpack
+from saltwisted.master.table import Elsewhere, Private
+from saltwisted.wire.commands import Pillar, parse_command
+from saltwisted.wire.envelope import encode_private_reply
+from saltwisted.wire.msgpack import pack, pack_bin, unpack, unpack_bin
+from saltwisted.wire.rsa import PublicKey
+
+UNREACHED = {"_errors": ["This master has no pillars, and none that has them could be reached."]}
 
 
 async def pillar(ctx: Context, who: str, cmd: Pillar) -> Any:
     """Compile it, and remember the grains that came with the request."""
     grains = {**cmd.grains, "id": who}
-    packed = await ctx.pillars.packed(
+    elsewhere = ctx.pillar_elsewhere
+    packed = b"" if elsewhere is not None else await _compiled(ctx, who, cmd)
+    if ctx.config.minion_data_cache:
+        ctx.cache.put("grains", who, grains)
+        if ctx.config.minion_data_cache_events:
+            ctx.bus.fire(f"minion/refresh/{who}", {"Minion data cache refresh": who})
+    if elsewhere is not None:
+        return Elsewhere(partial(elsewhere, who, cmd), pack(UNREACHED))
+    if str(cmd.ver) != "2" and ctx.config.pillar_version == 1:
+        return unpack(packed)
+    return Private(packed)
+
+
+async def _compiled(ctx: Context, who: str, cmd: Pillar) -> bytes:
+    return await ctx.pillars.packed(
         who,
-        grains,
+        {**cmd.grains, "id": who},
         cmd.saltenv,
         cmd.pillarenv,
         cmd.pillar_override,
@@ -28,10 +50,48 @@ async def pillar(ctx: Context, who: str, cmd: Pillar) -> Any:
         extra=cmd.extra_minion_data,
         fresh=bool(cmd.clean_cache),
     )
-    if ctx.config.minion_data_cache:
-        ctx.cache.put("grains", who, grains)
-        if ctx.config.minion_data_cache_events:
-            ctx.bus.fire(f"minion/refresh/{who}", {"Minion data cache refresh": who})
-    if str(cmd.ver) != "2" and ctx.config.pillar_version == 1:
-        return unpack(packed)
-    return Private(packed)
+
+
+# -- for a master of the same cluster that has no pillars ---------------------------
+
+
+def question(who: str, cmd: Pillar, nonce: str, enc_algo: str, sig_algo: str) -> bytes:
+    """What a master without pillars asks one that has them."""
+    return pack_bin([who, pack_bin(cmd.load), nonce, enc_algo, sig_algo])
+
+
+async def answer(ctx: Context, body: bytes) -> bytes:
+    """
+    The private reply for a minion of another master: sealed for the key that is accepted here, so
+    that nobody between can read it, nor ask for a pillar by a key of its own.
+
+    @raises DeniedError: no such minion is accepted here.
+    @raises WireError: no question.
+    """
+    try:
+        who, load, nonce, enc_algo, sig_algo = unpack_bin(body)
+        fields = unpack_bin(load)
+    except (TypeError, ValueError) as error:
+        raise WireError("pillar-question") from error
+    if not valid_minion_id(who) or not isinstance(fields, dict) or not nonce:
+        raise WireError("pillar-question")
+    pub = ctx.keys.accepted(who)
+    if pub is None:
+        raise DeniedError(f"{who} is not accepted here")
+    cmd = parse_command({**fields, "cmd": "_pillar"})
+    if not isinstance(cmd, Pillar):
+        raise WireError("pillar-question")
+    packed = await _compiled(ctx, who, cmd)
+    ctx.counters["pillar:for_others"] += 1
+    seal_it = partial(
+        encode_private_reply,
+        packed,
+        minion_key=PublicKey.from_pem(pub),
+        master_key=ctx.identity,
+        nonce=str(nonce),
+        entropy=ctx.entropy,
+        enc_algo=str(enc_algo),
+        sig_algo=str(sig_algo),
+    )
+    sealed: bytes = await ctx.pool(seal_it)
+    return sealed
