@@ -4,6 +4,7 @@ What external authentication asks of a user: a token kept from before, or a name
 
 from __future__ import annotations
 
+import getpass
 import os
 import sys
 import time
@@ -11,6 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from saltwisted.cli import console
+from saltwisted.config.logins import BACKENDS, why_not
+from saltwisted.errors import RemoteError
 from saltwisted.worker.control import ControlClient
 
 
@@ -19,32 +22,55 @@ def gather(options: Any, opts: Mapping[str, Any], client: ControlClient) -> dict
     The fields of a request that prove who the user is.
 
     @return: C{token}, or C{username}, C{password} and C{eauth}.
-    @raises SystemExit: 2, when the user gives nothing.
+    @raises SystemExit: 2, when the user gives nothing, or names a backend that is not there.
     """
-    path = os.path.expanduser(str(opts.get("token_file") or "~/.salt_token"))
-    token = _kept_token(path, float(opts.get("token_expire") or 43200))
+    path = token_file(opts)
+    given = options.username or options.password or options.mktoken
+    token = "" if given else _kept_token(path, float(opts.get("token_expire") or 43200))
     if token:
         return {"token": token}
+    if why_not(options.eauth):
+        console.say(
+            f'The specified external authentication system "{options.eauth}" is not available'
+        )
+        console.say(f"Available eauth types: {', '.join(BACKENDS)}")
+        _failed()
     found = {"eauth": options.eauth}
     try:
-        found["username"] = options.username or input("username: ")
+        found["username"] = options.username or input("username: ") or getpass.getuser()
         found["password"] = options.password or _hidden("password: ")
     except (EOFError, KeyboardInterrupt):
-        console.write_error("ERROR: Authentication failed\n")
-        raise SystemExit(2) from None
+        _failed()
     if not options.mktoken:
         return found
-    answer = client.call("mk_token", **found)
-    if not isinstance(answer, dict) or not answer.get("token"):
-        console.write_error("ERROR: Authentication failed\n")
-        raise SystemExit(2)
-    _keep_token(path, answer["token"])
+    try:
+        answer = client.call("mk_token", **found)
+    except RemoteError:
+        # The request itself is refused as well then, in the words of its kind
+        return found
+    _keep_token(path, str(answer["token"]))
     return {"token": answer["token"]}
 
 
-def _hidden(prompt: str) -> str:
-    import getpass
+def token_file(opts: Mapping[str, Any]) -> str:
+    """Where the token lies: C{token_file}, or Salt's place for it."""
+    given = opts.get("token_file")
+    if given:
+        return os.path.abspath(os.path.expanduser(str(given)))
+    config = os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config")
+    folder = os.path.join(config, "salt")
+    return os.path.join(folder if os.path.isdir(folder) else os.path.expanduser("~"), "salt_token")
 
+
+def _failed() -> None:
+    console.write_error("ERROR: Authentication failed\n")
+    raise SystemExit(2) from None
+
+
+def _hidden(prompt: str) -> str:
+    if not sys.stdin.isatty():
+        # getpass would warn that it cannot hide what nobody types
+        return input()
     return getpass.getpass(prompt, sys.stderr)
 
 
@@ -59,6 +85,12 @@ def _kept_token(path: str, expire: float) -> str:
 
 
 def _keep_token(path: str, token: str) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(token)
+    """Only its owner may read it; what lies there is replaced, a link is not followed."""
+    temporary = f"{path}.{os.getpid()}"
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(token)
+        os.replace(temporary, path)
+    except OSError as error:
+        console.write_error(f"The token was made, but cannot be kept in {path}: {error}\n")

@@ -460,12 +460,35 @@ class _Settling:
             if "rest" in values["external_auth"] and not values["keep_acl_in_token"]:
                 self.warn("external_auth", "external_auth 'rest' sets keep_acl_in_token to True")
                 values["keep_acl_in_token"] = True
+            self.logins(values)
             self.cluster(values)
             values["file_ignore_regex"] = [
                 regex for regex in values["file_ignore_regex"] if self.is_regex(regex)
             ]
         else:
             self.masters(values)
+
+    def logins(self, values: dict[str, Any]) -> None:
+        """What of C{external_auth} cannot work is said at the start, and not at the first login."""
+        if values["external_auth"]:
+            from saltwisted.config.logins import problems
+
+            for text in problems(values["external_auth"]):
+                self.warn("external_auth", text)
+        store = values["eauth_tokens"]
+        if store != "localfs":
+            self.warn(
+                "eauth_tokens",
+                f"eauth_tokens {store!r} is not available here: tokens are in files below"
+                " cachedir, and in a cluster on every node",
+            )
+        driver = values["eauth_tokens.cache_driver"]
+        if driver not in (None, "localfs"):
+            self.warn(
+                "eauth_tokens.cache_driver",
+                f"eauth_tokens.cache_driver {driver!r} is not available here: tokens are in"
+                " files below cachedir, and in a cluster on every node",
+            )
 
     def cluster(self, values: dict[str, Any]) -> None:
         """The options of Salt's own clusters mean nothing without a C{cluster_id}."""

@@ -1,12 +1,12 @@
 """
-Who may run what: publisher_acl and its blacklist, peer rules, and tokens.
+Who may run what: publisher_acl and its blacklist, the rules of logins, and peer rules.
 
 The rules are written as in Salt: a list whose items are patterns of functions
 (for all minions), or maps of one target to such patterns, which may in turn
 restrict arguments. Two things are stricter than in Salt, where they were holes: every
 function of a compound command must be allowed, those that a function calls by
 name included (T-ACL-1), and a target that resolves to nobody allows nothing (T-ACL-2).
-How a user proves who he is, is not here.
+How a user proves who he is, is not here (L{saltwisted.domain.eauth}, L{saltwisted.master.logins}).
 """
 
 from __future__ import annotations
@@ -194,6 +194,10 @@ def rules_for(acl: Mapping[str, Any] | None, user: str) -> list[Any]:
     return found
 
 
+FREE = frozenset(("saltutil.find_job",))
+"""What everybody may ask of minions who may ask anything: whether they still run a job."""
+
+
 def publisher_allows(
     acl: Mapping[str, Any] | None,
     blacklist: Mapping[str, Any] | None,
@@ -205,10 +209,41 @@ def publisher_allows(
     resolve: Resolve,
 ) -> bool:
     """Whether a local user, neither root nor the master's own, may publish this."""
+    return may_publish(rules_for(acl, user), blacklist, user, fun, arg, tgt, tgt_type, resolve)
+
+
+def may_publish(
+    rules: Sequence[Any],
+    blacklist: Mapping[str, Any] | None,
+    user: str,
+    fun: Any,
+    arg: Any,
+    tgt: Any,
+    tgt_type: str,
+    resolve: Resolve,
+) -> bool:
+    """
+    Whether a user with these rules may publish this, whichever way he came: a local user by
+    C{publisher_acl}, or a login by C{external_auth}.
+    """
     if blacklisted(blacklist, user, fun, arg):
         return False
-    rules = rules_for(acl, user)
-    return bool(rules) and allowed(rules, fun, arg, tgt, tgt_type, resolve)
+    if not rules:
+        return False
+    if isinstance(fun, str) and fun in FREE:
+        return True
+    return allowed(rules, fun, arg, tgt, tgt_type, resolve)
+
+
+def bound_by_acl(sudo_acl: bool, acl: Mapping[str, Any] | None, user: str) -> str:
+    """
+    The name by which C{publisher_acl} judges somebody who came as root by sudo, or C{""} where it
+    does not: only with C{sudo_acl}, and where there is an ACL.
+
+    @param user: C{sudo_NAME}, as the client says; it could as well say that it is root.
+    """
+    name = user.partition("_")[2] if user.startswith("sudo_") else ""
+    return name if sudo_acl and acl else ""
 
 
 def allowed(
@@ -372,9 +407,3 @@ def _listed(value: Any) -> list[Any]:
     if value is None:
         return []
     return list(value) if isinstance(value, (list, tuple)) else [value]
-
-
-def token_alive(token: Mapping[str, Any], now: float) -> bool:
-    """Whether a token may be used at C{now} (seconds since 1970): before its end, never at it."""
-    expire = token.get("expire")
-    return isinstance(expire, (int, float)) and now < expire

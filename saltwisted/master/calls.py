@@ -22,6 +22,7 @@ from saltwisted.errors import SaltwistedError, TargetError
 from saltwisted.master import runner_table as runners
 from saltwisted.master import wheel_table as wheels
 from saltwisted.master.context import Context
+from saltwisted.master.runners.auth import hidden_arguments, hidden_value
 from saltwisted.transports.loose import let_go
 
 Stream = Callable[[Any], Awaitable[None]]
@@ -161,7 +162,9 @@ class Calls:
     ) -> dict[str, Any]:
         bus = self._ctx.bus
         base = {"fun": f"{kind}.{fun}", "jid": jid, "user": user}
-        fun_args = [*arg, kwarg] if kwarg else arg
+        secret = kind == "runner" and fun.startswith("auth.")
+        shown, named = hidden_arguments(arg, kwarg) if secret else (arg, kwarg)
+        fun_args = [*shown, named] if named else shown
         if function is None:
             missing = {"return": f"'{fun}' is not available.", "success": False}
             told = {**missing, "retcode": 254, "fun": fun, "fun_args": fun_args, "jid": jid}
@@ -176,7 +179,8 @@ class Calls:
             self.active.pop(jid, None)
         result = {**base, "tag": tag, "return": value, "success": success}
         result["retcode"] = 0 if success else 1
-        told = {**base, "fun_args": fun_args, "return": value, "success": success}
+        seen = hidden_value(value) if secret else value
+        told = {**base, "fun_args": fun_args, "return": seen, "success": success}
         if keep and self._ctx.config.job_cache:
             await self._keep(told, stamp)
         bus.fire(f"{tag}/ret", told)

@@ -3,7 +3,8 @@ The control socket of a master: what the command line may ask of it.
 
 Who asks is told by the kernel (peer credentials). The master's own user and root
 may do everything; anybody else what C{publisher_acl} says, and nothing about
-keys. Each operation is a method named C{op_<name>}.
+keys. Who shows a token or a password instead is judged by C{external_auth}
+(L{saltwisted.master.permits}). Each operation is a method named C{op_<name>}.
 """
 
 from __future__ import annotations
@@ -15,10 +16,18 @@ from typing import Any
 
 from twisted.logger import Logger
 
-from saltwisted.domain.acl import blacklisted, publisher_allows
+from saltwisted.domain.acl import blacklisted
 from saltwisted.domain.jid import is_jid
-from saltwisted.errors import DeniedError, RemoteError
+from saltwisted.errors import DeniedError, RemoteError, StoreError
 from saltwisted.master.context import Context
+from saltwisted.master.logins import NotProven
+from saltwisted.master.permits import (
+    CREDENTIALS,
+    local_may_publish,
+    may_call,
+    user_may_publish,
+    wants_login,
+)
 from saltwisted.transports.ipc import Peer
 
 Stream = Callable[[Any], Any]
@@ -73,37 +82,60 @@ class Control:
         return peer.uid in (0, os.geteuid())
 
     async def _authorise(self, peer: Peer, load: Mapping[str, Any]) -> str:
-        """The name to publish as, if this user may publish this."""
-        name = user_name(peer.uid)
+        """
+        The name to publish as, if this user may publish this.
+
+        @raises RemoteError: Salt's C{AuthenticationError} for a wrong password or token.
+        @raises DeniedError: he may not.
+        """
         kwargs = load.get("kwargs")
-        if isinstance(kwargs, Mapping) and (kwargs.get("eauth") or kwargs.get("token")):
-            # Whoever asks to be judged by a password is never judged by the kernel's word instead
-            raise RemoteError(
-                "AuthenticationError",
-                "Authentication error occurred: external authentication is not available here.",
-            )
-        config = self._ctx.config
-        if blacklisted(
-            config.publisher_acl_blacklist, name, load.get("fun"), load.get("arg") or []
-        ):
-            raise DeniedError(f"publisher_acl_blacklist does not let {name} run this")
-        if self._is_owner(peer):
-            asked = str(load.get("user") or "")
-            return asked if asked.startswith("sudo_") else name
-        if not await self._ctx.dispatcher.targets.judged(
-            lambda resolve: publisher_allows(
-                config.publisher_acl,
-                config.publisher_acl_blacklist,
+        if wants_login(kwargs):
+            try:
+                who = await self._ctx.logins.prove(kwargs, f"uid {peer.uid}")  # type: ignore[arg-type]
+            except NotProven:
+                self._ctx.counters["denied:control"] += 1
+                raise RemoteError("AuthenticationError", "Authentication error occurred.") from None
+            if not await user_may_publish(self._ctx, who, load):
+                raise DeniedError("Authorization error occurred.")
+            return who.name
+        name = user_name(peer.uid)
+        owner = self._is_owner(peer)
+        asked = str(load.get("user") or "")
+        if owner and asked.startswith("sudo_"):
+            name = asked
+        if not await local_may_publish(self._ctx, name, owner, load):
+            if blacklisted(
+                self._ctx.config.publisher_acl_blacklist,
                 name,
                 load.get("fun"),
                 load.get("arg") or [],
-                load.get("tgt"),
-                str(load.get("tgt_type") or "glob"),
-                resolve,
-            )
-        ):
+            ):
+                raise DeniedError(f"publisher_acl_blacklist does not let {name} run this")
             raise DeniedError(f'Authentication failure of type "user" occurred for user {name}.')
         return name
+
+    async def _caller(self, peer: Peer, kind: str, args: Mapping[str, Any]) -> str:
+        """
+        The name of who may call this runner or wheel function.
+
+        @raises DeniedError: he may not.
+        @raises RemoteError: nobody that is known.
+        """
+        if not wants_login(args):
+            return self._need_owner(peer, "salt-run" if kind == "runner" else "salt-key")
+        try:
+            who = await self._ctx.logins.prove(args, f"uid {peer.uid}")
+            may_call(
+                who,
+                kind,
+                str(args["fun"]),
+                list(args.get("arg") or []),
+                dict(args.get("kwarg") or {}),
+            )
+        except NotProven as error:
+            self._ctx.counters["denied:control"] += 1
+            raise RemoteError(error.name, str(error)) from None
+        return who.name
 
     def _need_owner(self, peer: Peer, what: str) -> str:
         if not self._is_owner(peer):
@@ -112,7 +144,8 @@ class Control:
 
     async def op_publish(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
         """Publish a job and say who is expected."""
-        return await self._ctx.dispatcher.publish(args, await self._authorise(peer, args))
+        user = await self._authorise(peer, args)
+        return await self._ctx.dispatcher.publish(_without_credentials(args), user)
 
     async def op_run(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
         """Publish a job, stream its returns as they come, and end with who did not answer."""
@@ -121,7 +154,7 @@ class Control:
         gather = args.pop("gather_job_timeout", None)
         jid = None
         items: AsyncIterator[dict[str, Any]] = self._ctx.dispatcher.run(
-            args, user, timeout=timeout, gather_job_timeout=gather
+            _without_credentials(args), user, timeout=timeout, gather_job_timeout=gather
         )
         async for item in items:
             if item["kind"] == "published":
@@ -155,7 +188,7 @@ class Control:
 
         C{keep} false keeps it out of the job cache: C{salt-run} asks for documentation so.
         """
-        user = self._need_owner(peer, "salt-run")
+        user = await self._caller(peer, "runner", args)
         jid = str(args.get("jid") or "")
         if jid and not is_jid(jid):
             raise RemoteError("SaltInvocationError", f"{jid!r} is no job id")
@@ -172,11 +205,28 @@ class Control:
 
     async def op_wheel(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
         """Run a wheel function (keys)."""
-        user = self._need_owner(peer, "salt-key")
+        user = await self._caller(peer, "wheel", args)
         return await self._ctx.dispatcher.wheel(
             str(args["fun"]), list(args.get("arg") or []), dict(args.get("kwarg") or {}), user
         )
 
+    async def op_mk_token(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
+        """A token for a name and a password of external authentication."""
+        try:
+            return await self._ctx.logins.make_token(args, f"uid {peer.uid}")
+        except (NotProven, StoreError) as error:
+            self._ctx.counters["denied:control"] += 1
+            name = error.name if isinstance(error, NotProven) else "StoreError"
+            raise RemoteError(name, str(error)) from None
+
     async def op_status(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
         """How the master is: version, ports, counters, reactor latency."""
         return self._status()
+
+
+def _without_credentials(load: dict[str, Any]) -> dict[str, Any]:
+    """What goes on to the job: never what proved who sends it."""
+    kwargs = load.get("kwargs")
+    if not isinstance(kwargs, Mapping):
+        return load
+    return {**load, "kwargs": {k: v for k, v in kwargs.items() if k not in CREDENTIALS}}

@@ -19,6 +19,7 @@ from attrs import define, field
 from saltwisted.master.context import Context
 
 MODULES = (
+    "auth",
     "cache",
     "config",
     "doc",

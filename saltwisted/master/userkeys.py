@@ -10,14 +10,20 @@ from __future__ import annotations
 
 import os
 import pwd
+import re
 import stat
 from base64 import b64encode
+from collections.abc import Sequence
 from hmac import compare_digest
 
 from twisted.logger import Logger
 
+from saltwisted.domain.acl import expr_match
 from saltwisted.interfaces import Entropy
 from saltwisted.stores import files
+
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
+"""A name that may be part of a file's."""
 
 
 class UserKeys:
@@ -25,22 +31,37 @@ class UserKeys:
 
     log = Logger()
 
-    def __init__(self, cachedir: str, users: list[str], entropy: Entropy) -> None:
+    def __init__(
+        self,
+        cachedir: str,
+        owner: str,
+        acl: Sequence[str],
+        entropy: Entropy,
+        verify: bool = True,
+    ) -> None:
         """
-        @param users: the master's user and every name in C{publisher_acl} that exists.
+        @param owner: the master's user.
+        @param acl: the names in C{publisher_acl}, which may be patterns.
+        @param verify: C{client_acl_verify}: only users that this machine knows get a key, and
+            also those that a pattern means.
         """
         self._keys: dict[str, str] = {}
-        self._owner = users[0] if users else "root"
+        self._owner = owner or "root"
+        users = [self._owner, *acl]
+        if verify and any(name not in _known([name]) for name in acl):
+            users += [user for user in _everybody() if any(expr_match(user, p) for p in acl)]
         for user in dict.fromkeys(users):
-            key = self._load_or_make(cachedir, user, entropy)
+            key = self._load_or_make(cachedir, user, entropy, verify)
             if key:
                 self._keys[user] = key
 
-    def _load_or_make(self, cachedir: str, user: str, entropy: Entropy) -> str:
+    def _load_or_make(self, cachedir: str, user: str, entropy: Entropy, verify: bool) -> str:
+        uid = 0
         try:
-            entry = pwd.getpwnam(user)
+            uid = pwd.getpwnam(user).pw_uid
         except KeyError:
-            return ""
+            if verify or _NAME.fullmatch(user) is None:
+                return ""
         path = os.path.join(cachedir, f".{user}_key")
         try:
             info = os.lstat(path)
@@ -52,8 +73,8 @@ class UserKeys:
             pass
         key = b64encode(entropy(48)).decode()
         files.write_atomic(path, key.encode(), 0o600)
-        if os.geteuid() == 0 and entry.pw_uid != 0:
-            os.chown(path, entry.pw_uid, -1)
+        if os.geteuid() == 0 and uid != 0:
+            os.chown(path, uid, -1)
         return key
 
     def user_of(self, key: str | None, claimed: str) -> str | None:
@@ -72,3 +93,17 @@ class UserKeys:
     def is_owner(self, user: str) -> bool:
         """Whether this is the master's own user or root, who may do everything."""
         return user in (self._owner, "root") or user.startswith("sudo_")
+
+
+def _known(users: Sequence[str]) -> set[str]:
+    found = set()
+    for user in users:
+        try:
+            found.add(pwd.getpwnam(user).pw_name)
+        except KeyError:
+            continue
+    return found
+
+
+def _everybody() -> list[str]:
+    return [entry.pw_name for entry in pwd.getpwall()]

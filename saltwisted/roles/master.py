@@ -26,6 +26,8 @@ from saltwisted.master.context import Context
 from saltwisted.master.control import Control
 from saltwisted.master.dispatch import Dispatcher
 from saltwisted.master.fileserver import FileServer
+from saltwisted.master.logins import ENTRY as LOGIN_ENTRY
+from saltwisted.master.logins import Logins
 from saltwisted.master.maintenance import Maintenance
 from saltwisted.master.pillars import Pillars
 from saltwisted.master.presence import Presence
@@ -53,6 +55,7 @@ from saltwisted.stores.roots import Roots
 from saltwisted.stores.secrets import SecretFile
 from saltwisted.stores.sessions import SessionStore
 from saltwisted.stores.shared import SharedPublishKey, alone
+from saltwisted.stores.tokens import TokenFiles
 from saltwisted.transports.bus import EventBus
 from saltwisted.transports.ipc import ControlServer, Peer, Stream
 from saltwisted.transports.kernel import connected_addresses
@@ -301,7 +304,6 @@ class Master:
             float(config.loop_interval or 60),
             lambda minion_id: topic_of(minion_id) in self.ports.publications.topics,
         )
-        users = [config.user, *(u for u in config.publisher_acl if isinstance(u, str))]
         self.roots = Roots(config.file_roots, self.files_threads.run, config)
         self.ctx = Context(
             config=config,
@@ -317,7 +319,13 @@ class Master:
             sessions=sessions,
             publisher=publisher,
             presence=presence,
-            users=UserKeys(config.cachedir, users, entropy),
+            users=UserKeys(
+                config.cachedir,
+                config.user,
+                [user for user in config.publisher_acl if isinstance(user, str)],
+                entropy,
+                bool(config.client_acl_verify),
+            ),
             autosign=Autosign(config, keys),
             files=FileServer(self.roots, config),
             pool=self.crypto_threads.run,
@@ -330,8 +338,15 @@ class Master:
             # when it has made its first pillar, before which it imports nothing for that
             exec_warm_parent,
             exec_warm_parent,
-            pools={PILLAR_ENTRY: PoolLimits(keep=0)},
+            pools={
+                PILLAR_ENTRY: PoolLimits(keep=0),
+                # PAM waits for seconds after a wrong password
+                LOGIN_ENTRY: PoolLimits(size=4, queue=256),
+            },
         )
+        tokens = TokenFiles(os.path.join(config.cachedir, "tokens"), self.files_threads.run, now)
+        self.ctx.logins = Logins(reactor, config, now, entropy, self.warm, tokens, counters)
+        self.tokens = tokens
         self.jids = JidMaker()
         jobs.on_open.append(lambda: self.jids.resume(jid_mark(jobs.newest_jid(self.jids.slot))))
         self.ctx.dispatcher = Dispatcher(self.ctx, self.jids, self.warm)
@@ -368,9 +383,16 @@ class Master:
             self.files_threads,
             self.crypto_threads,
             jobs,
-            JobHistory(reactor, jobs, os.path.dirname(jobs.path), self.files_threads.run),
+            JobHistory(
+                reactor,
+                jobs,
+                os.path.dirname(jobs.path),
+                self.files_threads.run,
+                stock_history(reactor, config.cachedir, jobs.path),
+            ),
             cache,
             store,
+            tokens,
             self.roots,
             self.ctx.pillars,
             self.ctx.signins,

@@ -18,7 +18,6 @@ from saltwisted.domain.acl import (
     publisher_allows,
     rules_for,
     special_allows,
-    token_alive,
 )
 from saltwisted.errors import TargetError
 
@@ -259,15 +258,3 @@ class PeerTests(SynchronousTestCase):
         """A function that calls another by name needs both to be allowed."""
         self.assertFalse(peer_allows({".*": ["mine.send"]}, "x", "mine.send", ["cmd.run"]))
         self.assertTrue(peer_allows({".*": ["mine.send"]}, "x", "mine.send", ["mine.send"]))
-
-
-class TokenTests(SynchronousTestCase):
-    """T-TOK-1."""
-
-    def test_T_TOK_1_expiry(self) -> None:
-        """T-TOK-1: a token is dead at the moment of its end, and without a sound end always."""
-        self.assertTrue(token_alive({"expire": 100.0}, 99.9))
-        self.assertFalse(token_alive({"expire": 100.0}, 100.0))
-        self.assertFalse(token_alive({"expire": 100.0}, 101.0))
-        for odd in ({}, {"expire": None}, {"expire": "200"}):
-            self.assertFalse(token_alive(odd, 1.0), odd)

@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from twisted.internet.defer import Deferred, maybeDeferred
+from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -25,6 +25,7 @@ from saltwisted.master.autosign import Autosign
 from saltwisted.master.context import Context
 from saltwisted.master.dispatch import Dispatcher
 from saltwisted.master.fileserver import FileServer
+from saltwisted.master.logins import Logins
 from saltwisted.master.presence import Presence
 from saltwisted.master.publisher import Publisher
 from saltwisted.master.requests import Requests
@@ -38,6 +39,7 @@ from saltwisted.stores.keys import KeyStore
 from saltwisted.stores.roots import Roots
 from saltwisted.stores.secrets import SecretFile
 from saltwisted.stores.sessions import SessionStore
+from saltwisted.stores.tokens import TokenFiles
 from saltwisted.transports.bus import EventBus
 from saltwisted.wire.crypticle import SessionKey, open_sealed, seal
 from saltwisted.wire.envelope import encode_sealed_request
@@ -45,6 +47,7 @@ from saltwisted.wire.handshake import Accepted, MasterIdentity, MinionHandshake,
 from saltwisted.wire.msgpack import pack, unpack, unpack_raw
 from saltwisted.wire.publication import decode_publication, open_job
 from saltwisted.wire.rsa import PrivateKey, PublicKey
+from saltwisted.worker import authwork
 from tests.fakes.jobs import FakeJobs
 from tests.wire.recorded import Dice, key
 
@@ -79,6 +82,19 @@ class FakePillars:
 
     def clear(self) -> None:
         """Nothing is kept."""
+
+
+class FakeBackends:
+    """Judges passwords as the worker processes do, in this one; keeps what was asked."""
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+        self.answer: dict[str, Any] | None = None
+
+    def call(self, entry: str, payload: Any, timeout: float) -> Deferred[Any]:
+        """Judge."""
+        self.asked.append(payload)
+        return succeed(self.answer or authwork.serve(payload, None, {}))
 
 
 class AtOnce:
@@ -165,13 +181,19 @@ class Rig:
             sessions=sessions,
             publisher=publisher,
             presence=Presence(sessions, cache, lambda: self.connected, now),
-            users=UserKeys(config.cachedir, ["root"], entropy),
+            users=UserKeys(config.cachedir, "root", [], entropy),
             autosign=Autosign(config, keys),
             files=FileServer(roots, config),
             pool=threads.run,
             counters=Counter(),
         )
         self.ctx.bus.subscribe("", lambda tag, data: self.events.append((tag, dict(data))))
+        self.backends = FakeBackends()
+        tokens = TokenFiles(os.path.join(config.cachedir, "tokens"), threads.run, now)
+        tokens.startService()
+        self.ctx.logins = Logins(
+            self.clock, config, now, entropy, self.backends, tokens, self.ctx.counters
+        )
         self.ctx.dispatcher = Dispatcher(self.ctx, JidMaker())
         self.ctx.pillars = FakePillars()  # type: ignore[assignment]
         self.ctx.signins = SignIns(self.ctx, self.identity, threads)  # type: ignore[arg-type]

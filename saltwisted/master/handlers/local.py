@@ -1,19 +1,27 @@
 """
 Clear requests of local clients: what the stock C{salt} command and its kin send to
-the request port. They prove themselves by the content of a user key file.
+the request port. They prove themselves by the content of a user key file, by a token, or by a
+password for external authentication (C{eauth}).
 
-External authentication (C{eauth}) is not available in this version; such requests are
-refused with Salt's words for a failed authentication.
+What they may do is judged as on the control socket (L{saltwisted.master.permits}).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
-from saltwisted.domain.acl import publisher_allows
-from saltwisted.errors import DeniedError, RemoteError, WireError
+from saltwisted.errors import DeniedError, RemoteError, StoreError, WireError
 from saltwisted.master.context import Context
-from saltwisted.wire.commands import Publish, Runner, Wheel, parse_command
+from saltwisted.master.logins import NotProven
+from saltwisted.master.permits import (
+    CREDENTIALS,
+    local_may_publish,
+    may_call,
+    user_may_publish,
+    wants_login,
+)
+from saltwisted.wire.commands import GetToken, MakeToken, Publish, Runner, Wheel, parse_command
 from saltwisted.wire.envelope import ClearRequest
 from saltwisted.wire.msgpack import pack
 
@@ -24,7 +32,7 @@ def _refusal(name: str, message: str) -> bytes:
 
 def _failed(ctx: Context) -> bytes:
     ctx.counters["denied:local"] += 1
-    return _refusal("AuthenticationError", "Authentication failure occurred.")
+    return _refusal("AuthenticationError", "Authentication error occurred.")
 
 
 def ping(ctx: Context, request: ClearRequest, peer: str) -> bytes:
@@ -33,37 +41,56 @@ def ping(ctx: Context, request: ClearRequest, peer: str) -> bytes:
 
 
 async def publish(ctx: Context, request: ClearRequest, peer: str) -> bytes:
-    """Publish a job for a local user."""
+    """Publish a job for a local user, or for a login."""
     cmd = parse_command(request.load, clear=True)
     if not isinstance(cmd, Publish):
         raise WireError("cmd")
-    user = ctx.users.user_of(cmd.key, cmd.user or "")
-    if user is None:
-        return _failed(ctx)
-    if not ctx.users.is_owner(user) and not await ctx.dispatcher.targets.judged(
-        lambda resolve: publisher_allows(
-            ctx.config.publisher_acl,
-            ctx.config.publisher_acl_blacklist,
-            user,
-            cmd.fun,
-            cmd.arg,
-            cmd.tgt,
-            cmd.tgt_type,
-            resolve,
-        )
-    ):
-        ctx.counters["denied:local"] += 1
-        return _refusal("AuthorizationError", f"User {user} may not run {cmd.fun}")
     load = {k: v for k, v in request.load.items() if k != "key"}
+    if wants_login(cmd.kwargs):
+        try:
+            who = await ctx.logins.prove(cmd.kwargs, peer)
+        except NotProven:
+            return _failed(ctx)
+        user = who.name
+        may = await user_may_publish(ctx, who, load)
+        load["kwargs"] = {k: v for k, v in cmd.kwargs.items() if k not in CREDENTIALS}
+    else:
+        found = ctx.users.user_of(cmd.key, cmd.user or "")
+        if found is None:
+            return _failed(ctx)
+        user = found
+        may = await local_may_publish(ctx, user, ctx.users.is_owner(user), load)
+    if not may:
+        ctx.counters["denied:local"] += 1
+        return _refusal("AuthorizationError", "Authorization error occurred.")
     return pack({"enc": "clear", "load": await ctx.dispatcher.publish(load, user)})
 
 
-def _owner(ctx: Context, load: dict[str, Any]) -> str | None:
+async def _caller(
+    ctx: Context, load: Mapping[str, Any], kind: str, peer: str, arg: Any, kwarg: Any
+) -> str:
+    """
+    The name of who may call this runner or wheel function.
+
+    @raises NotProven: nobody, or he may not.
+    @raises RemoteError: the function's name is none.
+    """
+    if wants_login(load):
+        who = await ctx.logins.prove(load, peer)
+        may_call(who, kind, str(load.get("fun")), arg, kwarg)
+        return who.name
     key, user = load.get("key"), load.get("user")
-    if not isinstance(key, str):
-        return None
-    found = ctx.users.user_of(key, user if isinstance(user, str) else "")
-    return found if found is not None and ctx.users.is_owner(found) else None
+    if isinstance(key, str):
+        found = ctx.users.user_of(key, user if isinstance(user, str) else "")
+        if found is not None and ctx.users.is_owner(found):
+            return found
+    raise NotProven("user", user if isinstance(user, str) else "UNKNOWN")
+
+
+def _denied(ctx: Context, error: DeniedError | RemoteError) -> bytes:
+    ctx.counters["denied:local"] += 1
+    name = error.name if isinstance(error, (NotProven, RemoteError)) else "AuthorizationError"
+    return _refusal(name, str(error))
 
 
 async def runner(ctx: Context, request: ClearRequest, peer: str) -> bytes:
@@ -71,12 +98,15 @@ async def runner(ctx: Context, request: ClearRequest, peer: str) -> bytes:
     cmd = parse_command(request.load, clear=True)
     if not isinstance(cmd, Runner):
         raise WireError("cmd")
-    user = _owner(ctx, request.load)
-    if user is None:
-        return _failed(ctx)
-    started = await ctx.dispatcher.runner(
-        cmd.fun, list(cmd.arg), dict(cmd.kwarg), user, background=True
-    )
+    arg, kwarg = list(cmd.arg), dict(cmd.kwarg)
+    if isinstance(kwarg.get("arg"), list) and isinstance(kwarg.get("kwarg"), dict):
+        # The form of stock clients: both lie in the one field
+        arg, kwarg = [*arg, *kwarg["arg"]], kwarg["kwarg"]
+    try:
+        user = await _caller(ctx, request.load, "runner", peer, arg, kwarg)
+    except (NotProven, RemoteError) as error:
+        return _denied(ctx, error)
+    started = await ctx.dispatcher.runner(cmd.fun, arg, kwarg, user, background=True)
     return pack({"tag": started["tag"], "jid": started["jid"]})
 
 
@@ -85,27 +115,36 @@ async def wheel(ctx: Context, request: ClearRequest, peer: str) -> bytes:
     cmd = parse_command(request.load, clear=True)
     if not isinstance(cmd, Wheel):
         raise WireError("cmd")
-    user = _owner(ctx, request.load)
-    if user is None:
-        return _failed(ctx)
-    hidden = ("cmd", "fun", "key", "user", "arg", "kwarg", "token", "eauth")
+    hidden = ("cmd", "fun", "key", "user", "arg", "kwarg", *CREDENTIALS)
     kwarg = {k: v for k, v in request.load.items() if k not in hidden and k[:2] != "__"}
     kwarg.update(request.load.get("kwarg") or {})
+    arg = list(request.load.get("arg") or [])
     try:
-        result = await ctx.dispatcher.wheel(
-            cmd.fun, list(request.load.get("arg") or []), kwarg, user, keep=True
-        )
+        user = await _caller(ctx, request.load, "wheel", peer, arg, kwarg)
+    except (NotProven, RemoteError) as error:
+        return _denied(ctx, error)
+    try:
+        result = await ctx.dispatcher.wheel(cmd.fun, arg, kwarg, user, keep=True)
     except (DeniedError, RemoteError) as error:
         return _refusal("SaltInvocationError", str(error))
     return pack({"tag": result["tag"], "data": result})
 
 
-def mk_token(ctx: Context, request: ClearRequest, peer: str) -> bytes:
-    """No external authentication is configured: Salt's empty answer."""
-    ctx.counters["denied:local"] += 1
-    return pack("")
+async def mk_token(ctx: Context, request: ClearRequest, peer: str) -> bytes:
+    """A token for a name and a password; Salt's empty answer for wrong ones."""
+    if not isinstance(parse_command(request.load, clear=True), MakeToken):
+        raise WireError("cmd")
+    try:
+        return pack(await ctx.logins.make_token(request.load, peer))
+    except (NotProven, StoreError):
+        ctx.counters["denied:local"] += 1
+        return pack("")
 
 
 def get_token(ctx: Context, request: ClearRequest, peer: str) -> bytes:
-    """There are no tokens."""
-    return pack(False)
+    """What a token stands for; false for one that is not good."""
+    cmd = parse_command(request.load, clear=True)
+    if not isinstance(cmd, GetToken):
+        raise WireError("cmd")
+    found = ctx.logins.token(cmd.token)
+    return pack(False if found is None else {**found.shown(), "token": cmd.token})

@@ -1,0 +1,179 @@
+"""
+External authentication: which backends there are, what a login grants, and tokens.
+
+Pure rules for the option C{external_auth}, in Salt's words. Whether a password is right is judged
+in a worker process (L{saltwisted.worker.authwork}); when and how often may be asked, in
+L{saltwisted.master.logins}. What rules allow is in L{saltwisted.domain.acl}, the same for local
+users and for logins.
+
+A token is known by its digest alone: whoever reads the store of a master, or a link between
+masters, learns nothing that logs in.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Collection, Mapping, Sequence
+from math import isfinite
+from typing import Any
+
+from attrs import field, frozen
+
+from saltwisted.interfaces import Entropy
+
+INTERNAL = frozenset(
+    "client cmd eauth fun gather_job_timeout kwarg match metadata print_event raw"  # noqa: SIM905
+    " yield_pub_data username password token_expire user key".split()
+)
+"""Fields of a request for a token; any other, such as a PAM service, is refused (T-EAUTH-1)."""
+NAME_LENGTH = 256
+PASSWORD_LENGTH = 4096
+LONGEST = 100 * 365 * 86400.0
+"""Seconds that a token may live at most."""
+_TOKEN = re.compile(r"[0-9a-f]{32,128}")
+
+
+@frozen(kw_only=True)
+class Token:
+    """
+    What is kept of a token; never the token itself.
+
+    @ivar name: the user.
+    @ivar start: when it was made, in seconds since 1970.
+    @ivar expire: from when on it is worth nothing.
+    @ivar groups: of the user, when it was made.
+    @ivar rules: what it grants, where C{keep_acl_in_token} is set; else C{None}.
+    @ivar epoch: of the cluster: the removal of a node makes all tokens of before worthless.
+    """
+
+    name: str
+    eauth: str
+    start: float
+    expire: float
+    groups: tuple[str, ...] = ()
+    rules: Sequence[Any] | None = None
+    epoch: int = 0
+
+    def alive(self, now: float) -> bool:
+        """Whether it is good: before its end, never at it (T-TOK-1)."""
+        return now < self.expire
+
+    def shown(self) -> dict[str, Any]:
+        """The map that Salt's clients get for it."""
+        found: dict[str, Any] = {
+            "start": self.start,
+            "expire": self.expire,
+            "name": self.name,
+            "eauth": self.eauth,
+        }
+        if self.rules is not None:
+            found["auth_list"] = list(self.rules)
+        if self.groups:
+            found["groups"] = list(self.groups)
+        return found
+
+
+@frozen(kw_only=True)
+class Credentials:
+    """A user name and a password for one backend, of a form that can be judged at all."""
+
+    eauth: str
+    username: str
+    password: str = field(repr=False)
+
+
+def new_token(entropy: Entropy, hash_type: str) -> str:
+    """A token as Salt makes it: the digest of 512 random bytes."""
+    name = hash_type if hash_type in hashlib.algorithms_guaranteed else "sha256"
+    if name.startswith("shake"):
+        name = "sha256"
+    return hashlib.new(name, entropy(512)).hexdigest()
+
+
+def token_digest(token: Any) -> str:
+    """What stands for a token in stores and between nodes; C{""} for what is none."""
+    if not isinstance(token, str) or _TOKEN.fullmatch(token) is None:
+        return ""
+    return hashlib.sha256(b"saltwisted eauth token " + token.encode()).hexdigest()
+
+
+def credentials(given: Mapping[str, Any]) -> Credentials | None:
+    """
+    What a request says of its sender; C{None} when no backend could judge it.
+
+    A NUL would end a text in the system's libraries, and so another one would be judged.
+    """
+    eauth, username, password = (given.get(name) for name in ("eauth", "username", "password"))
+    if not isinstance(eauth, str) or not isinstance(username, str):
+        return None
+    if isinstance(password, (int, float)) and not isinstance(password, bool):
+        # salt-run auth.mk_token reads password=1234 as a number
+        password = str(password)
+    if not isinstance(password, str) or "service" in given:
+        return None
+    if not 0 < len(username) <= NAME_LENGTH or len(password) > PASSWORD_LENGTH:
+        return None
+    if any(ord(letter) < 32 for letter in username) or "\0" in password:
+        return None
+    return Credentials(eauth=eauth, username=username, password=password)
+
+
+def rules_of(
+    external_auth: Mapping[str, Any] | None,
+    eauth: str,
+    name: str,
+    groups: Collection[str],
+    permissive: bool = False,
+) -> list[Any]:
+    """
+    What the configuration grants a user of a backend: his own rules and those of his groups
+    (C{name%}). Those of C{*} count when nothing names him, or always where C{permissive_acl} is.
+    """
+    config = (external_auth or {}).get(eauth)
+    if not isinstance(config, Mapping):
+        return []
+    found: list[Any] = []
+    named = False
+    for key, rules in config.items():
+        if not isinstance(key, str) or key.startswith("^"):
+            continue
+        if key.endswith("%"):
+            if key.rstrip("%") in groups:
+                found += _listed(rules)
+        elif key != "*" and key == name:
+            named = True
+            found += _listed(rules)
+    if "*" in config and (permissive or not named):
+        found += _listed(config["*"])
+    return found
+
+
+def lifetime(
+    asked: Any, usual: float, override: bool | Mapping[str, Any], eauth: str, username: str
+) -> float | None:
+    """
+    Seconds that a new token lives.
+
+    @param asked: what the user wants, if anything; counts where C{token_expire_user_override}
+        lets him.
+    @return: C{None} when he may choose, and chose what is no time.
+    """
+    if asked is None:
+        return usual
+    if isinstance(override, Mapping):
+        names = override.get(eauth)
+        may = isinstance(names, (list, tuple)) and username in names
+    else:
+        may = override is True
+    if not may:
+        return usual
+    if isinstance(asked, bool) or not isinstance(asked, (int, float)):
+        return None
+    return float(asked) if isfinite(asked) and 0 < asked <= LONGEST else None
+
+
+def _listed(value: Any) -> list[Any]:
+    if value is None:
+        return []
+    return list(value) if isinstance(value, (list, tuple)) else [value]

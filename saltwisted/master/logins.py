@@ -1,0 +1,369 @@
+"""
+Logins: who proves by a password or a token to be a user of C{external_auth}.
+
+Passwords are judged in worker processes, one at a time for each user and source, and whoever is
+refused waits as long as everybody who is, whether the backend, the user or the password was wrong.
+Tokens are looked up by their digests. What a user may then do is a matter of
+L{saltwisted.domain.acl}.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from attrs import field, frozen
+from twisted.internet.defer import DeferredLock
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from saltwisted.config.logins import file_settings, why_not
+from saltwisted.domain.eauth import (
+    INTERNAL,
+    Credentials,
+    Token,
+    credentials,
+    lifetime,
+    new_token,
+    rules_of,
+    token_digest,
+)
+from saltwisted.errors import DeniedError, SaltwistedError
+from saltwisted.interfaces import Entropy
+
+ENTRY = "saltwisted.worker.authwork:serve"
+PATIENCE = 60.0
+"""Seconds that a backend may take; PAM may ask servers far away."""
+WAITING = 16
+"""Logins of one source that may wait for their turn; more are refused."""
+IN_ALL = 256
+PER_USER = 1000
+"""Tokens that one user may have; a new one ends the oldest."""
+LEAST = 1.0
+"""Seconds, about, that a refusal takes at least."""
+QUIET = 60.0
+"""Seconds for which one line about refused logins in the log is enough."""
+
+
+class NotProven(DeniedError):
+    """
+    Not the user that the request says.
+
+    @ivar kind: C{token} or C{eauth}.
+    @ivar user: as the request names him; C{UNKNOWN} as in Salt where it does not.
+    """
+
+    def __init__(self, kind: str, user: str) -> None:
+        super().__init__(f'Authentication failure of type "{kind}" occurred for user {user}.')
+        self.kind = kind
+        self.user = user
+
+    @property
+    def name(self) -> str:
+        """Salt's name of the error."""
+        return f"{self.kind.capitalize()}AuthenticationError"
+
+
+@frozen
+class User:
+    """
+    Who has proven himself.
+
+    @ivar kind: by C{token} or C{eauth}.
+    @ivar rules: what he may do, as in C{external_auth}.
+    """
+
+    name: str
+    kind: str
+    rules: Sequence[Any]
+
+    def refused(self) -> NotProven:
+        """What he is told when he may not: the same as to somebody who is not he."""
+        return NotProven(self.kind, self.name)
+
+
+class Tokens(Protocol):
+    """
+    Where tokens are kept: a lone master's files, or the facts of a cluster.
+
+    @ivar epoch: tokens of an earlier one are worthless.
+    """
+
+    @property
+    def epoch(self) -> int: ...
+
+    def now(self) -> float:
+        """The latest time that is known: a clock that lags does not let tokens live longer."""
+        ...
+
+    def get(self, digest: str) -> Token | None: ...
+
+    def items(self) -> Iterator[tuple[str, Token]]: ...
+
+    async def put(self, digest: str, token: Token) -> None: ...
+
+    async def drop(self, digest: str) -> bool: ...
+
+
+class Workers(Protocol):
+    """A pool of worker processes."""
+
+    def call(self, entry: str, payload: Any, timeout: float) -> Any:
+        """Have one of them call the entry; a Deferred."""
+        ...
+
+
+@frozen
+class Verdict:
+    """What a backend says."""
+
+    ok: bool
+    groups: tuple[str, ...] = field(default=())
+
+
+class Logins:
+    """
+    Proofs of one master's users.
+
+    @ivar tokens: where tokens are kept; a cluster puts its own here.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        clock: Any,
+        config: Any,
+        now: Callable[[], float],
+        entropy: Entropy,
+        workers: Workers | None,
+        tokens: Tokens,
+        counters: Counter[str],
+    ) -> None:
+        """
+        @param config: the master's options; read anew each time, since a reload changes them.
+        """
+        self._clock = clock
+        self._config = config
+        self._now = now
+        self._entropy = entropy
+        self._workers = workers
+        self.tokens = tokens
+        self._counters = counters
+        self._turns: dict[tuple[str, str, str], DeferredLock] = {}
+        self._waiting: Counter[str] = Counter()
+        self._slowest = LEAST
+        self._told: dict[str, float] = {}
+
+    # -- who is it
+
+    async def prove(self, given: Mapping[str, Any], source: str) -> User:
+        """
+        Who sends a request: by its C{token}, or else by C{eauth}, C{username} and C{password}.
+
+        @param source: where it comes from, for the bound on attempts.
+        @raises NotProven: nobody that is known.
+        """
+        if "token" in given:
+            token = self.token(given["token"])
+            if token is None:
+                self._refuse("token", "", source)
+                raise NotProven("token", "UNKNOWN")
+            return User(token.name, "token", self._rules_of(token))
+        asked, groups = await self._login(given, source)
+        return User(asked.username, "eauth", self._rules(asked.eauth, asked.username, groups))
+
+    def token(self, token: Any) -> Token | None:
+        """What a token stands for, if it is good and its backend is still one of ours."""
+        digest = token_digest(token)
+        found = self.tokens.get(digest) if digest else None
+        if (
+            found is None
+            or not found.alive(self.tokens.now())
+            or found.epoch < self.tokens.epoch
+            or found.eauth not in self._config.external_auth
+        ):
+            return None
+        return found
+
+    def _rules_of(self, token: Token) -> Sequence[Any]:
+        if token.rules is not None and self._config.keep_acl_in_token:
+            return token.rules
+        return self._rules(token.eauth, token.name, token.groups)
+
+    def _rules(self, eauth: str, name: str, groups: Sequence[str]) -> list[Any]:
+        config = self._config
+        return rules_of(config.external_auth, eauth, name, groups, bool(config.permissive_acl))
+
+    async def _login(
+        self, given: Mapping[str, Any], source: str
+    ) -> tuple[Credentials, tuple[str, ...]]:
+        """
+        Have a password judged.
+
+        @raises NotProven: after the time that every refusal takes.
+        """
+        began = self._clock.seconds()
+        asked = credentials(given)
+        verdict = Verdict(False)
+        if asked is not None and asked.eauth in self._config.external_auth:
+            verdict = await self._judge_in_turn(asked, source)
+        if asked is not None and verdict.ok:
+            self._counters["login:accepted"] += 1
+            return asked, verdict.groups
+        name = str(given.get("username") or "UNKNOWN")[:64]
+        self._refuse("eauth", name, source)
+        await self._wait_since(began)
+        raise NotProven("eauth", name)
+
+    async def _judge_in_turn(self, asked: Credentials, source: str) -> Verdict:
+        if self._waiting[source] >= WAITING or self._waiting.total() >= IN_ALL:
+            self._counters["login:too-many"] += 1
+            return Verdict(False)
+        key = (asked.eauth, asked.username, source)
+        turn = self._turns.setdefault(key, DeferredLock())
+        self._waiting[source] += 1
+        try:
+            await turn.acquire()
+            began = self._clock.seconds()
+            verdict = Verdict(False)
+            try:
+                verdict = await self._judge(asked)
+                if not verdict.ok:
+                    # The next try of this user has to wait as well: one in a second
+                    await self._wait_since(began)
+                return verdict
+            finally:
+                turn.release()
+        finally:
+            self._waiting[source] -= 1
+            if not self._waiting[source]:
+                del self._waiting[source]
+            if not turn.locked and not turn.waiting:
+                self._turns.pop(key, None)
+
+    async def _judge(self, asked: Credentials) -> Verdict:
+        problem = why_not(asked.eauth)
+        answer: Mapping[str, Any] = {}
+        if not problem and self._workers is not None:
+            payload = {
+                "eauth": asked.eauth,
+                "settings": self._settings(asked.eauth),
+                "username": asked.username,
+                "password": asked.password,
+            }
+            try:
+                answer = await self._workers.call(ENTRY, payload, PATIENCE)
+            except SaltwistedError as error:
+                problem = f"{asked.eauth} did not judge: {error}"
+        problem = problem or str(answer.get("problem") or "")
+        if problem:
+            self._tell(f"problem {asked.eauth}", problem)
+        if answer.get("closed"):
+            await self._close(asked)
+        groups = tuple(str(group) for group in answer.get("groups") or ())
+        return Verdict(answer.get("ok") is True, groups)
+
+    def _settings(self, eauth: str) -> dict[str, Any]:
+        config = self._config
+        if eauth == "file":
+            return file_settings(config.external_auth.get("file"))
+        if eauth == "pam":
+            return {"service": config.extra.get("auth.pam.service") or "login"}
+        if eauth == "sharedsecret":
+            return {"sharedsecret": config.extra.get("sharedsecret")}
+        return {}
+
+    async def _close(self, asked: Credentials) -> None:
+        """The account may not be used any more: its tokens end too (T-EAUTH-2)."""
+        for digest, token in self.tokens.items():
+            if (token.name, token.eauth) == (asked.username, asked.eauth):
+                await self.tokens.drop(digest)
+                self._counters["login:token-ended"] += 1
+
+    async def _wait_since(self, began: float) -> None:
+        """Until as long has passed as every refusal takes, give or take a quarter."""
+        took = self._clock.seconds() - began
+        self._slowest = max(self._slowest, min(took, PATIENCE))
+        dice = int.from_bytes(self._entropy(2), "big") / 65536
+        left = self._slowest * (0.75 + dice / 2) - took
+        if left > 0:
+            await deferLater(self._clock, left)
+
+    # -- tokens
+
+    async def make_token(self, given: Mapping[str, Any], source: str) -> dict[str, Any]:
+        """
+        A token for a user who has proven himself by a password; the only time it is seen.
+
+        @return: Salt's map, with C{token}.
+        @raises NotProven: the password is wrong, or the request has fields that no login has.
+        @raises StoreError: it could not be kept.
+        """
+        if not set(given) <= INTERNAL:
+            given = {**given, "password": None}
+        asked, groups = await self._login(given, source)
+        config = self._config
+        life = lifetime(
+            given.get("token_expire"),
+            float(config.token_expire),
+            config.token_expire_user_override,
+            asked.eauth,
+            asked.username,
+        )
+        if life is None:
+            raise NotProven("eauth", asked.username)
+        rules = None
+        if config.keep_acl_in_token:
+            rules = self._rules(asked.eauth, asked.username, groups)
+        start = self.tokens.now()
+        token = Token(
+            name=asked.username,
+            eauth=asked.eauth,
+            start=start,
+            expire=start + life,
+            groups=groups,
+            rules=rules,
+            epoch=self.tokens.epoch,
+        )
+        word = new_token(self._entropy, config.hash_type)
+        await self._make_room(token)
+        await self.tokens.put(token_digest(word), token)
+        self._counters["login:token-made"] += 1
+        return {**token.shown(), "token": word}
+
+    async def _make_room(self, token: Token) -> None:
+        own = [
+            (each.start, digest)
+            for digest, each in self.tokens.items()
+            if (each.name, each.eauth) == (token.name, token.eauth)
+        ]
+        for _, digest in sorted(own)[: max(0, len(own) - PER_USER + 1)]:
+            await self.tokens.drop(digest)
+
+    async def delete_token(self, token: Any) -> bool:
+        """
+        End a token, for good and everywhere; whether there was one.
+
+        @raises StoreError: the disk refused.
+        """
+        digest = token_digest(token)
+        return bool(digest) and await self.tokens.drop(digest)
+
+    # -- what the operator hears
+
+    def _refuse(self, kind: str, user: str, source: str) -> None:
+        self._counters[f"login:refused-{kind}"] += 1
+        whom = f" of {user}" if user else ""
+        # The name may be a password that slipped into the wrong field, but Salt's operators need it
+        self._tell(f"{kind} {source}", f"a login{whom} by {kind} from {source} was refused")
+
+    def _tell(self, about: str, text: str) -> None:
+        """Once a minute about each thing: strangers cannot fill the log."""
+        now = self._clock.seconds()
+        if len(self._told) > 100:
+            self._told.clear()
+        if now - self._told.get(about, -QUIET) >= QUIET:
+            self._told[about] = now
+            self.log.warn("{text}", text=text[:400])

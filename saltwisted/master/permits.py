@@ -1,0 +1,86 @@
+"""
+Who may do what on a master: the one place where requests of users are judged, whether they came by
+the control socket or by the request port.
+
+The rules are pure (L{saltwisted.domain.acl}); here they meet the master's options and its minions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from saltwisted.domain.acl import (
+    blacklisted,
+    bound_by_acl,
+    may_publish,
+    rules_for,
+    special_allows,
+)
+from saltwisted.errors import RemoteError
+from saltwisted.master.context import Context
+from saltwisted.master.logins import User
+
+CREDENTIALS = ("token", "eauth", "username", "password", "auth_list")
+"""What proves a user, and goes no further than that."""
+
+
+def wants_login(given: Any) -> bool:
+    """
+    Whether a request asks to be judged by a password or a token. Then it never is by anything
+    else, such as the kernel's word about who sends it.
+    """
+    return isinstance(given, Mapping) and ("token" in given or "eauth" in given)
+
+
+async def user_may_publish(ctx: Context, who: User, load: Mapping[str, Any]) -> bool:
+    """Whether a login may publish this."""
+    return await _judged(ctx, who.rules, who.name, load)
+
+
+async def local_may_publish(ctx: Context, user: str, owner: bool, load: Mapping[str, Any]) -> bool:
+    """
+    Whether a local user may publish this.
+
+    @param user: his name; C{sudo_NAME} for one who came as root.
+    @param owner: whether he is root or the master's own user.
+    """
+    config = ctx.config
+    name = bound_by_acl(bool(config.sudo_acl), config.publisher_acl, user)
+    if owner and not name:
+        return not blacklisted(
+            config.publisher_acl_blacklist, user, load.get("fun"), load.get("arg") or []
+        )
+    name = name or user
+    return await _judged(ctx, rules_for(config.publisher_acl, name), name, load)
+
+
+async def _judged(ctx: Context, rules: Sequence[Any], user: str, load: Mapping[str, Any]) -> bool:
+    return await ctx.dispatcher.targets.judged(
+        lambda resolve: may_publish(
+            rules,
+            ctx.config.publisher_acl_blacklist,
+            user,
+            load.get("fun"),
+            load.get("arg") or [],
+            load.get("tgt"),
+            str(load.get("tgt_type") or "glob"),
+            resolve,
+        )
+    )
+
+
+def may_call(who: User, kind: str, fun: str, arg: Sequence[Any], kwarg: Mapping[str, Any]) -> None:
+    """
+    Whether a login may call a runner or wheel function.
+
+    @param kind: C{runner} or C{wheel}.
+    @raises NotProven: he may not: Salt says the same as for a wrong password.
+    @raises RemoteError: the name is not of the form C{module.function}.
+    """
+    if len(fun.split(".")) != 2:
+        raise RemoteError(
+            "SaltInvocationError", "A command invocation error occurred: Check syntax."
+        )
+    if not special_allows(who.rules, kind, fun, arg, kwarg):
+        raise who.refused()

@@ -1,0 +1,138 @@
+"""
+The login tokens of a lone master: one file for each in C{cachedir/tokens}, by its digest.
+
+Salt names the files by the tokens themselves, so that a listing of the directory is enough to log
+in; here neither the names nor the contents do. Files that stock Salt left there are let be.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from saltwisted.domain.eauth import Token
+from saltwisted.errors import StoreError
+from saltwisted.stores import files
+from saltwisted.wire.msgpack import pack, unpack
+
+_NAME = re.compile(r"[0-9a-f]{64}\.token")
+LARGEST = 1 << 20
+PRUNE = 60.0
+"""Seconds between two looks for what has expired."""
+
+
+class TokenFiles:
+    """All tokens in memory, and each in a file (0600) before anybody gets it."""
+
+    log = Logger()
+
+    def __init__(
+        self, folder: str, run: Callable[..., Deferred[Any]], now: Callable[[], float]
+    ) -> None:
+        """
+        @param run: calls in a thread.
+        """
+        self._folder = folder
+        self._run = run
+        self.now = now
+        self.epoch = 0
+        self._tokens: dict[str, Token] = {}
+        self._pruned = 0.0
+
+    def startService(self) -> None:
+        """
+        Read what is there.
+
+        @raises StoreError: the directory cannot be made.
+        """
+        files.make_dir(self._folder)
+        files.sweep_temporary(self._folder)
+        try:
+            names = [name for name in os.listdir(self._folder) if _NAME.fullmatch(name)]
+        except OSError as error:
+            raise files.store_error(error, self._folder) from error
+        for name in names:
+            path = os.path.join(self._folder, name)
+            try:
+                self._tokens[name[:64]] = read(unpack(files.read_file(path, LARGEST) or b""))
+            except Exception as error:
+                self.log.warn("{path} is no token: ignored ({error})", path=path, error=error)
+
+    def stopService(self) -> None:
+        """Nothing waits to be written."""
+
+    def get(self, digest: str) -> Token | None:
+        """A token that was made and not deleted; it may have expired."""
+        return self._tokens.get(digest)
+
+    def items(self) -> Iterator[tuple[str, Token]]:
+        """All of them."""
+        return iter(list(self._tokens.items()))
+
+    async def put(self, digest: str, token: Token) -> None:
+        """
+        Keep a new one; on disk when this returns.
+
+        @raises StoreError: the disk refused.
+        """
+        data = pack(written(token))
+        await self._run(files.write_atomic, self._path(digest), data, 0o600)
+        self._tokens[digest] = token
+        if self.now() - self._pruned > PRUNE:
+            self._pruned = self.now()
+            for old, each in self.items():
+                if not each.alive(self.now()):
+                    await self.drop(old)
+
+    async def drop(self, digest: str) -> bool:
+        """
+        Delete one; whether there was one.
+
+        @raises StoreError: the disk refused; it is not honoured any more until a restart.
+        """
+        if self._tokens.pop(digest, None) is None:
+            return False
+        await self._run(files.remove, self._path(digest))
+        return True
+
+    def _path(self, digest: str) -> str:
+        return os.path.join(self._folder, f"{digest}.token")
+
+
+def written(token: Token) -> dict[str, Any]:
+    """A token as plain data."""
+    return {
+        "name": token.name,
+        "eauth": token.eauth,
+        "start": token.start,
+        "expire": token.expire,
+        "groups": list(token.groups),
+        "rules": None if token.rules is None else list(token.rules),
+    }
+
+
+def read(data: Any) -> Token:
+    """
+    The reverse.
+
+    @raises StoreError: it is none.
+    """
+    if not isinstance(data, Mapping):
+        raise StoreError("no token")
+    try:
+        rules = data["rules"]
+        return Token(
+            name=str(data["name"]),
+            eauth=str(data["eauth"]),
+            start=float(data["start"]),
+            expire=float(data["expire"]),
+            groups=tuple(str(group) for group in data["groups"]),
+            rules=None if rules is None else list(rules),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise StoreError("no token") from error
