@@ -44,10 +44,12 @@ SHORT = {
     "keepalive": "3006",
     "func": "3007",
 }
+"""The stock version of a row when time is short; C{distributed} raises in all of them."""
+STUCK = {"shuffle-3007"}
 """
-The stock version of a row when time is short; C{distributed} raises in all of them. 3007 with a
-plain list, and sometimes with a shuffled one, waits for a dead master with every return that it
-owes that one, a minute and more.
+Not asked: 3007 with a plain list, and sometimes with a shuffled one, waits for a dead master with
+every return that it owes that one, or sets itself up again for the one that it has just left; it
+may then be silent for minutes.
 """
 
 
@@ -100,7 +102,8 @@ class TableTests(SynchronousTestCase):
         for row, options in TABLE.items():
             stock = VERSIONS if LONG else (SHORT.get(row, ""),)
             for kind in ("ours", *(stock if row in SHORT else ())):
-                self.start(kind, f"{row}-{kind}", options)
+                if f"{row}-{kind}" not in STUCK:
+                    self.start(kind, f"{row}-{kind}", options)
         alone = OurMinion(self.home, self.masters[0], "alone")
         write_config(os.path.join(alone.conf, "minion.d", "row.conf"), {"master_type": "disable"})
         self.addCleanup(alone.kill)
@@ -114,9 +117,7 @@ class TableTests(SynchronousTestCase):
         two.kill()
         self.answer([one, three], PATIENCE)
 
-        # A stock minion that loses its master again may end by itself: it has answered till then
-        for name, minion in self.minions.items():
-            if name.endswith("-ours"):
-                self.assertTrue(minion.running, minion.tail())
+        for minion in self.minions.values():
+            self.assertTrue(minion.running, minion.tail())
         self.assertTrue(alone.running, alone.tail())
         self.assertNotIn("alone", os.listdir(os.path.join(self.masters.pki, "minions")))
