@@ -41,6 +41,7 @@ from saltwisted.master.table import clear_commands, sealed_commands
 from saltwisted.master.userkeys import UserKeys
 from saltwisted.roles.banner import Banner
 from saltwisted.roles.base import OrderedService
+from saltwisted.roles.history import stock_history
 from saltwisted.roles.logs import observer
 from saltwisted.roles.memory import Collector, Trimmer, settle
 from saltwisted.roles.ports import TcpPorts, check_transport

@@ -11,6 +11,7 @@ files, since a jid is local time in some versions and universal time in others.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from struct import Struct
@@ -119,3 +120,17 @@ def _unpacked(path: str, counts: Counts) -> tuple[Any, float]:
     except (OSError, WireError):
         counts.broken += 1
     return None, 0.0
+
+
+def main() -> None:
+    """Write the job cache in a folder to a file, which has its name when it is whole."""
+    folder, part, path = sys.argv[1:]
+    with open(part, "wb") as stream:
+        write(folder, stream)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.rename(part, path)
+
+
+if __name__ == "__main__":
+    main()

@@ -5,12 +5,15 @@ The history of jobs: from a stock cache directory through a file into our job ca
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
-from twisted.internet.defer import Deferred, execute
+from twisted.internet.defer import Deferred, execute, succeed
 
 from saltwisted.errors import WireError
+from saltwisted.roles.history import stock_history, unfinished_file
 from saltwisted.stores.jobhistory import FILE, JobHistory, Reader
 from saltwisted.stores.jobs import JobStore
 from saltwisted.wire.msgpack import pack, pack_bin
@@ -77,6 +80,41 @@ class HistoryTests(FolderTestCase):
         assert history._work is not None
         self.reactor.result(history._work)
         return history
+
+    def test_beside_ours(self) -> None:
+        """
+        A master that is started on stock's own directories reads the history once, at its first
+        start; also when it was stopped meanwhile.
+        """
+        os.makedirs(self.path("ours"), exist_ok=True)
+        cachedir, jobs = os.path.dirname(self.stock), self.path("ours/jobs.sqlite")
+        first = stock_history(None, cachedir, jobs)
+        self.assertIsNotNone(first)
+        with open(unfinished_file(self.path("ours")), "wb"), open(jobs, "wb"):
+            pass
+        again = stock_history(None, cachedir, jobs)
+        self.assertIsNotNone(again)
+        os.unlink(unfinished_file(self.path("ours")))
+        os.unlink(jobs)
+        store = self.store()
+
+        def gather(path: str) -> Deferred[Any]:
+            argv = ["", self.stock, unfinished_file(self.path("ours")), path]
+            with patch.object(sys, "argv", argv):
+                jobhistory.main()
+            return succeed(0)
+
+        history = JobHistory(Now(), store, self.path("ours"), execute, gather)
+        history.startService()
+        assert history._work is not None
+        self.reactor.result(history._work)
+
+        self.assertEqual((history.jobs, history.returns), (1, 1))
+        self.assertEqual(
+            [name for name in os.listdir(self.path("ours")) if name.startswith("history")], []
+        )
+        self.assertIsNone(stock_history(None, cachedir, store.path))
+        self.assertIsNone(stock_history(None, self.path("nowhere"), jobs))
 
     def test_comes_in(self) -> None:
         """A job, whom it expected, what came back and when; the file goes away."""
