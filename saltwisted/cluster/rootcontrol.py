@@ -30,7 +30,7 @@ Stream = Callable[[Any], Any]
 SHOWN = 64 * 1024
 """Bytes of a lost version that C{show} gives."""
 POLL = 0.05
-QUICK = 0.002
+"""Seconds after which it is looked again though nothing was heard."""
 
 
 class RootControl:
@@ -360,7 +360,7 @@ class RootControl:
         while not all(share.is_settled for share in self._shares(args)):
             if self._clock.seconds() > end:
                 raise StoreError("is still busy", self._sync.node)
-            await _sleep(self._clock, QUICK)
+            await self._sync.stirs(POLL)
         return self._sync.name
 
     async def do_dry(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
@@ -390,8 +390,7 @@ class RootControl:
             await share.flush()
         if not args.get("wait"):
             return self._result(shares)
-        began = self._clock.seconds()
-        end = began + float(args.get("timeout") or 60)
+        end = self._clock.seconds() + float(args.get("timeout") or 60)
         last = None
         while True:
             result = self._result(shares)
@@ -401,7 +400,7 @@ class RootControl:
             if waits != last:
                 last = waits
                 await _maybe(stream({"waits": waits}))
-            await _sleep(self._clock, QUICK if self._clock.seconds() < began + 1 else POLL)
+            await self._sync.stirs(POLL)
 
     def _result(self, shares: Sequence[RootShare]) -> dict[str, Any]:
         sync = self._sync
@@ -486,12 +485,6 @@ def export(objects: Any, tree: Mapping[bytes, Entry], target: str) -> int:
 async def _maybe(value: Any) -> None:
     if isinstance(value, Deferred):
         await value
-
-
-def _sleep(clock: Any, seconds_: float) -> Deferred[None]:
-    d: Deferred[None] = Deferred()
-    clock.callLater(seconds_, d.callback, None)
-    return d
 
 
 def _user(peer: Peer) -> str:

@@ -19,6 +19,7 @@ from twisted.internet.defer import Deferred, DeferredLock
 from twisted.logger import Logger
 
 from saltwisted.cluster.rootcare import RootCare
+from saltwisted.cluster.rootdirty import Dirty
 from saltwisted.cluster.rootlink import RootLink, Want
 from saltwisted.cluster.roottrees import RootTrees
 from saltwisted.cluster.rootwork import (
@@ -28,6 +29,9 @@ from saltwisted.cluster.rootwork import (
     folders_of,
     keep_adopted,
     look_again,
+    look_back,
+    look_closely,
+    may_look,
     overlay,
     same_content,
     sort_changes,
@@ -81,6 +85,8 @@ WATCHES = 64
 MOST_HOT = 100
 """Paths of one commit that are counted for files which change all the time."""
 AGAIN = 0.03
+"""Seconds after which a file that was being written is looked at again."""
+SURE = 1.0
 """Seconds after which a file that was too young to be sure of is looked at again."""
 GRACE = 1.0
 """Seconds for a batch to come by itself before it is asked for."""
@@ -161,7 +167,8 @@ class RootShare:
         self._lock = DeferredLock()
         self._watch = TreeWatch(reactor, root, self._changed, self._lost_events)
         self._watching = False
-        self._dirty: set[bytes] = set()
+        self._dirty = Dirty()
+        self._young: set[bytes] = set()
         self._scan_all = False
         self._first_dirty: float | None = None
         self._busy_since: float | None = None
@@ -234,7 +241,7 @@ class RootShare:
         else:
             self.ready = True
             self._owner.loaded(self)
-            await self._lock.run(self._locked, self._first_scan)
+            await self.locked(self._first_scan)
         self._later("scan", self.settings.scan * self._owner.jitter(), self._periodic)
         self.care.start()
         # Streams may have come up before: say what we know, and ask for what we do not
@@ -353,13 +360,20 @@ class RootShare:
 
     async def locked(self, act: Callable[..., Any], *args: Any) -> Any:
         """Run a coroutine function while nothing else touches index or tree."""
-        return await self._lock.run(self._locked, act, *args)
+        return await self._alone(act, *args)
+
+    def _alone(self, act: Callable[..., Any], *args: Any) -> Deferred[Any]:
+        def done(result: Any) -> Any:
+            self._owner.stir()
+            return result
+
+        return self._lock.run(self._locked, act, *args).addBoth(done)
 
     def _go(self, act: Callable[..., Any], *args: Any) -> None:
         """Run a coroutine function under the lock, soon."""
         if self._stopped:
             return
-        d = self._lock.run(self._locked, act, *args)
+        d = self._alone(act, *args)
         let_go(d, self.log, "roots: {share} failed", share=self.name)
 
     # -- local changes
@@ -374,7 +388,7 @@ class RootShare:
             return
         if mask & 0x40000000 and mask & (0x100 | 0x80):
             self._watch.add([path])
-        self._dirty.add(path)
+        self._dirty.add(path, mask)
         if len(self._dirty) > MOST_DIRTY:
             self._scan_all = True
             self._dirty.clear()
@@ -391,6 +405,13 @@ class RootShare:
         rest = self._first_dirty + self.settings.quiet_most - now
         self._later("quiet", max(min(self.settings.quiet, rest), 0.0), self._settled)
 
+    def _calm(self) -> None:
+        """All that was said is being looked at, or is known: nothing has to become quiet."""
+        self._first_dirty = None
+        timer = self._timers.get("quiet")
+        if timer is not None and timer.active():
+            timer.cancel()
+
     def _settled(self) -> None:
         self._first_dirty = None
         if self.ready:
@@ -398,7 +419,7 @@ class RootShare:
 
     def _periodic(self) -> None:
         pause = self.settings.scan
-        if self._watching and self._watch.complete:
+        if self._sees_all:
             # Events tell the same: a look at a large tree may use no more than its share of a core
             pause = max(pause, self.scan_seconds * SCAN_SHARE)
         self._later("scan", pause * self._owner.jitter(), self._periodic)
@@ -412,12 +433,12 @@ class RootShare:
         Take in what was changed until now: what the kernel has told, or everything where it
         cannot tell all.
         """
-        if not self._watching or not self._watch.complete or self.suspended:
+        if not self._sees_all or self.suspended:
             await self.rescan()
             return
         # Events are queued within the system call that they are about
         self._watch.doRead()
-        self._dirty |= self._resting
+        self._dirty.update(self._resting)
         self._resting.clear()
         self._all_now = True
         try:
@@ -436,12 +457,13 @@ class RootShare:
         if self.suspended:
             return
         if not self._dirty and not self._scan_all and not self._unlisted:
+            self._calm()
             return
-        problem = await self._owner.pool(self._tree.check)
+        problem, busy = await self._owner.pool(may_look, self._tree)
         if problem:
             self._suspend(problem)
             return
-        if await self._owner.pool(self._tree.is_busy):
+        if busy:
             now = self._reactor.seconds()
             self._busy_since = self._busy_since or now
             if now - self._busy_since < BUSY_WAIT:
@@ -449,15 +471,16 @@ class RootShare:
                 return
         self._busy_since = None
         everything, self._scan_all = self._scan_all, False
-        dirty, self._dirty = self._dirty, set()
+        dirty = self._dirty.take(self._db.tree)
+        self._calm()
         if not everything and not self._all_now:
             late, delay = self.care.held_off(dirty)
             if late:
                 self._resting |= late
                 dirty -= late
                 self._later("rest", delay, self._rested)
-                if not dirty and not self._unlisted:
-                    return
+        if not dirty and not everything and not self._unlisted:
+            return
         if b".rootsignore" in dirty or everything:
             await self._owner.pool(self._tree.read_rules)
             everything = everything or b".rootsignore" in dirty
@@ -484,8 +507,14 @@ class RootShare:
             self._tree.on_large = None
 
     def _rested(self) -> None:
-        self._dirty |= self._resting
+        self._dirty.update(self._resting)
         self._resting.clear()
+        self._settled()
+
+    def _grown(self) -> None:
+        """What was too young to be sure of is old enough now."""
+        self._dirty.update(self._young)
+        self._young.clear()
         self._settled()
 
     async def _look_at(self, paths: set[bytes] | None) -> Seen:
@@ -495,10 +524,11 @@ class RootShare:
             seen: Seen = await pool(tree.scan, known, store.objects)
             self.skipped = dict(seen.skipped)
         else:
-            if self._watching:
-                # What is in them is listed after they are watched: nothing falls between
-                await self._watch_all(await pool(tree.fresh_folders, paths, known))
-            seen = await pool(tree.look, paths, known, store.objects)
+            fresh: list[bytes]
+            fresh, first = await pool(look_closely, tree, paths, known, store, self._watching)
+            # What is in them is listed after they are watched: nothing falls between
+            await self._watch_all(fresh)
+            seen = first or await pool(tree.look, paths, known, store.objects)
             for path in paths:
                 self.skipped.pop(path, None)
             self.skipped.update(seen.skipped)
@@ -506,8 +536,10 @@ class RootShare:
                 tops, self._unlisted = self._unlisted, set()
                 add_seen(seen, await pool(tree.scan, known, store.objects, tops))
         for _ in range(8):
-            folders = await pool(folders_of, seen, known if paths is None else None)
-            fresh = await self._watch_all(folders) if self._watching else []
+            folders: list[bytes] = []
+            if self._watching and (paths is None or seen.changed):
+                folders = await pool(folders_of, seen, known if paths is None else None)
+            fresh = await self._watch_all(folders)
             if not fresh:
                 break
             # What was made in them before they were watched has made no event
@@ -516,8 +548,11 @@ class RootShare:
             add_seen(seen, more)
             self.skipped.update(more.skipped)
         if seen.again:
-            self._dirty |= seen.again
+            self._dirty.update(seen.again)
             self._later("again", AGAIN if paths is not None else 1.0, self._settled)
+        if seen.young:
+            self._young |= seen.young
+            self._later("young", SURE, self._grown)
         return seen
 
     async def _watch_all(self, folders: Sequence[bytes]) -> list[bytes]:
@@ -826,7 +861,7 @@ class RootShare:
             if not isinstance(value, list) or len(value) != 2:
                 raise Forbidden("ack")
             link.knows(self.name, codec.unpack_knowledge(value[0]), value[1])
-            self.heard(link)
+            self._owner.heard(link, self.name)
         elif kind == PULL:
             theirs = codec.unpack_knowledge(codec.unpack(body))
             link.knowledge[self.name] = theirs
@@ -1343,19 +1378,35 @@ class RootShare:
             # Somebody wrote it between our look and our exchange: a version beside ours
             await self._commit({path: known.entry}, beside=path)
         if self._watching:
-            made = [p for p, e in wanted.items() if e is not None and e.kind == DIR]
-            fresh = await self._watch_all(made)
-            # Who put something into them before they were watched has made no event
-            self._unlisted |= await self._owner.pool(self._tree.touched, fresh, store.tree)
-            if self._unlisted:
-                self._later("again", self.settings.quiet, self._settled)
+            await self._watch_written(wanted, done)
         again = done.again - done.failed.keys()
         if again:
-            self._dirty |= again
+            self._dirty.update(again)
             self._later("again", self.settings.quiet, self._settled)
         if done.edits:
             await self._write_tree()
         self._later("trash", TRASH_TIME, self._empty_trash)
+
+    async def _watch_written(self, wanted: Mapping[bytes, Entry | None], done: Written) -> None:
+        """Watch the new directories; the events of what we have written say nothing new."""
+        store = self._db
+        made = [p for p, e in wanted.items() if e is not None and e.kind == DIR]
+        fresh = await self._watch_all(made)
+        self._watch.doRead()
+        for old, new in done.moved:
+            self._dirty.follow(old, new)
+        echo = self._dirty.take_echo(done.known, store.tree)
+        if fresh or echo:
+            # Who put something into them before they were watched has made no event
+            touched, changed = await self._owner.pool(
+                look_back, self._tree, fresh, echo, store.tree
+            )
+            self._unlisted |= touched
+            self._dirty.update(changed)
+        if self._unlisted or self._dirty:
+            self._later("again", self.settings.quiet, self._settled)
+        else:
+            self._calm()
 
     def _empty_trash(self) -> None:
         self._go(self._clear_trash)
@@ -1467,6 +1518,11 @@ class RootShare:
         return len(found)
 
     @property
+    def _sees_all(self) -> bool:
+        """Whether the kernel tells of every change."""
+        return self._watching and self._watch.complete
+
+    @property
     def overflows(self) -> int:
         """How often the kernel lost events."""
         return self._watch.overflows
@@ -1495,6 +1551,7 @@ class RootShare:
             self._dirty
             or self._scan_all
             or self._unlisted
+            or (self._young and not self._sees_all)
             or self._inbox
             or self._large
             or self._lock.locked

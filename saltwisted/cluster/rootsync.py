@@ -142,6 +142,7 @@ class RootSync:
         self._totals: dict[str, list[int]] = {}
         self._running = False
         self._timers: list[Any] = []
+        self._waiting: list[Deferred[None]] = []
         self._unfounded: dict[str, float] = {}
         options = dict(options or {})
         self.settings, self.limits, self.policy = settings_of(options)
@@ -206,11 +207,30 @@ class RootSync:
                 link.transport.loseConnection()
         for share in self.shares.values():
             await share.stop()
+        self.stir()
 
     def _later(self, delay: float, act: Callable[[], None]) -> None:
         self._timers = [timer for timer in self._timers if timer.active()]
         if self._running:
             self._timers.append(self._reactor.callLater(delay, act))
+
+    def stir(self) -> None:
+        """Something is done, or was heard: whoever waits for a state looks at it again."""
+        waiting, self._waiting = self._waiting, []
+        for d in waiting:
+            d.callback(None)
+
+    def stirs(self, most: float) -> Deferred[None]:
+        """Fires at the next L{stir}, or after that many seconds."""
+        d: Deferred[None] = Deferred()
+
+        def late() -> None:
+            self._waiting.remove(d)
+            d.callback(None)
+
+        timer = self._reactor.callLater(most, late)
+        self._waiting.append(d)
+        return d.addCallback(lambda _: timer.cancel() if timer.active() else None)
 
     def _clean(self) -> None:
         self._later(CLEAN_EVERY * self.jitter(), self._clean)
@@ -293,6 +313,7 @@ class RootSync:
             share.heard(link)
             if name in self._unfounded:
                 self._found_blank()
+        self.stir()
 
     def received(self, link: RootLink, kind: int, name: str, body: bytes) -> None:
         """@raises Forbidden: the message is against the rules."""

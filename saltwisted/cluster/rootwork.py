@@ -100,6 +100,32 @@ def weigh(brake: Brake, wanted: Mapping[bytes, Entry], generation: Generation) -
     return brake.weigh(before_and_after(wanted.items(), generation))
 
 
+def may_look(tree: WorkTree) -> tuple[str, bool]:
+    """Why the root cannot be trusted, if so; whether somebody is in the middle of something."""
+    problem = tree.check()
+    return problem, not problem and tree.is_busy()
+
+
+def look_closely(
+    tree: WorkTree,
+    paths: Iterable[bytes],
+    known: Mapping[bytes, Known],
+    store: RootStore,
+    watching: bool,
+) -> tuple[list[bytes], Seen | None]:
+    """Directories that have to be watched first; where there are none, what is at the paths."""
+    fresh = tree.fresh_folders(paths, known) if watching else []
+    return fresh, None if fresh else tree.look(paths, known, store.objects)
+
+
+def look_back(
+    tree: WorkTree, folders: Iterable[bytes], paths: Iterable[bytes], known: Mapping[bytes, Known]
+) -> tuple[set[bytes], set[bytes]]:
+    """Which of these directories, and of these paths, are not as we left them."""
+    touched = tree.touched(folders, known)
+    return touched, tree.touched(paths, known)
+
+
 def look_again(tree: WorkTree, batch: Batch, store: RootStore) -> Seen:
     known = store.tree
     paths = (path for path, _ in batch.entries if path in known)
@@ -130,6 +156,7 @@ def folders_of(seen: Seen, known: Mapping[bytes, Known] | None) -> list[bytes]:
 def add_seen(seen: Seen, more: Seen) -> None:
     seen.changed.update(more.changed)
     seen.again |= more.again
+    seen.young |= more.young
     seen.large.update(more.large)
     seen.skipped.update(more.skipped)
 

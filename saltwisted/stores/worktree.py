@@ -51,13 +51,15 @@ class Seen:
     What a look at the tree found.
 
     @ivar changed: path to what is there now, where that is not what was known; C{None} is nothing.
-    @ivar again: paths that were being written, or are too young to be sure: look again soon.
+    @ivar again: paths that were being written: look again soon.
+    @ivar young: paths that are too young to be sure that C{lstat} would show a later write.
     @ivar large: paths of large files to be taken in apart.
     @ivar skipped: path to the reason why something there does not take part.
     """
 
     changed: dict[bytes, Known | None] = field(factory=dict)
     again: set[bytes] = field(factory=set)
+    young: set[bytes] = field(factory=set)
     large: dict[bytes, int] = field(factory=dict)
     skipped: dict[bytes, str] = field(factory=dict)
 
@@ -72,6 +74,7 @@ class Written:
     @ivar again: paths to be looked at, and written later.
     @ivar kept: directories that hold things which do not take part, and so stay.
     @ivar failed: path to what the system said.
+    @ivar moved: directories that were renamed whole, from and to.
     """
 
     known: dict[bytes, Known | None] = field(factory=dict)
@@ -79,6 +82,7 @@ class Written:
     again: set[bytes] = field(factory=set)
     kept: set[bytes] = field(factory=set)
     failed: dict[bytes, str] = field(factory=dict)
+    moved: list[tuple[bytes, bytes]] = field(factory=list)
 
 
 def content_of(fs: TreeFs, path: bytes, store: ContentStore) -> tuple[bytes, os.stat_result] | None:
@@ -397,14 +401,15 @@ class WorkTree:
             if path not in seen.skipped and seen.changed[path] is not None:
                 del seen.changed[path]
 
-    def touched(self, folders: Iterable[bytes], known: Mapping[bytes, Known]) -> set[bytes]:
-        """Those of these directories that got or lost something since they were looked at."""
+    def touched(self, paths: Iterable[bytes], known: Mapping[bytes, Known]) -> set[bytes]:
+        """Those that are not what they were when they were looked at."""
         self.fs.forget()
         found = set()
-        for folder in folders:
-            before, info = known.get(folder), self.fs.lstat(folder)
-            if info is not None and (before is None or before.identity != Identity.of(info)):
-                found.add(folder)
+        for path in paths:
+            before, info = known.get(path), self.fs.lstat(path)
+            was = before.identity if before is not None else None
+            if (Identity.of(info) if info is not None else None) != was:
+                found.add(path)
         return found
 
     def fresh_folders(self, paths: Iterable[bytes], known: Mapping[bytes, Known]) -> list[bytes]:
@@ -469,6 +474,7 @@ class WorkTree:
             more = self.scan(known, store, folders, left)
             seen.changed.update(more.changed)
             seen.again |= more.again
+            seen.young |= more.young
             seen.large.update(more.large)
             seen.skipped.update(more.skipped)
         return seen
@@ -498,7 +504,7 @@ class WorkTree:
             return False
         identity = Identity.of(info)
         if not sure:
-            seen.again.add(path)
+            seen.young.add(path)
         if before is None or before.entry != entry or before.identity != identity:
             seen.changed[path] = Known(entry, identity if sure else None)
             return False
@@ -641,7 +647,7 @@ class WorkTree:
             if wanted.get(path, one) is not None or wanted.get(target) != one.entry:
                 return
         found = self.scan(known, store, [move.old])
-        if found.changed or found.again or found.large or found.skipped:
+        if found.changed or found.again or found.young or found.large or found.skipped:
             return
         for above in sorted(ancestors(move.new)):
             entry = wanted.get(above)
@@ -655,6 +661,7 @@ class WorkTree:
         if top is not None and info is not None:
             done.known[move.new] = Known(top, Identity.of(info))
         done.known[move.old] = None
+        done.moved.append((move.old, move.new))
         wanted.pop(move.old, None)
         wanted.pop(move.new, None)
         for path, one in inside.items():
