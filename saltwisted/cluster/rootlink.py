@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import mmap
 import os
+import struct
 import time
 import zlib
 from collections import deque
@@ -36,17 +37,39 @@ from saltwisted.domain.roots.delta import (
     unpack_delta,
 )
 from saltwisted.domain.roots.entry import Knowledge, ReplicaId
-from saltwisted.domain.roots.frames import ACK, BATCH, DATA, ERR, HELLO, PING, PLAIN, PULL, WANT
+from saltwisted.domain.roots.frames import (
+    ACK,
+    BATCH,
+    DATA,
+    ERR,
+    HELLO,
+    OFFER,
+    PING,
+    PLAIN,
+    PULL,
+    WANT,
+)
 from saltwisted.domain.roots.guards import Forbidden
 from saltwisted.errors import StoreError, TransportClosed
 from saltwisted.stores.objects import SMALL, ContentStore
 from saltwisted.transports.loose import let_go
+from saltwisted.transports.tls import widen
 
 VERSION = 1
 WINDOW = 8 * 1024 * 1024
 """Bytes of objects asked for and not received yet; also of received ones not written yet."""
 PACK = 1024 * 1024
 SLICE = 256 * 1024
+SLICES = 4
+"""Slices that are read, or written, in one go: each go is a way to the pool and back."""
+SLICE_HEAD = struct.Struct(">c32sQI")
+"""Plain or packed, the object, where it begins, and how long it is unpacked."""
+RAW, PACKED = b"s", b"t"
+ASKED_AT_ONCE = 1000
+"""Objects in one request."""
+UNPACKED_HERE = 8 * 1024
+"""Bytes of a message with objects that are unpacked in the reactor thread; more goes to the
+pool."""
 MOST_WANTED = 50_000
 """Objects that a peer may have asked for and not been sent yet."""
 MOST_UNASKED = 1000
@@ -56,13 +79,17 @@ PING_EVERY = 30.0
 _SAMPLE = 64 * 1024
 
 
+Slice = tuple[int, bytes, int, memoryview]
+
+
 @define
 class Want:
     """
     One object that is asked for, by whoever asks or by whoever is asked.
 
     @ivar squeezable: whether compressing it is worth while, once that was tried.
-    @ivar coming: the slice that is being read ahead, while the sending pauses.
+    @ivar slices: those that were read ahead, as frames.
+    @ivar coming: those that are being read.
     """
 
     digest: bytes
@@ -70,7 +97,8 @@ class Want:
     base: bytes = b""
     offset: int = 0
     squeezable: bool | None = None
-    coming: Deferred[bytes] | None = None
+    slices: deque[bytes] = field(factory=deque)
+    coming: Deferred[list[bytes]] | None = None
 
 
 @define
@@ -92,11 +120,17 @@ class Fetch:
 
 @define
 class Growing:
-    """A large object that arrives in slices; hashed as it comes."""
+    """
+    A large object that arrives in slices; hashed as it comes.
+
+    @ivar slices: those that have come and are not being written yet: offset, form, length, bytes.
+    """
 
     size: int
     at: int
-    hash: Any
+    hash: Any = None
+    slices: list[Slice] = field(factory=list)
+    waiting: int = 0
 
 
 @implementer(IPushProducer)
@@ -136,6 +170,7 @@ class RootLink(Protocol):
         self._unwritten = 0
         self._writing: deque[Callable[[], Any]] = deque()
         self._write_running = False
+        self._opening = 0
         self._reading_paused = False
         self._ping: Any = None
         self.closed = False
@@ -147,6 +182,7 @@ class RootLink(Protocol):
         transport = self.transport
         with suppress(AttributeError):
             transport.setTcpNoDelay(True)
+        widen(transport)
         transport.registerProducer(self, True)
         self.heard_at = self._clock.seconds()
         self.send(HELLO, frames.NO_SHARE, codec.pack(self._owner.hello(self.node)))
@@ -319,6 +355,10 @@ class RootLink(Protocol):
         """Ask for what we do not know."""
         self.tell(PULL, share, codec.pack(codec.pack_knowledge(knowledge)))
 
+    def offer(self, share: str, contents: Sequence[tuple[bytes, int]]) -> None:
+        """Say which contents will be in a batch that is not made yet: digest and size."""
+        self.tell(OFFER, share, codec.pack(contents))
+
     def ask_plain(self, share: str, replica: ReplicaId, lo: int) -> None:
         """Ask for a batch without folded moves."""
         self.tell(PLAIN, share, codec.pack([replica.master, replica.incarnation, lo]))
@@ -387,6 +427,11 @@ class RootLink(Protocol):
         body = await self._owner.pool(_make_pack, store, wants)
         self._write_data(share, body)
 
+    def _write_frame(self, frame: bytes) -> None:
+        if not self.closed:
+            self.bytes_out += len(frame)
+            self.transport.write(frame)
+
     def _write_data(self, share: str, body: bytes) -> None:
         number = self._owner.number(share)
         if number is not None:
@@ -401,27 +446,46 @@ class RootLink(Protocol):
             if operations is not None:
                 await self._serve_delta(share, want, operations)
                 return
-        at = want.offset
-        coming = want.coming or self._owner.pool(_make_slice, store, want, at)
-        want.coming = None
-        while at < want.size and not self.closed:
-            try:
-                body = await coming
-            except StoreError as error:
-                self.log.error("roots: an object cannot be read: {error}", error=str(error))
-                self._data_out(share, ["n", want.digest])
-                return
-            at = min(at + SLICE, want.size)
-            if at < want.size:
-                # The next one is read while this one is encrypted
-                coming = self._owner.pool(_make_slice, store, want, at)
-            self._write_data(share, body)
+        await self._serve_slices(share, store, want)
+
+    async def _serve_slices(self, share: str, store: ContentStore, want: Want) -> None:
+        number = self._owner.number(share)
+        while number is not None and want.offset < want.size and not self.closed:
+            if not want.slices:
+                coming = want.coming or self._read_slices(store, want, number)
+                want.coming = None
+                try:
+                    want.slices.extend(await coming)
+                except StoreError as error:
+                    self.log.error("roots: an object cannot be read: {error}", error=str(error))
+                    self._data_out(share, ["n", want.digest])
+                    return
+                # The next ones are read while these are encrypted
+                if want.offset + SLICES * SLICE < want.size:
+                    want.coming = self._read_slices(store, want, number, SLICES * SLICE)
+                elif self._bulk and (ahead := self._bulk[0])[0] == share:
+                    self._begin_next(store, ahead[1], number)
+            self._write_frame(want.slices.popleft())
+            want.offset = min(want.offset + SLICE, want.size)
             overtaken = bool(self._bulk) and self._bulk[0][1].size <= SMALL
-            if at < want.size and (self._paused or overtaken):
+            if want.offset < want.size and (self._paused or overtaken):
                 # What is left goes to the front: packs that were asked for since come first
-                want.offset, want.base, want.coming = at, b"", coming
+                want.base = b""
                 self._requeue(share, want)
                 return
+
+    def _read_slices(
+        self, store: ContentStore, want: Want, number: int, beyond: int = 0
+    ) -> Deferred[list[bytes]]:
+        d: Deferred[list[bytes]] = self._owner.pool(
+            _make_slices, store, want, number, want.offset + beyond
+        )
+        return d
+
+    def _begin_next(self, store: ContentStore, want: Want, number: int) -> None:
+        """The object after this one is begun to be read, unless a delta may do."""
+        if want.size > SMALL and not want.base and not want.slices and want.coming is None:
+            want.coming = self._read_slices(store, want, number)
 
     def _requeue(self, share: str, want: Want) -> None:
         """Small objects overtake large ones; large ones keep their order."""
@@ -463,10 +527,13 @@ class RootLink(Protocol):
                 self._fetches.remove(fetch)
                 fetch.done.callback(None)
             return
-        if fetch.bytes_asked > WINDOW // 2 or self._reading_paused:
+        many = len(fetch.asked) > ASKED_AT_ONCE
+        if fetch.bytes_asked > WINDOW // 2 or many or self._reading_paused:
             return
-        request = []
+        request: list[list[Any]] = []
         while fetch.waiting and (fetch.bytes_asked < WINDOW or not fetch.asked):
+            if len(request) >= ASKED_AT_ONCE:
+                break
             want = fetch.waiting.popleft()
             fetch.asked[want.digest] = want
             # A large object is read as it comes; what is not written yet stops the reading
@@ -492,21 +559,36 @@ class RootLink(Protocol):
             raise Forbidden("not-asked")
         return None
 
-    def _arrived(self, fetch: Fetch, want: Want) -> None:
-        if fetch.asked.pop(want.digest, None) is None:
-            return
-        fetch.bytes_asked -= min(want.size, WINDOW // 2) if want.size > SMALL else want.size
-        self._ask_more(fetch)
+    def _arrived(self, *arrived: tuple[Fetch, Want]) -> None:
+        more: list[Fetch] = []
+        for fetch, want in arrived:
+            if fetch.asked.pop(want.digest, None) is None:
+                continue
+            fetch.bytes_asked -= min(want.size, WINDOW // 2) if want.size > SMALL else want.size
+            if fetch not in more:
+                more.append(fetch)
+        for fetch in more:
+            self._ask_more(fetch)
 
     def _data(self, share: str, body: bytes) -> None:
-        value = codec.unpack(codec.expand(body, 4 * 1024 * 1024))
-        if not isinstance(value, list) or len(value) < 2:
-            raise Forbidden("data")
+        if body[:1] in (RAW, PACKED):
+            self._slice(share, body)
+        elif len(body) <= UNPACKED_HERE and not self._opening:
+            self._opened(share, _open_data(body))
+        else:
+            # One that came later does not overtake it: the parts of a delta stay in order
+            self._opening += 1
+
+            def opened(value: Any) -> None:
+                self._opening -= 1
+                self._opened(share, value)
+
+            self._write(len(body), lambda: self._owner.pool(_open_data, body), opened)
+
+    def _opened(self, share: str, value: list[Any]) -> None:
         kind = value[0]
-        if kind == "p" and len(value) == 2 and isinstance(value[1], list):
+        if kind == "p":
             self._pack(share, value[1])
-        elif kind == "s" and len(value) == 4:
-            self._slice(share, value[1], value[2], value[3])
         elif kind == "d" and len(value) == 5:
             self._delta(share, value[1], value[2], value[3], value[4])
         elif kind == "n":
@@ -518,62 +600,68 @@ class RootLink(Protocol):
         else:
             raise Forbidden("data")
 
-    def _pack(self, share: str, items: list[Any]) -> None:
-        took: list[tuple[Fetch, Want, bytes]] = []
-        for item in items:
-            if not isinstance(item, list) or len(item) != 2 or not isinstance(item[1], bytes):
-                raise Forbidden("data")
-            found = self._wanted_by(share, item[0])
+    def _pack(self, share: str, items: list[tuple[bytes, bytes]]) -> None:
+        """Small objects, each of which is what its digest says."""
+        took: list[tuple[Fetch, Want]] = []
+        pairs = []
+        for digest, data in items:
+            found = self._wanted_by(share, digest)
             if found is None:
                 continue
-            fetch, want = found
-            if len(item[1]) != want.size:
+            if len(data) != found[1].size:
                 raise Forbidden("object-size")
-            took.append((fetch, want, item[1]))
+            took.append(found)
+            pairs.append((digest, data))
         if not took:
             return
         store = took[0][0].store
-        size = sum(len(data) for _, _, data in took)
+        size = sum(len(data) for _, data in pairs)
 
-        def done(good: bool) -> None:
-            if not good:
-                raise Forbidden("object-digest")
-            for fetch, want, _ in took:
-                self._arrived(fetch, want)
+        def stored(_: Any) -> None:
+            self._arrived(*took)
 
-        pairs = [(want.digest, data) for _, want, data in took]
-        self._write(size, lambda: self._owner.pool(_store_pack, store, pairs), done)
+        self._write(size, lambda: self._owner.pool(store.put_all, pairs), stored)
 
-    def _slice(self, share: str, digest: object, offset: object, data: object) -> None:
+    def _slice(self, share: str, body: bytes) -> None:
+        if len(body) <= SLICE_HEAD.size:
+            raise Forbidden("data")
+        form, digest, offset, length = SLICE_HEAD.unpack_from(body)
         found = self._wanted_by(share, digest)
         if found is None:
             return
         fetch, want = found
-        if not isinstance(data, bytes) or type(offset) is not int or not data:
+        data = memoryview(body)[SLICE_HEAD.size :]
+        if not 0 < length <= SLICE or (form == RAW and length != len(data)):
             raise Forbidden("data")
-        if offset + len(data) > want.size:
+        if offset + length > want.size:
             raise Forbidden("object-size")
-        growing = self._growing.get(want.digest)
+        growing = self._growing.get(digest)
         expected = want.offset if growing is None else growing.at
         if offset != expected:
             raise Forbidden("object-offset")
         if growing is None:
-            growing = self._growing[want.digest] = Growing(want.size, offset, None)
-        growing.at = offset + len(data)
+            growing = self._growing[digest] = Growing(want.size, offset)
+        growing.at = offset + length
+        growing.slices.append((offset, form, length, data))
+        growing.waiting += length
+        if growing.at < want.size and growing.waiting < SLICES * SLICE:
+            return
         last = growing.at == want.size
         if last:
-            self._growing.pop(want.digest, None)
+            del self._growing[digest]
+        slices, growing.slices = growing.slices, []
+        size, growing.waiting = growing.waiting, 0
 
-        def done(good: bool) -> None:
+        def stored(good: Any) -> None:
             if not good:
                 raise Forbidden("object-digest")
             if last:
-                self._arrived(fetch, want)
+                self._arrived((fetch, want))
 
         def work() -> Any:
-            return self._owner.pool(_store_slice, fetch.store, want, growing, offset, data, last)
+            return self._owner.pool(_store_slices, fetch.store, want, growing, slices, last)
 
-        self._write(len(data), work, done)
+        self._write(size, work, stored)
 
     def _delta(
         self, share: str, digest: object, base: object, last: object, operations: object
@@ -592,16 +680,16 @@ class RootLink(Protocol):
             return
         del self._deltas[want.digest]
 
-        def done(good: bool) -> None:
+        def done(good: Any) -> None:
             if not good:
                 raise Forbidden("object-digest")
-            self._arrived(fetch, want)
+            self._arrived((fetch, want))
 
         self._write(1024, lambda: self._owner.pool(_store_delta, fetch.store, want, parts), done)
 
     # -- one writer at a time, so slices stay in order
 
-    def _write(self, size: int, work: Callable[[], Any], done: Callable[[bool], None]) -> None:
+    def _write(self, size: int, work: Callable[[], Any], done: Callable[[Any], None]) -> None:
         self._unwritten += size
         if self._unwritten > WINDOW and not self._reading_paused:
             self._reading_paused = True
@@ -609,11 +697,12 @@ class RootLink(Protocol):
 
         async def one() -> None:
             try:
-                good = await work()
-            finally:
-                self._unwritten -= size
-            try:
-                done(bool(good))
+                try:
+                    result = await work()
+                finally:
+                    self._unwritten -= size
+                if not self.closed:
+                    done(result)
             except Forbidden as error:
                 self._owner.flagged(self, error)
                 self.close(error.reason, error.path)
@@ -653,13 +742,42 @@ def _make_pack(store: ContentStore, wants: list[Want]) -> bytes:
     return codec.squeeze(codec.pack(["p", items]), 1)
 
 
-def _make_slice(store: ContentStore, want: Want, at: int) -> bytes:
-    data = store.read(want.digest, at, min(SLICE, want.size - at))
-    if want.squeezable is None:
-        sample = data[:_SAMPLE]
-        want.squeezable = len(zlib.compress(sample, 1)) < len(sample) * 0.95
-    body = codec.pack(["s", want.digest, at, data])
-    return codec.squeeze(body, 1) if want.squeezable else b"-" + body
+def _make_slices(store: ContentStore, want: Want, number: int, at: int) -> list[bytes]:
+    """The next slices of a large object, as frames."""
+    most = min(SLICES * SLICE, want.size - at)
+    found = []
+    for data in store.read_pieces(want.digest, at, most, SLICE):
+        if want.squeezable is None:
+            sample = data[:_SAMPLE]
+            want.squeezable = len(zlib.compress(sample, 1)) < len(sample) * 0.95
+        form, body = RAW, data
+        if want.squeezable and len(packed := zlib.compress(data, 1)) < len(data):
+            form, body = PACKED, packed
+        head = SLICE_HEAD.pack(form, want.digest, at, len(data))
+        found.append(frames.pack_frame(DATA, number, head, body))
+        at += len(data)
+    return found
+
+
+def _open_data(body: bytes) -> list[Any]:
+    """
+    What a message with objects says; small objects have been compared with their digests.
+
+    @raises Forbidden: it is against the rules.
+    """
+    value = codec.unpack(codec.expand(body, 4 * 1024 * 1024))
+    if not isinstance(value, list) or len(value) < 2:
+        raise Forbidden("data")
+    if value[0] != "p":
+        return value
+    if len(value) != 2 or not isinstance(value[1], list):
+        raise Forbidden("data")
+    for item in value[1]:
+        if not isinstance(item, list) or len(item) != 2 or not isinstance(item[1], bytes):
+            raise Forbidden("data")
+        if hashlib.sha256(item[1]).digest() != item[0]:
+            raise Forbidden("object-digest")
+    return value
 
 
 def _large_delta(store: ContentStore, want: Want) -> list[Any] | None:
@@ -695,43 +813,32 @@ def _cut(operations: list[Any]) -> Iterator[Any]:
             yield one
 
 
-def _store_pack(store: ContentStore, pairs: list[tuple[bytes, bytes]]) -> bool:
-    for digest, data in pairs:
-        if hashlib.sha256(data).digest() != digest:
-            return False
-    for digest, data in pairs:
-        store.put_known(digest, data)
-    return True
-
-
-def _store_slice(
-    store: ContentStore, want: Want, growing: Growing, offset: int, data: bytes, last: bool
+def _store_slices(
+    store: ContentStore, want: Want, growing: Growing, slices: list[Slice], last: bool
 ) -> bool:
     path = store.part_path(want.digest)
+    start = slices[0][0]
     try:
         if growing.hash is None:
             growing.hash = hashlib.sha256()
-            if offset:
+            if start:
                 with open(path, "rb") as part:
-                    left = offset
+                    left = start
                     while left and (piece := part.read(min(left, 1 << 20))):
                         growing.hash.update(piece)
                         left -= len(piece)
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(path, flags if start else flags | os.O_TRUNC, 0o600)
         try:
-            if not offset:
-                os.ftruncate(fd, 0)
-            at = offset
-            rest = memoryview(data)
-            while rest:
-                count = os.pwrite(fd, rest, at)
-                at += count
-                rest = rest[count:]
+            os.lseek(fd, start, os.SEEK_SET)
+            for _, form, length, data in slices:
+                plain = data if form == RAW else _unpacked(data, length)
+                growing.hash.update(plain)
+                _write_all(fd, plain)
         finally:
             os.close(fd)
     except OSError as error:
         raise StoreError(error.strerror or str(error), path) from error
-    growing.hash.update(data)
     if not last:
         return True
     if growing.hash.digest() != want.digest:
@@ -740,6 +847,14 @@ def _store_slice(
         return False
     store.adopt(want.digest, want.size, path)
     return True
+
+
+def _unpacked(data: memoryview, length: int) -> bytes:
+    """@raises Forbidden: it is not that long, or damaged."""
+    plain = codec.expand(b"".join((b"z", data)), length)
+    if len(plain) != length:
+        raise Forbidden("object-size")
+    return plain
 
 
 def _store_delta(store: ContentStore, want: Want, parts: list[Any]) -> bool:
@@ -788,7 +903,7 @@ def _store_delta(store: ContentStore, want: Want, parts: list[Any]) -> bool:
             os.unlink(path)
 
 
-def _write_all(fd: int, data: bytes) -> None:
+def _write_all(fd: int, data: bytes | memoryview) -> None:
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(fd, rest) :]

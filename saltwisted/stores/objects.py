@@ -15,7 +15,7 @@ import mmap
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -188,6 +188,28 @@ class ContentStore:
             raise StoreError("is shorter than it was", digest.hex())
         return data
 
+    def read_pieces(self, digest: bytes, start: int, length: int, piece: int) -> Iterator[bytes]:
+        """
+        A range of a large object, piece by piece.
+
+        @raises StoreError: it is not here, or shorter than it should be.
+        """
+        path, offset, size = self.locate(digest)
+        start, end = offset + start, offset + min(start + length, size)
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                while start < end:
+                    data = os.pread(fd, min(piece, end - start), start)
+                    if not data:
+                        raise StoreError("is shorter than it was", digest.hex())
+                    start += len(data)
+                    yield data
+            finally:
+                os.close(fd)
+        except OSError as error:
+            raise store_error(error, digest.hex()) from error
+
     def map(self, digest: bytes) -> mmap.mmap | bytes:
         """The whole object without copying a large one; close what has a C{close}."""
         place = self._places.get(digest)
@@ -234,6 +256,17 @@ class ContentStore:
                 return
             try:
                 self._append(digest, data)
+            except OSError as error:
+                self._abandon_pack()
+                raise store_error(error, self._folder) from error
+
+    def put_all(self, pairs: Iterable[tuple[bytes, bytes]]) -> None:
+        """Add small objects whose digests the caller has checked."""
+        with self._lock:
+            try:
+                for digest, data in pairs:
+                    if digest not in self._places:
+                        self._append(digest, data)
             except OSError as error:
                 self._abandon_pack()
                 raise store_error(error, self._folder) from error

@@ -35,6 +35,8 @@ from saltwisted.errors import WireError
 AMP = b"sw-amp/1"
 BULK = b"sw-bulk/1"
 JOIN = b"sw-join/1"
+BUFFER = 128 * 1024
+"""Bytes that a connection for bulk reads at once; with more in its queue its producer waits."""
 HANDSHAKE_TIME = 10.0
 """Seconds for a handshake; who is slower is hung up on."""
 
@@ -277,3 +279,14 @@ def serve(
     listener = _Listener(acceptor, False, _Doors(build))
     listener.refuses = refuses
     return listener
+
+
+def widen(transport: Any) -> None:
+    """
+    Let a connection for bulk take and give more at a time than the 64 KiB of most: fewer turns of
+    the reactor for the same bytes. Whatever this transport has no room for stays as it is.
+    """
+    socket = getattr(transport, "transport", None) or transport
+    for name, size in (("bufferSize", BUFFER), ("SEND_LIMIT", 4 * BUFFER)):
+        if isinstance(getattr(socket, name, None), int):
+            setattr(socket, name, size)

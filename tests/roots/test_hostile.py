@@ -16,6 +16,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.internet.protocol import ClientFactory, Factory, Protocol
 
+from saltwisted.cluster.rootlink import SLICE_HEAD
 from saltwisted.domain.roots import codec, frames
 from saltwisted.domain.roots.entry import DIR, FILE, GONE, LINK, Entry, lanes
 from saltwisted.stores.treefs import TreeFs
@@ -337,8 +338,8 @@ class HostilePeerTests(NodesCase):
                         evil.dataReceived = lambda data: Evil.dataReceived(evil, data)  # type: ignore
                         digest = hashlib.sha256(large).digest()
                         bad = large[:100_000] + b"!" + large[100_001:]
-                        body = codec.pack(["s", digest, 0, bad])
-                        evil.say(frames.DATA, 0, b"-" + body)
+                        head = SLICE_HEAD.pack(b"s", digest, 0, len(bad))
+                        evil.say(frames.DATA, 0, head + bad)
 
                 evil.dataReceived = answer  # type: ignore[method-assign]
 

@@ -8,12 +8,13 @@ batch does not hold up a small one of another share. Lengths are judged before a
 from __future__ import annotations
 
 import struct
+from collections import deque
 from collections.abc import Iterator
 
 from saltwisted.domain.roots.guards import Forbidden
 
-HELLO, BATCH, WANT, DATA, ACK, PULL, STATE, PING, ERR, PLAIN, TREE, REPAIR = range(12)
-KINDS = REPAIR + 1
+HELLO, BATCH, WANT, DATA, ACK, PULL, STATE, PING, ERR, PLAIN, TREE, REPAIR, OFFER = range(13)
+KINDS = OFFER + 1
 
 HEAD = struct.Struct(">IBBB")
 MAX_FRAME = 1024 * 1024
@@ -38,11 +39,22 @@ def pack_frames(kind: int, share: int, body: bytes) -> Iterator[bytes]:
             return
 
 
+def pack_frame(kind: int, share: int, *parts: bytes) -> bytes:
+    """A message that is no longer than a frame, of parts that are copied once."""
+    size = sum(map(len, parts))
+    if size > MAX_FRAME:
+        raise ValueError(f"a frame of {size} bytes")
+    return b"".join((HEAD.pack(size, kind, share, 0), *parts))
+
+
 class Frames:
-    """Takes bytes as they come, gives whole messages."""
+    """Takes bytes as they come, gives whole messages; what comes is copied once."""
 
     def __init__(self) -> None:
-        self._buffer = bytearray()
+        self._chunks: deque[bytes] = deque()
+        self._at = 0
+        self._have = 0
+        self._head: tuple[int, int, int, int] | None = None
         self._parts: dict[tuple[int, int], list[bytes]] = {}
         self._sizes: dict[tuple[int, int], int] = {}
 
@@ -52,25 +64,20 @@ class Frames:
 
         @raises Forbidden: a frame that is unknown or too large.
         """
-        self._buffer += data
-        while len(self._buffer) >= HEAD.size:
-            length, kind, share, more = HEAD.unpack_from(self._buffer)
-            if kind >= KINDS:
-                raise Forbidden("frame-type")
-            if length > MAX_FRAME or more > 1:
-                raise Forbidden("frame-length")
-            key = kind, share
-            most = MAX_MESSAGE if kind in _LARGE else _SMALL_MESSAGE
-            if self._sizes.get(key, 0) + length > most:
-                raise Forbidden("message-length")
-            if more and len(self._parts) > 16 and key not in self._parts:
-                raise Forbidden("too-many-messages")
-            end = HEAD.size + length
-            if len(self._buffer) < end:
+        if data:
+            self._chunks.append(data)
+            self._have += len(data)
+        while True:
+            if self._head is None:
+                if self._have < HEAD.size:
+                    return
+                self._head = self._judge(*HEAD.unpack(self._take(HEAD.size)))
+            length, kind, share, more = self._head
+            if self._have < length:
                 return
-            with memoryview(self._buffer) as view:
-                body = bytes(view[HEAD.size : end])
-            del self._buffer[:end]
+            body = self._take(length)
+            self._head = None
+            key = kind, share
             if more:
                 self._parts.setdefault(key, []).append(body)
                 self._sizes[key] = self._sizes.get(key, 0) + length
@@ -79,3 +86,42 @@ class Frames:
                 body = b"".join([*self._parts.pop(key), body])
                 del self._sizes[key]
             yield kind, share, body
+
+    def _judge(self, length: int, kind: int, share: int, more: int) -> tuple[int, int, int, int]:
+        if kind >= KINDS:
+            raise Forbidden("frame-type")
+        if length > MAX_FRAME or more > 1:
+            raise Forbidden("frame-length")
+        key = kind, share
+        most = MAX_MESSAGE if kind in _LARGE else _SMALL_MESSAGE
+        if self._sizes.get(key, 0) + length > most:
+            raise Forbidden("message-length")
+        if more and len(self._parts) > 16 and key not in self._parts:
+            raise Forbidden("too-many-messages")
+        return length, kind, share, more
+
+    def _take(self, size: int) -> bytes:
+        """The next bytes, which have come."""
+        self._have -= size
+        chunks = self._chunks
+        if not size:
+            return b""
+        first = chunks[0]
+        end = self._at + size
+        if end <= len(first):
+            piece = first[self._at : end]
+            self._at = end
+            if end == len(first):
+                chunks.popleft()
+                self._at = 0
+            return piece
+        pieces: list[bytes | memoryview] = [memoryview(first)[self._at :]]
+        size -= len(first) - self._at
+        chunks.popleft()
+        while size and size >= len(chunks[0]):
+            size -= len(chunks[0])
+            pieces.append(chunks.popleft())
+        if size:
+            pieces.append(memoryview(chunks[0])[:size])
+        self._at = size
+        return b"".join(pieces)
