@@ -54,6 +54,8 @@ SECONDS_PER_TURN = 0.002
 
 MAX_REQUEST = 128 * 1024 * 1024
 MAX_PUBLICATION = 128 * 1024 * 1024
+UNUSED = 30.0
+"""Seconds after which a minion's socket for requests that nobody needed is closed."""
 MAX_SUBSCRIPTION = 4096
 
 # The methods of the C part: the Python wrappers around them cost more than they do.
@@ -692,12 +694,13 @@ class PubServer:
 class _Slot:
     """One socket of a L{DealerClient}, with at most one request in flight."""
 
-    __slots__ = ("connection", "deferred", "timer")
+    __slots__ = ("connection", "deferred", "timer", "used")
 
     def __init__(self) -> None:
         self.connection: FairConnection | None = None
         self.deferred: Deferred[bytes] | None = None
         self.timer: IDelayedCall | None = None
+        self.used = 0.0
 
 
 class DealerClient:
@@ -708,7 +711,8 @@ class DealerClient:
     socket carries one request at a time and concurrency is the number of sockets.
     After a timeout the socket is closed, as stock does: a late answer must not be
     taken for the next one's. Requests beyond C{sockets} wait in order, at most C{queue}
-    of them; the time spent waiting counts.
+    of them; the time spent waiting counts. What a crowd of requests has opened is closed when it
+    was of no use for a while; one socket stays.
     """
 
     def __init__(
@@ -749,6 +753,7 @@ class DealerClient:
             self._options[zmq.HEARTBEAT_TIMEOUT] = heartbeat_timeout
         self._idle: list[_Slot] = []
         self._busy: set[_Slot] = set()
+        self._tidying: IDelayedCall | None = None
         self._waiting: deque[tuple[bytes, Deferred[bytes], float]] = deque()
         self._closed = False
 
@@ -798,10 +803,22 @@ class DealerClient:
         if slot.deferred is None or len(message) < 2 or message[0].bytes:
             return
         deferred = self._free(slot)
+        slot.used = self._reactor.seconds()
         self._idle.append(slot)
         self._next()
+        if len(self._idle) > 1 and self._tidying is None and not self._closed:
+            self._tidying = self._reactor.callLater(UNUSED, self._tidy)
         if deferred is not None:
             deferred.callback(message[-1].bytes)
+
+    def _tidy(self) -> None:
+        """The one that was used last is taken first: those that nobody needs are at the front."""
+        self._tidying = None
+        end = self._reactor.seconds() - UNUSED
+        while len(self._idle) > 1 and self._idle[0].used <= end:
+            self._close(self._idle.pop(0))
+        if len(self._idle) > 1:
+            self._tidying = self._reactor.callLater(self._idle[0].used - end, self._tidy)
 
     def _free(self, slot: _Slot) -> Deferred[bytes] | None:
         deferred, slot.deferred = slot.deferred, None
@@ -851,6 +868,9 @@ class DealerClient:
     def close(self) -> None:
         """Close all sockets; what is not answered fails with L{TransportClosed}. Idempotent."""
         self._closed = True
+        if self._tidying is not None:
+            self._tidying.cancel()
+            self._tidying = None
         waiting, self._waiting = self._waiting, deque()
         busy = list(self._busy)
         for slot in self._idle:

@@ -37,9 +37,9 @@ class Asker:
     not be taken for that of the next request.
     """
 
-    def __init__(self, context: zmq.Context[Any], port: int) -> None:
+    def __init__(self, context: zmq.Context[Any], port: int, host: str = "127.0.0.1") -> None:
         self._context = context
-        self._port = port
+        self._host, self._port = host, port
         self._socket: Any = None
 
     def open(self) -> Any:
@@ -48,7 +48,7 @@ class Asker:
             self._socket = self._context.socket(zmq.DEALER)
             self._socket.linger = 0
             self._socket.setsockopt(zmq.RECONNECT_IVL, 20)
-            self._socket.connect(f"tcp://127.0.0.1:{self._port}")
+            self._socket.connect(f"tcp://{self._host}:{self._port}")
         return self._socket
 
     def ask(self, frame: bytes, seconds: float = 20.0) -> bytes:

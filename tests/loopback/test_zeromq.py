@@ -139,6 +139,18 @@ class RequestTests(Rig):
         self.assertEqual(answers, [b"%d" % n * 2 for n in range(40)])
         self.assertEqual(client.in_flight, 0)
 
+    async def test_unused_are_closed(self) -> None:
+        """What a crowd has opened is closed after a while, but for one; the next is answered."""
+        self.patch(zeromq, "UNUSED", 0.05)
+        client = self.dealer(self.router(lambda frame, _, reply: reply(frame)).port)
+        await gatherResults([client.request(b"%d" % n, 5) for n in range(8)])
+        self.assertGreater(len(client._idle), 1)
+
+        await until(lambda: len(client._idle) == 1)
+
+        self.assertIsNone(client._tidying)
+        self.assertEqual(await client.request(b"again", 5), b"again")
+
     async def test_timeout_reopens(self) -> None:
         """After a timeout the late answer of the old request is not taken for the next one's."""
         held: list[Any] = []
