@@ -65,7 +65,7 @@ OTHER_NAMES = frozenset(
     proxy_merge_pillar_in_opts_strategy proxy_mines_pillar proxyid publish_drain_timeout
     queue_dirs reclass_source_path redis resources rest_cherrypy rest_timeout rest_tornado
     rest_wsgi return returner roster roster_defaults roster_dirs roster_file rosters
-    runner_queue saltversion schedule_returner sdb_dirs serializers_dirs show_pillar
+    runner_queue saltversion schedule_returner sdb_dirs serializers_dirs sharedsecret show_pillar
     sign_remote_message ssh_ext_alternatives ssh_minion_opts ssh_options ssh_run_pre_flight
     ssh_update_roster startup_nodes state_compress_ids state_output_exclude state_output_pct
     state_output_terse state_tabular stateconf_end_marker stateconf_goal_state

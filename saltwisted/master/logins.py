@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from attrs import field, frozen
+from attrs import evolve, frozen
 from twisted.internet.defer import DeferredLock
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
@@ -116,10 +116,15 @@ class Workers(Protocol):
 
 @frozen
 class Verdict:
-    """What a backend says."""
+    """
+    What a backend says.
+
+    @ivar waited: a refusal that has taken its time already.
+    """
 
     ok: bool
-    groups: tuple[str, ...] = field(default=())
+    groups: tuple[str, ...] = ()
+    waited: bool = False
 
 
 class Logins:
@@ -153,7 +158,7 @@ class Logins:
         self._counters = counters
         self._turns: dict[tuple[str, str, str], DeferredLock] = {}
         self._waiting: Counter[str] = Counter()
-        self._slowest = LEAST
+        self._slowest: dict[str, float] = {}
         self._told: dict[str, float] = {}
 
     # -- who is it
@@ -214,7 +219,9 @@ class Logins:
             return asked, verdict.groups
         name = str(given.get("username") or "UNKNOWN")[:64]
         self._refuse("eauth", name, source)
-        await self._wait_since(began)
+        if verdict.waited:
+            raise NotProven("eauth", name)
+        await self._wait_since(began, asked.eauth if asked is not None else "")
         raise NotProven("eauth", name)
 
     async def _judge_in_turn(self, asked: Credentials, source: str) -> Verdict:
@@ -232,7 +239,8 @@ class Logins:
                 verdict = await self._judge(asked)
                 if not verdict.ok:
                     # The next try of this user has to wait as well: one in a second
-                    await self._wait_since(began)
+                    await self._wait_since(began, asked.eauth)
+                    verdict = evolve(verdict, waited=True)
                 return verdict
             finally:
                 turn.release()
@@ -282,12 +290,17 @@ class Logins:
                 await self.tokens.drop(digest)
                 self._counters["login:token-ended"] += 1
 
-    async def _wait_since(self, began: float) -> None:
-        """Until as long has passed as every refusal takes, give or take a quarter."""
+    async def _wait_since(self, began: float, eauth: str) -> None:
+        """
+        Until as long has passed as every refusal by this backend takes, give or take a quarter:
+        as long as the slowest of them, so that no user is told from one that is not there.
+        """
         took = self._clock.seconds() - began
-        self._slowest = max(self._slowest, min(took, PATIENCE))
+        slowest = max(self._slowest.get(eauth, LEAST), min(took, PATIENCE))
+        if eauth in self._config.external_auth:
+            self._slowest[eauth] = slowest
         dice = int.from_bytes(self._entropy(2), "big") / 65536
-        left = self._slowest * (0.75 + dice / 2) - took
+        left = slowest * (0.75 + dice / 2) - took
         if left > 0:
             await deferLater(self._clock, left)
 

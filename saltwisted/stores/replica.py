@@ -233,6 +233,13 @@ class ReplicaLog:
         """The number of the newest own entry, on disk or not."""
         return self._book.last
 
+    def latest(self) -> float:
+        """
+        The time, or the latest that members have shown within ten minutes of it: by it tokens end
+        everywhere, although clocks differ.
+        """
+        return self._book.clock.seconds(self._now())
+
     def knowledge(self) -> Knowledge:
         """How far each stream is on disk."""
         return self._book.knowledge()

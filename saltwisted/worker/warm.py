@@ -43,6 +43,7 @@ ENTRIES = frozenset(
     {
         "saltwisted.worker.main:run_job",
         "saltwisted.worker.pillarwork:serve",
+        "saltwisted.worker.authwork:serve",
         "saltwisted.worker.targetwork:serve",
     }
 )

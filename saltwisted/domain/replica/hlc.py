@@ -56,6 +56,11 @@ class HybridClock:
         self.last = self.last + 1 if wall <= self.last <= wall + _AHEAD else wall
         return self.last
 
+    def seconds(self, now: float) -> float:
+        """The time that the newest stamp shows, if it is ahead of C{now} within the bound."""
+        shown = stamp_seconds(self.last)
+        return shown if now < shown <= now + MAX_AHEAD_SECONDS else now
+
     def observe(self, stamp: int, now: float) -> None:
         """Take a stamp of another node (or of one's own past) into account."""
         wall = stamp_at(now)

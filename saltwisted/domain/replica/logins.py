@@ -1,0 +1,168 @@
+"""
+Login tokens that hold on all nodes: what is known of each, by its digest.
+
+A register for each token: its terms, or that it was deleted. A deletion outranks everything, and
+takes the terms along. The token itself is nowhere: a node needs the digest to know it again.
+
+Tokens are not compared by digests of the fold. They end by the clocks of nodes, which differ, and
+so nodes drop them at different moments; what was lost costs a login. A deletion is kept
+until no member can hold the token any more, by days of running, as with deleted keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from math import isfinite
+from typing import Any
+
+from attrs import frozen
+
+from saltwisted.domain.eauth import NAME_LENGTH, Token
+from saltwisted.domain.replica.entry import Dot
+from saltwisted.domain.replica.fold import Fact, Registers
+from saltwisted.domain.replica.knowledge import Knowledge, knows
+from saltwisted.errors import WireError
+
+KIND = "login"
+LINGER = 3600.0
+"""Seconds after its end for which a token is kept, for nodes whose clocks lag."""
+MAX_GROUPS = 4096
+_HEX = frozenset("0123456789abcdef")
+
+Place = tuple[int, Dot]
+
+
+@frozen
+class Login:
+    """
+    What is known of one token.
+
+    @ivar token: C{None} once it is deleted.
+    @ivar place: when and where it arose, or was deleted.
+    """
+
+    token: Token | None
+    place: Place
+
+
+class LoginTokens(Registers[Login]):
+    """
+    The fold of kind C{login}. A body has C{op} and C{id} (the digest); C{make} with the terms, and
+    C{delete}.
+    """
+
+    kind = KIND
+
+    def key_of(self, body: Mapping[str, Any]) -> str:
+        """The token's digest."""
+        found = body["id"]
+        if not isinstance(found, str) or len(found) != 64 or not _HEX.issuperset(found):
+            raise WireError("login-id")
+        return found
+
+    def join(self, state: Login | None, body: Mapping[str, Any], stamp: int, origin: Dot) -> Login:
+        """See the class."""
+        here = (stamp, origin)
+        if body["op"] == "delete":
+            if state is not None and state.token is None:
+                # The last of several: it is the one that has to be forgotten by all
+                return Login(None, max(state.place, here))
+            return Login(None, here)
+        if body["op"] != "make":
+            raise WireError("login-op")
+        made = Login(_terms(body), here)
+        if state is None:
+            return made
+        if state.token is None or state.place <= here:
+            return state
+        return made
+
+    def facts(self, key: str, state: Login) -> Iterable[Fact]:
+        """One fact: the terms, or the deletion."""
+        if state.token is None:
+            return [Fact({"op": "delete", "id": key}, *state.place)]
+        return [Fact(make_body(key, state.token), *state.place)]
+
+    def signature(self, key: str, state: Login) -> Iterable[bytes]:
+        """Not compared, see above."""
+        return []
+
+    def counts(self, state: Login) -> bool:
+        """Not compared, see above."""
+        return False
+
+    def expire(self, ignored: Knowledge, dropped: Knowledge) -> int:
+        """Forget deletions that everybody has known for long."""
+        old = [
+            key
+            for key, state in self.registers.items()
+            if state.token is None and knows(dropped, state.place[1].stream, state.place[1].number)
+        ]
+        for key in old:
+            self.forget(key)
+        return len(old)
+
+    def drop_ended(self, now: float, epoch: int) -> int:
+        """
+        Forget tokens that are worth nothing any more: ended, or of before a removal.
+
+        Who still holds such a token may bring it back, and it is as worthless then.
+        """
+        old = [
+            key
+            for key, state in self.registers.items()
+            if state.token is not None
+            and (now > state.token.expire + LINGER or state.token.epoch < epoch)
+        ]
+        for key in old:
+            self.forget(key)
+        return len(old)
+
+
+def make_body(digest: str, token: Token) -> dict[str, Any]:
+    """The body that makes a token known."""
+    return {
+        "op": "make",
+        "id": digest,
+        "name": token.name,
+        "eauth": token.eauth,
+        "start": token.start,
+        "expire": token.expire,
+        "groups": list(token.groups),
+        "rules": None if token.rules is None else list(token.rules),
+        "epoch": token.epoch,
+    }
+
+
+def delete_body(digest: str) -> dict[str, Any]:
+    """The body that ends a token, for good."""
+    return {"op": "delete", "id": digest}
+
+
+def _terms(body: Mapping[str, Any]) -> Token:
+    name, eauth, groups, rules = body["name"], body["eauth"], body["groups"], body["rules"]
+    start, expire, epoch = float(body["start"]), float(body["expire"]), body["epoch"]
+    if (
+        not isinstance(name, str)
+        or not 0 < len(name) <= NAME_LENGTH
+        or not isinstance(eauth, str)
+        or len(eauth) > NAME_LENGTH
+        or not isinstance(groups, (list, tuple))
+        or len(groups) > MAX_GROUPS
+        or not all(isinstance(group, str) for group in groups)
+        or not isinstance(rules, (list, tuple, type(None)))
+        or not isfinite(start)
+        or not isfinite(expire)
+        or not isinstance(epoch, int)
+        or isinstance(epoch, bool)
+    ):
+        raise WireError("login-terms")
+    return Token(
+        name=name,
+        eauth=eauth,
+        start=start,
+        expire=expire,
+        groups=tuple(groups),
+        rules=None if rules is None else list(rules),
+        epoch=epoch,
+    )
