@@ -210,6 +210,11 @@ def leave(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         console.say(f"This node has left cluster {done['left']}. It may be stopped.")
         if done.get("minions"):
             console.say(f"{done['minions']} minion(s) were still here; they go to the others.")
+        if done.get("late"):
+            console.write_error(
+                f"{', '.join(done['late'])}: run a job and had not returned; what a stock minion "
+                "with several masters brings to this node alone is lost.\n"
+            )
         if done.get("alone"):
             console.write_error(
                 f"{done['alone']} job(s) or return(s) are on this node's disk alone: no other "

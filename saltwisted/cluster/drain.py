@@ -4,7 +4,7 @@ What a node hands over before it leaves.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from twisted.internet.task import deferLater
@@ -12,6 +12,24 @@ from twisted.internet.task import deferLater
 QUIET = 0.3
 """Seconds without anything new, after which what was under way has been written."""
 STEP = 0.05
+LOOK = 0.5
+"""Seconds between two looks at who has yet to return."""
+
+
+async def returned(
+    clock: Any, missing: Callable[[], Awaitable[set[str]]], seconds: float
+) -> list[str]:
+    """
+    Wait until minions have brought what they run: some stock ones bring it to this node alone.
+
+    @param missing: who has yet to return.
+    @param seconds: how long at most.
+    @return: who has not.
+    """
+    end = clock.seconds() + seconds
+    while (late := await missing()) and clock.seconds() < end:
+        await deferLater(clock, LOOK)
+    return sorted(late)
 
 
 async def drained(

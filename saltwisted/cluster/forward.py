@@ -14,7 +14,7 @@ What is not here: shipping rows (C{shipping}), other events (C{events}), who is 
 from __future__ import annotations
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -46,6 +46,8 @@ ASKING = 3.0
 """Seconds that the other nodes have to say whether a minion may have a job from them."""
 REMEMBERED = 2000
 """Job maps that are kept for publishing them again, and jobs of which the unreached are kept."""
+LATEST = 200
+"""Jobs that are looked at for who has yet to return."""
 LARGE = 256 * 1024
 """Bytes above which a return is put on the bus only if somebody listens."""
 
@@ -246,6 +248,15 @@ class Forward:
 
     def _published_there(self, node: str, body: bytes) -> None:
         self._window.published(body.decode("utf-8", "replace"), node)
+
+    async def under_way(self, among: Collection[str]) -> set[str]:
+        """Of these minions those that have not returned to one of the latest jobs."""
+        found: set[str] = set()
+        for jid, (_, minions) in list(self._maps.items())[-LATEST:]:
+            expected = set(among).intersection(minions) - found
+            if expected:
+                found |= expected.difference(await self._jobs.returned_ids(jid))
+        return found
 
     def _remember(self, jid: str, job: Mapping[str, Any], minions: Sequence[str]) -> None:
         self._maps[jid] = (dict(job), list(minions))

@@ -92,8 +92,9 @@ class ClusterMember:
     @ivar in_thread: C{in_thread(f)}: a call that blocks, whose result nobody wants.
     @ivar is_revoked: whether a revocation of a minion's key is known, by id and fingerprint.
     @ivar end_sessions: called when session secrets are refused that counted until now.
-    @ivar drain: takes no requests of minions any more, and waits for some seconds until others
-        have all jobs and returns; how many entries they have not.
+    @ivar drain: sends minions elsewhere, and waits for some seconds until those that run a job
+        have returned and others have all jobs and returns; how many entries they have not, and
+        who has not returned.
     @ivar deny_minion: the act that denies an accepted key, by minion id and the beginning of its
         fingerprint; C{None} when an operator has decided about it.
     @ivar rights: what this node was built to do with the roots.
@@ -118,7 +119,7 @@ class ClusterMember:
     in_thread: Callable[[Callable[[], Any]], None]
     is_revoked: Callable[[str, str], bool]
     end_sessions: Callable[[], None]
-    drain: Callable[[], Awaitable[int]]
+    drain: Callable[[], Awaitable[tuple[int, list[str]]]]
     deny_minion: Callable[[str, str], Mapping[str, Any] | None]
     session_period: float
     rights: tuple[str, ...]
@@ -543,7 +544,7 @@ class ClusterMember:
         self._leaving = True
         others = self.others()
         minions = int(self.status().get("minions") or 0)
-        alone = await self.drain()
+        alone, not_returned = await self.drain()
         told = {link.node: link for link in self.peers.links()}
         await self.append("member", {"op": "remove", "key": self.key, "by": by, "left": True})
         # Who has it closes the link: that is as good as a confirmation
@@ -561,6 +562,7 @@ class ClusterMember:
             "unreached": unreached,
             "minions": minions,
             "alone": alone,
+            "late": not_returned,
         }
 
     async def approve(self, name: str) -> dict[str, Any]:

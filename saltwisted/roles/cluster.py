@@ -22,7 +22,7 @@ from saltwisted import __version__
 from saltwisted.cluster.catchup import CatchUp
 from saltwisted.cluster.census import CensusTaker
 from saltwisted.cluster.control import ClusterControl
-from saltwisted.cluster.drain import drained
+from saltwisted.cluster.drain import drained, returned
 from saltwisted.cluster.drift import Drift
 from saltwisted.cluster.gap import Gap
 from saltwisted.cluster.identity import IdentityChange
@@ -70,6 +70,8 @@ SETTLE_TIME = 2.0
 """Seconds that a change waits for the members that are reachable to confirm it."""
 DRAIN_TIME = 10.0
 """Seconds that a node which leaves waits until others have its jobs and returns."""
+RETURN_TIME = 30.0
+"""Seconds that it waits for returns of minions that run a job."""
 AGAIN_WAIT = 2.0
 """Seconds that a member waits for those that were away already when it began anew."""
 EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
@@ -539,17 +541,24 @@ class MemberService:
                 return act if undecided else None
         return None
 
-    async def _drain(self) -> int:
+    async def _drain(self) -> tuple[int, list[str]]:
         """Minions go elsewhere, and what they have brought here goes to the others."""
+        jobs, sessions = self.jobs, self.master.ctx.sessions
+        # Who listens here, and who has another master besides, but may bring a return here alone
+        here = {*jobs.presence.own(), *(set(sessions.live()) & set(jobs.presence.holders()))}
+        # Without publications minions look elsewhere, and no job begins here any more
+        self.master.ports.publications.stop()
+        late = await returned(self.reactor, lambda: jobs.forward.under_way(here), RETURN_TIME)
         self.master.requests.closed = True
         replica = self.master.jobs.replica
-        return await drained(
+        alone = await drained(
             self.reactor,
             lambda: replica.stored_number,
             lambda: replica.confirmed_number,
             lambda: bool(self.peers.links()),
             DRAIN_TIME,
         )
+        return alone, late
 
     def _is_revoked(self, minion_id: str, finger: str) -> bool:
         known = self.keyset.register(minion_id, finger)

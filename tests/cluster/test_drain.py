@@ -4,11 +4,11 @@ Leaving: nothing that arose on a node is left behind when somebody could take it
 
 from __future__ import annotations
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.drain import QUIET, STEP, drained
+from saltwisted.cluster.drain import LOOK, QUIET, STEP, drained, returned
 
 
 class DrainTests(SynchronousTestCase):
@@ -65,3 +65,20 @@ class DrainTests(SynchronousTestCase):
         self.assertNoResult(done)
         self.pass_time(0.3)
         self.assertEqual(self.successResultOf(done), 2)
+
+    def test_returns(self) -> None:
+        """Minions that run a job have some time to bring what came of it; who has not is named."""
+        missing = {"b", "a"}
+        done = Deferred.fromCoroutine(returned(self.clock, lambda: succeed(set(missing)), 10.0))
+        self.clock.pump([LOOK] * 4)
+        self.assertNoResult(done)
+        missing.clear()
+        self.clock.pump([LOOK])
+        self.assertEqual(self.successResultOf(done), [])
+
+        missing = {"b", "a"}
+        done = Deferred.fromCoroutine(returned(self.clock, lambda: succeed(set(missing)), 10.0))
+        self.clock.pump([LOOK] * 19)
+        self.assertNoResult(done)
+        self.clock.pump([LOOK] * 2)
+        self.assertEqual(self.successResultOf(done), ["a", "b"])

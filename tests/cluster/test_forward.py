@@ -74,6 +74,18 @@ class ForwardTests(SynchronousTestCase):
             self.assertEqual((job["jid"], job["arg"]), (published["jid"], ["x"]))
             self.assertNotIn("kwargs", job)
 
+    def test_under_way(self) -> None:
+        """Any node knows of some minions which have not returned to a job."""
+        jid = self.nodes.publish("a")["jid"]
+        self.nodes.settle()
+        self.answer(self.m, self.a, jid)
+        self.nodes.settle()
+
+        for node in (self.a, self.b, self.c):
+            looked = Deferred.fromCoroutine(node.forward.under_way({"m", "n", "other"}))
+            self.nodes.until(lambda done=looked: done.called, "the answer")
+            self.assertEqual(self.successResultOf(looked), {"n"})
+
     def test_returns_everywhere(self) -> None:
         """Returns that came to any node are told and printed alike by all."""
         jid = self.nodes.publish("a")["jid"]
