@@ -29,6 +29,7 @@ from saltwisted.cluster.identity import IdentityChange
 from saltwisted.cluster.join import Admission
 from saltwisted.cluster.keyview import KeyView
 from saltwisted.cluster.lifecycle import Lifecycle, MemberCard, Settings
+from saltwisted.cluster.logins import ClusterTokens
 from saltwisted.cluster.member import ClusterMember
 from saltwisted.cluster.minions import MinionData
 from saltwisted.cluster.peers import Peers, join_address
@@ -41,6 +42,7 @@ from saltwisted.domain.replica.acceptance import acceptance_number
 from saltwisted.domain.replica.fold import Folds
 from saltwisted.domain.replica.joining import Attempts, weak_secret
 from saltwisted.domain.replica.keyset import KeySet
+from saltwisted.domain.replica.logins import LoginTokens
 from saltwisted.domain.replica.membership import PILLAR, RIGHTS, Membership
 from saltwisted.domain.replica.minions import Minions
 from saltwisted.domain.replica.secrets import Secrets
@@ -278,7 +280,10 @@ class MemberService:
         ctx = master.ctx
         self.membership, self.tokens, self.secrets = Membership(), Tokens(), Secrets()
         self.keyset, minions = KeySet(), Minions()
-        self.folds = Folds([self.membership, self.tokens, self.secrets, self.keyset, minions])
+        logins = LoginTokens()
+        self.folds = Folds(
+            [self.membership, self.tokens, self.secrets, self.keyset, minions, logins]
+        )
         self.folds.apply_facts(card.facts)
         own = self.membership.find(card.badge.key.id)
         rights = own.rights if own is not None else RIGHTS
@@ -390,6 +395,16 @@ class MemberService:
         self.minions = MinionData(
             reactor, master.cache, minions, self.append, holds, self._pillars_travel
         )
+        self.logins = ClusterTokens(
+            reactor,
+            logins,
+            self.append,
+            self.log.latest,
+            lambda: self.tokens.epoch,
+            self.settled,
+            master.tokens,
+        )
+        ctx.logins.tokens = self.logins
         self.gap = Gap(
             reactor,
             self.peers,
@@ -436,6 +451,7 @@ class MemberService:
             self.log,
             Upkeep(reactor, self.log),
             self.minions,
+            self.logins,
             self.shipping,
             self.jobs.shipping,
             self.cluster,

@@ -1,0 +1,367 @@
+"""
+Logins on a whole master: passwords, tokens, what they allow, and what strangers can find out.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.errors import RemoteError
+from saltwisted.master import logins as logins_module
+from saltwisted.master.control import Control
+from saltwisted.master.logins import WAITING, NotProven
+from saltwisted.stores.tokens import TokenFiles
+from saltwisted.transports.ipc import Peer
+from saltwisted.wire.msgpack import pack, unpack
+from tests.master.rig import Rig, RigMinion
+
+RULES = ["test.*", "@runner", {"@key": ["list_all"]}]
+
+
+def silent(item: Any) -> None:
+    """For calls whose items nobody reads."""
+
+
+class LoginTests(SynchronousTestCase):
+    """One master with the backends C{file} and C{auto}."""
+
+    def setUp(self) -> None:
+        self.users = self.mktemp()
+        with open(self.users, "w", encoding="utf-8") as file:
+            file.write("fred:secret\nann:word\n")
+        auth = {
+            "file": {"^filename": self.users, "fred": RULES, "ann": [{"web1": ["test.ping"]}]},
+            "pam": {"fred": ["test.*"]},
+        }
+        self.rig = Rig(
+            self,
+            external_auth=auth,
+            publisher_acl_blacklist={"modules": ["test.fib"]},
+            token_expire_user_override={"file": ["fred"]},
+        )
+        for name in ("web1", "db1"):
+            RigMinion(self.rig, name).accepted()
+        self.control = Control(self.rig.ctx, dict)
+        self.stranger = Peer(12345, 12345, 1)
+
+    def clear(self, cmd: str, **load: Any) -> list[Any]:
+        """A clear request; the answers so far."""
+        frame = pack({"enc": "clear", "load": {"cmd": cmd, **load}, "version": 3})
+        return [unpack(reply) for reply in self.rig.ask(frame)]
+
+    def publish(self, fun: str = "test.ping", tgt: str = "*", **kwargs: Any) -> list[Any]:
+        """Publish by the request port."""
+        return self.clear("publish", fun=fun, tgt=tgt, arg=[], user="root", kwargs=kwargs)
+
+    def ask(self, op: str, **args: Any) -> Deferred[Any]:
+        """A call on the control socket, by a user who is nobody here."""
+        return Deferred.fromCoroutine(self.control.handle(op, args, self.stranger, silent))
+
+    def good(self, **changes: Any) -> dict[str, Any]:
+        """Fred's credentials."""
+        return {"eauth": "file", "username": "fred", "password": "secret", **changes}
+
+    def token(self, **changes: Any) -> dict[str, Any]:
+        """A token for fred."""
+        (answer,) = self.clear("mk_token", **self.good(**changes))
+        assert isinstance(answer, dict), answer
+        return answer
+
+    # -- passwords
+
+    def test_publish(self) -> None:
+        """A login publishes what its rules allow, in its own name, on both ways."""
+        (answer,) = self.publish(**self.good())
+        self.assertEqual(sorted(answer["load"]["minions"]), ["db1", "web1"])
+
+        other = self.successResultOf(
+            self.ask("publish", tgt="web1", fun="test.ping", kwargs=self.good())
+        )
+        self.assertEqual(other["minions"], ["web1"])
+        told = [data for tag, data in self.rig.events if tag.endswith("/new")]
+        self.assertEqual([data["user"] for data in told], ["fred", "fred"])
+        for tag, data in self.rig.events:
+            self.assertNotIn("secret", repr((tag, data)))
+
+    def test_not_allowed(self) -> None:
+        """Functions, targets and the blacklist bind a login; the words are Salt's."""
+        refused = {"name": "AuthorizationError", "message": "Authorization error occurred."}
+        ann = self.good(username="ann", password="word")
+        for fun, tgt, kwargs in (
+            ("cmd.run", "*", self.good()),
+            ("test.fib", "*", self.good()),
+            ("test.ping", "*", ann),
+            ("test.echo", "web1", ann),
+            ("test.ping", "none", self.good()),
+            ("test.ping,cmd.run", "web1", self.good()),
+        ):
+            self.assertEqual(self.publish(fun, tgt, **kwargs), [{"error": refused}], fun)
+            failure = self.failureResultOf(
+                self.ask("publish", tgt=tgt, fun=fun, kwargs=kwargs), RemoteError
+            )
+            self.assertEqual(failure.value.message, refused["message"])
+        self.assertEqual(self.rig.publications.sent, [])
+
+    def test_find_job(self) -> None:
+        """Whoever may ask anything may ask whether a job still runs."""
+        ann = self.good(username="ann", password="word")
+        (answer,) = self.publish("saltutil.find_job", **ann)
+
+        self.assertEqual(len(answer["load"]["minions"]), 2)
+
+    def refusal_time(self, **changes: Any) -> tuple[float, Any]:
+        """How long a refusal takes, and what it says."""
+        start = self.rig.clock.seconds()
+        frame = {"fun": "test.ping", "tgt": "*", "arg": [], "user": "root"}
+        load = {"cmd": "publish", **frame, "kwargs": self.good(**changes)}
+        replies = self.rig.ask(pack({"enc": "clear", "load": load, "version": 3}))
+        while not replies:
+            self.rig.clock.advance(0.01)
+        return self.rig.clock.seconds() - start, unpack(replies[0])
+
+    def test_refusals_look_alike(self) -> None:
+        """Wrong password, unknown user, unknown backend: the same words, after about a second."""
+        told = set()
+        for changes in (
+            {"password": "wrong"},
+            {"username": "nobody"},
+            {"eauth": "ldap"},
+            {"eauth": "nonsense"},
+            {"password": None},
+            {"service": "other"},
+        ):
+            seconds, answer = self.refusal_time(**changes)
+            self.assertTrue(0.7 < seconds < 1.4, (seconds, changes))
+            told.add(repr(answer))
+        self.assertEqual(len(told), 1, told)
+        self.assertIn("Authentication error occurred.", told.pop())
+        self.assertEqual(self.rig.ctx.counters["login:refused-eauth"], 6)
+
+    def test_T_EAUTH_1_service(self) -> None:
+        """T-EAUTH-1: extra fields of a login reach no backend; the service is the configured."""
+        for extra in ({"service": "x"}, {"shell": "x"}, {"^filename": "/etc/passwd"}):
+            frame = pack(
+                {"enc": "clear", "load": {"cmd": "mk_token", **self.good(), **extra}, "version": 3}
+            )
+            replies = self.rig.ask(frame)
+            self.rig.clock.advance(2)
+            self.assertEqual([unpack(reply) for reply in replies], [""])
+        self.assertEqual(self.rig.backends.asked, [])
+
+        self.rig.backends.answer = {"ok": True}
+        self.clear("mk_token", eauth="pam", username="fred", password="x")
+        self.assertEqual(self.rig.backends.asked[-1]["settings"], {"service": "login"})
+
+    def test_kernel_is_not_asked(self) -> None:
+        """Who asks to be judged by a password is not judged as root because he is root."""
+        self.stranger = Peer(0, 0, 1)
+        call = self.ask("publish", tgt="*", fun="test.ping", kwargs=self.good(password="wrong"))
+        self.rig.clock.pump([0.1] * 20)
+
+        self.assertEqual(self.failureResultOf(call, RemoteError).value.name, "AuthenticationError")
+
+    def test_one_at_a_time(self) -> None:
+        """Tries for one user from one place wait for one another; too many are refused."""
+        calls = []
+        for _ in range(WAITING + 4):
+            calls.append(self.ask("mk_token", **self.good(password="wrong")))
+        self.assertEqual(len(self.rig.backends.asked), 1)
+        self.rig.clock.pump([0.1] * 15)
+        self.assertLessEqual(len(self.rig.backends.asked), 3)
+
+        other = self.publish(**self.good())
+        self.assertEqual(len(other), 1, "another place waits for nobody")
+        self.rig.clock.pump([0.1] * 30 * WAITING)
+        for call in calls:
+            self.failureResultOf(call, RemoteError)
+        self.assertEqual(self.rig.ctx.counters["login:too-many"], 4)
+
+    # -- runners and wheel functions
+
+    def test_runner(self) -> None:
+        """A login calls the runners that its rules name, also in the form of stock clients."""
+        good = self.good()
+        (answer,) = self.clear(
+            "runner", fun="test.arg", kwarg={"arg": ["a"], "kwarg": {"x": 1}}, **good
+        )
+        self.assertTrue(answer["tag"].startswith("salt/run/"))
+        ((_, told),) = [
+            (tag, data) for tag, data in self.rig.events if tag == answer["tag"] + "/new"
+        ]
+        self.assertEqual((told["user"], told["fun_args"]), ("fred", ["a", {"x": 1}]))
+
+        (refused,) = self.clear(
+            "runner", fun="test.arg", **self.good(username="ann", password="word")
+        )
+        self.assertEqual(
+            refused["error"],
+            {
+                "name": "EauthAuthenticationError",
+                "message": 'Authentication failure of type "eauth" occurred for user ann.',
+            },
+        )
+        (syntax,) = self.clear("runner", fun="test", **good)
+        self.assertEqual(syntax["error"]["name"], "SaltInvocationError")
+
+    def test_wheel(self) -> None:
+        """The same with wheel functions; credentials are no arguments."""
+        (answer,) = self.clear("wheel", fun="key.list_all", **self.good())
+        self.assertEqual(answer["data"]["return"]["minions"], ["db1", "web1"])
+
+        (refused,) = self.clear("wheel", fun="key.delete", match="web1", **self.good())
+        self.assertEqual(refused["error"]["name"], "EauthAuthenticationError")
+        called = self.successResultOf(self.ask("wheel", fun="key.list_all", **self.good()))
+        self.assertTrue(called["success"])
+
+    # -- tokens
+
+    def test_token(self) -> None:
+        """A token does what the password does, on both ways, until it ends."""
+        made = self.token()
+        word = made["token"]
+        self.assertEqual((made["name"], made["eauth"], len(word)), ("fred", "file", 64))
+        self.assertEqual(made["expire"] - made["start"], 43200)
+
+        (answer,) = self.publish(token=word)
+        self.assertEqual(len(answer["load"]["minions"]), 2)
+        self.assertEqual(self.clear("get_token", token=word), [made])
+        called = self.successResultOf(self.ask("wheel", fun="key.list_all", token=word))
+        self.assertEqual(called["user"], "fred")
+
+        self.rig.clock.advance(43200)
+        (answer,) = self.publish(token=word)
+        self.assertEqual(answer["error"]["message"], "Authentication error occurred.")
+        self.assertEqual(self.clear("get_token", token=word), [False])
+
+    def test_T_TOK_1_restart(self) -> None:
+        """T-TOK-1: good after a restart until its end, and not a second longer; then dropped."""
+        made = self.token(token_expire=100)
+        self.assertEqual(made["expire"] - made["start"], 100)
+        logins = self.rig.ctx.logins
+        folder = os.path.join(self.rig.ctx.config.cachedir, "tokens")
+
+        again = TokenFiles(folder, logins.tokens._run, self.rig.clock.seconds)  # type: ignore[attr-defined]
+        again.startService()
+        logins.tokens = again
+        self.assertIsNotNone(logins.token(made["token"]))
+        self.rig.clock.advance(100)
+        self.assertIsNone(logins.token(made["token"]))
+
+        self.token()
+        self.assertEqual(len(os.listdir(folder)), 1, "the ended one is gone")
+
+    def test_T_FS_1_stored(self) -> None:
+        """T-FS-1: the token is in no file, and the files of tokens are their owner's."""
+        word = self.token()["token"]
+        folder = os.path.join(self.rig.ctx.config.cachedir, "tokens")
+        (name,) = os.listdir(folder)
+        path = os.path.join(folder, name)
+
+        self.assertNotIn(word, name)
+        with open(path, "rb") as file:
+            self.assertNotIn(word.encode(), file.read())
+        self.assertEqual(os.stat(path).st_mode & 0o777, 0o600)
+        self.assertEqual(os.stat(folder).st_mode & 0o777, 0o700)
+
+    def test_backend_taken_out(self) -> None:
+        """A token of a backend that is configured no more is worth nothing."""
+        word = self.token()["token"]
+        self.rig.ctx.config.adopt(
+            self.rig.ctx.config.evolve(external_auth={"pam": {}}), ["external_auth"]
+        )
+
+        self.assertIsNone(self.rig.ctx.logins.token(word))
+
+    def test_rules_are_read_anew(self) -> None:
+        """What a token grants is what the options say now, unless keep_acl_in_token is set."""
+        config = self.rig.ctx.config
+        word = self.token()["token"]
+        config.adopt(config.evolve(keep_acl_in_token=True), ["keep_acl_in_token"])
+        kept = self.token()
+        self.assertEqual(kept["auth_list"], RULES)
+        config.adopt(config.evolve(external_auth={"file": {}}), ["external_auth"])
+
+        self.assertIn("error", self.publish(token=word)[0])
+        self.assertIn("load", self.publish(token=kept["token"])[0])
+
+    def test_T_EAUTH_2_closed(self) -> None:
+        """T-EAUTH-2: a locked account is refused, and its live tokens end; others' stay."""
+        self.rig.backends.answer = {"ok": True}
+        words = [
+            self.token(eauth="pam", username=name)["token"] for name in ("fred", "fred", "eve")
+        ]
+        self.rig.backends.answer = {"ok": False, "closed": True}
+        call = self.ask("mk_token", **self.good(eauth="pam"))
+        self.rig.clock.pump([0.1] * 30)
+
+        self.failureResultOf(call, RemoteError)
+        live = [self.rig.ctx.logins.token(word) is not None for word in words]
+        self.assertEqual(live, [False, False, True])
+
+    def test_bounded(self) -> None:
+        """One user's tokens are bounded: a new one ends the oldest."""
+        self.patch(logins_module, "PER_USER", 5)
+        first = self.token()["token"]
+        for _ in range(5):
+            self.rig.clock.advance(0.001)
+            last = self.token()["token"]
+
+        logins = self.rig.ctx.logins
+        self.assertIsNone(logins.token(first))
+        self.assertIsNotNone(logins.token(last))
+        self.assertEqual(len(list(logins.tokens.items())), 5)
+
+    def test_T_API_1_random(self) -> None:
+        """T-API-1: random tokens and backends pass nowhere (CVE-2020-25592)."""
+        for given in (
+            {"token": "a" * 64},
+            {"token": ""},
+            {"token": None},
+            {"token": {"x": 1}},
+            {"token": 5, **self.good()},
+            {"eauth": None},
+            {"eauth": ["file"], "username": "fred", "password": "secret"},
+        ):
+            call = Deferred.fromCoroutine(self.rig.ctx.logins.prove(given, "x"))
+            self.rig.clock.pump([0.1] * 20)
+            self.failureResultOf(call, NotProven)
+
+    # -- the runners auth.*
+
+    def runner(self, fun: str, *arg: Any, **kwarg: Any) -> Any:
+        """Call a runner as root; its value."""
+        call = Deferred.fromCoroutine(self.rig.ctx.dispatcher.runner(fun, arg, kwarg, "root"))
+        self.rig.clock.pump([0.1] * 20)
+        return self.successResultOf(call)["return"]
+
+    def test_T_LOG_1_runners(self) -> None:
+        """T-LOG-1: salt-run auth.* works, and events and the job cache hold no secret."""
+        made = self.runner("auth.mk_token", **self.good())
+        self.assertEqual(self.runner("auth.mk_token", **self.good(password="s3cr3t")), "")
+        self.assertIsNotNone(self.rig.ctx.logins.token(made["token"]))
+        self.assertTrue(self.runner("auth.del_token", made["token"]))
+        self.assertFalse(self.runner("auth.del_token", token=made["token"]))
+        self.assertIsNone(self.rig.ctx.logins.token(made["token"]))
+
+        seen = repr(self.rig.events) + repr(vars(self.rig.jobs))
+        for secret in ("'secret'", "s3cr3t", made["token"]):
+            self.assertNotIn(secret, seen)
+
+    def test_sudo_acl(self) -> None:
+        """With sudo_acl root by sudo has the rights of who he was; without it, all."""
+        config = self.rig.ctx.config
+        config.adopt(config.evolve(publisher_acl={"ann": ["test.*"]}), ["publisher_acl"])
+        self.stranger = Peer(0, 0, 1)
+        load = {"tgt": "*", "fun": "cmd.run", "user": "sudo_ann"}
+        self.successResultOf(self.ask("publish", **load))
+
+        config.adopt(config.evolve(sudo_acl=True), ["sudo_acl"])
+        self.failureResultOf(self.ask("publish", **load), RemoteError)
+        self.successResultOf(self.ask("publish", **{**load, "fun": "test.ping"}))
+        self.failureResultOf(
+            self.ask("publish", **{**load, "fun": "test.ping", "user": "sudo_bob"}), RemoteError
+        )
