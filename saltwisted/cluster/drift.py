@@ -46,7 +46,7 @@ class Drift:
 
     def _own(self) -> dict[str, str]:
         """Asked anew each time: a reload changes options."""
-        return texts_of(lambda name: getattr(self._config, name, None))
+        return texts_of(lambda name: option_of(self._config, name))
 
     def _link(self, link: IPeerLink, up: bool) -> None:
         if up:
@@ -92,3 +92,8 @@ class Drift:
         if peer.uid not in (0, os.geteuid()):
             raise RemoteError("AuthorizationError", "options are for root and the master's user")
         return await self.rows()
+
+
+def option_of(config: Any, name: str) -> Any:
+    """An option's value, also of one that has no attribute; C{None} where nobody has set it."""
+    return getattr(config, name, getattr(config, "extra", {}).get(name))

@@ -518,21 +518,22 @@ class MasterConfig(CommonOptions):
 
     #: Which minions may run which functions on others.
     peer: dict[str, Any] = {}
-    #: Whether the master checks the ACL on publishing.
+    #: Whether only users that this machine knows get a key for publisher_acl.
     client_acl_verify: bool = True
     #: Whether publisher_acl also binds users who came by sudo.
     sudo_acl: bool = False
-    #: Who may do what, by authentication backend.
+    #: Who may do what, by authentication backend (file, pam, sharedsecret, auto).
     external_auth: dict[str, Any] = {}
     #: Seconds for which a token is good.
     token_expire: float = 43200
     #: Whether users may ask for tokens that live longer.
     token_expire_user_override: bool | dict[str, Any] = False
+    #: Whether the rules of "*" in external_auth also count for users with rules of their own.
     permissive_acl: bool = False
     #: Whether a token carries the rights of its user.
     keep_acl_in_token: bool = False
     eauth_acl_module: str = ""
-    #: Where tokens are kept.
+    #: Where tokens are kept; there is one place, and in a cluster they are on all nodes.
     eauth_tokens: str = "localfs"
     django_auth_path: str = ""
     django_auth_settings: str = ""

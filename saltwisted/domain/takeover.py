@@ -122,7 +122,10 @@ UNSUPPORTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "reactor": (_set, "reactors do not run yet"),
     "engines": (_set, "engines do not run"),
     "schedule": (_set, "schedules of the master do not run yet"),
-    "external_auth": (_set, "logins with a password (-a pam, salt-api) are refused"),
+    "external_auth": (
+        lambda value: bool(set(value or ()) - {"auto", "file", "pam", "sharedsecret"}),
+        "logins by other backends than file, pam and sharedsecret are refused",
+    ),
     "ext_job_cache": (_set, "minions are not told to return elsewhere"),
     "master_job_cache": (
         _other_than("local_cache"),

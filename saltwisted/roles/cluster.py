@@ -23,7 +23,7 @@ from saltwisted.cluster.catchup import CatchUp
 from saltwisted.cluster.census import CensusTaker
 from saltwisted.cluster.control import ClusterControl
 from saltwisted.cluster.drain import drained, returned
-from saltwisted.cluster.drift import Drift
+from saltwisted.cluster.drift import Drift, option_of
 from saltwisted.cluster.gap import Gap
 from saltwisted.cluster.identity import IdentityChange
 from saltwisted.cluster.join import Admission
@@ -321,7 +321,7 @@ class MemberService:
             alarm=ctx.bus.fire,
             ask_peers=lambda word, body, seconds: self.cluster.ask_peers(word, body, seconds),
             census=CensusTaker(
-                reactor, ctx.keys, self._generations, lambda name: getattr(config, name, None)
+                reactor, ctx.keys, self._generations, partial(option_of, config)
             ).take,
             attempts=Attempts(),
         )

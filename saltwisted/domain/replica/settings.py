@@ -8,7 +8,9 @@ depends on the node what an operator may do. Paths and addresses are each node's
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from typing import Any
 
 COMPARED = (
@@ -30,6 +32,7 @@ COMPARED = (
     "open_mode",
     "peer",
     "peer_run",
+    "permissive_acl",
     "pillar_includes_override_sls",
     "pillar_merge_lists",
     "pillar_opts",
@@ -41,11 +44,16 @@ COMPARED = (
     "publisher_acl_blacklist",
     "renderer",
     "rotate_aes_key",
+    "sharedsecret",
     "state_top",
     "sudo_acl",
     "token_expire",
+    "token_expire_user_override",
     "top_file_merging_strategy",
 )
+SECRET = ("sharedsecret",)
+"""Compared, and shown as a digest."""
+_PASSWORD = re.compile(r"(://[^/@:\s\"]*):([^/@\s\"]+)@")
 ROOTS = ("file_roots", "pillar_roots")
 ABSENT = "(not set)"
 
@@ -62,9 +70,18 @@ def texts_of(option: Any) -> dict[str, str]:
         if name in ROOTS and isinstance(value, Mapping):
             # Where they lie is each node's own matter; which environments there are is not
             value = {env: len(paths) for env, paths in value.items()}
-        if value is not None:
-            found[name] = json.dumps(value, sort_keys=True, default=str)
+        if value is None:
+            continue
+        if name in SECRET:
+            found[name] = f"sha256 {sha256(str(value).encode()).hexdigest()[:12]}"
+        else:
+            found[name] = _PASSWORD.sub(_hidden, json.dumps(value, sort_keys=True, default=str))
     return found
+
+
+def _hidden(match: re.Match[str]) -> str:
+    """A password in an address, as something that is equal where it is."""
+    return f"{match[1]}:(sha256 {sha256(match[2].encode()).hexdigest()[:12]})@"
 
 
 def differences(texts: Mapping[str, Mapping[str, str]]) -> Sequence[Mapping[str, Any]]:

@@ -1,0 +1,32 @@
+"""
+What members compare of their options, and what of it others may see.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.cluster.drift import option_of
+from saltwisted.domain.replica.settings import differences, texts_of
+
+
+class SecretTests(SynchronousTestCase):
+    def test_secrets_are_compared_and_not_shown(self) -> None:
+        """A shared secret, and passwords in addresses, differ visibly and cannot be read."""
+        texts = {}
+        for node, word in (("a", "h0sh"), ("b", "s3cret")):
+            config = SimpleNamespace(
+                ext_pillar=[{"git": f"https://bot:{word}@example.com/x"}],
+                external_auth={"file": {"fred": [".*"]}},
+                extra={"sharedsecret": word},
+            )
+            texts[node] = texts_of(lambda name, config=config: option_of(config, name))
+
+        rows = differences(texts)
+
+        self.assertEqual([row["option"] for row in rows], ["ext_pillar", "sharedsecret"])
+        self.assertNotIn("h0sh", repr(texts))
+        self.assertNotIn("s3cret", repr(texts))
+        self.assertIn("https://bot:(sha256 ", repr(rows))
