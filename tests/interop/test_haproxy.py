@@ -27,7 +27,7 @@ from tests.harness import (
     write_config,
 )
 from tests.interop.masters import HOSTS, Masters
-from tests.interop.storm import SECONDS, Storm
+from tests.interop.storm import LONG, SECONDS, Storm
 
 PROXY = "127.0.0.9"
 VERSIONS = ("3006", "3007", "3008")
@@ -239,7 +239,7 @@ class BalancedKillTests(Balanced, Storm):
         self.fleet(100, master=PROXY)
         self.accept()
         # A stopped node is taken out after four seconds, and all at it come back to another one
-        self.judge(SECONDS / 2, reached=0.5)
+        self.judge(SECONDS if LONG else SECONDS / 2, reached=0.5)
 
 
 def _program(name: str) -> str:
