@@ -35,6 +35,8 @@ from tests.bench.machine import describe
 from tests.cluster.real import OurNode, cluster
 from tests.harness import OurMinion, StockMinion, scratch, until
 
+KEPT = 20
+
 
 class Sender(threading.Thread):
     """
@@ -195,7 +197,31 @@ class Bench(unittest.TestCase):
         with open(spare, "w") as file:
             file.write(PrivateKey.generate(2048).public.pem + "\n")
         until("it everywhere", lambda: all("spare" in n.keys()["minions"] for n in nodes))
-        before = self.sessions(nodes)
+        with zmq.Context() as context:
+            kept = [self.minion(context, a, f"kept{number}") for number in range(KEPT)]
+            self.again_with(how, nodes, kinds, everybody)
+            served = 0
+            for minion in kept:
+                for node in nodes:
+                    minion.asker.close()
+                    minion.asker = Asker(context, node.ret_port, node.address)
+                    try:
+                        minion.ask("_file_envs")
+                        served += 1
+                    except Refused:
+                        pass
+                minion.asker.close()
+        label = f"requests by sessions from before it, served of {KEPT * len(nodes)}"
+        self.put(f"{label}{how}", served)
+        fleet.stop()
+        for made in minions:
+            made.kill()
+
+    def again_with(
+        self, how: str, nodes: list[OurNode], kinds: dict[str, list[str]], everybody: list[str]
+    ) -> None:
+        """The deletion, and publications after it."""
+        a, b, _ = nodes
         # Each node hears of all sign-ins
         counter = SignInCounter(b)
         counter.start()
@@ -210,26 +236,13 @@ class Bench(unittest.TestCase):
             most = max(total[name] for name in names)
             self.put(f"sign-ins after a deletion{how}: {kind}, most of any of {len(names)}", most)
         self.put(f"of them before a publication{how}", early)
-        lost = [name for name in before if name != "spare" and name not in self.sessions(nodes)]
-        self.put(f"sessions that were lost by it{how}", len(lost))
-        fleet.stop()
-        for minion in minions:
-            minion.kill()
-
-    def sessions(self, nodes: list[OurNode]) -> set[str]:
-        """Who has a session file anywhere."""
-        found: set[str] = set()
-        for node in nodes:
-            path = os.path.join(node.root, "var/cache/salt/master/sessions")
-            if os.path.isdir(path):
-                found |= set(os.listdir(path))
-        return found
 
     def answer(self, node: OurNode, everybody: list[str]) -> None:
         """All answer a publication."""
+        names = ",".join(everybody)
         until(
             f"all answers at {node.name}",
-            lambda: sorted(node.salt("-t", "20", "*", "test.ping")) == everybody,
+            lambda: sorted(node.salt("-t", "20", "-L", names, "test.ping")) == everybody,
         )
 
     # -- a crowd

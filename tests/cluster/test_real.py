@@ -293,6 +293,34 @@ class SecretTests(SynchronousTestCase):
         until("three members", lambda: len(c.members()) == 3)
         self.assertEqual({row["state"] for row in c.members()}, {"serving"})
 
+    def test_tutorial(self) -> None:
+        """
+        The tutorial's own configuration, with a secret: ids are addresses, peers are bare ones, all
+        nodes in everybody's list; one that joins later needs one of them, not all.
+        """
+        made = self.configured("a b c")
+        addresses = [node.address for node in made]
+        for node in made:
+            write_config(
+                f"{node.conf}/master",
+                {**node.options, "id": node.address, "cluster_peers": addresses[:2]},
+            )
+        a, b, c = made
+        for node in (a, b):
+            node.start()
+        for node in (a, b):
+            node.wait_serving()
+        until("two members", lambda: sorted(b.states()) == addresses[:2])
+        a.kill()
+
+        c.start()
+        c.wait_serving()
+
+        self.assertEqual(sorted(c.states()), addresses)
+        self.assertEqual(c.states()[b.address], "serving")
+        with open(f"{b.pki}/master.pub") as one, open(f"{c.pki}/master.pub") as other:
+            self.assertEqual(one.read(), other.read())
+
     def test_cluster_pki_dir(self) -> None:
         """
         The directory that stock masters of a cluster share gives the first node its identity and
