@@ -36,7 +36,7 @@ CANARY = {
     name: f"canary{number}{name}Zx9"
     for number, name in enumerate(
         ("pillar", "url", "argument", "environment", "stdin", "option", "event", "mine", "cached",
-         "script", "file", "grain", "failure", "extra")
+         "script", "file", "grain", "failure", "extra", "login")
     )
 }  # fmt: skip
 URL = f"http://bob:{CANARY['url']}@127.0.0.1:1/secret.txt"
@@ -78,7 +78,17 @@ class Site:
             "log_level_logfile": "trace",
             "my_password": CANARY["option"],
         }
-        self.master = OurMaster(self.home, auto_accept=True, pillar_cache=True, **options)
+        users = os.path.join(self.home, "users")
+        with open(users, "w", encoding="utf-8") as file:
+            file.write(f"fred:{CANARY['login']}\n")
+        os.chmod(users, 0o600)
+        self.master = OurMaster(
+            self.home,
+            auto_accept=True,
+            pillar_cache=True,
+            external_auth={"file": {"^filename": users, "fred": ["test.*", "@runner"]}},
+            **options,
+        )
         self.minion = OurMinion(
             self.home, self.master, grains={"secret": CANARY["grain"]}, **options
         )
@@ -190,6 +200,7 @@ class Site:
         self._command("salt-key", "-F")
         self._command("salt-run", "jobs.list_jobs")
         self._command("salt-run", "cache.pillar")
+        self._log_in()
         source = os.path.join(out, "s")
         self._command("salt-cp", "ours", source, f"{out}/copied")
         self._command("salt-key", "-y", "-d", "spy")
@@ -206,6 +217,21 @@ class Site:
         self.status = json.dumps(
             [c.call("status") for c in (self.master.control(), self._minion_control())], default=str
         )
+
+    def _log_in(self) -> None:
+        """By password and by token, right and wrong; the tokens join what must not be seen."""
+        user = ("-a", "file", "--username", "fred", "--password")
+        self.master.env["HOME"] = self.home
+        self._command("salt", *user, CANARY["login"], "-T", "ours", "test.ping")
+        self._command("salt", "-a", "file", "ours", "test.ping")
+        self._command("salt-run", *user, CANARY["login"], "test.arg", "a")
+        wrong = CANARY["login"] + "x"
+        self.master.command("salt", *user, wrong, "ours", "test.ping")
+        login = ("eauth=file", "username=fred", f"password={CANARY['login']}")
+        made = self.master.run("auth.mk_token", *login)["token"]
+        with open(os.path.join(self.home, "salt_token"), encoding="ascii") as file:
+            self.keys.update({"kept token": file.read(), "made token": made})
+        self._command("salt-run", "auth.del_token", made)
 
     @staticmethod
     def master_python() -> list[str]:

@@ -1,5 +1,5 @@
 """
-External authentication beside stock 3008: the same C{external_auth}, the same commands and requests.
+External authentication beside stock 3008: the same options, the same commands and requests.
 """
 
 from __future__ import annotations
@@ -88,17 +88,17 @@ REQUESTS = (
     {"cmd": "_prep_auth_info"},
 )
 
+AS_FRED = ("-a", "file", "--username", "fred", "--password")
+AS_ANN = ("-a", "file", "--username", "ann", "--password")
 COMMANDS: tuple[tuple[tuple[str, ...], tuple[int, int]], ...] = (
     # the words; the exit status of stock and of ours, which tells a refusal
-    (("salt", "-a", "file", "--username", "fred", "--password", "secret", "s1", "test.ping"), (0, 0)),
-    (("salt", "-a", "file", "--username", "fred", "--password", "bad", "s1", "test.ping"), (0, 2)),
-    (("salt", "-a", "file", "--username", "fred", "--password", "secret", "s1", "cmd.run", "id"),
-     (0, 2)),
-    (("salt", "-a", "file", "--username", "ann", "--password", "secret2", "s1", "test.ping"), (0, 0)),
+    (("salt", *AS_FRED, "secret", "s1", "test.ping"), (0, 0)),
+    (("salt", *AS_FRED, "bad", "s1", "test.ping"), (0, 2)),
+    (("salt", *AS_FRED, "secret", "s1", "cmd.run", "id"), (0, 2)),
+    (("salt", *AS_ANN, "secret2", "s1", "test.ping"), (0, 0)),
     (("salt-run", "auth.mk_token", "eauth=file", "username=fred", "password=bad"), (0, 0)),
-    (("salt-run", "-a", "file", "--username", "fred", "--password", "secret", "test.arg", "a"),
-     (0, 0)),
-)  # fmt: skip
+    (("salt-run", *AS_FRED, "secret", "test.arg", "a"), (0, 0)),
+)
 
 
 @needs_peers
@@ -140,10 +140,7 @@ class LoginsBesideStock(TestCase):
             self.addCleanup(minion.kill)
             minion.start()
         for master in (self.stock, self.ours):
-            until(
-                "s1 to answer",
-                lambda m=master: "True" in m.command("salt", "s1", "test.ping").stdout,
-            )
+            until("s1 to answer", lambda m=master: pinged(m))
 
     def requests(self, master: Any) -> list[Any]:
         """What a master answers to all requests of a stock client."""
@@ -168,7 +165,7 @@ class LoginsBesideStock(TestCase):
             raise AssertionError(done.stdout + done.stderr) from None
 
     def test_requests_and_commands(self) -> None:
-        """Answers of the request port are equal but for names of the moment; so is what is printed."""
+        """Answers of the request port are equal but for names of the moment; so is the output."""
         stock, ours = self.requests(self.stock), self.requests(self.ours)
         for load, theirs, answer in zip(REQUESTS, stock, ours, strict=True):
             self.assertEqual(plain(answer), plain(theirs), load)
@@ -183,7 +180,7 @@ class LoginsBesideStock(TestCase):
             self.assertEqual((theirs.returncode, answer.returncode), statuses, words)
 
     def test_stock_command(self) -> None:
-        """Stock's own C{salt -a file --async} runs a job on our master, and is refused like there."""
+        """Stock's own C{salt -a file --async} runs a job on our master, or is refused."""
         # It looks for this name before it asks, and for nothing behind it
         path = os.path.join(self.ours.root, "var/run/salt/master/publish_pull.ipc")
         with open(path, "w", encoding="ascii"):
@@ -214,3 +211,8 @@ def plain(answer: Any) -> Any:
     if isinstance(answer, list):
         return [plain(item) for item in answer]
     return answer
+
+
+def pinged(master: Any) -> bool:
+    """Whether C{s1} answers this master."""
+    return "True" in master.command("salt", "s1", "test.ping").stdout
