@@ -18,6 +18,7 @@ from attrs import define, evolve, field, frozen
 from twisted.internet.defer import Deferred, DeferredLock
 from twisted.logger import Logger
 
+from saltwisted.cluster.rootahead import TOGETHER, RootAhead
 from saltwisted.cluster.rootcare import RootCare
 from saltwisted.cluster.rootdirty import Dirty
 from saltwisted.cluster.rootlink import RootLink, Want
@@ -38,6 +39,7 @@ from saltwisted.cluster.rootwork import (
     store_inline,
     to_write,
     trust,
+    wants_of,
     weigh,
     weigh_batch,
 )
@@ -58,7 +60,7 @@ from saltwisted.domain.roots.entry import (
     gap,
     split,
 )
-from saltwisted.domain.roots.frames import ACK, BATCH, PLAIN, PULL, REPAIR, STATE, TREE
+from saltwisted.domain.roots.frames import ACK, BATCH, OFFER, PLAIN, PULL, REPAIR, STATE, TREE
 from saltwisted.domain.roots.guards import MAX_NAME, Brake, Forbidden, Limits
 from saltwisted.domain.roots.index import NotYet, Outcome
 from saltwisted.domain.roots.manifest import Generation, name_of
@@ -75,8 +77,8 @@ if TYPE_CHECKING:
 
 INLINE_UNPACK = 8 * 1024
 """Bytes of a packed batch that are unpacked in the reactor thread; more goes to the pool."""
-TOGETHER = 256 * 1024 * 1024
-"""Bytes of large files up to which they are committed with the small ones they came with."""
+MANY_ENTRIES = 500
+"""Entries of a batch from which on what is to be done for it is found out in the pool."""
 MOST_PENDING = 2000
 PENDING_BYTES = 64 * 1024 * 1024
 MOST_DIRTY = 20_000
@@ -184,14 +186,13 @@ class RootShare:
         self._brake: Brake | None = None
         self._remote_brake: Brake | None = None
         self._large: dict[bytes, int] = {}
-        self._reading: dict[bytes, Deferred[Known | None]] = {}
-        self._early = 0
         self._resting: set[bytes] = set()
         self._unlisted: set[bytes] = set()
         self._all_now = False
         self._damaged: dict[bytes, int] = {}
         self.trees = RootTrees(self, owner, reactor)
         self.care = RootCare(self, owner, reactor)
+        self.ahead = RootAhead(self, owner, reactor)
 
     def keep_recent(self, pinned: set[bytes]) -> None:
         """Remember the present generation for the jobs that are pinned to it."""
@@ -206,6 +207,16 @@ class RootShare:
         return d
 
     # -- start and stop
+
+    @property
+    def tree(self) -> WorkTree:
+        """The directory that people edit."""
+        return self._tree
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it is being stopped, or was."""
+        return self._stopped
 
     @property
     def limits(self) -> Limits:
@@ -335,6 +346,7 @@ class RootShare:
         self._stopped = True
         self.trees.stop()
         self.care.stop()
+        self.ahead.stop()
         for timer in self._timers.values():
             if timer.active():
                 timer.cancel()
@@ -499,12 +511,11 @@ class RootShare:
 
     async def _gather(self, paths: set[bytes] | None) -> Seen:
         """What is at these paths, or everywhere; large files are being read when it ends."""
-        self._early, self._reading = 0, {}
-        self._tree.on_large = self._large_found
+        self.ahead.begin()
         try:
             return await self._look_at(paths)
         finally:
-            self._tree.on_large = None
+            self.ahead.end()
 
     def _rested(self) -> None:
         self._dirty.update(self._resting)
@@ -564,27 +575,19 @@ class RootShare:
             fresh += self._watch.add(folders[start : start + WATCHES])
         return fresh
 
-    def _read_large(self, path: bytes) -> Deferred[Known | None]:
+    def read_large(self, path: bytes) -> Deferred[Known | None]:
+        """Take in a large file; C{None} if it is being written, or gone."""
         d: Deferred[Known | None] = self._owner.pool(self._tree.take_large, path, self._db.objects)
         return d
-
-    def _large_found(self, path: bytes, size: int) -> None:
-        """A look goes on, and has found a large file: read it meanwhile. In the pool's thread."""
-        self._reactor.callFromThread(self._read_early, path, size)
-
-    def _read_early(self, path: bytes, size: int) -> None:
-        self._early += size
-        if self._early <= TOGETHER and path not in self._reading and not self._stopped:
-            self._reading[path] = self._read_large(path)
 
     async def _commit_seen(self, seen: Seen) -> None:
         changed = dict(seen.changed)
         apart: dict[bytes, int] = {}
-        reading, self._reading = self._reading, {}
+        reading = self.ahead.reading()
         if seen.large:
             if sum(seen.large.values()) <= TOGETHER:
                 for path in seen.large:
-                    known = await (reading.pop(path, None) or self._read_large(path))
+                    known = await (reading.pop(path, None) or self.read_large(path))
                     if known is None:
                         self._dirty.add(path)
                         self._quiet()
@@ -878,6 +881,8 @@ class RootShare:
         elif kind == REPAIR:
             d = Deferred.fromCoroutine(self._send_state(link))
             let_go(d, self.log, "roots: answering {node} failed", node=link.node)
+        elif kind == OFFER:
+            self.ahead.received(link, body)
         elif kind == TREE:
             self.trees.received(link, body)
         elif kind == STATE:
@@ -1030,19 +1035,24 @@ class RootShare:
                 self._owner.flagged(pending.link, error)
                 pending.link.close(error.reason)
                 return False
-        lacking = self._db.lacking(entry for _, entry in pending.batch.entries)
-        if lacking:
-            self._fetch(pending, lacking)
+        finding = self._db, pending.batch, frozenset(self.coming)
+        if len(pending.batch.entries) > MANY_ENTRIES:
+            complete, wants = await self._owner.pool(wants_of, *finding)
+        else:
+            complete, wants = wants_of(*finding)
+        if not complete:
+            self._fetch(pending, wants)
             return False
         if pending.fetching or not self._applicable(pending.batch):
             return False
         return bool(await self.locked(self._apply, key, pending))
 
-    def _fetch(self, pending: Pending, lacking: dict[bytes, int]) -> None:
-        wanted = {d: s for d, s in lacking.items() if d not in self.coming}
-        if pending.fetching or not wanted:
+    def _fetch(self, pending: Pending, wants: list[Want]) -> None:
+        has = self._db.objects.has
+        wants = [w for w in wants if w.digest not in self.coming and not has(w.digest)]
+        if pending.fetching or not wants:
             return
-        if self._no_room(sum(wanted.values())):
+        if self.no_room(sum(want.size for want in wants)):
             return
         link = pending.link
         if link.closed:
@@ -1054,16 +1064,9 @@ class RootShare:
             if not others:
                 return
             link = pending.link = others[0]
-        bases: dict[bytes, bytes] = {}
-        generation = self._db.generation
-        for path, entry in pending.batch.entries:
-            if entry.kind == FILE and entry.content in wanted:
-                there = generation.get(path)
-                if there is not None and there.kind == FILE:
-                    bases[entry.content] = there.content
         pending.fetching = True
-        self.coming |= wanted.keys()
-        wants = [Want(digest, size, bases.get(digest, b"")) for digest, size in wanted.items()]
+        wanted = {want.digest for want in wants}
+        self.coming |= wanted
         d = link.fetch(self.name, self._db.objects, wants)
 
         def done(result: Any) -> None:
@@ -1082,7 +1085,8 @@ class RootShare:
             share=self.name,
         )
 
-    def _no_room(self, size: int) -> bool:
+    def no_room(self, size: int) -> bool:
+        """Whether this many bytes more do not fit; it is told, and tried again later."""
         problem = self._owner.room_problem(self, self._folder, size)
         if problem and problem != self.last_error:
             self.log.error("roots: {share}: {why}", share=self.name, why=problem)
@@ -1298,7 +1302,7 @@ class RootShare:
         entries = [v.entry for row in rows.values() for v in row]
         lacking = store.lacking([*entries, *(v.entry for _, v in lost)])
         if lacking:
-            if self._no_room(sum(lacking.values())):
+            if self.no_room(sum(lacking.values())):
                 return
             wanted = {d: s for d, s in lacking.items() if d not in self.coming}
             bases = {
@@ -1405,7 +1409,7 @@ class RootShare:
             self._dirty.update(changed)
         if self._unlisted or self._dirty:
             self._later("again", self.settings.quiet, self._settled)
-        else:
+        elif not self._scan_all:
             self._calm()
 
     def _empty_trash(self) -> None:

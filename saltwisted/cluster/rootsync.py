@@ -26,7 +26,7 @@ from saltwisted.cluster.rootshare import RootShare, Settings
 from saltwisted.domain.replica.membership import PILLAR, WRITE
 from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.entry import Batch, gap
-from saltwisted.domain.roots.frames import BATCH, STATE
+from saltwisted.domain.roots.frames import BATCH, OFFER, STATE
 from saltwisted.domain.roots.guards import MIB, Forbidden, Limits
 from saltwisted.domain.roots.index import Outcome, Policy
 from saltwisted.domain.roots.manifest import name_of
@@ -317,7 +317,7 @@ class RootSync:
 
     def received(self, link: RootLink, kind: int, name: str, body: bytes) -> None:
         """@raises Forbidden: the message is against the rules."""
-        if kind in (BATCH, STATE) and not self.may(link.node, WRITE):
+        if kind in (BATCH, STATE, OFFER) and not self.may(link.node, WRITE):
             self._refuse_writes(link)
             return
         share = self.shares.get(name)

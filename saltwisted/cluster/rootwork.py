@@ -8,12 +8,13 @@ lock of the share (L{saltwisted.cluster.rootshare}) keeps them from each other.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 from attrs import define, field
 
+from saltwisted.cluster.rootlink import Want
 from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.delta import (
     apply_delta,
@@ -265,6 +266,21 @@ def store_inline(
             return False
         store.objects.put_known(digest, data)
     return True
+
+
+def wants_of(store: RootStore, batch: Batch, coming: Container[bytes]) -> tuple[bool, list[Want]]:
+    """Whether all contents of a batch are here; and those that are neither here nor coming."""
+    lacking = store.lacking(entry for _, entry in batch.entries)
+    wanted = {digest: size for digest, size in lacking.items() if digest not in coming}
+    bases: dict[bytes, bytes] = {}
+    if wanted:
+        for path, entry in batch.entries:
+            if entry.kind == FILE and entry.content in wanted:
+                there = store.generation.get(path)
+                if there is not None and there.kind == FILE:
+                    bases[entry.content] = there.content
+    wants = [Want(digest, size, bases.get(digest, b"")) for digest, size in wanted.items()]
+    return not lacking, wants
 
 
 def keep_adopted(

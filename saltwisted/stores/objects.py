@@ -117,6 +117,10 @@ class ContentStore:
         """Whether the object is here."""
         return digest in self._places
 
+    def is_new(self, digest: bytes) -> bool:
+        """Whether the object was added since the last transaction."""
+        return digest in self._fresh
+
     def sizes(self) -> list[tuple[bytes, int]]:
         """All objects, and how large each is."""
         with self._lock:

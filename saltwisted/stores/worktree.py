@@ -143,8 +143,6 @@ class WorkTree:
 
     @param path: the directory; made if it is not there.
     @param share: the share's name, written into the marker file.
-    @ivar on_large: told of each large file that a look has found, in the thread that looks, so that
-        it can be read (L{take_large}) while the look goes on.
     """
 
     def __init__(
@@ -170,7 +168,26 @@ class WorkTree:
         self._sync_each = False
         self._counter = 0
         self._token = os.urandom(4).hex().encode()
-        self.on_large: Callable[[bytes, int], None] | None = None
+        self._on_large: Callable[[bytes, int], None] | None = None
+        self._on_new: Callable[[list[tuple[bytes, int]]], None] | None = None
+        self._new: list[tuple[bytes, int]] = []
+        self._new_bytes = 0
+
+    def tell(
+        self,
+        on_large: Callable[[bytes, int], None] | None,
+        on_new: Callable[[list[tuple[bytes, int]]], None] | None,
+    ) -> None:
+        """
+        Whom looks tell of what they find, in the thread that looks.
+
+        @param on_large: told path and size of each large file, so that it can be read
+            (L{take_large}) while the look goes on.
+        @param on_new: told digest and size of small contents that were not in the store before,
+            at paths where nothing was; a mebibyte or more at a time, and of less not at all.
+        """
+        self._on_large, self._on_new = on_large, on_new
+        self._new, self._new_bytes = [], 0
 
     # -- the root itself
 
@@ -359,6 +376,8 @@ class WorkTree:
                 todo.append((path, info))
                 if is_dir:
                     waiting.append(path)
+        # Large files first: they are read while the small ones are
+        todo.sort(key=lambda found: found[1].st_size < BULK)
         for path, info in todo:
             if moved is None:
                 moved = {
@@ -502,6 +521,12 @@ class WorkTree:
             return False
         if entry is None:
             return False
+        if before is None and self._on_new is not None and store.is_new(entry.content):
+            self._new.append((entry.content, entry.size))
+            self._new_bytes += entry.size
+            if self._new_bytes >= PIECE:
+                self._on_new(self._new)
+                self._new, self._new_bytes = [], 0
         identity = Identity.of(info)
         if not sure:
             seen.young.add(path)
@@ -531,8 +556,8 @@ class WorkTree:
                 digest = same.content
             elif info.st_size >= BULK and path not in seen.large:
                 seen.large[path] = info.st_size
-                if self.on_large is not None:
-                    self.on_large(path, info.st_size)
+                if self._on_large is not None:
+                    self._on_large(path, info.st_size)
                 return None, info, True
             else:
                 taken = content_of(self.fs, path, store)

@@ -89,8 +89,8 @@ def inline(data: bytes) -> list[Any]:
     return [hashlib.sha256(data).digest(), b"", codec.squeeze(data)]
 
 
-class HostilePeerTests(NodesCase):
-    """T-ROOT-1 to T-ROOT-6."""
+class HostilePeer(NodesCase):
+    """A node, and a peer that has the run of one stream to it."""
 
     async def victim(self, **options: Any) -> Node:
         """A node with one file, and nothing else to do."""
@@ -129,6 +129,10 @@ class HostilePeerTests(NodesCase):
         self.assertEqual(node.read("mine"), b"mine\n")
         self.assertEqual(os.listdir(self.outside), [])
         await until(lambda: "evil" not in node.sync._links)
+
+
+class HostilePeerTests(HostilePeer):
+    """T-ROOT-1 to T-ROOT-6."""
 
     def test_T_ROOT_1_paths(self) -> Deferred[None]:
         """A path that leads outside refuses the whole batch; odd names that Linux has are taken."""
