@@ -220,6 +220,7 @@ class Salt:
         self.opts = line.opts
         self.client = client
         self.jid: str | None = None
+        self._proof: dict[str, Any] | None = None
 
     def run(self) -> int:
         """Do what the options say; the result is the exit status."""
@@ -304,10 +305,12 @@ class Salt:
         return f"sudo_{name}" if name else ""
 
     def credentials(self) -> dict[str, Any]:
-        """What external authentication needs: a token, or name and password asked for."""
-        from saltwisted.cli.credentials import gather
+        """What external authentication needs: a token, or name and password asked for once."""
+        if self._proof is None:
+            from saltwisted.cli.credentials import gather
 
-        return gather(self.options, self.opts, self.client)
+            self._proof = gather(self.options, self.opts, self.client)
+        return self._proof
 
     def timeouts(self) -> dict[str, Any]:
         """Seconds to wait for returns, and for the answers of those asked again."""
@@ -323,6 +326,7 @@ class Salt:
             tgt=self.opts["tgt"],
             tgt_type=self.opts["selected_target_option"] or "glob",
             delimiter=self.options.delimiter,
+            kwargs=self.credentials() if self.options.eauth else {},
         )
         return list(found)
 

@@ -7,7 +7,7 @@ into the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Container, Iterator, Mapping
 from typing import Any
 
 from attrs import evolve
@@ -22,6 +22,8 @@ from saltwisted.transports.loose import let_go
 
 LOOK = 600.0
 """Seconds between two looks for tokens that have ended."""
+AT_ONCE = 200
+"""Tokens that one look deletes."""
 
 
 class ClusterTokens:
@@ -37,6 +39,9 @@ class ClusterTokens:
         now: Callable[[], float],
         epoch: Callable[[], int],
         settled: Callable[[], Awaitable[Any]],
+        ready: Callable[[], bool],
+        members: Callable[[], Container[str]],
+        node: str,
         files: TokenFiles,
     ) -> None:
         """
@@ -44,6 +49,9 @@ class ClusterTokens:
         @param now: the latest time that the members' clocks have shown, within bounds.
         @param epoch: of the join tokens: the removal of a node ends all tokens.
         @param settled: waits until the members that can be reached have what was appended.
+        @param ready: whether this node has caught up; before it may not know of deletions, and
+            honours no token.
+        @param members: the other members: they delete their own ended tokens.
         """
         self._clock = clock
         self._fold = fold
@@ -51,6 +59,9 @@ class ClusterTokens:
         self.now = now
         self._epoch = epoch
         self._settled = settled
+        self._ready = ready
+        self._members = members
+        self._node = node
         self._files = files
         self._loop = LoopingCall(self.look)
         self._loop.clock = clock
@@ -78,12 +89,21 @@ class ClusterTokens:
             await self._files.drop(digest)
 
     def look(self) -> None:
-        """Drop what has ended."""
-        self._fold.drop_ended(self.now(), self.epoch)
+        """Delete what has ended, of this node's and of those that are members no more."""
+        if self._ready():
+            let_go(Deferred.fromCoroutine(self._clean()), self.log, "ended tokens are kept")
+
+    async def _clean(self) -> None:
+        others = self._members()
+        ended = self._fold.ended(
+            self.now(), self.epoch, lambda node: node == self._node or node not in others
+        )
+        for digest in ended[:AT_ONCE]:
+            await self._append(KIND, delete_body(digest))
 
     def get(self, digest: str) -> Token | None:
         """A token that was made and not deleted; it may have expired."""
-        found = self._fold.registers.get(digest)
+        found = self._fold.registers.get(digest) if self._ready() else None
         return found.token if found is not None else None
 
     def items(self) -> Iterator[tuple[str, Token]]:

@@ -37,6 +37,8 @@ PATIENCE = 60.0
 """Seconds that a backend may take; PAM may ask servers far away."""
 WAITING = 16
 """Logins of one source that may wait for their turn; more are refused."""
+OF_ONE = 32
+"""Logins of one user that may wait, from wherever they come."""
 IN_ALL = 256
 PER_USER = 1000
 """Tokens that one user may have; a new one ends the oldest."""
@@ -157,7 +159,7 @@ class Logins:
         self.tokens = tokens
         self._counters = counters
         self._turns: dict[tuple[str, str, str], DeferredLock] = {}
-        self._waiting: Counter[str] = Counter()
+        self._waiting: Counter[object] = Counter()
         self._slowest: dict[str, float] = {}
         self._told: dict[str, float] = {}
 
@@ -225,12 +227,18 @@ class Logins:
         raise NotProven("eauth", name)
 
     async def _judge_in_turn(self, asked: Credentials, source: str) -> Verdict:
-        if self._waiting[source] >= WAITING or self._waiting.total() >= IN_ALL:
+        key = (asked.eauth, asked.username, source)
+        user = key[:2]
+        if (
+            self._waiting[source] >= WAITING
+            or self._waiting[user] >= OF_ONE
+            or self._waiting[""] >= IN_ALL
+        ):
             self._counters["login:too-many"] += 1
             return Verdict(False)
-        key = (asked.eauth, asked.username, source)
         turn = self._turns.setdefault(key, DeferredLock())
-        self._waiting[source] += 1
+        for each in (source, user, ""):
+            self._waiting[each] += 1
         try:
             await turn.acquire()
             began = self._clock.seconds()
@@ -245,9 +253,10 @@ class Logins:
             finally:
                 turn.release()
         finally:
-            self._waiting[source] -= 1
-            if not self._waiting[source]:
-                del self._waiting[source]
+            for each in (source, user, ""):
+                self._waiting[each] -= 1
+                if not self._waiting[each]:
+                    del self._waiting[each]
             if not turn.locked and not turn.waiting:
                 self._turns.pop(key, None)
 

@@ -402,6 +402,9 @@ class MemberService:
             self.log.latest,
             lambda: self.tokens.epoch,
             self.settled,
+            lambda: self.catch_up.done,
+            self.cluster.others,
+            node,
             master.tokens,
         )
         ctx.logins.tokens = self.logins

@@ -80,26 +80,33 @@ class LoginLaws(SynchronousTestCase):
             self.assertIsNone(play(list(order)).registers[DIGESTS[0]].token)
 
     def test_forgetting(self) -> None:
-        """Ended tokens go by the clock; deletions only when all have known them for long."""
+        """Deletions are forgotten when all have known them for long, and count in no digest."""
         fold = LoginTokens()
         token = Token(name="fred", eauth="pam", start=0.0, expire=100.0, epoch=1)
         fold.apply(make_body(DIGESTS[0], token), 1, Dot("a", ZERO, 1))
         fold.apply(delete_body(DIGESTS[1]), 1, Dot("a", ZERO, 2))
 
-        self.assertEqual(fold.drop_ended(100.0 + LINGER, 1), 0)
-        self.assertEqual(fold.drop_ended(1e12, 1), 1)
+        before = fold.digest()
         self.assertEqual(fold.expire({Stream("a", ZERO): 9}, {Stream("a", ZERO): 1}), 0)
         self.assertIn(DIGESTS[1], fold.registers)
         self.assertEqual(fold.expire({Stream("a", ZERO): 9}, {Stream("a", ZERO): 2}), 1)
-        self.assertEqual(fold.registers, {})
+        self.assertEqual(list(fold.registers), [DIGESTS[0]])
+        self.assertEqual(fold.digest(), before)
 
     def test_void(self) -> None:
-        """Tokens of before the removal of a node go at once."""
+        """Tokens that have ended, or are of before a removal, are their maker's to delete."""
         fold = LoginTokens()
         token = Token(name="fred", eauth="pam", start=0.0, expire=100.0, epoch=1)
         fold.apply(make_body(DIGESTS[0], token), 1, Dot("a", ZERO, 1))
 
-        self.assertEqual(fold.drop_ended(1.0, 2), 1)
+        for now, epoch, node, found in (
+            (100.0 + LINGER, 1, "a", []),
+            (101.0 + LINGER, 1, "a", [DIGESTS[0]]),
+            (101.0 + LINGER, 1, "b", []),
+            (1.0, 2, "a", [DIGESTS[0]]),
+        ):
+            ended = fold.ended(now, epoch, lambda origin, node=node: origin == node)
+            self.assertEqual(ended, found)
 
     def test_nonsense(self) -> None:
         """A body that is none changes nothing."""

@@ -20,5 +20,8 @@ class LoginSimulation(SynchronousTestCase):
             world.run()
             tokens, deleted = tokens + len(world.digests), deleted + len(world.ended)
 
+        # A disk that was set back unnoticed: found by digests, which once left tokens out
+        LoginWorld(1203).run()
+
         self.assertGreater(tokens, 20)
         self.assertGreater(deleted, 10)

@@ -4,14 +4,15 @@ Login tokens that hold on all nodes: what is known of each, by its digest.
 A register for each token: its terms, or that it was deleted. A deletion outranks everything, and
 takes the terms along. The token itself is nowhere: a node needs the digest to know it again.
 
-Tokens are not compared by digests of the fold. They end by the clocks of nodes, which differ, and
-so nodes drop them at different moments; what was lost costs a login. A deletion is kept
-until no member can hold the token any more, by days of running, as with deleted keys.
+A token that has ended is deleted by an act of the node that made it, whose clock said when it
+ends: nobody forgets one alone, or nodes that know the same would hold different ones. A deletion is
+kept until no member can hold the token any more, by days of running, as with deleted keys; it
+does not count in digests, so that nodes may forget it at different moments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import isfinite
 from typing import Any
 
@@ -25,7 +26,7 @@ from saltwisted.errors import WireError
 
 KIND = "login"
 LINGER = 3600.0
-"""Seconds after its end for which a token is kept, for nodes whose clocks lag."""
+"""Seconds after its end for which a token is kept."""
 MAX_GROUPS = 4096
 _HEX = frozenset("0123456789abcdef")
 
@@ -83,13 +84,9 @@ class LoginTokens(Registers[Login]):
             return [Fact({"op": "delete", "id": key}, *state.place)]
         return [Fact(make_body(key, state.token), *state.place)]
 
-    def signature(self, key: str, state: Login) -> Iterable[bytes]:
-        """Not compared, see above."""
-        return []
-
     def counts(self, state: Login) -> bool:
-        """Not compared, see above."""
-        return False
+        """What is deleted is forgotten in time."""
+        return state.token is not None
 
     def expire(self, ignored: Knowledge, dropped: Knowledge) -> int:
         """Forget deletions that everybody has known for long."""
@@ -102,21 +99,19 @@ class LoginTokens(Registers[Login]):
             self.forget(key)
         return len(old)
 
-    def drop_ended(self, now: float, epoch: int) -> int:
+    def ended(self, now: float, epoch: int, ours: Callable[[str], bool]) -> list[str]:
         """
-        Forget tokens that are worth nothing any more: ended, or of before a removal.
+        The digests of tokens that are worth nothing any more: ended, or of before a removal.
 
-        Who still holds such a token may bring it back, and it is as worthless then.
+        @param ours: whether tokens of a node are this one's to delete.
         """
-        old = [
+        return [
             key
             for key, state in self.registers.items()
             if state.token is not None
             and (now > state.token.expire + LINGER or state.token.epoch < epoch)
+            and ours(state.place[1].node)
         ]
-        for key in old:
-            self.forget(key)
-        return len(old)
 
 
 def make_body(digest: str, token: Token) -> dict[str, Any]:
