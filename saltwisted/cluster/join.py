@@ -33,6 +33,8 @@ from saltwisted.domain.replica.joining import (
     Attempts,
     Channel,
     Record,
+    file_sums,
+    is_pinned,
     make_record,
     make_reply,
     open_reply,
@@ -264,6 +266,7 @@ class Admission:
             "node": self.node,
             "cluster": self.cluster,
             "fingerprint": self.fingerprint(),
+            "sums": file_sums(self.identity()[1]),
             "minions": self.minions(),
             "members": [member.node for member in self.membership.live()],
             "version": __version__,
@@ -555,9 +558,11 @@ class Joiner:
             value = open_reply(channels[0], secret, nonce, mac, body)
         except WireError as error:
             raise DeniedError(f"{address}: {error.reason}") from error
-        if self.pinned and value.get("cluster") and value.get("fingerprint") != self.pinned:
+        shown, sums = str(value.get("fingerprint") or ""), value.get("sums")
+        known = sums if isinstance(sums, list) else []
+        if self.pinned and value.get("cluster") and not is_pinned(self.pinned, shown, known):
             raise DeniedError(
-                f"the cluster of {address} has the identity {value.get('fingerprint')}, and not "
+                f"the cluster of {address} has the identity {shown}, and not "
                 "the one of cluster_pub_fingerprint"
             )
         return value

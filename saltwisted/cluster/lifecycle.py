@@ -30,6 +30,7 @@ from saltwisted.cluster.join import (
 from saltwisted.cluster.port import Closed, PeerPort
 from saltwisted.domain.replica.certificates import NodeKey, issue
 from saltwisted.domain.replica.founding import Answer, Found, JoinPeer, Wait, decide
+from saltwisted.domain.replica.joining import file_sums, is_pinned
 from saltwisted.domain.replica.tokens import Token, parse
 from saltwisted.errors import DeniedError, SaltwistedError, TransportClosed, WireError
 from saltwisted.interfaces import Entropy
@@ -596,8 +597,9 @@ class Lifecycle:
         except (WireError, KeyError, TypeError, ValueError, AttributeError) as error:
             raise DeniedError(f"the answer to the join is of no use: {error}") from error
         fingerprint = self._fingerprint_of(public)
+        pinned = self.settings.pinned
         if fingerprint != value.get("fingerprint") or (
-            self.settings.pinned and fingerprint != self.settings.pinned
+            pinned and not is_pinned(pinned, fingerprint, file_sums(public))
         ):
             raise DeniedError("the identity key in the answer is not the one it should be")
         return private, public

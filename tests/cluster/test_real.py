@@ -4,6 +4,7 @@ Real nodes on loopback: founding, joining, leaving, and what each command says.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import stat
@@ -15,7 +16,7 @@ from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.replica.tokens import parse
-from saltwisted.wire.rsa import PrivateKey
+from saltwisted.wire.rsa import PrivateKey, fingerprint
 from tests.cluster.real import OurNode, cluster, nodes
 from tests.harness import OurMinion, needs_peers, scratch, until, write_config
 
@@ -345,6 +346,28 @@ class SecretTests(SynchronousTestCase):
             self.assertEqual(file.read(), identity.public.pem + "\n")
         self.assertEqual(sorted(os.listdir(shared)), ["cluster.pem", "cluster.pub", "minions"])
 
+    def test_pinned(self) -> None:
+        """
+        C{cluster_pub_fingerprint} is what sha256sum says of the key's file, as in stock, or what
+        C{salt-key -F} shows; a node that was told another one joins nobody.
+        """
+        a, b, c, d = self.configured("a b c d")
+        write_config(f"{a.conf}/master", a.options)  # who lists nobody waits for nobody
+        a.up()
+        with open(f"{a.pki}/master.pub", "rb") as file:
+            pem = file.read()
+        pins = (hashlib.sha256(pem).hexdigest(), fingerprint(pem), "0" * 64)
+        for node, pin in zip((b, c, d), pins, strict=True):
+            with open(f"{node.conf}/master", "a") as file:
+                file.write(f"cluster_pub_fingerprint: {json.dumps(pin)}\n")
+            node.start()
+
+        for node in (b, c):
+            node.wait_serving()
+        d.wait_for_line("cluster_pub_fingerprint")
+        self.assertFalse(d.serving())
+        self.assertEqual(sorted(a.states()), ["a", "b", "c"])
+
     def test_weak_secret(self) -> None:
         """An empty or short secret is refused at the start, in a sentence."""
         for secret in ("", "changeme"):
@@ -400,6 +423,28 @@ class LeaveTests(SynchronousTestCase):
         self.assertEqual(sorted(a.states()), ["a", "b"])
         c.command("join", b.token(), check=True)
         until("c to be back", lambda: len(a.members()) == 3)
+
+    def test_compromised(self) -> None:
+        """
+        A node that is removed as compromised is refused at once, whoever cannot be reached, and
+        who that is, is said; who was away follows when it is back, and lets the other in no more.
+        """
+        a, b, c = cluster(self, "a b c")
+        b.kill()
+
+        said = a.command("remove", "c", "--compromised", check=True)
+
+        self.assertIn("b", said.stderr)
+        until("c to know", lambda: c.states() == {"c": "removed"})
+        b.up()
+        until("two members", lambda: sorted(b.states()) == ["a", "b"])
+
+        until("both to serve", lambda: set(a.states().values()) == {"serving"})
+        c.kill()
+        c.start()
+        until("c to answer", c.members)
+        self.assertFalse(c.serving())
+        self.assertEqual(sorted(b.states()), ["a", "b"])
 
     def test_removed_while_away(self) -> None:
         """A node that was down when it was removed is told when it comes back, and ends serving."""

@@ -11,7 +11,7 @@ cannot answer.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from hmac import compare_digest
 from math import log2
 from struct import Struct
@@ -213,3 +213,20 @@ class Attempts:
             self._since = now
             self._failed = 0
             self._sources.clear()
+
+
+def is_pinned(pinned: str, fingerprint: str, sums: Sequence[str]) -> bool:
+    """
+    Whether a key is the one of C{cluster_pub_fingerprint}, in any way that it is written.
+
+    @param fingerprint: as C{salt-key -F} shows it, with colons or without.
+    @param sums: L{file_sums} of the key; what stock calls by that name.
+    """
+    wanted = pinned.strip().lower()
+    return wanted in (fingerprint.lower(), fingerprint.replace(":", "").lower(), *sums)
+
+
+def file_sums(public: bytes) -> list[str]:
+    """What C{sha256sum} says of the file of a public key, with and without a newline at its end."""
+    text = public.strip()
+    return [hashlib.sha256(text + end).hexdigest() for end in (b"\n", b"")]
