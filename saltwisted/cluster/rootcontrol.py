@@ -419,7 +419,8 @@ class RootControl:
                 "lacks": lacks,
                 "error": "not connected" if link is None else sync.flags.get(node, ""),
             }
-        problems = {s.name: s.suspended for s in shares if s.suspended}
+        problems = {s.name: "waits for the cluster's tree" for s in shares if not s.ready}
+        problems.update({s.name: s.suspended for s in shares if s.suspended})
         problems.update({s.name: f"{len(s.held)} deletions are held" for s in shares if s.held})
         settled = all(share.is_settled for share in shares)
         return {

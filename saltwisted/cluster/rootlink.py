@@ -150,6 +150,8 @@ class RootLink(Protocol):
         self.dialled = dialled
         self.shares: list[str] = []
         self.knowledge: dict[str, dict[ReplicaId, int]] = {}
+        self.began: dict[str, Knowledge] = {}
+        """What the peer knew of each share when it introduced itself."""
         self.digests: dict[str, bytes] = {}
         self.clock_ms = 0
         self.heard_at = 0.0
@@ -297,6 +299,7 @@ class RootLink(Protocol):
                 raise Forbidden("hello")
             self.shares.append(item[0])
             self.knowledge[item[0]] = codec.unpack_knowledge(item[1])
+            self.began[item[0]] = dict(self.knowledge[item[0]])
             self.digests[item[0]] = item[2]
         self.greeted = True
         self._owner.link_up(self)

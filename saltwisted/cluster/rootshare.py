@@ -35,6 +35,7 @@ from saltwisted.cluster.rootwork import (
     may_look,
     overlay,
     same_content,
+    set_joining,
     sort_changes,
     store_inline,
     to_write,
@@ -90,6 +91,8 @@ AGAIN = 0.03
 """Seconds after which a file that was being written is looked at again."""
 SURE = 1.0
 """Seconds after which a file that was too young to be sure of is looked at again."""
+GIVE_UP = 60.0
+"""Seconds for which a batch is kept that cannot be applied, while nobody is linked who knows it."""
 GRACE = 1.0
 """Seconds for a batch to come by itself before it is asked for."""
 RETRY = 5.0
@@ -121,6 +124,7 @@ class Pending:
     size: int
     packed: bytes = field(repr=False)
     inline: dict[bytes, bytes] = field(factory=dict)
+    alone_since: float | None = None
     fetching: bool = False
     refused: str = ""
 
@@ -246,7 +250,7 @@ class RootShare:
                 count=len(self._damaged),
             )
         await self._open_root()
-        if self._is_blank():
+        if self._is_blank() or self._db.database.get("joining"):
             # Peers may have a tree already: it comes first, ours joins it
             self._owner.blank(self)
         else:
@@ -466,7 +470,7 @@ class RootShare:
         await self.locked(self._take_changes)
 
     async def _take_changes(self) -> None:
-        if self.suspended:
+        if self.suspended or not self.ready:
             return
         if not self._dirty and not self._scan_all and not self._unlisted:
             self._calm()
@@ -532,6 +536,7 @@ class RootShare:
         store, tree, pool = self._db, self._tree, self._owner.pool
         known: Mapping[bytes, Known] = store.tree
         if paths is None:
+            self._unlisted.clear()
             seen: Seen = await pool(tree.scan, known, store.objects)
             self.skipped = dict(seen.skipped)
         else:
@@ -907,6 +912,8 @@ class RootShare:
             if may_be_right and digest and digest != generation.digest and not self._inbox:
                 self.care.differs(link)
         self._later("consider", GRACE, self.consider)
+        if not self.ready and self._has_whole():
+            self._go(self._join_whole)
 
     async def _new_life(self, link: RootLink) -> None:
         if self._db.is_behind(link.knowledge[self.name]):
@@ -1124,6 +1131,7 @@ class RootShare:
             self._failed_to_store(error)
             return False
         self._drop(key)
+        self.last_error = ""
         if outcome is not None:
             await self._applied(batch, outcome)
         return True
@@ -1139,12 +1147,34 @@ class RootShare:
             link.acknowledge(self.name, *self._known_here())
         self._owner.committed(self, batch, outcome, False)
         if not self.ready:
-            await self._adopt()
-            self.ready = True
-            self._scan_all = True
-            self._quiet()
+            # Earlier trees of the cluster come first: they are not for minions, nor for this disk
+            if self._has_whole():
+                await self._join_whole()
+            else:
+                await self._owner.pool(set_joining, self._db, True)
+            return
         await self._write_tree(outcome.shown, batch)
         await self._keep_both(outcome)
+
+    def _has_whole(self) -> bool:
+        """Whether all is here that one of the peers knew when it was linked."""
+        known = self._db.knowledge
+        return bool(known) and any(
+            covers(known, link.began.get(self.name) or link.knowledge[self.name])
+            for link in self._owner.writers_of(self.name)
+        )
+
+    async def _join_whole(self) -> None:
+        """The cluster's tree is here: take it; under the lock."""
+        if self.ready or not self._has_whole():
+            return
+        await self._adopt()
+        await self._owner.pool(set_joining, self._db, False)
+        self.ready = True
+        self._owner.loaded(self)
+        self._scan_all = True
+        self._quiet()
+        await self._write_tree()
 
     async def _may_apply(self, batch: Batch, pending: Pending) -> bool:
         """The brake of the receiver, and its limits."""
@@ -1190,6 +1220,7 @@ class RootShare:
         if self._stopped or self.store is None:
             return
         self.work()
+        self._forget_orphans()
         self._repair()
         known: dict[ReplicaId, int] = dict(self.store.knowledge)
         for pending in sorted(self._inbox.values(), key=lambda p: p.batch.lo):
@@ -1213,6 +1244,29 @@ class RootShare:
         self._pulling = best[1], now
         best[1].pull(self.name, known)
         self._later("consider", RETRY, self.consider)
+
+    def _forget_orphans(self) -> None:
+        """
+        Forget batches that will never be applied: their origin has lost them before all of what
+        they depend on was here, or nobody who is linked has known them for long. If somebody has
+        them after all, they are asked for again.
+        """
+        now = self._reactor.seconds()
+        links = self._owner.writers_of(self.name)
+        for key, pending in list(self._inbox.items()):
+            replica = pending.batch.replica
+            if any(link.knowledge[self.name].get(replica, 0) >= pending.hi for link in links):
+                pending.alone_since = None
+                continue
+            origin_is_here = any(link.node == replica.master for link in links)
+            if pending.alone_since is None:
+                pending.alone_since = now
+            waits = GRACE if origin_is_here else GIVE_UP
+            if not pending.link.closed or now - pending.alone_since < waits:
+                self._later("orphans", waits, self.consider)
+            elif origin_is_here or not pending.refused:
+                self._drop(key)
+                self.held_remote.pop(replica.master, None)
 
     def _repair(self) -> None:
         """Ask a peer for contents that the disk has lost."""

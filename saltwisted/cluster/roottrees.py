@@ -208,6 +208,8 @@ class RootTrees:
             if not wanted:
                 await share.pause(POLL)
                 continue
+            if share.no_room(sum(wanted.values())):
+                return
             share.coming |= wanted.keys()
             try:
                 await link.fetch(

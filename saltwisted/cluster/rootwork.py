@@ -290,6 +290,13 @@ def keep_adopted(
     store.remember(known)
 
 
+def set_joining(store: RootStore, joining: bool) -> None:
+    """Remember over a restart that the tree is not the whole of the cluster's yet."""
+    if bool(store.database.get("joining")) != joining:
+        with store.database.transaction():
+            store.database.set("joining", int(joining))
+
+
 def trust(tree: WorkTree) -> None:
     tree.close()
     tree.mark_anew()

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+from typing import Any
 
 from twisted.internet.defer import Deferred
 
+from saltwisted.domain.roots import codec
+from saltwisted.domain.roots.entry import DIR, Batch, Entry, ReplicaId
 from saltwisted.stores import worktree
 from tests.roots.nodes import NodesCase, until
 
@@ -455,5 +458,135 @@ class GuardTests(NodesCase):
             await until(lambda: a.read("x") == b"1" and a.read("d/y") == b"1")
             await self.settle()
             self.assertEqual(a.digest, name)
+
+        return self.run_coroutine(story)
+
+
+class JoinTests(NodesCase):
+    """A node that comes to a tree with a history."""
+
+    def test_joiner_takes_the_last_tree_alone(self) -> Deferred[Any]:
+        """It is ready with the whole of it; trees of before are not for minions nor its disk."""
+
+        async def story() -> None:
+            one, two = await self.make("ab", mesh=False)
+            await one.start()
+            await until(lambda: one.share.ready, what="founded")
+            for number in range(6):
+                one.write(f"f{number}", str(number))
+                one.write("same", str(number))
+                await until(lambda: one.share.is_settled, what="settled")
+                await one.share.flush()
+            two.write("f5", "5")
+            two.write("other", "mine")
+            seen: list[tuple[bool, str]] = []
+            two.sync.on_generation.append(lambda name: seen.append((two.share.ready, two.digest)))
+            await two.start()
+            self.assertFalse(two.share.ready)
+            # Nor does somebody who asks too early make its tree the cluster's
+            await two.share.flush()
+            self.assertEqual(two.digest, "e3b0c44298fc")
+            one.link(two)
+            await until(lambda: two.share.ready, what="ready")
+            self.assertEqual([digest for ready, digest in seen if ready], [one.digest])
+            self.assertGreater(len(seen), 1)
+            await self.settle()
+            kept = {path for path, *_ in two.share.store.database.conflicts()}  # type: ignore[union-attr]
+            self.assertEqual(kept, {b"other"})
+
+        return self.run_coroutine(story)
+
+    def test_joiner_that_was_stopped_goes_on_joining(self) -> Deferred[Any]:
+        """What it had was not whole: it serves nothing after the restart, either."""
+
+        async def story() -> None:
+            one, two = await self.make("ab", mesh=False)
+            await one.start()
+            await until(lambda: one.share.ready, what="founded")
+            for number in range(4):
+                one.write("f", str(number))
+                await one.share.flush()
+            two.write("other", "mine")
+            # One batch comes through, and then no more
+            await two.start()
+            store = one.share.store
+            replica, lo = store.missing_for({})[0]  # type: ignore[index, union-attr]
+            batch, _ = codec.unpack_batch(store.database.body(replica, lo), two.share.limits)  # type: ignore[union-attr, arg-type]
+            for _, entry in batch.entries:
+                if entry.kind == "f":
+                    data = store.objects.read(entry.content)  # type: ignore[union-attr]
+                    two.share.store.objects.put_known(entry.content, data)  # type: ignore[union-attr]
+            outcome = two.share.store.apply(batch)  # type: ignore[union-attr]
+            await two.share.locked(two.share._applied, batch, outcome)
+            self.assertFalse(two.share.ready)
+            await two.sync.stopService()
+            two.sync = two._make()
+            await two.sync.startService()
+            self.assertFalse(two.share.ready)
+            self.assertEqual(two.read("other"), b"mine")
+            one.link(two)
+            await until(lambda: two.share.ready, what="ready")
+            await self.settle()
+            self.assertEqual(two.read("f"), b"3")
+
+        return self.run_coroutine(story)
+
+
+class OrphanTests(NodesCase):
+    """Batches whose origin has lost them."""
+
+    def test_orphans_are_forgotten(self) -> Deferred[Any]:
+        """What depends on a batch that nobody has any more does not keep a node busy for ever."""
+
+        async def story() -> None:
+            one, two = await self.make("ab")
+            await self.start()
+            one.write("f", "f")
+            await self.settle()
+            replica = ReplicaId("b", b"longlost")
+            batch = Batch(
+                replica=replica,
+                lo=2,
+                stamp=5 << 16,
+                deps={replica: 1},
+                entries=((b"x", Entry(DIR, 0o755)),),
+            )
+            link = next(iter(one.sync._links.values()))
+            one.share._batch_here(link, 10, [codec.pack_batch(batch), []], batch, batch.hi)
+            self.assertFalse(one.share.is_settled)
+            one.cut()
+            await until(lambda: link.closed, what="the end of the stream")
+            one.link(two)
+            await until(lambda: one.share.is_settled, what="forgotten")
+            await self.settle()
+
+        return self.run_coroutine(story)
+
+    def test_full_look_covers_what_was_to_be_listed(self) -> Deferred[Any]:
+        """A look at everything leaves nothing to be listed apart, or nobody is ever settled."""
+
+        async def story() -> None:
+            (one,) = await self.make("a")
+            await self.start()
+            one.write("d/f", "f")
+            await self.settle()
+            one.share._unlisted.add(b"d")
+            await one.share.rescan()
+            self.assertTrue(one.share.is_settled)
+
+        return self.run_coroutine(story)
+
+    def test_tree_of_a_job_keeps_to_the_quota(self) -> Deferred[Any]:
+        """A job that is pinned to a tree does not bring in more than there is room for."""
+
+        async def story() -> None:
+            one, two = await self.make("ab")
+            await self.start()
+            two.sync._quota = 50_000
+            one.write("big", os.urandom(400_000))
+            await until(lambda: "quota" in two.share.last_error, what="refused")
+            digest = one.share.generation.digest  # type: ignore[union-attr]
+            self.assertIsNone(await two.share.trees.bring(digest, "a"))
+            self.assertIsNone(two.read("big"))
 
         return self.run_coroutine(story)

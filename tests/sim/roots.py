@@ -248,6 +248,11 @@ class SimNode:
         d.addErrback(self._failed)
 
     def _failed(self, failure: Failure) -> None:
+        if failure.check(Killed):
+            # At a write that was not made in the pool
+            self.world.deaths += 1
+            self.kill()
+            return
         self.world.errors.append(f"{self.name}: {failure.getTraceback()}")
 
     def _store_args(self) -> tuple[Any, ...]:
