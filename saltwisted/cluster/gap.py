@@ -112,6 +112,11 @@ class Gap:
             self._waiting.append((frame, peer, reply))
         return True
 
+    def look(self) -> bool:
+        """Whether it is too early to answer whatever depends on what others have revoked."""
+        self._look()
+        return self.closed
+
     def _look(self) -> None:
         now = self._boot()
         gap, self._seen = now - self._seen, now

@@ -12,7 +12,7 @@ from typing import Any
 
 from attrs import evolve
 from twisted.internet.defer import Deferred
-from twisted.internet.task import LoopingCall
+from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
 
 from saltwisted.domain.eauth import Token
@@ -22,6 +22,9 @@ from saltwisted.transports.loose import let_go
 
 LOOK = 600.0
 """Seconds between two looks for tokens that have ended."""
+STEP = 0.05
+PATIENCE = 30.0
+"""Seconds that a token waits at most for this node to hear the others."""
 AT_ONCE = 200
 """Tokens that one look deletes."""
 
@@ -40,6 +43,7 @@ class ClusterTokens:
         epoch: Callable[[], int],
         settled: Callable[[], Awaitable[Any]],
         ready: Callable[[], bool],
+        behind: Callable[[], bool],
         members: Callable[[], Container[str]],
         node: str,
         files: TokenFiles,
@@ -51,6 +55,8 @@ class ClusterTokens:
         @param settled: waits until the members that can be reached have what was appended.
         @param ready: whether this node has caught up; before it may not know of deletions, and
             honours no token.
+        @param behind: whether it has still to hear what others did while it stood still, or
+            while a link was down: tokens wait meanwhile.
         @param members: the other members: they delete their own ended tokens.
         """
         self._clock = clock
@@ -60,6 +66,7 @@ class ClusterTokens:
         self._epoch = epoch
         self._settled = settled
         self._ready = ready
+        self._behind = behind
         self._members = members
         self._node = node
         self._files = files
@@ -100,6 +107,14 @@ class ClusterTokens:
         )
         for digest in ended[:AT_ONCE]:
             await self._append(KIND, delete_body(digest))
+
+    async def fresh(self) -> None:
+        """Returns when this node knows what was deleted on others before it heard of them again."""
+        end = self._clock.seconds() + PATIENCE
+        while not self._ready() or self._behind():
+            if self._clock.seconds() >= end:
+                return
+            await deferLater(self._clock, STEP)
 
     def get(self, digest: str) -> Token | None:
         """A token that was made and not deleted; it may have expired."""

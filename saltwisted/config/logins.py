@@ -72,7 +72,7 @@ def problems(external_auth: Mapping[str, Any]) -> list[str]:
 
 def _rule_problems(rules: Any) -> list[str]:
     if not isinstance(rules, (list, tuple)):
-        return [f"a list of rules is needed, not {rules!r}"]
+        return [f"a list of rules is needed, not {rules!r}; it is read as one rule"]
     found = []
     for rule in rules:
         if isinstance(rule, str):

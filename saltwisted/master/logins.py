@@ -99,6 +99,9 @@ class Tokens(Protocol):
         """The latest time that is known: a clock that lags does not let tokens live longer."""
         ...
 
+    async def fresh(self) -> None:
+        """Returns when it is known which tokens were deleted, also by others."""
+
     def get(self, digest: str) -> Token | None: ...
 
     def items(self) -> Iterator[tuple[str, Token]]: ...
@@ -173,6 +176,7 @@ class Logins:
         @raises NotProven: nobody that is known.
         """
         if "token" in given:
+            await self.tokens.fresh()
             token = self.token(given["token"])
             if token is None:
                 self._refuse("token", "", source)

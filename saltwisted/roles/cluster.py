@@ -403,6 +403,7 @@ class MemberService:
             lambda: self.tokens.epoch,
             self.settled,
             lambda: self.catch_up.done,
+            lambda: self.gap.look(),
             self.cluster.others,
             node,
             master.tokens,

@@ -66,6 +66,9 @@ class TokenFiles:
     def stopService(self) -> None:
         """Nothing waits to be written."""
 
+    async def fresh(self) -> None:
+        """Nobody else changes what is known here."""
+
     def get(self, digest: str) -> Token | None:
         """A token that was made and not deleted; it may have expired."""
         return self._tokens.get(digest)

@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.logins import LOOK, ClusterTokens
+from saltwisted.cluster.logins import LOOK, PATIENCE, STEP, ClusterTokens
 from saltwisted.domain.eauth import Token
 from saltwisted.domain.replica.entry import Dot
 from saltwisted.domain.replica.logins import LINGER, LoginTokens
@@ -31,7 +31,7 @@ class Wired:
     def __init__(self, test: SynchronousTestCase, names: str) -> None:
         self.clock = Clock()
         self.epoch = 0
-        self.ready = True
+        self.ready, self.behind = True, False
         self.members = set(names)
         self.number = 0
         self.origin = "a"
@@ -49,6 +49,7 @@ class Wired:
                 lambda: self.epoch,
                 self._settle,
                 lambda: self.ready,
+                lambda: self.behind,
                 lambda: self.members,
                 name,
                 self.files[name],
@@ -105,6 +106,21 @@ class LoginTests(SynchronousTestCase):
         self.assertIsNone(self.b.get(DIGEST))
         self.wired.ready = True
         self.assertEqual(self.b.get(DIGEST), self.token)
+
+    def test_waits_for_what_others_did(self) -> None:
+        """A token waits until this node has heard the others again, and not for ever."""
+        for name in ("ready", "behind"):
+            setattr(self.wired, name, name == "behind")
+            waiting = Deferred.fromCoroutine(self.b.fresh())
+            self.wired.clock.pump([STEP] * 5)
+            self.assertNoResult(waiting)
+            setattr(self.wired, name, name == "ready")
+            self.wired.clock.pump([STEP])
+            self.successResultOf(waiting)
+        self.wired.behind = True
+        waiting = Deferred.fromCoroutine(self.b.fresh())
+        self.wired.clock.pump([1.0] * int(PATIENCE + 2))
+        self.successResultOf(waiting)
 
     def test_taken_along(self) -> None:
         """Tokens of a lone master hold in its cluster; what had ended is left behind."""
