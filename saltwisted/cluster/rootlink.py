@@ -795,7 +795,14 @@ def _large_delta(store: ContentStore, want: Want) -> list[Any] | None:
                 mapped.madvise(mmap.MADV_DONTNEED)
 
     try:
-        operations = make_delta(old, new, lambda: time.monotonic() > limit, drop)  # type: ignore[arg-type]
+        alike = store.common_ends(want.base, want.digest)
+        operations = make_delta(
+            old,  # type: ignore[arg-type]
+            new,  # type: ignore[arg-type]
+            lambda: time.monotonic() > limit,
+            drop,
+            alike,
+        )
         if literal_bytes(operations) > want.size * 0.6:
             return None
         return pack_delta(operations)

@@ -211,10 +211,10 @@ class TreeFs:
 
     # -- changing
 
-    def create(self, path: bytes) -> int:
-        """A new file to write, mode 0600; it must not be there."""
+    def create(self, path: bytes, mode: int = 0o600) -> int:
+        """A new file to write, which must not be there; the umask may take something of the mode."""
         head, tail = split(path)
-        return os.open(tail, _CREATE, 0o600, dir_fd=self.folder(head))
+        return os.open(tail, _CREATE, mode, dir_fd=self.folder(head))
 
     def mkdir(self, path: bytes, mode: int) -> None:
         """A new directory with exactly this mode."""

@@ -85,22 +85,33 @@ class Written:
     moved: list[tuple[bytes, bytes]] = field(factory=list)
 
 
-def content_of(fs: TreeFs, path: bytes, store: ContentStore) -> tuple[bytes, os.stat_result] | None:
+def content_of(
+    fs: TreeFs, path: bytes, store: ContentStore, seen: os.stat_result | None = None
+) -> tuple[bytes, os.stat_result] | None:
     """
     Take a file's content into the store; C{None} if it changed while it was read.
 
+    @param seen: what C{lstat} has just said of it; a small file that is still the same after it
+        was read needs no look before.
     @return: its digest, and what C{fstat} said.
     @raises OSError: it cannot be read.
     """
     fd = fs.open(path)
     try:
+        if seen is not None and seen.st_size <= SMALL and stat.S_ISREG(seen.st_mode):
+            with suppress(BlockingIOError):
+                data = os.read(fd, seen.st_size + 1)
+                after = os.fstat(fd)
+                if _same_file(seen, after) and len(data) == after.st_size:
+                    return store.put(data), after
+                os.lseek(fd, 0, os.SEEK_SET)
         before = os.fstat(fd)
         if not stat.S_ISREG(before.st_mode):
             return None
         if before.st_size <= SMALL:
             data = os.read(fd, before.st_size + 1)
             after = os.fstat(fd)
-            if Identity.of(before) != Identity.of(after) or len(data) != after.st_size:
+            if not _same_file(before, after) or len(data) != after.st_size:
                 return None
             return store.put(data), after
         digest = hashlib.sha256()
@@ -108,7 +119,7 @@ def content_of(fs: TreeFs, path: bytes, store: ContentStore) -> tuple[bytes, os.
         try:
             size = _copy_hashed(fd, temporary, digest)
             after = os.fstat(fd)
-            if Identity.of(before) != Identity.of(after) or size != after.st_size:
+            if not _same_file(before, after) or size != after.st_size:
                 return None
             if not store.has(digest.digest()):
                 store.adopt(digest.digest(), size, temporary)
@@ -118,6 +129,18 @@ def content_of(fs: TreeFs, path: bytes, store: ContentStore) -> tuple[bytes, os.
                 os.unlink(temporary)
     finally:
         os.close(fd)
+
+
+def _same_file(one: os.stat_result, other: os.stat_result) -> bool:
+    """Whether their L{Identity} is the same."""
+    return (
+        one.st_mtime_ns == other.st_mtime_ns
+        and one.st_ctime_ns == other.st_ctime_ns
+        and one.st_ino == other.st_ino
+        and one.st_size == other.st_size
+        and one.st_mode == other.st_mode
+        and one.st_dev == other.st_dev
+    )
 
 
 def _copy_hashed(source: int, path: str, digest: hashlib._Hash) -> int:
@@ -560,7 +583,7 @@ class WorkTree:
                     self._on_large(path, info.st_size)
                 return None, info, True
             else:
-                taken = content_of(self.fs, path, store)
+                taken = content_of(self.fs, path, store, info)
                 if taken is None:
                     seen.again.add(path)
                     return None, info, True
@@ -933,14 +956,18 @@ class WorkTree:
             if info is None:
                 raise StoreError("was removed at once", os.fsdecode(temporary))
             return info
-        fd = self.fs.create(temporary)
+        fd = self.fs.create(temporary, entry.mode)
         try:
             self._fill(fd, entry, store)
-            os.fchmod(fd, entry.mode)
             os.utime(fd, ns=(entry.mtime, entry.mtime))
             if self._sync_each:
                 os.fdatasync(fd)
-            return os.fstat(fd)
+            info = os.fstat(fd)
+            if stat.S_IMODE(info.st_mode) != entry.mode:
+                # The umask took something away
+                os.fchmod(fd, entry.mode)
+                info = os.fstat(fd)
+            return info
         except BaseException:
             with suppress(OSError):
                 self.fs.unlink(temporary)
@@ -950,9 +977,10 @@ class WorkTree:
 
     def _fill(self, fd: int, entry: Entry, store: ContentStore) -> None:
         if entry.size <= SMALL:
-            rest = memoryview(store.read(entry.content))
-            while rest:
-                rest = rest[os.write(fd, rest) :]
+            data = store.read(entry.content)
+            written = os.write(fd, data) if data else 0
+            while written < len(data):
+                written += os.write(fd, memoryview(data)[written:])
             return
         path, offset, size = store.locate(entry.content)
         source = os.open(path, os.O_RDONLY | os.O_CLOEXEC)

@@ -107,11 +107,13 @@ def make_delta(
     new: bytes,
     expired: Callable[[], bool] = lambda: False,
     stepped: Callable[[], None] = nothing,
+    alike: tuple[int, int] = (0, 0),
 ) -> list[Operation]:
     """
     Operations that make C{new} of C{old}.
 
     @param old: needs C{find}: bytes or an mmap.
+    @param alike: bytes at both ends that are known to be equal, and are not compared again.
     @param expired: asked now and then; true ends the search, and the rest is literal.
     @param stepped: called after each L{STEP} bytes that were compared: what was read may be dropped
         from memory.
@@ -119,8 +121,11 @@ def make_delta(
     most = min(len(old), len(new))
     view_old, view_new = memoryview(old), memoryview(new)
     try:
-        head = common_prefix(view_old, view_new, 0, 0, most, stepped)
-        tail = common_suffix(view_old, view_new, len(old), len(new), most - head, stepped)
+        head, tail = alike
+        head += common_prefix(view_old, view_new, head, head, most - head - tail, stepped)
+        tail += common_suffix(
+            view_old, view_new, len(old) - tail, len(new) - tail, most - head - tail, stepped
+        )
         out: list[Operation] = []
         if head:
             out.append(Copy(0, head))

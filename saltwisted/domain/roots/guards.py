@@ -8,6 +8,7 @@ differ in case) are legal on Linux and travel.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from attrs import frozen
@@ -24,6 +25,8 @@ MAX_NAME = 255
 MAX_DEPTH = 64
 MAX_ENTRIES = 200_000
 MIB = 1024 * 1024
+_ODD = re.compile(rb"/(?:/|\.\.?/|\.saltwisted-)")
+"""What a path between slashes has in it if one of its names may be forbidden."""
 
 
 class Forbidden(SaltwistedError):
@@ -66,6 +69,8 @@ def check_path(path: bytes) -> None:
         raise Forbidden("path-length", path)
     if b"\0" in path:
         raise Forbidden("path-nul", path)
+    if len(path) <= MAX_DEPTH and not _ODD.search(b"/%b/" % path):
+        return  # As almost all: too short for what is too long or too deep
     parts = path.split(b"/")
     if len(parts) > MAX_DEPTH:
         raise Forbidden("path-depth", path)
