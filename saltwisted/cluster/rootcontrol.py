@@ -108,7 +108,7 @@ class RootControl:
             "state": sync.members_state(),
             "clock": sync.clock_problem,
             "rights": [right for right in RIGHTS if sync.may(sync.node, right)],
-            "shares": {name: self._share(share) for name, share in sync.shares.items()},
+            "shares": {share.name: self._share(share) for share in self._shares(args)},
             "left_out": dict(sync.left_out),
             "peers": sync.peers(),
         }

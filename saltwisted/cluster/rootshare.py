@@ -10,6 +10,7 @@ Rules are in C{domain.roots}, disks in C{stores}.
 from __future__ import annotations
 
 import os
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
@@ -487,7 +488,8 @@ class RootShare:
                 return
         self._busy_since = None
         everything, self._scan_all = self._scan_all, False
-        dirty = self._dirty.take(self._db.tree)
+        # What did not take part, and is gone, is not to be named any more
+        dirty = self._dirty.take(ChainMap(self._db.tree, self.skipped))  # type: ignore[arg-type]
         self._calm()
         if not everything and not self._all_now:
             late, delay = self.care.held_off(dirty)
