@@ -85,6 +85,11 @@ REQUESTS = (
     {"cmd": "mk_token", **WRONG},
     {"cmd": "mk_token", **FRED, "token_expire": 100},
     {"cmd": "rm_token", "token": "TOKEN"},
+    publish("test.ping"),
+    {**publish("test.ping"), "key": "wrong"},
+    {"cmd": "runner", "fun": "test.arg", "kwarg": {}, "user": "root"},
+    {"cmd": "runner", "fun": "test.arg", "kwarg": {}, "user": "root", "key": "wrong"},
+    {"cmd": "wheel", "fun": "key.list_all", "user": "root", "key": "wrong"},
     {"cmd": "_prep_auth_info"},
 )
 

@@ -73,7 +73,7 @@ async def _caller(
     The name of who may call this runner or wheel function.
 
     @raises NotProven: nobody, or he may not.
-    @raises RemoteError: the function's name is none.
+    @raises RemoteError: not the master's own user, or the function's name is none.
     """
     if wants_login(load):
         who = await ctx.logins.prove(load, peer)
@@ -84,7 +84,7 @@ async def _caller(
         found = ctx.users.user_of(key, user if isinstance(user, str) else "")
         if found is not None and ctx.users.is_owner(found):
             return found
-    raise NotProven("user", user if isinstance(user, str) else "UNKNOWN")
+    raise RemoteError("UserAuthenticationError", 'Authentication failure of type "user" occurred')
 
 
 def _denied(ctx: Context, error: DeniedError | RemoteError) -> bytes:
