@@ -212,7 +212,7 @@ class TreeFs:
     # -- changing
 
     def create(self, path: bytes, mode: int = 0o600) -> int:
-        """A new file to write, which must not be there; the umask may take something of the mode."""
+        """A new file to write, which must not be there; the umask may take of its mode."""
         head, tail = split(path)
         return os.open(tail, _CREATE, mode, dir_fd=self.folder(head))
 

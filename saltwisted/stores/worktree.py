@@ -14,6 +14,7 @@ import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 
@@ -41,6 +42,10 @@ BULK = 8 * 1024 * 1024
 """Bytes from which a file is taken in apart from the small ones."""
 MANY = 16
 """Files from which on they are made durable all together."""
+TOLD = 1024 * 1024
+"""Bytes of small new contents that are told together."""
+MOST_COPIES = 32
+"""Large files of one new directory that are open at a time."""
 MARKER_TIME = 1_000_000_000
 _IGNORED_RULES = 64 * 1024
 
@@ -83,6 +88,25 @@ class Written:
     kept: set[bytes] = field(factory=set)
     failed: dict[bytes, str] = field(factory=dict)
     moved: list[tuple[bytes, bytes]] = field(factory=list)
+
+
+@define
+class Site:
+    """
+    A new directory that is built aside.
+
+    @ivar paths: itself, and what will be in it.
+    @ivar aside: its hidden name.
+    @ivar folders: it and the directories in it: path and hidden name.
+    @ivar copied: large files whose content is being copied.
+    """
+
+    top: bytes
+    paths: Sequence[bytes]
+    aside: bytes
+    folders: list[tuple[bytes, bytes]] = field(factory=list)
+    made: dict[bytes, Known] = field(factory=dict)
+    copied: list[tuple[bytes, Entry, int, Future[None]]] = field(factory=list)
 
 
 def content_of(
@@ -547,7 +571,7 @@ class WorkTree:
         if before is None and self._on_new is not None and store.is_new(entry.content):
             self._new.append((entry.content, entry.size))
             self._new_bytes += entry.size
-            if self._new_bytes >= PIECE:
+            if self._new_bytes >= TOLD:
                 self._on_new(self._new)
                 self._new, self._new_bytes = [], 0
         identity = Identity.of(info)
@@ -739,58 +763,100 @@ class WorkTree:
                 parent = wanted.get(head)
                 if not head or parent is None or head in known or parent.kind == DIR:
                     below[path] = []
-        for top, paths in below.items():
-            if not paths:
-                continue
+        # The contents of large ones are copied in a thread, while the small ones are made
+        sites: list[Site] = []
+        with ThreadPoolExecutor(1) as copier:
             try:
-                made = self._build(top, paths, wanted, store)
-            except (OSError, StoreError):
-                # One by one then, so that the one that cannot be written is named
-                continue
-            done.known.update(made)
-            for path in (top, *paths):
-                del wanted[path]
+                for top, paths in below.items():
+                    if not paths:
+                        continue
+                    sites.append(Site(top, (top, *paths), self._temporary(top)))
+                    # If it fails, one by one later, so that what cannot be written is named
+                    with suppress(OSError, StoreError):
+                        self._build(sites[-1], wanted, store, copier)
+                        continue
+                    self._abandon(sites.pop())
+                while sites:
+                    site = sites[-1]
+                    with suppress(OSError, StoreError):
+                        self._open_site(site, wanted)
+                        done.known.update(site.made)
+                        for path in site.paths:
+                            del wanted[path]
+                        sites.pop()
+                        continue
+                    self._abandon(sites.pop())
+            finally:
+                for site in sites:
+                    self._abandon(site)
+
+    def _temporary(self, path: bytes) -> bytes:
+        """A hidden name of ours beside a path."""
+        head, _ = split(path)
+        self._counter += 1
+        name = TEMPORARY + b"%s-%d" % (self._token, self._counter)
+        return head + b"/" + name if head else name
 
     def _build(
         self,
-        top: bytes,
-        paths: Sequence[bytes],
+        site: Site,
         wanted: Mapping[bytes, Entry | None],
         store: ContentStore,
-    ) -> dict[bytes, Known]:
-        head, _ = split(top)
-        self._counter += 1
-        aside = TEMPORARY + b"%s-%d" % (self._token, self._counter)
-        if head:
-            aside = head + b"/" + aside
-        made: dict[bytes, Known] = {}
-        folders = [(top, aside)]
-        self.fs.mkdir(aside, 0o700)
-        try:
-            for path in paths:
-                entry = wanted[path]
-                if entry is None:
-                    continue
-                place = aside + path[len(top) :]
-                if entry.kind == DIR:
-                    self.fs.mkdir(place, 0o700)
-                    folders.append((path, place))
-                else:
-                    made[path] = Known(entry, Identity.of(self._make(place, entry, store)))
-            for path, place in reversed(folders):
-                entry = wanted[path]
-                self.fs.chmod_folder(place, entry.mode if entry is not None else 0o755)
-            self.fs.forget()
-            self.fs.rename_new(aside, top)
-        except BaseException:
-            self.fs.forget()
-            self._discard(aside)
-            raise
-        for path, _ in folders:
+        copier: ThreadPoolExecutor,
+    ) -> None:
+        """Make all that is in a new directory, aside; large files are still being copied then."""
+        site.folders.append((site.top, site.aside))
+        self.fs.mkdir(site.aside, 0o700)
+        for path in site.paths[1:]:
+            entry = wanted[path]
+            if entry is None:
+                continue
+            place = site.aside + path[len(site.top) :]
+            if entry.kind == DIR:
+                self.fs.mkdir(place, 0o700)
+                site.folders.append((path, place))
+            elif entry.kind == FILE and entry.size >= BULK:
+                if len(site.copied) >= MOST_COPIES:
+                    self._end_copies(site)
+                fd = self.fs.create(place, entry.mode)
+                copy = copier.submit(self._fill, fd, entry, store)
+                site.copied.append((path, entry, fd, copy))
+            else:
+                info = self._make(place, entry, store)
+                site.made[path] = Known(entry, Identity.of(info))
+
+    def _end_copies(self, site: Site) -> None:
+        """Wait until large files are copied."""
+        while site.copied:
+            path, entry, fd, copy = site.copied[0]
+            copy.result()
+            site.made[path] = Known(entry, Identity.of(self._complete(fd, entry)))
+            del site.copied[0]
+            os.close(fd)
+
+    def _open_site(self, site: Site, wanted: Mapping[bytes, Entry | None]) -> None:
+        """What was built aside appears under its name."""
+        self._end_copies(site)
+        for path, place in reversed(site.folders):
+            entry = wanted[path]
+            self.fs.chmod_folder(place, entry.mode if entry is not None else 0o755)
+        self.fs.forget()
+        self.fs.rename_new(site.aside, site.top)
+        for path, _ in site.folders:
             entry, info = wanted[path], self.fs.lstat(path)
             if entry is not None and info is not None:
-                made[path] = Known(entry, Identity.of(info))
-        return made
+                site.made[path] = Known(entry, Identity.of(info))
+
+    def _abandon(self, site: Site) -> None:
+        """Nobody has seen it: away with it."""
+        for _, _, fd, copy in site.copied:
+            copy.cancel()
+            with suppress(CancelledError, OSError, StoreError):
+                copy.result()
+            os.close(fd)
+        site.copied.clear()
+        self.fs.forget()
+        self._discard(site.aside)
 
     def _discard(self, path: bytes) -> None:
         """Remove something of ours that nobody has seen."""
@@ -884,11 +950,7 @@ class WorkTree:
                 and self._touch(path, info, entry, done)
             ):
                 return
-        head, _ = split(path)
-        self._counter += 1
-        temporary = TEMPORARY + b"%s-%d" % (self._token, self._counter)
-        if head:
-            temporary = head + b"/" + temporary
+        temporary = self._temporary(path)
         inode = self._make(temporary, entry, store).st_ino
         try:
             if info is None:
@@ -959,21 +1021,25 @@ class WorkTree:
         fd = self.fs.create(temporary, entry.mode)
         try:
             self._fill(fd, entry, store)
-            os.utime(fd, ns=(entry.mtime, entry.mtime))
-            if self._sync_each:
-                os.fdatasync(fd)
-            info = os.fstat(fd)
-            if stat.S_IMODE(info.st_mode) != entry.mode:
-                # The umask took something away
-                os.fchmod(fd, entry.mode)
-                info = os.fstat(fd)
-            return info
+            return self._complete(fd, entry)
         except BaseException:
             with suppress(OSError):
                 self.fs.unlink(temporary)
             raise
         finally:
             os.close(fd)
+
+    def _complete(self, fd: int, entry: Entry) -> os.stat_result:
+        """A new file has its content: now time and mode."""
+        os.utime(fd, ns=(entry.mtime, entry.mtime))
+        if self._sync_each:
+            os.fdatasync(fd)
+        info = os.fstat(fd)
+        if stat.S_IMODE(info.st_mode) != entry.mode:
+            # The umask took something away
+            os.fchmod(fd, entry.mode)
+            info = os.fstat(fd)
+        return info
 
     def _fill(self, fd: int, entry: Entry, store: ContentStore) -> None:
         if entry.size <= SMALL:

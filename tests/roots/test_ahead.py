@@ -19,7 +19,7 @@ class AheadTests(NodesCase):
 
     def test_before_the_batch(self) -> Deferred[None]:
         """A node has large and small contents of a tree whose batch nobody has made yet."""
-        self.patch(worktree, "PIECE", 10_000)
+        self.patch(worktree, "TOLD", 10_000)
         self.patch(worktree, "BULK", 100_000)
 
         async def story() -> None:

@@ -36,6 +36,7 @@ from saltwisted.cluster.rootsync import Root, RootSync
 from saltwisted.domain.roots.entry import DIR, FILE, LINK, Batch, Dot, Version
 from saltwisted.domain.roots.index import Policy
 from saltwisted.domain.roots.manifest import Generation
+from saltwisted.stores import worktree
 from saltwisted.stores.rootstore import RootStore
 from tests.roots import world as judges
 from tests.sim.cluster import Broken, FastClock
@@ -364,9 +365,13 @@ class World:
         """@raises Broken: a promise was not kept."""
         base = "/dev/shm" if os.path.isdir("/dev/shm") else None
         self.folder = tempfile.mkdtemp(prefix="simroots-", dir=base)
+        told = worktree.TOLD
+        # In half of all worlds each new content is offered before its batch is made
+        worktree.TOLD = 1 if self.seed % 2 else told
         try:
             self._play()
         finally:
+            worktree.TOLD = told
             for node in self.nodes:
                 node.kill()
             shutil.rmtree(self.folder, ignore_errors=True)
