@@ -33,6 +33,10 @@ from saltwisted.errors import DeniedError, SaltwistedError
 from saltwisted.interfaces import Entropy
 
 ENTRY = "saltwisted.worker.authwork:serve"
+NEAR_ENTRY = "saltwisted.worker.authwork:serve_near"
+"""For who is on this machine: the network cannot fill these processes."""
+NEAR = ("uid ", "runner ")
+"""How a source begins that is a user of this machine and no address."""
 PATIENCE = 60.0
 """Seconds that a backend may take; PAM may ask servers far away."""
 WAITING = 16
@@ -172,7 +176,8 @@ class Logins:
         """
         Who sends a request: by its C{token}, or else by C{eauth}, C{username} and C{password}.
 
-        @param source: where it comes from, for the bound on attempts.
+        @param source: where it comes from, for the bound on attempts: an address, or
+            C{uid NUMBER} or C{runner of USER} of this machine.
         @raises NotProven: nobody that is known.
         """
         if "token" in given:
@@ -232,23 +237,23 @@ class Logins:
 
     async def _judge_in_turn(self, asked: Credentials, source: str) -> Verdict:
         key = (asked.eauth, asked.username, source)
-        user = key[:2]
+        user, near = key[:2], source.startswith(NEAR)
         if (
             self._waiting[source] >= WAITING
             or self._waiting[user] >= OF_ONE
-            or self._waiting[""] >= IN_ALL
+            or self._waiting[near] >= IN_ALL
         ):
             self._counters["login:too-many"] += 1
             return Verdict(False)
         turn = self._turns.setdefault(key, DeferredLock())
-        for each in (source, user, ""):
+        for each in (source, user, near):
             self._waiting[each] += 1
         try:
             await turn.acquire()
             began = self._clock.seconds()
             verdict = Verdict(False)
             try:
-                verdict = await self._judge(asked)
+                verdict = await self._judge(asked, NEAR_ENTRY if near else ENTRY)
                 if not verdict.ok:
                     # The next try of this user has to wait as well: one in a second
                     await self._wait_since(began, asked.eauth)
@@ -257,14 +262,14 @@ class Logins:
             finally:
                 turn.release()
         finally:
-            for each in (source, user, ""):
+            for each in (source, user, near):
                 self._waiting[each] -= 1
                 if not self._waiting[each]:
                     del self._waiting[each]
             if not turn.locked and not turn.waiting:
                 self._turns.pop(key, None)
 
-    async def _judge(self, asked: Credentials) -> Verdict:
+    async def _judge(self, asked: Credentials, entry: str) -> Verdict:
         problem = why_not(asked.eauth)
         answer: Mapping[str, Any] = {}
         if not problem and self._workers is not None:
@@ -275,7 +280,7 @@ class Logins:
                 "password": asked.password,
             }
             try:
-                answer = await self._workers.call(ENTRY, payload, PATIENCE)
+                answer = await self._workers.call(entry, payload, PATIENCE)
             except SaltwistedError as error:
                 problem = f"{asked.eauth} did not judge: {error}"
         problem = problem or str(answer.get("problem") or "")

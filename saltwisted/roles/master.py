@@ -27,7 +27,7 @@ from saltwisted.master.control import Control
 from saltwisted.master.dispatch import Dispatcher
 from saltwisted.master.fileserver import FileServer
 from saltwisted.master.logins import ENTRY as LOGIN_ENTRY
-from saltwisted.master.logins import Logins
+from saltwisted.master.logins import NEAR_ENTRY, Logins
 from saltwisted.master.maintenance import Maintenance
 from saltwisted.master.pillars import Pillars
 from saltwisted.master.presence import Presence
@@ -343,6 +343,7 @@ class Master:
                 PILLAR_ENTRY: PoolLimits(keep=0),
                 # PAM waits for seconds after a wrong password
                 LOGIN_ENTRY: PoolLimits(size=4, queue=256),
+                NEAR_ENTRY: PoolLimits(size=4, queue=256),
             },
         )
         tokens = TokenFiles(os.path.join(config.cachedir, "tokens"), self.files_threads.run, now)

@@ -38,6 +38,11 @@ def serve(payload: Mapping[str, Any], daemon: Any, facts: Mapping[str, Any]) -> 
     return answer
 
 
+def serve_near(payload: Mapping[str, Any], daemon: Any, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The same, in processes of their own for users of this machine."""
+    return serve(payload, daemon, facts)
+
+
 def _by_secret(secret: Any, password: str, answer: dict[str, Any]) -> None:
     if not isinstance(secret, (str, int)) or not str(secret):
         answer["problem"] = "external_auth: sharedsecret needs the option 'sharedsecret'"

@@ -44,6 +44,7 @@ ENTRIES = frozenset(
         "saltwisted.worker.main:run_job",
         "saltwisted.worker.pillarwork:serve",
         "saltwisted.worker.authwork:serve",
+        "saltwisted.worker.authwork:serve_near",
         "saltwisted.worker.targetwork:serve",
     }
 )

@@ -89,11 +89,13 @@ class FakeBackends:
 
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
+        self.entries: list[str] = []
         self.answer: dict[str, Any] | None = None
 
     def call(self, entry: str, payload: Any, timeout: float) -> Deferred[Any]:
         """Judge."""
         self.asked.append(payload)
+        self.entries.append(entry)
         return succeed(self.answer or authwork.serve(payload, None, {}))
 
 

@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from saltwisted.errors import RemoteError
 from saltwisted.master import logins as logins_module
 from saltwisted.master.control import Control
-from saltwisted.master.logins import WAITING, NotProven
+from saltwisted.master.logins import NEAR_ENTRY, WAITING, NotProven
 from saltwisted.stores.tokens import TokenFiles
 from saltwisted.transports.ipc import Peer
 from saltwisted.wire.msgpack import pack, unpack
@@ -179,6 +179,25 @@ class LoginTests(SynchronousTestCase):
         for call in calls:
             self.failureResultOf(call, RemoteError)
         self.assertEqual(self.rig.ctx.counters["login:too-many"], 4)
+
+    def test_flood_from_the_network(self) -> None:
+        """However many addresses send wrong logins, users of this machine log in at once."""
+        logins, answers = self.rig.ctx.logins, []
+        self.patch(logins_module, "IN_ALL", 20)
+        for number in range(60):
+            given = self.good(username=f"u{number}", password="wrong")
+            answers.append(Deferred.fromCoroutine(logins.prove(given, f"10.0.0.{number}")))
+        self.assertEqual(len(self.rig.backends.asked), 20)
+
+        made = self.successResultOf(self.ask("mk_token", **self.good()))
+
+        self.assertEqual(made["name"], "fred")
+        self.assertEqual(set(self.rig.backends.entries), {logins_module.ENTRY, NEAR_ENTRY})
+        self.rig.clock.pump([0.1] * 30)
+        for answer in answers:
+            self.failureResultOf(answer, NotProven)
+        self.assertEqual(logins._waiting, {})
+        self.assertEqual(logins._turns, {})
 
     # -- runners and wheel functions
 
