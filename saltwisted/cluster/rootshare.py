@@ -489,7 +489,7 @@ class RootShare:
         self._busy_since = None
         everything, self._scan_all = self._scan_all, False
         # What did not take part, and is gone, is not to be named any more
-        dirty = self._dirty.take(ChainMap(self._db.tree, self.skipped))  # type: ignore[arg-type]
+        dirty = self._dirty.take(ChainMap[bytes, Any](self._db.tree, self.skipped))
         self._calm()
         if not everything and not self._all_now:
             late, delay = self.care.held_off(dirty)

@@ -226,3 +226,89 @@ class MixedTests(RootsCase):
         older = one.run("jobs.list_job", min(jobs))
         self.assertNotIn("Mixed", older)
         self.assertEqual(older["Generation"], before)
+
+
+SHIFTED = """
+import time
+
+_time, _time_ns = time.time, time.time_ns
+time.time = lambda: _time() + {seconds}
+time.time_ns = lambda: _time_ns() + {seconds} * 10**9
+"""
+
+
+@needs_peers
+class TroubleTests(RootsCase):
+    """Clocks and lines that are not as they should be."""
+
+    def test_clock(self) -> None:
+        """A node whose clock is off keeps its changes back, and says so; it takes others'."""
+        self.home = scratch(self)
+        ports = reserve_ports(3)
+        made = [
+            self.node(name, number + 1, ports) for number, name in enumerate(["one", "two", "off"])
+        ]
+        one, two, off = made
+        os.makedirs(f"{self.home}/clock")
+        with open(f"{self.home}/clock/sitecustomize.py", "w") as file:
+            file.write(SHIFTED.format(seconds=900))
+        off.env["PYTHONPATH"] = f"{self.home}/clock:{off.env.get('PYTHONPATH', '')}"
+        one.up()
+        for node in (two, off):
+            self.join(one, node)
+        until(
+            "it knows",
+            lambda: "over ten minutes" in self.roots(off, "status", check=False)["clock"],
+        )
+        self.write(off, "salt/late", "from a future\n")
+        self.write(one, "salt/now", "from here\n")
+        until("what others write", lambda: self.read(off, "salt/now"))
+        waits = self.roots(off, "sync", "--wait", "--timeout", "1", check=False)
+        self.assertFalse(waits["done"])
+        self.assertIsNone(self.read(one, "salt/late"))
+        self.assertEqual(self.roots(one, "status")["clock"], "")
+        shown = off.command("roots", "status")
+        self.assertIn("over ten minutes off", shown.stdout)
+        # Its clock is set right
+        off.stop()
+        del off.env["PYTHONPATH"]
+        off.start()
+        off.wait_serving()
+        until("what it kept back", lambda: self.read(two, "salt/late"))
+
+    def test_line_breaks_in_a_large_file(self) -> None:
+        """A small edit overtakes a large file; after a break the rest of that comes, not all."""
+        self.home = scratch(self)
+        ports = reserve_ports(3)
+        one, two = self.node("one", 1, ports), self.node("two", 2, ports)
+        one.up()
+        self.join(one, two)
+        size = 500_000_000 if os.environ.get("SALTWISTED_LONG") == "1" else 150_000_000
+        block = os.urandom(1_000_000)
+        with open(f"{self.home}/srv/one/salt/large", "wb") as file:
+            for number in range(size // len(block)):
+                file.write(number.to_bytes(8, "big") + block[8:])
+        parts = f"{two.root}/var/cache/salt/master/saltwisted/roots/file-base-0/part"
+
+        def arrived() -> int:
+            return sum(entry.stat().st_size for entry in os.scandir(parts))
+
+        until("a part of it", lambda: os.path.isdir(parts) and arrived() > 5_000_000, every=0.005)
+        self.write(one, "salt/small", "x\n")
+        until("the small one", lambda: self.read(two, "salt/small"), every=0.005)
+        overtaken = arrived()
+        two.kill()
+        self.assertLess(overtaken, size)
+        self.assertFalse(os.path.exists(f"{self.home}/srv/two/salt/large"))
+        left = arrived()
+        self.assertGreater(left, 5_000_000)
+        two.start()
+        two.wait_serving()
+        path = f"{self.home}/srv/two/salt/large"
+        until("all of it", lambda: os.path.exists(path) and os.path.getsize(path) == size)
+        (peer,) = self.roots(two, "status")["peers"].values()
+        self.assertLess(peer["bytes_in"], size - left + 10_000_000)
+        with open(path, "rb") as file:
+            for number in range(size // len(block)):
+                self.assertEqual(file.read(8), number.to_bytes(8, "big"))
+                file.seek(len(block) - 8, 1)

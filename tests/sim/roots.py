@@ -12,7 +12,7 @@ When all is well again, all directories are alike and are what is committed; wha
 committed is visible, was replaced knowingly, or is kept as a conflict on every node.
 
 C{python -m tests.sim.roots --seeds 1000 [--first N]} plays many; exit status 1 when one broke.
-There a seed is one story; in a test run its messages may go in another order.
+A seed is one story, in whatever order a process goes through its sets.
 """
 
 from __future__ import annotations
@@ -314,6 +314,9 @@ class SimNode:
                 os.rename(f"{self.root}/{one}", f"{self.root}/{two}")
             elif roll < 0.96:
                 os.symlink("x", path)
+                self.world.stamp += 1
+                when = self.world.stamp * 10**9
+                os.utime(path, ns=(when, when), follow_symlinks=False)
             else:
                 os.chmod(path, dice.choice((0o600, 0o755)))
         except OSError:

@@ -5,6 +5,9 @@ Roots of simulated clusters; C{python -m tests.sim.roots} plays more of them.
 from __future__ import annotations
 
 import gc
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -14,6 +17,7 @@ from saltwisted.cluster.rootshare import RootShare
 from saltwisted.domain.roots.index import Index
 from saltwisted.stores.rootindex import IndexDatabase
 from saltwisted.stores.rootstore import RootStore
+from tests.harness import needs_peers
 from tests.sim.cluster import Broken
 from tests.sim.play import count
 from tests.sim.roots import World
@@ -29,6 +33,34 @@ class RootsSimTests(SynchronousTestCase):
         for seed in range(SEEDS):
             World(seed).run()
         self.flushLoggedErrors()
+
+
+STORY = """
+from tests.sim.roots import World
+world = World({seed})
+world.run()
+print(world.steps, world.clock.seconds(), [(d, p, e) for d, (p, e, _) in world.history.items()])
+"""
+
+
+@needs_peers
+class OneStoryTests(SynchronousTestCase):
+    """A seed is one story, in any process."""
+
+    def test_hash_seed(self) -> None:
+        """The order in which sets are gone through changes nothing."""
+        told = [
+            subprocess.run(
+                [sys.executable, "-c", STORY.format(seed=202)],
+                env={**os.environ, "PYTHONHASHSEED": hash_seed},
+                capture_output=True,
+                check=True,
+                cwd=os.path.dirname(os.path.dirname(os.path.dirname(__file__))),
+            ).stdout
+            for hash_seed in ("1", "2")
+        ]
+        self.assertEqual(told[0], told[1])
+        self.assertGreater(len(told[0]), 500)
 
 
 class MutationTests(SynchronousTestCase):

@@ -189,7 +189,8 @@ class Index:
         if not changed and not settled and not founding:
             return None
         heads = {split(path)[0] for path in changed}
-        for above in {each for head in heads if head for each in (head, *ancestors(head))}:
+        over = {each for head in heads if head for each in (head, *ancestors(head))}
+        for above in sorted(over):
             if above not in changed and self._is_implied(above):
                 changed[above] = IMPLIED
         lane = self.bulk if bulk else self.main
@@ -261,7 +262,7 @@ class Index:
         was replaced or deleted there otherwise.
         """
         outcome = Outcome()
-        for path in self.rows.keys() | rows.keys():
+        for path in sorted(self.rows.keys() | rows.keys()):
             mine, theirs = self.rows.get(path, ()), rows.get(path, ())
             if mine == theirs:
                 continue
@@ -293,7 +294,7 @@ class Index:
         a program. What either has is kept, in the order that all agree on.
         """
         outcome = Outcome()
-        for path in self.rows.keys() | rows.keys():
+        for path in sorted(self.rows.keys() | rows.keys()):
             mine, theirs = self.rows.get(path, ()), rows.get(path, ())
             both = {one.dot: one for one in mine}
             for one in theirs:
