@@ -164,6 +164,8 @@ def _show_status(value: Mapping[str, Any]) -> None:
     console.say(f"node {value['node']}, generation {value['generation']}: {value['state']}")
     if value["clock"]:
         console.say(f"  {value['clock']}")
+    if len(value["rights"]) < 3:
+        console.say(f"  rights of this node: {', '.join(value['rights'])}")
     for name, share in value["shares"].items():
         console.say(
             f"{name}  {share['root']}\n"

@@ -1160,11 +1160,12 @@ class RootShare:
 
     def _has_whole(self) -> bool:
         """Whether all is here that one of the peers knew when it was linked."""
-        known = self._db.knowledge
-        return bool(known) and any(
-            covers(known, link.began.get(self.name) or link.knowledge[self.name])
+        # Who knows nothing yet joins as we do
+        goals = [
+            link.began.get(self.name) or link.knowledge[self.name]
             for link in self._owner.writers_of(self.name)
-        )
+        ]
+        return any(goal and covers(self._db.knowledge, goal) for goal in goals)
 
     async def _join_whole(self) -> None:
         """The cluster's tree is here: take it; under the lock."""

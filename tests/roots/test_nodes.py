@@ -496,6 +496,31 @@ class JoinTests(NodesCase):
 
         return self.run_coroutine(story)
 
+    def test_two_joiners(self) -> Deferred[Any]:
+        """That another joiner has as little is no sign that all is here."""
+
+        async def story() -> None:
+            one, two, three = await self.make("abc", mesh=False)
+            await one.start()
+            await until(lambda: one.share.ready, what="founded")
+            for number in range(6):
+                one.write("f", str(number))
+                await one.share.flush()
+            seen: list[str] = []
+            two.sync.on_generation.append(
+                lambda name: seen.append(two.digest) if two.share.ready else None
+            )
+            await two.start()
+            await three.start()
+            two.link(three)
+            await until(lambda: "c" in two.sync._links, what="the other joiner")
+            one.link(two)
+            await until(lambda: two.share.ready, what="ready")
+            await until(lambda: three.share.ready, what="the other, too")
+            self.assertEqual(seen, [one.digest])
+
+        return self.run_coroutine(story)
+
     def test_joiner_that_was_stopped_goes_on_joining(self) -> Deferred[Any]:
         """What it had was not whole: it serves nothing after the restart, either."""
 
