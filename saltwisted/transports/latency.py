@@ -1,9 +1,11 @@
 """
 How long the reactor keeps others waiting: its lateness, and the CPU of single callbacks.
 
-Lateness is by the clock: how much later than asked a timer ran. On a busy
-machine that includes other processes. The CPU of one callback is the thread's own
-(L{time.thread_time}, so a busy neighbour does not count) and is measured around
+Lateness is by the clock: how much later than asked a timer ran, any timer. On a busy
+machine that includes other processes. So that there is always one to be late, the meter has
+one of its own: ten times a second while the reactor works, every few seconds while it rests,
+since to wake up for it was most of what a resting daemon cost. The CPU of one callback is the
+thread's own (L{time.thread_time}, so a busy neighbour does not count) and is measured around
 every descriptor and every batch of timers that the reactor serves.
 """
 
@@ -14,12 +16,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from twisted.internet.task import LoopingCall
-from twisted.logger import Logger
-
-from saltwisted.transports.loose import let_go
-
 PERIOD = 0.1
+REST = 5.0
+"""Seconds from one look to the next while the reactor has little to do."""
+LITTLE = 10
+"""Descriptors served in one period that are no work worth a closer look."""
+RECENT = 10.0
 LONG = 0.005
 """Seconds of CPU that no callback may use (the house's law)."""
 
@@ -35,16 +37,14 @@ class LatencyMeter:
     @ivar busy_who: the kind of the callback that used the most.
     """
 
-    log = Logger()
-
     def __init__(self, reactor: Any) -> None:
         self._reactor = reactor
-        self._expected = 0.0
-        self._ticks = 0
+        self._timer: Any = None
+        self._rests = False
+        self._served = 0
+        self._turned = 0.0
         self._worst = [0.0, 0.0]
         self._undo: list[Callable[[], None]] = []
-        self._loop = LoopingCall(self._tick)
-        self._loop.clock = reactor
         self.late_max = 0.0
         self.busy_max = 0.0
         self.busy_long = 0
@@ -52,26 +52,38 @@ class LatencyMeter:
 
     def startService(self) -> None:
         """Begin to measure."""
-        self._expected = self._reactor.seconds() + PERIOD
-        let_go(self._loop.start(PERIOD, now=False), self.log, "latency is not measured any more")
+        self._turned = self._reactor.seconds()
+        self._timer = self._reactor.callLater(PERIOD, self._tick)
         self._instrument()
 
     def stopService(self) -> None:
         """Take the instruments off again."""
-        if self._loop.running:
-            self._loop.stop()
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        self._timer = None
         while self._undo:
             self._undo.pop()()
 
     def _tick(self) -> None:
         now = self._reactor.seconds()
-        late = max(now - self._expected, 0.0)
-        self._expected = now + PERIOD
+        self._late(now - self._timer.getTime())
+        self._rests, self._served = self._served <= LITTLE, 0
+        self._timer = self._reactor.callLater(REST if self._rests else PERIOD, self._tick)
+
+    def _late(self, late: float) -> None:
+        now = self._reactor.seconds()
+        if now - self._turned > RECENT:
+            self._worst = [self._worst[1], 0.0]
+            self._turned = now
         self.late_max = max(self.late_max, late)
         self._worst[1] = max(self._worst[1], late)
-        self._ticks += 1
-        if self._ticks % 100 == 0:
-            self._worst = [self._worst[1], 0.0]
+
+    def _work(self) -> None:
+        """A descriptor is about to be served."""
+        self._served += 1
+        if self._rests and self._served > LITTLE:
+            self._rests = False
+            self._timer.reset(PERIOD)
 
     @property
     def late_recent(self) -> float:
@@ -81,17 +93,28 @@ class LatencyMeter:
     def _instrument(self) -> None:
         """Put a stopwatch around what the reactor calls, where this reactor lets us."""
         reactor = self._reactor
-        for name in ("_doReadOrWrite", "runUntilCurrent"):
+        for name, before in (("_doReadOrWrite", self._work), ("runUntilCurrent", self._first)):
             original = getattr(reactor, name, None)
             if original is None:
                 continue
-            setattr(reactor, name, self._timed(original, name))
+            setattr(reactor, name, self._timed(original, name, before))
             self._undo.append(partial(delattr, reactor, name))
 
-    def _timed(self, original: Callable[..., Any], name: str) -> Callable[..., Any]:
+    def _first(self) -> None:
+        """The timers are about to run: how late is the first of them."""
+        waiting = getattr(self._reactor, "_pendingTimedCalls", None)
+        if waiting and not waiting[0].cancelled:
+            late = self._reactor.seconds() - waiting[0].getTime()
+            if late > self._worst[1]:
+                self._late(late)
+
+    def _timed(
+        self, original: Callable[..., Any], name: str, first: Callable[[], None]
+    ) -> Callable[..., Any]:
         clock = time.thread_time
 
         def timed(*args: Any) -> Any:
+            first()
             before = clock()
             try:
                 return original(*args)

@@ -23,7 +23,7 @@ import unittest
 
 from saltwisted.wire.rsa import PrivateKey
 from tests.bench.fleets import Fleet
-from tests.bench.machine import describe
+from tests.bench.machine import cpu_seconds, describe, share_at_rest
 from tests.cluster.real import OurNode, nodes
 from tests.harness import scratch, until
 
@@ -35,11 +35,6 @@ RETURNING = 10
 def percentile(values: list[float], share: float) -> float:
     """The value below which such a share lies."""
     return sorted(values)[min(len(values) - 1, math.ceil(len(values) * share) - 1)]
-
-
-def cpu_seconds(node: OurNode) -> float:
-    """What its process has used: the clock that Linux keeps for it, in nanoseconds."""
-    return time.clock_gettime((~node.pid << 3) | 2)
 
 
 class Bench(unittest.TestCase):
@@ -108,10 +103,11 @@ class Bench(unittest.TestCase):
 
     def rest(self, some: list[OurNode]) -> float:
         """What each of these uses while nothing happens, in hundredths of a core."""
-        time.sleep(15)  # what was done before may have left work behind
-        before = sum(map(cpu_seconds, some))
-        time.sleep(RESTING)
-        return (sum(map(cpu_seconds, some)) - before) / len(some) / RESTING * 100
+
+        def used() -> float:
+            return sum(cpu_seconds(node.pid) for node in some)
+
+        return share_at_rest(used, RESTING) / len(some) * 100
 
     def put(self, node: OurNode, minion_id: str) -> None:
         """A pending key, as a sign-in leaves it."""

@@ -6,7 +6,11 @@ from __future__ import annotations
 
 import os
 import platform
+import time
+from collections.abc import Callable
 from contextlib import suppress
+
+SETTLING = 5.0
 
 
 def children(pid: int) -> list[int]:
@@ -47,3 +51,28 @@ def describe() -> str:
         f"{os.cpu_count()} CPUs ({model}), {memory}, Linux {platform.release()}, "
         f"Python {platform.python_version()}, load {load}"
     )
+
+
+def cpu_seconds(pid: int) -> float:
+    """What one process has used: the clock that Linux keeps for it, in nanoseconds."""
+    return time.clock_gettime((~pid << 3) | 2)
+
+
+def share_at_rest(used: Callable[[], float], seconds: float, patience: float = 120.0) -> float:
+    """
+    The part of a core that is used while nothing happens, once what was done before is worked off:
+    when a few seconds use no less than those before them, or after C{patience}.
+
+    @param used: CPU seconds so far.
+    """
+    last, end = float("inf"), time.monotonic() + patience
+    while time.monotonic() < end:
+        before = used()
+        time.sleep(SETTLING)
+        now = used() - before
+        if now >= 0.8 * last:
+            break
+        last = now
+    before, began = used(), time.monotonic()
+    time.sleep(seconds)
+    return (used() - before) / (time.monotonic() - began)

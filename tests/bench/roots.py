@@ -30,7 +30,7 @@ from collections.abc import Callable
 from typing import Any
 
 from saltwisted.worker.control import ControlClient
-from tests.bench.machine import describe, pss_mib
+from tests.bench.machine import cpu_seconds, describe, pss_mib, share_at_rest
 from tests.cluster.real import OurNode
 from tests.harness import reserve_ports, until
 
@@ -55,7 +55,6 @@ LIMITS = {
 }
 """Our own figures, at most."""
 IDLE = 20.0
-TICKS = os.sysconf("SC_CLK_TCK")
 MIB = 1024 * 1024
 
 
@@ -217,12 +216,7 @@ def _tree(pid: int) -> list[int]:
 
 
 def _cpu(pid: int) -> float:
-    ticks = 0
-    for one in _tree(pid):
-        with open(f"/proc/{one}/stat") as file:
-            words = file.read().rpartition(")")[2].split()
-        ticks += int(words[11]) + int(words[12])
-    return ticks / TICKS
+    return sum(cpu_seconds(one) for one in _tree(pid))
 
 
 def _forget_peak(pid: int) -> None:
@@ -572,10 +566,7 @@ class Measured:
         if peer.pids():
             self.found["MiB at rest"] = rest
             self.found["MiB with all files"] = peer.memory()
-            time.sleep(2)
-            before, began = peer.cpu(), time.monotonic()
-            time.sleep(IDLE)
-            used = (peer.cpu() - before) / (time.monotonic() - began)
+            used = share_at_rest(peer.cpu, IDLE)
             self.found["idle % of a core"] = 100 * used / len(peer.pids())
         self.found["differs"] = _differences(peer)
         return self.found

@@ -1,0 +1,78 @@
+"""
+The meter of the reactor's lateness: what it sees, and how seldom it wakes a resting daemon.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.transports.latency import LITTLE, PERIOD, REST, LatencyMeter
+
+
+class Reactor(Clock):
+    """A clock with the two methods of a reactor that are measured."""
+
+    def _doReadOrWrite(self, reader: Any) -> None:
+        reader()
+
+    def runUntilCurrent(self) -> None:
+        """Nothing; the clock runs its timers itself."""
+
+
+class LatencyTests(SynchronousTestCase):
+    """One meter on one clock."""
+
+    def setUp(self) -> None:
+        """Start it."""
+        self.reactor = Reactor()
+        self.meter = LatencyMeter(self.reactor)
+        self.meter.startService()
+        self.addCleanup(self.meter.stopService)
+
+    def test_rests(self) -> None:
+        """Where nothing is to be done, it wakes up every few seconds."""
+        self.reactor.advance(PERIOD)
+        for turn in range(1, 4):
+            (call,) = self.reactor.getDelayedCalls()
+            self.assertAlmostEqual(call.getTime(), PERIOD + turn * REST)
+            self.reactor.advance(REST)
+
+    def test_works(self) -> None:
+        """As soon as there is work it looks ten times a second."""
+        self.reactor.advance(PERIOD)
+        for _ in range(LITTLE + 1):
+            self.reactor._doReadOrWrite(lambda: None)
+        (call,) = self.reactor.getDelayedCalls()
+        self.assertAlmostEqual(call.getTime(), self.reactor.seconds() + PERIOD)
+
+    def test_late(self) -> None:
+        """Who is late is seen: the meter itself, and the first of all timers."""
+        self.reactor.advance(PERIOD + 0.25)
+        self.assertAlmostEqual(self.meter.late_recent, 0.25)
+
+        class Waiting:
+            cancelled = 0
+
+            def getTime(self) -> float:
+                return 0.0
+
+        self.reactor._pendingTimedCalls = [Waiting()]
+        self.reactor.runUntilCurrent()
+        self.assertAlmostEqual(self.meter.late_max, PERIOD + 0.25)
+
+    def test_forgets(self) -> None:
+        """What was late is no longer recent after twenty seconds."""
+        self.reactor.advance(PERIOD + 0.25)
+        for _ in range(25):
+            self.reactor.advance(REST)
+        self.assertAlmostEqual(self.meter.late_recent, 0.0)
+        self.assertAlmostEqual(self.meter.late_max, 0.25)
+
+    def test_stopped(self) -> None:
+        """Nothing is left on the reactor."""
+        self.meter.stopService()
+        self.assertEqual(self.reactor.getDelayedCalls(), [])
+        self.assertNotIn("runUntilCurrent", vars(self.reactor))
