@@ -33,6 +33,8 @@ from saltwisted.stores.worktree import BULK, Seen, WorkTree
 
 INLINE = 256 * 1024
 """Bytes up to which new contents ride in their batch."""
+MOST_INLINE = 8 * INLINE
+"""Bytes of small new contents above which none ride along: they were offered before, mostly."""
 MOST_AGAIN = 20_000
 """Paths that are looked at again before a batch is applied."""
 
@@ -208,7 +210,10 @@ def commit_and_pack(
         packed = last[1]
     else:
         packed = codec.pack_batch(batch, folded=True)
-    return batch, outcome, codec.pack([packed, inline(store, batch, before)])
+    riding = []
+    if sum(one for one in new.values() if one <= INLINE) <= MOST_INLINE:
+        riding = inline(store, batch, before)
+    return batch, outcome, codec.pack([packed, riding])
 
 
 def inline(store: RootStore, batch: Batch, before: Generation) -> list[list[Any]]:
