@@ -473,9 +473,13 @@ class MemberService:
         self._error: BaseException | None = None
 
     def _may(self, node: str, right: str) -> bool:
-        """What the membership says; a founder is not in it before its first facts are written."""
-        if node == self.cluster.card.state.node and self.cluster.own is None:
-            return True
+        """
+        What the membership says. Of this node it does not before the first facts are written, nor
+        any more when it leaves: what is edited here then stays as it is.
+        """
+        own = self.cluster.own
+        if node == self.cluster.card.state.node:
+            return own is None or own.removed is not None or right in own.rights
         return self.membership.may(node, right)
 
     def _pillars_travel(self) -> bool:
