@@ -512,7 +512,7 @@ class RootShare:
                 self._suspend(problem)
                 return
         await self._commit_seen(seen)
-        if self._db.pending() and not self._stopped:
+        if await self._owner.pool(self._db.pending) and not self._stopped:
             await self._write_tree()
 
     async def _gather(self, paths: set[bytes] | None) -> Seen:
