@@ -36,6 +36,7 @@ from saltwisted.cluster.rootwork import (
     may_look,
     overlay,
     same_content,
+    set_anew,
     set_joining,
     sort_changes,
     store_inline,
@@ -60,6 +61,7 @@ from saltwisted.domain.roots.entry import (
     Version,
     covers,
     gap,
+    join,
     split,
 )
 from saltwisted.domain.roots.frames import ACK, BATCH, OFFER, PLAIN, PULL, REPAIR, STATE, TREE
@@ -94,6 +96,8 @@ SURE = 1.0
 """Seconds after which a file that was too young to be sure of is looked at again."""
 GIVE_UP = 60.0
 """Seconds for which a batch is kept that cannot be applied, while nobody is linked who knows it."""
+STRANDED = 60.0
+"""Seconds for which a node that may not write has to know more than all writers do."""
 GRACE = 1.0
 """Seconds for a batch to come by itself before it is asked for."""
 RETRY = 5.0
@@ -193,6 +197,7 @@ class RootShare:
         self._large: dict[bytes, int] = {}
         self._resting: set[bytes] = set()
         self._unlisted: set[bytes] = set()
+        self._stranded_since: float | None = None
         self._all_now = False
         self._damaged: dict[bytes, int] = {}
         self.trees = RootTrees(self, owner, reactor)
@@ -272,13 +277,9 @@ class RootShare:
         """
         store, cluster = self._db, self._owner.cluster
         before = store.database.get("cluster")
-        if (cluster and before not in (None, cluster)) or self._wrote_in_vain():
+        if cluster and before not in (None, cluster):
             self.log.info(
-                "roots: {share}: {why}; the cluster's tree comes first",
-                share=self.name,
-                why="this node may not write, and others have not got what it wrote"
-                if before == cluster
-                else "another cluster than before",
+                "roots: {share}: another cluster than before; its tree comes first", share=self.name
             )
             root = store.database.get("root")
             store.close()
@@ -287,6 +288,13 @@ class RootShare:
             if root:
                 with store.database.transaction():
                     store.database.set("root", root)
+        elif store.database.get("anew") or self._wrote_in_vain():
+            self.log.warn(
+                "roots: {share}: nobody who may write has all that is here; the cluster's tree "
+                "comes first",
+                share=self.name,
+            )
+            await self._owner.pool(store.begin_anew)
         if cluster and before != cluster:
             with store.database.transaction():
                 store.database.set("cluster", cluster)
@@ -303,6 +311,31 @@ class RootShare:
             for replica, counter in store.index.knowledge.items()
             if replica.master in own
         )
+
+    def _watch_for_writers(self) -> None:
+        """
+        A node that may not write and knows what no writer knows (any more) cannot hand it on, and
+        would never be like the others again: after a while it begins anew.
+        """
+        links = self._owner.writers_of(self.name)
+        members = [node for node in self._owner.members() if self._owner.may(node, WRITE)]
+        known: Knowledge = {}
+        for link in links:
+            known = join(known, link.knowledge[self.name])
+        all_here = set(members) <= {link.node for link in links}
+        if not links or not all_here or not self._is_read_only or covers(known, self._db.knowledge):
+            self._stranded_since = None
+            return
+        now = self._reactor.seconds()
+        if self._stranded_since is None:
+            self._stranded_since = now
+        if now - self._stranded_since < STRANDED:
+            self._later("stranded", STRANDED, self.consider)
+            return
+        self._stranded_since = None
+        d = self._owner.pool(set_anew, self._db)
+        d.addCallback(lambda _: self._owner.stranded(self))
+        let_go(d, self.log, "roots: {share} cannot begin anew", share=self.name)
 
     async def _open_root(self) -> None:
         remembered = self._remembered_root()
@@ -1224,6 +1257,7 @@ class RootShare:
             return
         self.work()
         self._forget_orphans()
+        self._watch_for_writers()
         self._repair()
         known: dict[ReplicaId, int] = dict(self.store.knowledge)
         for pending in sorted(self._inbox.values(), key=lambda p: p.batch.lo):

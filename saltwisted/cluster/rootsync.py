@@ -134,6 +134,7 @@ class RootSync:
         self.on_generation: list[Callable[[str], None]] = []
         self.pinned: Callable[[], set[bytes]] = set
         self.waits: list[Callable[[], bool]] = []
+        self.on_stranded: list[Callable[[str], None]] = []
         self.on_left_out: list[Callable[[str], None]] = []
         self._reactor = reactor
         self._fire = fire
@@ -425,6 +426,11 @@ class RootSync:
     def event(self, what: str, data: Mapping[str, Any]) -> None:
         """On the bus, as C{salt/roots/<what>}."""
         self._fire(f"salt/roots/{what}", {"node": self.node, **data})
+
+    def stranded(self, share: RootShare) -> None:
+        """A share has to begin anew, with all that uses it."""
+        for receiver in self.on_stranded:
+            receiver(share.name)
 
     def loaded(self, share: RootShare) -> None:
         """A generation was committed before this process began."""

@@ -302,6 +302,12 @@ def set_joining(store: RootStore, joining: bool) -> None:
             store.database.set("joining", int(joining))
 
 
+def set_anew(store: RootStore) -> None:
+    """Have the next start forget what is here."""
+    with store.database.transaction():
+        store.database.set("anew", 1)
+
+
 def trust(tree: WorkTree) -> None:
     tree.close()
     tree.mark_anew()

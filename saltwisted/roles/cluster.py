@@ -443,6 +443,9 @@ class MemberService:
             reactor, master, node, self.peers, self.cluster.others, card.state.cluster, self._may
         )
         sync = self.roots.sync
+        sync.on_stranded.append(
+            lambda name: lifecycle.build_anew(f"{name} is ahead of all nodes that may write")
+        )
         PillarRelay(ctx, self.peers, self.membership, holds, lambda: sync.complete)
         master.operations.update(operations)
         master.operations["members_drift"] = self.drift.operation

@@ -333,6 +333,11 @@ class IndexDatabase:
         """Forget the history before a generation."""
         self._db.execute("DELETE FROM gen WHERE n<?", (below,))
 
+    def forget_tree(self) -> None:
+        """Rows, knowledge, log and history; conflicts and contents stay."""
+        for table in ("know", "floor", "version", "tree", "batch", "gen", "peer"):
+            self._db.execute(f"DELETE FROM {table}")  # noqa: S608 - names of our own
+
     # -- conflicts
 
     def add_conflicts(

@@ -116,6 +116,18 @@ class RootStore:
         self.objects.close()
         self._open()
 
+    def begin_anew(self) -> None:
+        """
+        Forget tree and history, as if nothing had ever been replicated to here; the conflicts that
+        are kept, and all contents, stay.
+        """
+        with self.database.transaction():
+            self.database.forget_tree()
+            self.database.set("incarnation", self._entropy(8))
+            self.database.set("number", 0)
+            self.database.set("anew", 0)
+        self.reload()
+
     def close(self) -> None:
         """Close all files."""
         self.objects.close()

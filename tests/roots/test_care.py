@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.cluster import rootshare
 from saltwisted.cluster.rootcontrol import RootControl
 from saltwisted.cluster.rootlink import Want
 from saltwisted.cluster.rootsync import READ_ONLY, Root, RootSync
@@ -294,6 +296,40 @@ class RoleTests(NodesCase):
             await until(lambda: two.read("f") == b"again", what="it goes on")
             with self.assertRaises(DeniedError):
                 await RootControl(two.sync, clock).do_rollback({"generation": "x"}, "test", print)
+
+        return self.run_coroutine(story)
+
+    def test_read_only_node_ahead_of_all_writers(self) -> Deferred[Any]:
+        """It alone knows what a writer has lost: it begins anew, and keeps it as a conflict."""
+        self.patch(rootshare, "STRANDED", 0.2)
+
+        async def story() -> None:
+            one, two = await self.make("ab")
+            one.rights = two.rights = {"b": {"write"}}
+            await self.start()
+            one.write("f", "f")
+            one.write("g", "g")
+            await self.settle()
+            two.write("h", "h")
+            await until(lambda: not is_there(two.path("h")), what="undone")
+            stranded: list[str] = []
+            two.sync.on_stranded.append(stranded.append)
+            # The only writer loses all
+            await one.sync.stopService()
+            shutil.rmtree(f"{one.folder}/store")
+            os.unlink(one.path("g"))
+            one.sync = one._make()
+            await one.sync.startService()
+            one.link(two)
+            await until(lambda: one.share.ready and stranded, what="stranded")
+            await two.sync.stopService()
+            two.sync = two._make()
+            await two.sync.startService()
+            one.link(two)
+            await until(lambda: two.share.ready and one.digest == two.digest, what="alike")
+            await until(lambda: two.read("g") is None, what="the writer's tree")
+            kept = {path for path, *_ in two.share.store.database.conflicts()}
+            self.assertEqual(kept, {b"g", b"h"})
 
         return self.run_coroutine(story)
 
