@@ -333,8 +333,7 @@ class RootShare:
             self._later("stranded", STRANDED, self.consider)
             return
         self._stranded_since = None
-        d = self._owner.pool(set_anew, self._db)
-        d.addCallback(lambda _: self._owner.stranded(self))
+        d = self._owner.pool(set_anew, self._db).addCallback(lambda _: self._owner.stranded(self))
         let_go(d, self.log, "roots: {share} cannot begin anew", share=self.name)
 
     async def _open_root(self) -> None:
