@@ -98,6 +98,8 @@ GIVE_UP = 60.0
 """Seconds for which a batch is kept that cannot be applied, while nobody is linked who knows it."""
 STRANDED = 60.0
 """Seconds for which a node that may not write has to know more than all writers do."""
+ROWS_AFTER = 2.0
+"""Seconds of no large commit after which the rows of the last ones are written."""
 GRACE = 1.0
 """Seconds for a batch to come by itself before it is asked for."""
 RETRY = 5.0
@@ -265,6 +267,7 @@ class RootShare:
             await self.locked(self._first_scan)
         self._later("scan", self.settings.scan * self._owner.jitter(), self._periodic)
         self.care.start()
+        self._write_rows_soon()
         # Streams may have come up before: say what we know, and ask for what we do not
         for link in self._owner.links_of(self.name):
             link.acknowledge(self.name, *self._known_here())
@@ -798,9 +801,25 @@ class RootShare:
         self.care.committed(path for path, _ in islice(batch.entries, MOST_HOT))
         for link in links:
             link.push(self.name, body)
+        self._write_rows_soon()
         self._owner.committed(self, batch, outcome, True)
+        if tree:
+            # Not in the same transaction, so that peers need not wait for it: where a crash
+            # prevents it, what is there is found to be what is committed
+            moved = [(move.old, move.new) for move in batch.moves]
+            try:
+                await self._owner.pool(store.remember, dict(tree), moved)
+            except StoreError as error:
+                self._failed_to_store(error)
         await self._keep_both(outcome)
         return batch  # type: ignore[no-any-return]
+
+    def _write_rows_soon(self) -> None:
+        if self._db.is_behind_log:
+            self._later("rows", ROWS_AFTER, lambda: self._go(self._write_rows))
+
+    async def _write_rows(self) -> None:
+        await self._owner.pool(self._db.write_behind)
 
     async def _keep_both(self, outcome: Outcome) -> None:
         """Under C{keep-both}, who wrote a version that lost writes it again under another name."""
@@ -1180,6 +1199,7 @@ class RootShare:
         for link in self._owner.links_of(self.name):
             link.acknowledge(self.name, *self._known_here())
         self._owner.committed(self, batch, outcome, False)
+        self._write_rows_soon()
         if not self.ready:
             # Earlier trees of the cluster come first: they are not for minions, nor for this disk
             if self._has_whole():
@@ -1223,7 +1243,9 @@ class RootShare:
         approvals = self._owner.approvals
         if (self.name, batch.replica.master, batch.hi) in approvals:
             return True
-        files, size = await self._owner.pool(weigh_batch, brake, batch, generation)
+        # What a move stands for is all there still, only elsewhere; two might end in one place
+        entries = pending.batch.entries if len(batch.moves) == 1 else batch.entries
+        files, size = await self._owner.pool(weigh_batch, brake, entries, generation)
         all_files, all_bytes = generation.counts()
         now = self._reactor.seconds()
         if brake.holds(now, files, size, all_files, all_bytes):
@@ -1464,7 +1486,7 @@ class RootShare:
         self.failed = {**{p: w for p, w in self.failed.items() if p not in wanted}, **done.failed}
         self.kept = (self.kept - wanted.keys()) | done.kept
         try:
-            await self._owner.pool(store.remember, done.known)
+            await self._owner.pool(store.remember, done.known, done.moved)
         except StoreError as error:
             self._failed_to_store(error)
             return

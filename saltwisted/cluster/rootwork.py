@@ -84,10 +84,12 @@ def sort_changes(
     return found
 
 
-def weigh_batch(brake: Brake, batch: Batch, generation: Generation) -> tuple[int, int]:
-    if not any(entry == GONE for _, entry in batch.entries):
+def weigh_batch(
+    brake: Brake, entries: Sequence[tuple[bytes, Entry]], generation: Generation
+) -> tuple[int, int]:
+    if not any(entry == GONE for _, entry in entries):
         return 0, 0
-    return brake.weigh(before_and_after(batch.entries, generation))
+    return brake.weigh(before_and_after(entries, generation))
 
 
 def before_and_after(
@@ -130,8 +132,15 @@ def look_back(
 
 
 def look_again(tree: WorkTree, batch: Batch, store: RootStore) -> Seen:
+    """
+    What nobody has told us of yet, where a batch is about to change something.
+
+    What moves whole is looked at when it is moved; if it is not what it should be then, it is
+    written path by path, and what somebody has changed becomes a version beside the batch's.
+    """
     known = store.tree
-    paths = (path for path, _ in batch.entries if path in known)
+    moving = tuple(move.old + b"/" for move in batch.moves)
+    paths = (p for p, _ in batch.entries if p in known and not p.startswith(moving))
     return tree.look(islice(paths, MOST_AGAIN), known, store.objects)
 
 
@@ -193,7 +202,6 @@ def commit_and_pack(
     bulk = sum(new.values()) > BULK
     made = store.commit(
         wanted,
-        tree=tree,
         bulk=bulk,
         beside=beside,
         unacked=unacked,
@@ -203,6 +211,7 @@ def commit_and_pack(
         founding=founding,
     )
     if made is None:
+        store.remember(tree)
         return None
     batch, outcome = made
     last = store.last_packed

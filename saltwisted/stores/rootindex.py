@@ -253,6 +253,16 @@ class IndexDatabase:
             ],
         )
 
+    def move_tree(self, old: bytes, new: bytes) -> None:
+        """What is known of all that is below one directory, holds below another one now."""
+        inside = (old + b"/", old + b"0")
+        self._db.execute(
+            "INSERT OR REPLACE INTO tree SELECT CAST(? || substr(path, ?) AS BLOB), kind, mode, "
+            "size, mtime, content, stat FROM tree WHERE path > ? AND path < ?",
+            (new, len(old) + 1, *inside),
+        )
+        self._db.execute("DELETE FROM tree WHERE path > ? AND path < ?", inside)
+
     # -- the log
 
     def add_batch(

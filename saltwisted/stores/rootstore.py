@@ -39,6 +39,10 @@ from saltwisted.stores.rootindex import Change, IndexDatabase, Known
 DAY = 86400.0
 LOG_BYTES = 64 * 1024 * 1024
 MOST_GENERATIONS = 200
+MANY_ROWS = 200
+"""Rows from which on they are written behind: the log has what they say."""
+REPLAYED = Limits(max_file=1 << 62, max_entries=2 * MAX_ENTRIES, links="all")
+"""What was taken once is not judged again."""
 
 
 def discard(folder: str) -> None:
@@ -100,9 +104,12 @@ class RootStore:
             for path, row in rows.items()
         }
         self.index.load(ordered, knowledge)
-        self.index.number = int(database.get("number", 0))
         self.floor = database.vector("floor")
         self.log = database.log()
+        self._behind: set[bytes] = set()
+        self._behind_fresh: set[bytes] = set()
+        self._replay(int(database.get("behind", 0)), knowledge)
+        self.index.number = int(database.get("number", 0))
         self.tree: dict[bytes, Known] = database.tree()
         self.peers = database.peers()
         self.stamps = Stamps(int(database.get("stamp", 0)))
@@ -110,6 +117,37 @@ class RootStore:
         self.generation: Generation = self.index.generation(self._now())
         self.knowledge: Knowledge = dict(self.generation.knowledge)
         self.open_conflicts = sum(1 for one in database.conflicts() if one[3] == "open")
+
+    def _replay(self, first: int, knowledge: Knowledge) -> None:
+        """Take batches of the log again whose rows were still to be written."""
+        for number, replica, lo, _ in self.log if first else ():
+            body = self.database.body(replica, lo) if number >= first else None
+            if body is not None:
+                batch, _ = codec.unpack_batch(body, REPLAYED)
+                self._behind |= self.index.replay(batch)
+        if first:
+            self.index.knowledge = dict(knowledge)
+
+    def write_behind(self) -> None:
+        """Write the rows that the log alone has."""
+        if not self._behind:
+            return
+        with self.database.transaction():
+            self._put_rows(set(), set())
+        self._behind_fresh.clear()
+        self._behind.clear()
+
+    def _put_rows(self, paths: set[bytes], fresh: set[bytes]) -> None:
+        """Write these rows, and those that were left to be written; inside a transaction."""
+        index, fresh = self.index, (fresh - self._behind) | self._behind_fresh
+        rows = [(path, index.rows.get(path, ())) for path in paths | self._behind]
+        self.database.put_rows(rows, fresh)
+        self.database.set("behind", 0)
+
+    @property
+    def is_behind_log(self) -> bool:
+        """Whether there are rows to be written."""
+        return bool(self._behind)
 
     def reload(self) -> None:
         """Read everything again, after the disk refused a change."""
@@ -126,6 +164,7 @@ class RootStore:
             self.database.set("incarnation", self._entropy(8))
             self.database.set("number", 0)
             self.database.set("anew", 0)
+            self.database.set("behind", 0)
         self.reload()
 
     def close(self) -> None:
@@ -239,15 +278,17 @@ class RootStore:
         paths = [path for path, _ in undo]
         coded = codec.front_code(paths)
         shared = None
+        later = batch is not None and (bool(self._behind) or len(outcome.rows) >= MANY_ROWS)
         if batch is not None and [path for path, _ in batch.entries] == paths:
             shared = coded
         try:
             places = self.objects.flush()
             with database.transaction():
                 database.put_places(places)
-                database.put_rows(
-                    [(path, index.rows.get(path, ())) for path in outcome.rows], outcome.fresh
-                )
+                if not later:
+                    self._put_rows(outcome.rows, outcome.fresh)
+                elif not self._behind:
+                    database.set("behind", self._next_number)
                 database.put_vector("know", index.knowledge)
                 database.set("number", index.number)
                 database.set("stamp", self.stamps.last)
@@ -265,11 +306,16 @@ class RootStore:
             self.reload()
             raise
         self.objects.stored(places)
+        if later:
+            self._behind_fresh |= outcome.fresh - self._behind
+            self._behind |= outcome.rows
+        else:
+            self._behind.clear()
+            self._behind_fresh.clear()
         if batch is None:
             self.log = database.log()
         else:
-            number = self.log[-1][0] + 1 if self.log else 1
-            self.log.append((number, batch.replica, batch.lo, batch.hi))
+            self.log.append((self._next_number, batch.replica, batch.lo, batch.hi))
         if outcome.conflicts or (batch is not None and batch.settled):
             self.open_conflicts = sum(1 for one in database.conflicts() if one[3] == "open")
         if tree:
@@ -277,11 +323,15 @@ class RootStore:
         self.knowledge = dict(generation.knowledge)
         self.generation = generation
 
+    @property
+    def _next_number(self) -> int:
+        return self.log[-1][0] + 1 if self.log else 1
+
     def _log(self, batch: Batch, now: float, came: bytes, coded: codec.Coded | None) -> None:
         body = came if came and not batch.moves else codec.pack_batch(batch, coded=coded)
         short = (came or codec.pack_batch(batch, folded=True)) if batch.moves else b""
         self.last_packed = batch.name, short or body
-        number = self.log[-1][0] + 1 if self.log else 1
+        number = self._next_number
         self.database.add_batch(number, batch.replica, batch.lo, batch.hi, now, body, short)
 
     def _add_history(
@@ -303,13 +353,43 @@ class RootStore:
 
     # -- the working tree
 
-    def remember(self, tree: Mapping[bytes, Known | None]) -> None:
-        """What is in the working tree at these paths now."""
+    def remember(
+        self, tree: Mapping[bytes, Known | None], moved: Sequence[tuple[bytes, bytes]] = ()
+    ) -> None:
+        """
+        What is in the working tree at these paths now.
+
+        @param moved: directories that were renamed whole, from and to: what is known of a path in
+            them holds for the new one, if it is the same that is to be remembered of it.
+        """
         if not tree:
             return
+        moves, rest = self._moves_whole(tree, moved) if moved else ((), tree)
         with self.database.transaction():
-            self.database.put_tree(tree.items())
+            for old, new in moves:
+                self.database.move_tree(old, new)
+            self.database.put_tree(rest.items())
         self._take_tree(tree)
+
+    def _moves_whole(
+        self, tree: Mapping[bytes, Known | None], moved: Sequence[tuple[bytes, bytes]]
+    ) -> tuple[list[tuple[bytes, bytes]], Mapping[bytes, Known | None]]:
+        """The moves that say all about what is in those directories, and the paths elsewhere."""
+        moves = []
+        rest = dict(tree)
+        for old, new in moved:
+            before, after = old + b"/", new + b"/"
+            inside = [path for path in self.tree if path.startswith(before)]
+            pairs = [(path, after + path[len(before) :]) for path in inside]
+            same = all(
+                rest.get(target) is self.tree[path] and path in rest and rest[path] is None
+                for path, target in pairs
+            )
+            if same and not any(path.startswith(after) for path in self.tree):
+                moves.append((old, new))
+                for path, target in pairs:
+                    del rest[path], rest[target]
+        return moves, rest
 
     def _take_tree(self, tree: Mapping[bytes, Known | None]) -> None:
         for path, known in tree.items():
@@ -409,6 +489,7 @@ class RootStore:
 
     def begin_new_life(self) -> None:
         """Go on under a new incarnation, and write again what only we know."""
+        self.write_behind()
         trusted: dict[ReplicaId, int] = {}
         for vector in self.peers.values():
             trusted = join(trusted, vector)
@@ -485,6 +566,7 @@ class RootStore:
         @param members: what each member of the cluster knows.
         @return: how many objects were removed.
         """
+        self.write_behind()
         now = self._now()
         database = self.database
         old = database.old_batches(now - self.keep, LOG_BYTES)

@@ -28,6 +28,7 @@ from saltwisted.domain.roots.guards import (
     Forbidden,
     Limits,
     check_entry,
+    is_path,
 )
 from saltwisted.domain.roots.ignore import RULES_FILE, Ignored, ignorer
 from saltwisted.errors import StoreError
@@ -373,7 +374,7 @@ class WorkTree:
         seen = Seen()
         self.fs.forget()
         found: set[bytes] = set()
-        moved: dict[tuple[int, ...], Entry] | None = None
+        moved: dict[tuple[int, ...], Known] | None = None
         todo: list[tuple[bytes, os.stat_result]] = []
         tops = outermost(tops)
         everything = tops == [b""]
@@ -428,7 +429,7 @@ class WorkTree:
         for path, info in todo:
             if moved is None:
                 moved = {
-                    one.identity[1:]: one.entry
+                    one.identity[1:]: one
                     for one in (known.values() if left is None else left)
                     if one.identity is not None and one.entry.kind == FILE
                 }
@@ -508,10 +509,14 @@ class WorkTree:
         wanted = set(paths)
         folders: set[bytes] = set()
         gone: set[bytes] = set()
+        below: dict[bytes, bool] = {}
         for path in sorted(wanted):
             info = self.fs.lstat(path)
             is_dir = info is not None and stat.S_ISDIR(info.st_mode)
-            if self.ignored(path, is_dir) or self._above_ignored(path):
+            head, _ = split(path)
+            if head not in below:
+                below[head] = self._above_ignored(path)
+            if below[head] or self.ignored(path, is_dir):
                 continue
             before = known.get(path)
             if info is None:
@@ -552,9 +557,21 @@ class WorkTree:
         before: Known | None,
         store: ContentStore,
         seen: Seen,
-        moved: Mapping[tuple[int, ...], Entry] | None,
+        moved: Mapping[tuple[int, ...], Known] | None,
     ) -> bool:
         """Find out what is at a path; true if it is what was known."""
+        if before is None and moved:
+            # A directory was renamed above it: not even its own times have changed
+            same = moved.get(Identity.of(info)[1:])
+            if (
+                same is not None
+                and same.identity is not None
+                and same.identity.mode == info.st_mode
+                and store.has(same.entry.content)
+                and is_path(path)
+            ):
+                seen.changed[path] = same
+                return False
         try:
             entry, info, sure = self._entry(path, info, store, seen, moved)
         except FileNotFoundError:
@@ -588,7 +605,7 @@ class WorkTree:
         info: os.stat_result,
         store: ContentStore,
         seen: Seen,
-        moved: Mapping[tuple[int, ...], Entry] | None,
+        moved: Mapping[tuple[int, ...], Known] | None,
     ) -> tuple[Entry | None, os.stat_result, bool]:
         mode = stat.S_IMODE(info.st_mode) & 0o777
         if stat.S_ISDIR(info.st_mode):
@@ -599,8 +616,8 @@ class WorkTree:
             if info.st_size > self.limits.max_file:
                 raise Forbidden("file-size", path)
             same = moved.get(Identity.of(info)[1:]) if moved else None
-            if same is not None and store.has(same.content):
-                digest = same.content
+            if same is not None and store.has(same.entry.content):
+                digest = same.entry.content
             elif info.st_size >= BULK and path not in seen.large:
                 seen.large[path] = info.st_size
                 if self._on_large is not None:

@@ -83,6 +83,15 @@ def check_path(path: bytes) -> None:
             raise Forbidden("path-reserved", path)
 
 
+def is_path(path: bytes) -> bool:
+    """Whether this can be the name of something in a root."""
+    try:
+        check_path(path)
+    except Forbidden:
+        return False
+    return True
+
+
 def check_link(path: bytes, target: bytes, rule: str = "inside") -> None:
     """@raises Forbidden: this link may not be in a root under this rule."""
     if not target or b"\0" in target or len(target) > MAX_PATH:

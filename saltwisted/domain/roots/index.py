@@ -227,10 +227,11 @@ class Index:
     def _take(self, batch: Batch) -> Outcome:
         outcome = Outcome()
         counter = batch.lo
+        replica, stamp = batch.replica, batch.stamp
         for path, entry in batch.entries:
             if path not in self.rows:
                 outcome.fresh.add(path)
-            self._integrate(path, Version(Dot(batch.replica, counter), batch.stamp, entry), batch)
+            self._integrate(path, Version(Dot(replica, counter), stamp, entry), batch)
             counter += 1
         self.knowledge[batch.replica] = batch.hi
         self.number += 1
@@ -243,7 +244,7 @@ class Index:
 
     def _integrate(self, path: bytes, version: Version, batch: Batch) -> None:
         there = self.rows.get(path)
-        if there is None:
+        if there is None or (len(there) == 1 and knows(batch.deps, there[0].dot)):
             self.rows[path] = (version,)
             return
         kept = [one for one in there if not knows(batch.deps, one.dot)]
@@ -253,6 +254,10 @@ class Index:
         if len(versions) > 1:
             versions.sort(key=self.policy.rank, reverse=True)
         return tuple(versions)
+
+    def replay(self, batch: Batch) -> set[bytes]:
+        """Apply a batch that knowledge has already, but the rows have not; the paths of it."""
+        return self._take(batch).rows
 
     def merge(self, rows: Rows, knowledge: Knowledge) -> Outcome:
         """
@@ -403,15 +408,15 @@ class Index:
                 if after is not None and row:
                     outcome.conflicts.append(Conflict(path, row[0]))
                 after = IMPLIED
-            before = self.visible(path)
-            if after == before:
+            head, _, tail = path.rpartition(b"/")
+            folder = self._folders.get(head)
+            before = folder.get(tail) if folder else None
+            if after is before or after == before:
                 return
-            head, tail = split(path)
-            was_empty = not self._folders.get(head)
             self._set(head, tail, after)
             first = outcome.shown[path][0] if path in outcome.shown else before
             outcome.shown[path] = (first, after)
-            if was_empty == (not self._folders.get(head)):
+            if (not folder) == (not self._folders.get(head)):
                 return
             path = head
 
