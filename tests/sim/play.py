@@ -54,15 +54,19 @@ def play(
     options = parser.parse_args()
     began, failed = time.monotonic(), 0
     total: Counter[str] = Counter()
-    for seed in range(options.first, options.first + options.seeds):
-        one = world(seed)
+    seed = options.first - 1
+    for number in range(options.first, options.first + options.seeds):
+        one = world(number)
         try:
             one.run()
+        except KeyboardInterrupt:
+            break  # what was played until now is told
         except broken as error:
             failed += 1
             sys.stdout.write(f"{error}\n")
             sys.stdout.flush()
         total.update(counts(one))
+        seed = number
         if failed >= options.most:
             break
     told = "".join(f"{number} {what}, " for what, number in total.items())
