@@ -243,10 +243,17 @@ class SimNode:
             lambda: NOW + world.clock.seconds() + self.skew,
             # Never in the twentieth of a second after a write, which real time would decide
             lambda: time.time_ns() + 10**9,
+            may=lambda node, right: right != "write" or node not in world.readers,
         )
+        self.sync.on_stranded.append(lambda share: self.reactor.callLater(0.1, self._begin_anew))
         self.share._make_store = lambda where: SimStore(self, where, self.name, *self._store_args())
         d = Deferred.fromCoroutine(self.sync.startService())
         d.addErrback(self._failed)
+
+    def _begin_anew(self) -> None:
+        """As the lifecycle does it: the process goes on with new parts."""
+        self.kill()
+        self.start()
 
     def _failed(self, failure: Failure) -> None:
         if failure.check(Killed):
@@ -338,6 +345,7 @@ class World:
         self.errors: list[str] = []
         self.history: dict[Dot, tuple[bytes, Any, Batch]] = {}
         self.nodes: list[SimNode] = []
+        self.readers: frozenset[str] = frozenset()
         self.ends: dict[frozenset[str], End] = {}
         self.apart: set[frozenset[str]] = set()
         self.copies: dict[str, str] = {}
@@ -382,6 +390,9 @@ class World:
     def _play(self) -> None:
         dice = self.dice
         self.nodes = [SimNode(self, name) for name in NAMES[: dice.choice((2, 3, 3, 4))]]
+        if len(self.nodes) > 2 and self.seed % 5 == 0:
+            # One may not write: what is edited there never gets anywhere
+            self.readers = frozenset({self.nodes[-1].name})
         for name in FIXED:
             self.nodes[0].write(name, name.encode())
         for node in self.nodes:
@@ -438,7 +449,10 @@ class World:
     def _lose_index(self, node: SimNode) -> None:
         """The store is gone, or an earlier copy of it comes back."""
         others = [n for n in self.nodes if n is not node and n.sync is not None]
-        if not any(other.share.store and other.share.store.knowledge for other in others):
+        if not any(
+            other.share.store and other.share.store.knowledge and other.name not in self.readers
+            for other in others
+        ):
             return
         node.kill()
         store, copy = f"{node.folder}/store", f"{node.folder}/copy"
