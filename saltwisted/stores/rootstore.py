@@ -3,7 +3,9 @@ One share on disk: index, content, history and conflicts, changed in whole trans
 
 Every method blocks and is called in the pool, one at a time per share; what others need to see
 (the generation that is served, knowledge, counts) is left in attributes that are replaced, never
-changed. If the disk refuses, the index is read again from it: memory never runs ahead.
+changed. If the disk refuses, the index is read again from it: memory never runs ahead. Of a large
+batch the log alone is written at first; its rows follow when nobody waits
+(L{RootStore.write_behind}), and are made from the log at a start before that.
 """
 
 from __future__ import annotations
