@@ -573,8 +573,8 @@ class MemberService:
         jobs, sessions = self.jobs, self.master.ctx.sessions
         # Who listens here, and who has another master besides, but may bring a return here alone
         here = {*jobs.presence.own(), *(set(sessions.live()) & set(jobs.presence.holders()))}
-        # Without publications minions look elsewhere, and no job begins here any more
-        self.master.ports.publications.stop()
+        # As long as they may bring it here: a stock minion that turns to another master while it
+        # runs a job can lose what comes of it
         late = await returned(self.reactor, lambda: jobs.forward.under_way(here), RETURN_TIME)
         self.master.requests.closed = True
         replica = self.master.jobs.replica
