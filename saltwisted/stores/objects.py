@@ -94,6 +94,11 @@ class ContentStore:
         self._damaged |= set(ends)
         # A new pack for each start: an old one may be damaged, and none is written twice
         self._pack += 1
+        for folder in os.scandir(f"{self._folder}/objects"):
+            for entry in os.scandir(folder):
+                place = self._places.get(_digest_of(folder.name + entry.name))
+                if place is None or place.pack != OWN_FILE:
+                    os.unlink(entry)
 
     def check(self) -> list[bytes]:
         """Objects that the database knows and the disk has not."""
@@ -513,6 +518,14 @@ class ContentStore:
             for fd in self._files.values():
                 os.close(fd)
             self._files.clear()
+
+
+def _digest_of(name: str) -> bytes:
+    """What a file of a large object is named after; nothing's, for another name."""
+    try:
+        return bytes.fromhex(name)
+    except ValueError:
+        return b""
 
 
 def _alike(fds: Sequence[int], at: int, by: int) -> bool:
