@@ -367,11 +367,12 @@ class SimNode:
         self.inbox.clear()
         self.young.clear()
         self.refused.clear()
-        self.keys = KeySet()
         self.peers = SimPeers()
         self.log = self.world.make_log(self)
         self.log.startService()
         self.shipping = self.world.make_shipping(self)
+        heard = self.shipping.machine.heard
+        self.log.heard = lambda: heard.issuperset(self.world.others(self))
         self.shipping.on_refused = self._refused
         self.shipping.on_differs = self.world.differs
         self.shipping.startService()
@@ -382,7 +383,7 @@ class SimNode:
         self.catch_up = CatchUp(
             clock=clock,
             peers=self.peers,
-            others=lambda: [node.name for node in self.world.nodes if node is not self],
+            others=lambda: self.world.others(self),
             caught_up_with=self.shipping.machine.caught_up_with,
             digests=self.log.digests,
             verified=True,
@@ -398,7 +399,11 @@ class SimNode:
 
     def _serves(self, life: int) -> None:
         if self.alive and self.life == life and self.catch_up.done:
+            self.serve()
             self.request()
+
+    def serve(self) -> None:
+        """It has caught up: what waits for that begins."""
 
     def request(self) -> None:
         """A minion's request, which is answered now or later or never."""
@@ -491,9 +496,14 @@ class World:
 
     def make_log(self, node: SimNode) -> SimLog:
         """The log of one life."""
-        log = SimLog(self, node, Folds([node.keys]))
+        log = SimLog(self, node, self.make_folds(node))
         log.on_entries(lambda entries, source: self._told(node, entries, source))
         return log
+
+    def make_folds(self, node: SimNode) -> Folds:
+        """What the log of one life adds up to."""
+        node.keys = KeySet()
+        return Folds([node.keys])
 
     def make_shipping(self, node: SimNode) -> Shipping:
         """The shipping of one life."""
@@ -515,6 +525,29 @@ class World:
     def entropy(self, count: int) -> bytes:
         """Dice for incarnations."""
         return self.dice.randbytes(count)
+
+    # -- who belongs to it: all, unless a world has a membership
+
+    def others(self, node: SimNode) -> list[str]:
+        """The other members, as this node knows them."""
+        return [other.name for other in self.nodes if other is not node]
+
+    def must_meet(self, node: SimNode) -> list[str]:
+        """Whom it has to hear before it serves."""
+        return self.others(node)
+
+    def may_link(self, one: SimNode, other: SimNode) -> bool:
+        """Whether two that are alive can have a link."""
+        return self.may_meet(one, other)
+
+    def begin(self) -> None:
+        """Start whoever is there from the beginning."""
+        for node in self.nodes:
+            node.start()
+
+    def judged(self) -> Sequence[SimNode]:
+        """The nodes that must be the same at the end."""
+        return self.nodes
 
     # -- the wire
 
@@ -570,7 +603,7 @@ class World:
             for other in self.nodes[index + 1 :]:
                 pair = frozenset((one.name, other.name))
                 session = self.sessions.get(pair)
-                can = one.alive and other.alive and self.may_meet(one, other)
+                can = one.alive and other.alive and self.may_link(one, other)
                 if session is not None and any(not side.up for side in session):
                     del self.sessions[pair]
                 elif session is not None and (not can or session[0].lossy):
@@ -679,9 +712,15 @@ class World:
             if other is not node:
                 others |= self._on_disk(other)
         lost = {name for name in here if name not in others}
-        self.durable -= lost
+        self._lose(lost)
         if lost:
             self.tell(f"lost with {node.name}: {' '.join(sorted(lost))}")
+
+    def _lose(self, names: set[str]) -> None:
+        """These are on no disk any more: what comes by their numbers is something else."""
+        self.durable -= names
+        for name in names:
+            self.places.pop(name, None)
 
     def _on_disk(self, node: SimNode) -> set[str]:
         """The deeds that a disk holds, one by one or in a snapshot (then: all that it knows)."""
@@ -813,8 +852,8 @@ class World:
         """
         now = self.clock.seconds()
         if node.life != 1 and now < node.born + CATCHUP_WAIT and not self.wild:
-            unmet = [other.name for other in self.nodes if other.name not in node.met]
-            if set(unmet) != {node.name}:
+            unmet = [name for name in self.must_meet(node) if name not in node.met]
+            if unmet:
                 self.broken(f"{node.name} serves and has not heard {unmet}")
         for name, (link, since, known) in node.owes.items():
             if self.wild or now >= since + CATCHUP_WAIT or not (link.up and not link.lossy):
@@ -899,7 +938,7 @@ class World:
         node.disk.set_back(day, noticed)
         after = self._on_disk(node)
         elsewhere: set[str] = set().union(*held.values()) if held else set()
-        self.durable -= {name for name in before if name not in after | elsewhere}
+        self._lose({name for name in before if name not in after | elsewhere})
 
     def _rejoin_groups(self) -> None:
         for node in self.nodes:
@@ -919,8 +958,7 @@ class World:
 
         @raises Broken: with the story, when a promise was not kept.
         """
-        for node in self.nodes:
-            node.start()
+        self.begin()
         self._links()
         self.clock.callLater(DAY / 2, self._daily)
         length = 60.0
@@ -934,10 +972,14 @@ class World:
             self._plan(self)
         self.play(length)
         self.heal()
-        self.play(SETTLED)
+        self.settle()
         if self.why:
             raise Broken(self.why)
         self.check()
+
+    def settle(self) -> None:
+        """Give all the time in which they must become the same."""
+        self.play(SETTLED)
 
     def play(self, seconds: float) -> None:
         """Let time pass, from event to event."""
@@ -972,8 +1014,9 @@ class World:
         """Same knowledge, same keys everywhere; and they are what the rule says."""
         if self.alarms and not self.set_backs:
             self.broken("digests differed, though no disk has erred")
-        first = self.nodes[0]
-        for node in self.nodes:
+        nodes = self.judged()
+        first = nodes[0]
+        for node in nodes:
             if node.log.knowledge() != first.log.knowledge():
                 self.broken(
                     f"{node.name} knows {_short(node.log.knowledge())}, "
@@ -986,9 +1029,9 @@ class World:
                     self.broken(f"{node.name} and {first.name} show {minion_id} differently")
         for minion_id in self.minions:
             for pub in self.pubs:
-                self._check_key(minion_id, finger_of(pub))
+                self._check_key(first, minion_id, finger_of(pub))
 
-    def _check_key(self, minion_id: str, finger: str) -> None:
+    def _check_key(self, node: SimNode, minion_id: str, finger: str) -> None:
         deeds = [
             self.deeds[name]
             for name in self.durable
@@ -996,7 +1039,7 @@ class World:
         ]
         revoked = {deed.name for deed in deeds if deed.act in REVOCATIONS}
         accepts = [deed for deed in deeds if deed.act == "accept"]
-        register = self.nodes[0].keys.register(minion_id, finger)
+        register = node.keys.register(minion_id, finger)
         accepted = register is not None and register.word == "accepted"
         may = any(revoked <= deed.saw for deed in accepts)
         if accepted and not may:

@@ -17,13 +17,16 @@ A seed is one story, in whatever order a process goes through its sets.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import sys
 import tempfile
 import time
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -34,6 +37,7 @@ from twisted.python.failure import Failure
 from saltwisted.cluster.rootlink import RootLink
 from saltwisted.cluster.rootsync import Root, RootSync
 from saltwisted.domain.roots.entry import DIR, FILE, LINK, Batch, Dot, Version
+from saltwisted.domain.roots.guards import Limits
 from saltwisted.domain.roots.index import Policy
 from saltwisted.domain.roots.manifest import Generation
 from saltwisted.stores import worktree
@@ -62,14 +66,15 @@ class Killed(BaseException):
 class SimStore(RootStore):
     """Tells the world of what is durable, and dies where that is wanted."""
 
-    def __init__(self, node: SimNode, *args: Any, **more: Any) -> None:
+    def __init__(self, node: SimNode, share: str, *args: Any, **more: Any) -> None:
         self.node = node
+        self.share = share
         super().__init__(*args, **more, step=node.step)
 
     def commit(self, *args: Any, **more: Any) -> Any:
         made = super().commit(*args, **more)
         if made is not None:
-            self.node.world.committed(made[0])
+            self.node.world.committed(self.share, made[0])
         return made
 
 
@@ -86,7 +91,7 @@ class SimReactor:
     def callLater(self, when: float, what: Callable[..., Any], *args: Any, **more: Any) -> Any:
         def due() -> None:
             if self._node.life == self._life:
-                what(*args, **more)
+                self._node.awake(lambda: what(*args, **more))
 
         return self._node.world.clock.callLater(when, due)
 
@@ -134,9 +139,13 @@ class End:
     def _carried(self, pieces: list[bytes]) -> None:
         before = self._waiting
         self._waiting -= sum(map(len, pieces))
-        if before > self.MOST >= self._waiting and self._producer is not None and self.up:
+        if before > self.MOST >= self._waiting:
+            self._node.awake(self._drained)
+        self.other._node.awake(lambda: self.other.arrived(pieces))
+
+    def _drained(self) -> None:
+        if self._producer is not None and self.up:
             self._producer.resumeProducing()
-        self.other.arrived(pieces)
 
     def arrived(self, pieces: list[bytes]) -> None:
         """Bytes came."""
@@ -165,8 +174,11 @@ class End:
         for end in (self, self.other):
             if end.up:
                 end.up = False
-                if end.protocol.transport is not None and end._node.has(end.protocol):
-                    end.protocol.connectionLost(Failure(ConnectionDone()))
+                end._node.awake(end._lost)
+
+    def _lost(self) -> None:
+        if self.protocol.transport is not None and self._node.has(self.protocol):
+            self.protocol.connectionLost(Failure(ConnectionDone()))
 
 
 class SimNode:
@@ -176,6 +188,7 @@ class SimNode:
         self.world, self.name = world, name
         self.folder = f"{world.folder}/{name}"
         self.root = f"{self.folder}/root"
+        self.trees = {SHARE: self.root}
         self.life = 0
         self.sync: RootSync | None = None
         self.reactor: SimReactor
@@ -188,6 +201,52 @@ class SimNode:
     def share(self) -> Any:
         assert self.sync is not None
         return self.sync.shares[SHARE]
+
+    @property
+    def stores(self) -> Mapping[str, RootStore]:
+        """Of the shares that are here and open."""
+        shares = self.sync.shares if self.sync is not None else {}
+        return {name: share.store for name, share in shares.items() if share.store is not None}
+
+    def holds(self, name: str, digest: bytes) -> bool:
+        """Whether a content is in this node's directory, or in its store."""
+        store = self.stores.get(name)
+        return (store is not None and store.objects.has(digest)) or any(
+            digest == _digest(f"{folder}/{each}")
+            for folder, _, files in os.walk(self.trees[name])
+            for each in files
+        )
+
+    # -- what a world with a membership says
+
+    def members(self) -> Sequence[str]:
+        """The others."""
+        return [node.name for node in self.world.nodes if node is not self]
+
+    def may(self, node: str, right: str) -> bool:
+        """What a member may do."""
+        return right != "write" or node not in self.world.readers
+
+    def now(self) -> float:
+        """By its own clock."""
+        return NOW + self.world.clock.seconds() + self.skew
+
+    def awake(self, work: Callable[[], None]) -> None:
+        """Do something as soon as the process can."""
+        work()
+
+    def died(self) -> None:
+        """The process is gone at a write."""
+        self.world.deaths += 1
+        self.kill()
+
+    def begin_anew(self) -> None:
+        """As the lifecycle does it: the process goes on with new parts."""
+        self.reactor.callLater(0.1, self._again)
+
+    def _again(self) -> None:
+        self.kill()
+        self.start()
 
     def has(self, protocol: RootLink) -> bool:
         """Whether this life made it."""
@@ -209,8 +268,7 @@ class SimNode:
         try:
             result = function(*args)
         except Killed:
-            self.world.deaths += 1
-            self.kill()
+            self.died()
             return done
         except Exception:
             result = Failure()
@@ -224,8 +282,12 @@ class SimNode:
 
     def start(self) -> None:
         """A process."""
-        if self.sync is not None:
-            return
+        if self.sync is None:
+            self.build()
+            self.begin()
+
+    def build(self) -> None:
+        """Its parts."""
         self.life += 1
         self.reactor = SimReactor(self)
         world = self.world
@@ -233,44 +295,38 @@ class SimNode:
         self.sync = RootSync(
             self.reactor,
             self.name,
-            [Root(SHARE, self.root)],
+            [Root(name, path) for name, path in self.trees.items()],
             f"{self.folder}/store",
             self.pool,
             lambda tag, data: None,
-            lambda: [node.name for node in world.nodes if node is not self],
+            self.members,
             options,
             lambda count: world.dice.randbytes(count),
-            lambda: NOW + world.clock.seconds() + self.skew,
+            self.now,
             # Never in the twentieth of a second after a write, which real time would decide
             lambda: time.time_ns() + 10**9,
-            may=lambda node, right: right != "write" or node not in world.readers,
+            may=self.may,
         )
-        self.sync.on_stranded.append(lambda share: self.reactor.callLater(0.1, self._begin_anew))
-        self.share._make_store = lambda where: SimStore(self, where, self.name, *self._store_args())
+        self.sync.on_stranded.append(lambda share: self.begin_anew())
+        for name, share in self.sync.shares.items():
+            share._make_store = partial(self._make_store, name, share.limits)
+
+    def begin(self) -> None:
+        """Its parts start."""
+        assert self.sync is not None
         d = Deferred.fromCoroutine(self.sync.startService())
         d.addErrback(self._failed)
-
-    def _begin_anew(self) -> None:
-        """As the lifecycle does it: the process goes on with new parts."""
-        self.kill()
-        self.start()
 
     def _failed(self, failure: Failure) -> None:
         if failure.check(Killed):
             # At a write that was not made in the pool
-            self.world.deaths += 1
-            self.kill()
+            self.died()
             return
         self.world.errors.append(f"{self.name}: {failure.getTraceback()}")
 
-    def _store_args(self) -> tuple[Any, ...]:
-        world = self.world
-        return (
-            lambda count: world.dice.randbytes(count),
-            lambda: NOW + world.clock.seconds() + self.skew,
-            Policy(),
-            self.share.limits,
-        )
+    def _make_store(self, share: str, limits: Limits, where: str) -> SimStore:
+        entropy = self.world.dice.randbytes
+        return SimStore(self, share, where, self.name, entropy, self.now, Policy(), limits)
 
     def kill(self) -> None:
         """As by SIGKILL; what the kernel holds for it is gone."""
@@ -291,9 +347,9 @@ class SimNode:
 
     # -- what its administrator does
 
-    def write(self, name: str, content: bytes) -> None:
+    def write(self, name: str, content: bytes, share: str = SHARE) -> None:
         """Write a file, and whatever directory it needs."""
-        path = f"{self.root}/{name}"
+        path = f"{self.trees[share]}/{name}"
         try:
             os.makedirs(os.path.dirname(path), exist_ok=True)
             fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o644)
@@ -303,22 +359,24 @@ class SimNode:
         os.close(fd)
         self.world.stamp += 1
         os.utime(path, ns=(self.world.stamp * 10**9, self.world.stamp * 10**9))
+        self.world.wrote(self, share, content)
 
-    def edit(self, dice: Random) -> None:
+    def edit(self, dice: Random, share: str = SHARE) -> None:
         """Something that people do to trees."""
-        path = f"{self.root}/{dice.choice(PATHS)}"
+        root = self.trees[share]
+        path = f"{root}/{dice.choice(PATHS)}"
         roll = dice.random()
         try:
             if roll < 0.6:
                 size = dice.choice((3, 30, 3000, 100_000))
-                self.write(os.path.relpath(path, self.root), dice.randbytes(size))
+                self.write(os.path.relpath(path, root), dice.randbytes(size), share)
             elif roll < 0.75:
                 os.unlink(path)
             elif roll < 0.82:
-                shutil.rmtree(f"{self.root}/{dice.choice(('one', 'two'))}")
+                shutil.rmtree(f"{root}/{dice.choice(('one', 'two'))}")
             elif roll < 0.92:
                 one, two = dice.sample(("one", "two", "three"), 2)
-                os.rename(f"{self.root}/{one}", f"{self.root}/{two}")
+                os.rename(f"{root}/{one}", f"{root}/{two}")
             elif roll < 0.96:
                 os.symlink("x", path)
                 self.world.stamp += 1
@@ -343,7 +401,8 @@ class World:
         self.stamp = 1_700_000_000
         self.steps = self.deaths = self.batches = 0
         self.errors: list[str] = []
-        self.history: dict[Dot, tuple[bytes, Any, Batch]] = {}
+        self.shares: tuple[str, ...] = (SHARE,)
+        self.histories: defaultdict[str, dict[Dot, tuple[bytes, Any, Batch]]] = defaultdict(dict)
         self.nodes: list[SimNode] = []
         self.readers: frozenset[str] = frozenset()
         self.ends: dict[frozenset[str], End] = {}
@@ -351,21 +410,35 @@ class World:
         self.copies: dict[str, str] = {}
         self.folder = ""
 
-    def committed(self, batch: Batch) -> None:
+    def having(self, name: str) -> Sequence[SimNode]:
+        """The nodes that must have a share alike at the end."""
+        return self.nodes
+
+    def may_stream(self, one: SimNode, two: SimNode) -> bool:
+        """Whether two can have a stream."""
+        return frozenset((one.name, two.name)) not in self.apart
+
+    def broken(self, why: str) -> None:
+        """@raises Broken: always."""
+        raise Broken(f"seed {self.seed}: {why}")
+
+    def wrote(self, node: SimNode, name: str, content: bytes) -> None:
+        """A user wrote a file."""
+
+    def committed(self, name: str, batch: Batch) -> None:
         """A batch is on a disk."""
         self.batches += 1
+        history = self.histories[name]
         for number, (path, entry) in enumerate(batch.entries):
             dot = Dot(batch.replica, batch.lo + number)
-            old = self.history.get(dot)
-            if old is not None and old[1] != entry and self._alive(dot):
-                raise Broken(f"seed {self.seed}: {dot} was used twice")
-            self.history[dot] = (path, entry, batch)
+            old = history.get(dot)
+            if old is not None and old[1] != entry and self._alive(name, dot):
+                self.broken(f"{dot} was used twice")
+            history[dot] = (path, entry, batch)
 
-    def _alive(self, dot: Dot) -> bool:
+    def _alive(self, name: str, dot: Dot) -> bool:
         return any(
-            node.sync is not None
-            and node.share.store is not None
-            and node.share.store.knowledge.get(dot.replica, 0) >= dot.counter
+            name in node.stores and node.stores[name].knowledge.get(dot.replica, 0) >= dot.counter
             for node in self.nodes
             if node.name != dot.replica.master
         )
@@ -374,13 +447,19 @@ class World:
 
     def run(self) -> None:
         """@raises Broken: a promise was not kept."""
+        with self.folder_of_its_own():
+            self._play()
+
+    @contextmanager
+    def folder_of_its_own(self) -> Iterator[None]:
+        """Where the disks of all nodes are; afterwards nothing of them is left."""
         base = "/dev/shm" if os.path.isdir("/dev/shm") else None
         self.folder = tempfile.mkdtemp(prefix="simroots-", dir=base)
         told = worktree.TOLD
         # In half of all worlds each new content is offered before its batch is made
         worktree.TOLD = 1 if self.seed % 2 else told
         try:
-            self._play()
+            yield
         finally:
             worktree.TOLD = told
             for node in self.nodes:
@@ -410,8 +489,8 @@ class World:
         self.judge()
 
     def _settle(self) -> None:
-        if not self._until(SETTLED, self._settled):
-            raise Broken(f"seed {self.seed}: not alike in time: {self._states()}")
+        if not self._until(SETTLED, self.settled):
+            self.broken(f"not alike in time: {self.states()}")
 
     def _act(self) -> None:
         dice = self.dice
@@ -480,11 +559,15 @@ class World:
             self._advance(1.0)
         return true()
 
-    def _advance(self, seconds: float) -> None:
+    def turn(self) -> None:
+        """Make the streams that can be, and hear what the kernels have to tell."""
         self._dial()
         for node in self.nodes:
             if node.sync is not None:
-                node.reactor.poll()
+                node.awake(node.reactor.poll)
+
+    def _advance(self, seconds: float) -> None:
+        self.turn()
         end = self.clock.seconds() + seconds
         while True:
             calls = self.clock.getDelayedCalls()
@@ -498,7 +581,7 @@ class World:
         for number, one in enumerate(self.nodes):
             for two in self.nodes[number + 1 :]:
                 pair = frozenset((one.name, two.name))
-                if one.sync is None or two.sync is None or pair in self.apart:
+                if one.sync is None or two.sync is None or not self.may_stream(one, two):
                     continue
                 end = self.ends.get(pair)
                 if end is not None and end.up and end.other.up:
@@ -517,66 +600,89 @@ class World:
     # -- the judge
 
     def _ready(self) -> bool:
-        return all(node.sync is not None and node.sync.ready for node in self.nodes)
+        return all(
+            node.sync is not None and node.sync.ready and name in node.sync.shares
+            for name in self.shares
+            for node in self.having(name)
+        )
 
-    def _settled(self) -> bool:
-        if not self._ready():
-            return False
-        shares = [node.share for node in self.nodes]
-        return (
+    def settled(self) -> bool:
+        """Whether all are alike, and nothing is under way."""
+        return self._ready() and all(map(self._is_alike, self.shares))
+
+    def _is_alike(self, name: str) -> bool:
+        shares = [node.sync.shares[name] for node in self.having(name) if node.sync is not None]
+        return not shares or (
             all(share.is_settled and not share.coming for share in shares)
             and len({str(sorted(share.store.knowledge.items())) for share in shares}) == 1
             and len({share.generation.digest for share in shares}) == 1
             and not any(share.store.pending() for share in shares)
         )
 
-    def _states(self) -> list[Any]:
+    def states(self) -> list[Any]:
+        """What each node says, for people."""
         return [
             (
                 node.name,
-                node.sync is not None
-                and (
-                    node.share.generation.name if node.share.generation else "",
-                    node.share.ready,
-                    node.share.is_settled,
-                    node.share.suspended,
-                    node.share.last_error,
-                    node.share.held_remote,
-                    list(node.share.held),
-                    {n: link.error for n, link in node.sync._links.items()},
-                    dict(node.sync.flags),
-                ),
+                [
+                    (
+                        name,
+                        share.generation.name if share.generation else "",
+                        share.ready,
+                        share.is_settled,
+                        share.suspended,
+                        share.last_error,
+                        share.held_remote,
+                        list(share.held),
+                    )
+                    for name, share in node.sync.shares.items()
+                ],
+                {n: link.error for n, link in node.sync._links.items()},
+                dict(node.sync.flags),
             )
             for node in self.nodes
+            if node.sync is not None
         ] + self.errors
 
     def judge(self) -> None:
         """@raises Broken: something was lost, or a directory is not what is committed."""
-        for node in self.nodes:
-            found, wanted = _tree(node.root), _manifest(node.share.generation)
+        for name in self.shares:
+            if self.having(name):
+                self._judge(name, self.having(name))
+
+    def _judge(self, name: str, nodes: Sequence[SimNode]) -> None:
+        for node in nodes:
+            found, wanted = _tree(node.trees[name]), _manifest(node.stores[name].generation)
             if found != wanted:
                 odd = {p for p in found.keys() | wanted.keys() if found.get(p) != wanted.get(p)}
                 some = {path: (found.get(path, "-"), wanted.get(path, "-")) for path in odd}
-                raise Broken(f"seed {self.seed}: the directory of {node.name} differs: {some}")
+                self.broken(f"the directory {name} of {node.name} differs: {some}")
         judge = judges.World(0)
-        judge.history = self.history
-        judge.replicas = [_Replica(node) for node in self.nodes]  # type: ignore[misc]
+        judge.history = self.histories[name]
+        judge.replicas = [_Replica(node, name) for node in nodes]  # type: ignore[misc]
         try:
             judge.judge()
         except judges.Violation as error:
-            raise Broken(f"seed {self.seed}: {error}") from error
+            self.broken(f"{name}: {error}")
 
 
 class _Replica:
     """A node, as the judge of the laws looks at replicas."""
 
-    def __init__(self, node: SimNode) -> None:
+    def __init__(self, node: SimNode, share: str) -> None:
         self.name = node.name
-        self.index = node.share.store.index
+        store = node.stores[share]
+        self.index = store.index
         self.conflicts: dict[tuple[bytes, Dot], Version] = {
-            (path, version.dot): version
-            for path, version, _, _ in node.share.store.database.conflicts()
+            (path, version.dot): version for path, version, _, _ in store.database.conflicts()
         }
+
+
+def _digest(path: str) -> bytes:
+    if os.path.islink(path):
+        return b""
+    with open(path, "rb") as file:
+        return hashlib.sha256(file.read()).digest()
 
 
 def _tree(root: str) -> Mapping[bytes, Any]:
@@ -609,9 +715,13 @@ def _counts(world: World) -> Mapping[str, int]:
     return {"batches": world.batches, "acts": world.steps, "deaths": world.deaths}
 
 
-if __name__ == "__main__":
+def in_one_order(module: str) -> None:
+    """Begin again, where sets have one order: a seed is one story then."""
     if os.environ.get("PYTHONHASHSEED") != "0":
-        # Sets have one order then, and a seed one story
         os.environ["PYTHONHASHSEED"] = "0"
-        os.execv(sys.executable, [sys.executable, "-m", "tests.sim.roots", *sys.argv[1:]])
+        os.execv(sys.executable, [sys.executable, "-m", module, *sys.argv[1:]])
+
+
+if __name__ == "__main__":
+    in_one_order("tests.sim.roots")
     sys.exit(play("tests.sim.roots", World, Broken, _counts))

@@ -39,7 +39,8 @@ STORY = """
 from tests.sim.roots import World
 world = World({seed})
 world.run()
-print(world.steps, world.clock.seconds(), [(d, p, e) for d, (p, e, _) in world.history.items()])
+history = world.histories["file/base/0"]
+print(world.steps, world.clock.seconds(), [(d, p, e) for d, (p, e, _) in history.items()])
 """
 
 

@@ -198,6 +198,18 @@ class Membership(Registers[Member]):
         found = list(self.named(node))
         return bool(found) and all(right in member.rights for member in found)
 
+    def may_as_seen_by(self, key: str, own: str, node: str, right: str) -> bool:
+        """
+        What a member goes by. Of itself the membership says nothing before its first facts are
+        written, nor any more when it leaves: what is edited there then stays as it is.
+
+        @param key: its key; C{own}: its id.
+        """
+        if node != own:
+            return self.may(node, right)
+        member = self.find(key)
+        return member is None or member.removed is not None or right in member.rights
+
     def free_slot(self) -> int:
         """The lowest slot that no live member has; -1 when there is none."""
         taken = {member.slot for member in self.live()}
