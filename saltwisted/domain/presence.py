@@ -1,22 +1,20 @@
 """
-Who is here: from authenticated requests, addresses and the kernel's connections.
+Who is here: from authenticated requests, addresses and connections.
 
 A minion that subscribes does not say who it is, so a master knows it by what it said
 before: it is present when it made an authenticated request a moment ago, or when somebody at an
-address of its own has a connection to the publish port. Reading the kernel's
-table and sending the events is done elsewhere (L{saltwisted.master.presence}).
+address of its own has a connection to the publish port. Who is
+connected, and sending the events, is known elsewhere (L{saltwisted.master.presence}).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from ipaddress import IPv4Address, IPv6Address
 from typing import Any
 
 from attrs import frozen
 
 _LOOPBACK = frozenset(("127.0.0.1", "::1"))
-_ESTABLISHED = "01"
 
 
 def known_addresses(peer: str, grains: Mapping[str, Any]) -> tuple[str, ...]:
@@ -71,35 +69,3 @@ def change(before: Collection[str], after: Collection[str]) -> PresenceChange:
     """Compare two sweeps."""
     old, here = set(before), set(after)
     return PresenceChange(tuple(sorted(here)), tuple(sorted(here - old)), tuple(sorted(old - here)))
-
-
-def established_peers(table: str, port: int) -> set[str]:
-    """
-    Remote addresses with an established connection to a local port.
-
-    @param table: the text of C{/proc/net/tcp} or C{/proc/net/tcp6}. IPv4 addresses that are
-        mapped into IPv6 come out as IPv4.
-    """
-    wanted = f":{port:04X}"
-    found: set[str] = set()
-    for line in table.splitlines()[1:]:
-        words = line.split(None, 4)
-        if len(words) > 3 and words[3] == _ESTABLISHED and words[1].endswith(wanted):
-            address = _kernel_address(words[2].partition(":")[0])
-            if address:
-                found.add(address)
-    return found
-
-
-def _kernel_address(text: str) -> str:
-    """The kernel prints each 32-bit word as a number in the machine's own (little) order."""
-    try:
-        raw = bytes.fromhex(text)
-    except ValueError:
-        return ""
-    if len(raw) == 4:
-        return str(IPv4Address(raw[::-1]))
-    if len(raw) != 16:
-        return ""
-    address = IPv6Address(b"".join(raw[i : i + 4][::-1] for i in range(0, 16, 4)))
-    return str(address.ipv4_mapped or address)

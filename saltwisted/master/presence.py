@@ -2,26 +2,19 @@
 Which minions are here, as well as a master can know (house decision 12).
 
 A minion is present when it made an authenticated request within the last
-C{loop_interval}, or when the kernel has an established connection to the publish
-port from an address that is known to be that minion's. The second is what
-stock Salt looks at too; it needs no word from the minion. Our own minions tell it
-by subscribing to a topic of their own.
+C{loop_interval}, or when there is a connection to the publish port from an address that is
+known to be that minion's. Stock Salt looks for the second in the kernel's table of connections,
+which takes milliseconds to read however few there are; here the port says who is connected. Our
+own minions tell it by subscribing to a topic of their own.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
 from saltwisted.domain.presence import known_addresses, present_ids
 from saltwisted.master.sessions import Sessions
 from saltwisted.stores.cache import MinionCache
-
-FRESH = 0.25
-"""
-Seconds for which the kernel's table of connections counts: it is long where there are thousands,
-and who asks for all minions asks for some hundreds at a time.
-"""
 
 
 async def _nothing() -> None:
@@ -30,7 +23,7 @@ async def _nothing() -> None:
 
 class Presence:
     """
-    Answers who is connected, from sessions, cached grains and the kernel's connections.
+    Answers who is connected, from sessions, cached grains and connections.
 
     @ivar elsewhere: minions at other nodes, with the node; none without a cluster.
     @ivar refresh: awaited before an answer that shall be of this moment.
@@ -46,7 +39,7 @@ class Presence:
         subscribed: Callable[[str], bool] = lambda minion_id: False,
     ) -> None:
         """
-        @param connected: addresses with an established connection to the publish port.
+        @param connected: addresses with a connection to the publish port.
         @param subscribed: whether a minion of ours subscribes to its own topic at this moment.
         @param recent: seconds for which one authenticated request counts as presence.
         """
@@ -56,8 +49,6 @@ class Presence:
         self._now = now
         self._recent = recent
         self._subscribed = subscribed
-        self._addresses: Collection[str] = ()
-        self._read_at = -math.inf
         self.elsewhere: Callable[[], Mapping[str, str]] = dict
         self.refresh: Callable[[], Awaitable[None]] = _nothing
 
@@ -79,9 +70,7 @@ class Presence:
         """Those of C{ids} that are at this node now."""
         live = self._sessions.live()
         now = self._now()
-        if not 0 <= now - self._read_at < FRESH:
-            self._addresses, self._read_at = self._connected(), now
-        addresses, horizon = self._addresses, now - self._recent
+        addresses, horizon = self._connected(), now - self._recent
         return present_ids(
             ids,
             recently=lambda m: (m in live and live[m].seen >= horizon) or self._subscribed(m),

@@ -32,12 +32,13 @@ def stock_history(reactor: Any, cachedir: str, jobs: str) -> Callable[[str], Def
         # Who stops us from here on finds it at the next start, and begins again
         with open(unfinished, "ab"):
             pass
-        return getProcessValue(
+        ended: Deferred[Any] = getProcessValue(
             sys.executable,
             ["-m", "saltwisted.worker.jobhistory", folder, unfinished, path],
             env=dict(os.environ),
             reactor=reactor,
         )
+        return ended
 
     return gather
 

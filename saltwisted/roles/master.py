@@ -59,7 +59,6 @@ from saltwisted.stores.shared import SharedPublishKey, alone
 from saltwisted.stores.tokens import TokenFiles
 from saltwisted.transports.bus import EventBus
 from saltwisted.transports.ipc import ControlServer, Peer, Stream
-from saltwisted.transports.kernel import connected_addresses
 from saltwisted.transports.latency import LatencyMeter
 from saltwisted.transports.threads import Threads
 from saltwisted.transports.workers import PoolLimits, WarmPool
@@ -300,7 +299,7 @@ class Master:
         presence = Presence(
             sessions,
             cache,
-            lambda: connected_addresses(int(config.publish_port)),
+            lambda: self.ports.publications.addresses,
             now,
             float(config.loop_interval or 60),
             lambda minion_id: topic_of(minion_id) in self.ports.publications.topics,

@@ -96,8 +96,8 @@ class ContentStore:
         self._pack += 1
         for folder in os.scandir(f"{self._folder}/objects"):
             for entry in os.scandir(folder):
-                place = self._places.get(_digest_of(folder.name + entry.name))
-                if place is None or place.pack != OWN_FILE:
+                known = self._places.get(_digest_of(folder.name + entry.name))
+                if known is None or known.pack != OWN_FILE:
                     os.unlink(entry)
 
     def check(self) -> list[bytes]:

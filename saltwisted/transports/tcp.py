@@ -519,6 +519,11 @@ class TcpPublishServer:
         """The bound port."""
         return self._listening.port
 
+    @property
+    def addresses(self) -> set[str]:
+        """From where there are connections."""
+        return {one.peer.removeprefix("::ffff:") for one in self._connections}
+
     def listen(self) -> None:
         """
         Bind.

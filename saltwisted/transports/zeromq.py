@@ -21,6 +21,8 @@ runs in the reactor thread and does not block, but for L{ZeroMQ.shutdown}.
 from __future__ import annotations
 
 import errno
+import socket as sockets
+import struct
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -71,6 +73,9 @@ _NOBLOCK = int(zmq.NOBLOCK)
 _MORE = int(zmq.NOBLOCK) | int(zmq.SNDMORE)
 _EVENTS = int(zmq.EVENTS)
 _POLLIN = int(zmq.POLLIN)
+_ACCEPTED = int(zmq.EVENT_ACCEPTED)
+_GONE = int(zmq.EVENT_DISCONNECTED)
+_MONITORED = struct.Struct("=Hi")
 
 
 @frozen(kw_only=True)
@@ -191,17 +196,25 @@ class FairConnection(ZmqConnection):
         self.addEndpoints([ZmqEndpoint(ZmqEndpointType.connect, address)])
         self._wake()
 
-    def watch(self, zeromq: ZeroMQ, lost: Callable[[], None]) -> FairConnection:
+    def watch(
+        self, zeromq: ZeroMQ, events: int, heard: Callable[[int, int], None]
+    ) -> FairConnection:
         """
-        Hear when a TCP connection of this socket ends, for whatever reason.
+        Hear of the TCP connections of this socket.
 
+        @param events: C{zmq.EVENT_...}, or-ed.
+        @param heard: called with the event and its value, for most a descriptor of ZeroMQ's.
         @return: the watching connection; close it after this one.
         """
         address = f"inproc://watch-{id(self):x}-{self.fd}"
-        self.socket.monitor(address, int(zmq.EVENT_DISCONNECTED))
-        watcher = FairConnection(
-            zeromq, zmq.PAIR, lambda message: lost(), {int(zmq.LINGER): 0}, hwm=16
-        )
+        self.socket.monitor(address, events)
+
+        def received(message: list[Any]) -> None:
+            event, value = _MONITORED.unpack_from(message[0].bytes)
+            heard(event, value)
+
+        # No high-water mark: ZeroMQ's thread would stand still at it
+        watcher = FairConnection(zeromq, zmq.PAIR, received, {int(zmq.LINGER): 0}, hwm=0)
         watcher.connect(address)
         self._wake()
         return watcher
@@ -556,6 +569,7 @@ class PubServer:
     @ivar port: the bound port.
     @ivar topics: how many connections subscribe to each topic. Minions without
         C{zmq_filtering} subscribe to C{b""}; ours to their own topic besides.
+    @ivar addresses: how many connections there are from each address.
     """
 
     log = Logger()
@@ -601,8 +615,11 @@ class PubServer:
             self._options[zmq.HEARTBEAT_IVL] = heartbeat
             self._options[zmq.HEARTBEAT_TIMEOUT] = heartbeat_timeout
         self._connection: FairConnection | None = None
+        self._watcher: FairConnection | None = None
+        self._peers: dict[int, str] = {}
         self._retry: IDelayedCall | None = None
         self.topics: Counter[bytes] = Counter()
+        self.addresses: Counter[str] = Counter()
         self.published = 0
         self.dropped = 0
 
@@ -621,16 +638,38 @@ class PubServer:
             hwm=self._hwm,
             broken=self._rebind,
         )
+        self._watcher = connection.watch(self._zeromq, _ACCEPTED | _GONE, self._heard)
         try:
             self.port = connection.bind(_tcp(self._interface, self.port))
         except zmq.ZMQError:
             connection.shutdown()
+            self._forget()
             raise
         self._connection = connection
 
+    def _heard(self, event: int, descriptor: int) -> None:
+        """Somebody has come, or gone."""
+        address = self._peers.pop(descriptor, "")
+        if address:
+            self.addresses[address] -= 1
+            if not self.addresses[address]:
+                del self.addresses[address]
+        if event == _ACCEPTED and (address := _peer_of(descriptor)):
+            self._peers[descriptor] = address
+            self.addresses[address] += 1
+
+    def _forget(self) -> None:
+        """Nobody is connected any more."""
+        watcher, self._watcher = self._watcher, None
+        if watcher is not None:
+            watcher.shutdown()
+        self._peers.clear()
+        self.topics.clear()
+        self.addresses.clear()
+
     def _rebind(self) -> None:
         self._connection = None
-        self.topics.clear()
+        self._forget()
         try:
             self.listen()
         except zmq.ZMQError as error:
@@ -688,7 +727,25 @@ class PubServer:
         if self._connection is not None:
             self._connection.shutdown()
             self._connection = None
-        self.topics.clear()
+        self._forget()
+
+
+def _peer_of(descriptor: int) -> str:
+    """
+    Who is at the other end of a connection of ZeroMQ's; C{""} when it has ended meanwhile. An
+    IPv4 address that is mapped into IPv6 comes out as IPv4.
+    """
+    try:
+        one = sockets.socket(fileno=descriptor)
+    except OSError:
+        return ""
+    try:
+        host = str(one.getpeername()[0])
+    except (OSError, IndexError):
+        return ""
+    finally:
+        one.detach()
+    return host.removeprefix("::ffff:").partition("%")[0]
 
 
 class _Slot:
@@ -960,7 +1017,10 @@ class SubClient:
         for topic in self._topics:
             connection.set(zmq.SUBSCRIBE, topic)
         if self._lost is not None:
-            self._watcher = connection.watch(self._zeromq, self._lost)
+            lost = self._lost
+            self._watcher = connection.watch(
+                self._zeromq, int(zmq.EVENT_DISCONNECTED), lambda event, value: lost()
+            )
         connection.connect(self._address)
         self._connection = connection
 

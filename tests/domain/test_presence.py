@@ -1,40 +1,16 @@
 """
-Who is present, and what the kernel's table of connections says.
+Who is present.
 """
 
 from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.domain.presence import change, established_peers, known_addresses, present_ids
-
-TCP = """\
-  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid
-   0: 00000000:1199 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0
-   1: 0100007F:1199 0100007F:D2F0 01 00000000:00000000 00:00000000 00000000     0
-   2: 0A01A8C0:1199 0B01A8C0:D2F1 01 00000000:00000000 00:00000000 00000000     0
-   3: 0A01A8C0:1199 0C01A8C0:D2F2 06 00000000:00000000 00:00000000 00000000     0
-   4: 0A01A8C0:119A 0D01A8C0:D2F3 01 00000000:00000000 00:00000000 00000000     0
-   5: short
-"""
-TCP6 = """\
-  sl  local_address                         remote_address                        st
-   0: 0000000000000000FFFF00000A01A8C0:1199 0000000000000000FFFF00000E01A8C0:D2F0 01
-   1: 000080FE00000000FF005450FEFF0100:1199 000080FE00000000FF005450FEFF0200:D2F1 01
-   2: xyz:1199 xyz:1 01
-   3: 00:1199 0A01:1 01
-"""
+from saltwisted.domain.presence import change, known_addresses, present_ids
 
 
 class PresenceTests(SynchronousTestCase):
     """House decision 12."""
-
-    def test_kernel_table(self) -> None:
-        """Only established connections to the port count, and addresses come out readable."""
-        self.assertEqual(established_peers(TCP, 4505), {"127.0.0.1", "192.168.1.11"})
-        self.assertEqual(established_peers(TCP, 4506), {"192.168.1.13"})
-        self.assertEqual(established_peers(TCP6, 4505), {"192.168.1.14", "fe80::5054:ff:2:fffe"})
-        self.assertEqual(established_peers("", 4505), set())
 
     def test_addresses(self) -> None:
         """The last request's address counts whatever it is, the grains' loopback does not."""

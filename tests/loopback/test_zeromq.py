@@ -6,6 +6,7 @@ is how the two work together.
 from __future__ import annotations
 
 import contextlib
+import socket
 import subprocess
 import sys
 import time
@@ -408,6 +409,26 @@ class PublishTests(Rig):
         await until(lambda: len(got) == 2)
 
         self.assertEqual(got, [(b"one", None), (b"two", None)])
+
+    async def test_addresses(self) -> None:
+        """Who is connected is known while he is, also when he says nothing, and after a rebind."""
+        server = self.pub()
+        first, second = self.sub(server.port, []), self.sub(server.port, [])
+        await until(lambda: server.addresses["127.0.0.1"] == 2)
+
+        second.close()
+        await until(lambda: server.addresses["127.0.0.1"] == 1)
+        mute = socket.create_connection(("127.0.0.1", server.port))
+        await until(lambda: server.addresses["127.0.0.1"] == 2)
+        mute.close()
+        await until(lambda: server.addresses["127.0.0.1"] == 1)
+
+        server.stop()
+        self.assertEqual(server.addresses, {})
+        await self.again(server)
+        await until(lambda: server.addresses["127.0.0.1"] == 1)
+        first.close()
+        await until(lambda: not server.addresses)
 
     async def test_filtering(self) -> None:
         """With filtering a topic frame goes first, and only its subscribers get the message."""
