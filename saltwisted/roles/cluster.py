@@ -369,6 +369,8 @@ class MemberService:
             now=now,
             entropy=entropy,
         )
+        heard = self.shipping.machine.heard
+        self.log.heard = lambda: heard.issuperset(self.cluster.others())
         self.catch_up = CatchUp(
             clock=reactor,
             peers=self.peers,
@@ -476,14 +478,9 @@ class MemberService:
         self._error: BaseException | None = None
 
     def _may(self, node: str, right: str) -> bool:
-        """
-        What the membership says. Of this node it does not before the first facts are written, nor
-        any more when it leaves: what is edited here then stays as it is.
-        """
-        own = self.cluster.own
-        if node == self.cluster.card.state.node:
-            return own is None or own.removed is not None or right in own.rights
-        return self.membership.may(node, right)
+        """What the membership says that a member may do with roots."""
+        card = self.cluster.card
+        return self.membership.may_as_seen_by(card.badge.key.id, card.state.node, node, right)
 
     def _pillars_travel(self) -> bool:
         """Whether every member has pillars: what is in the log is on all of them."""

@@ -7,7 +7,9 @@ gaps. The decisions are in L{saltwisted.domain.replica.book}; this is its disk.
 
 A file that is not the one in which it was written (a copy, a restored backup), or is damaged or
 gone, begins a new incarnation. What else can be wrong with it shows when peers know
-more of this node than it does (L{ReplicaLog.renew}).
+more of this node than it does (L{ReplicaLog.renew}). What is appended before all peers have said
+what they know goes under a new incarnation, too: else a peer that is heard later could know
+other entries by the same numbers, and nobody would ever notice.
 """
 
 from __future__ import annotations
@@ -77,6 +79,7 @@ class ReplicaLog:
     @ivar folds: what the entries add up to; kinds are added before the start.
     @ivar problem: why the last write failed, or C{""}; for the status.
     @ivar renewals: why a new incarnation was begun, newest last.
+    @ivar heard: whether all other members have said in this life what they know, and it is here.
     """
 
     log = Logger()
@@ -95,6 +98,7 @@ class ReplicaLog:
         self.folds = folds
         self.problem = ""
         self.renewals: list[str] = []
+        self.heard: Callable[[], bool] = lambda: True
         self._reactor = reactor
         self._node = node
         self._entropy = entropy
@@ -113,6 +117,8 @@ class ReplicaLog:
         self._compacting = False
         self._once_more = False
         self._marks: list[tuple[int, dict[Stream, int]]] = []
+        # Whether no other node can have an entry by the number that is appended next
+        self._unused = False
 
     # -- life
 
@@ -167,6 +173,7 @@ class ReplicaLog:
         if reason:
             incarnation, proven = new_incarnation(self._entropy), 0
             self.renewals.append(reason)
+        self._unused = bool(reason)
         # Before anything is numbered under it
         table.write_meta(db, node=self._node, incarnation=incarnation, inode=inode, proven=proven)
         self._book = book = Book(self._node, incarnation, self.folds)
@@ -284,8 +291,25 @@ class ReplicaLog:
             raise StoreError("the log is closed", self.path)
         if self._queued_bytes > _QUEUE_BYTES:
             raise StoreError("the disk is too far behind", self.path)
+        if not self._unused:
+            self._use()
         entry = self._book.append(kind, body, self._now())
         return self._write_own([entry]).addCallback(lambda _: entry)
+
+    def _use(self) -> None:
+        """Go on with the numbers of an earlier life, if it is sure that no other node has more."""
+        self._unused = True
+        if self.heard():
+            return
+        incarnation = new_incarnation(self._entropy)
+        self._book.begin(incarnation)
+
+        def work(db: sqlite3.Connection, streams: table.Streams) -> None:
+            table.write_meta(db, incarnation=incarnation, proven=0)
+
+        self.renewals.append("not all members were heard before the first entry of this life")
+        # What comes next waits for the same disk, and says if that refuses
+        self._enqueue(_Write(work)).addErrback(lambda _: None)  # type: ignore[unused-awaitable]
 
     def _write_own(self, entries: Sequence[Entry]) -> Deferred[None]:
         def work(db: sqlite3.Connection, streams: table.Streams) -> None:
@@ -361,6 +385,7 @@ class ReplicaLog:
     def renew(self) -> Deferred[None]:
         """Begin a new incarnation; own entries that nobody has confirmed are added anew."""
         incarnation = new_incarnation(self._entropy)
+        self._unused = True
         lost: list[Entry] = []
         old, kept = self._book.renew(incarnation)
 

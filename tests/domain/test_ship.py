@@ -30,7 +30,7 @@ from saltwisted.domain.replica.ship import (
     SendState,
     Shipper,
 )
-from saltwisted.domain.replica.words import StatePart, encode, state_parts
+from saltwisted.domain.replica.words import Hello, StatePart, encode, state_parts
 
 PUB = b"a key\n"
 
@@ -236,6 +236,23 @@ class ShipTests(SynchronousTestCase):
 
         self.same(a, b)
         self.assertTrue(b.machine.caught_up_with("a"))
+
+    def test_heard(self) -> None:
+        """Who has all that a peer knew when it came has heard it, also when that is gone again."""
+        a, b, c = self.net("abc")
+        a.accept("m1")
+        self.world.link("a", "b")
+        self.assertEqual(b.machine.heard, {"a"})
+        self.world.cut("a", "b")
+        a.accept("m2")
+
+        c.do(c.machine.connected("a", self.world.now))
+        hello = Hello(a.book.knowledge(), {}, {})
+        c.do(c.machine.received("a", encode(hello), self.world.now))
+
+        # It has said what it knows, which is not here
+        self.assertEqual(c.machine.heard, set())
+        self.assertEqual(b.machine.heard, {"a"})
 
     def test_relayed(self) -> None:
         """What a says reaches b by way of c within a fraction of a second, and once."""

@@ -17,8 +17,9 @@ from typing import Any
 from saltwisted.domain.eauth import Token
 from saltwisted.domain.replica.entry import Entry
 from saltwisted.domain.replica.fold import Folds
+from saltwisted.domain.replica.keyset import KeySet
 from saltwisted.domain.replica.logins import KIND, LoginTokens, delete_body, make_body
-from tests.sim.cluster import NOW, Broken, SimLog, SimNode, World
+from tests.sim.cluster import NOW, Broken, SimNode, World
 from tests.sim.play import play
 
 
@@ -38,12 +39,11 @@ class LoginWorld(World):
         self.ended: dict[str, set[Any]] = {}
         self.digests: list[str] = []
 
-    def make_log(self, node: SimNode) -> SimLog:
-        """The log of one life, with one kind more."""
+    def make_folds(self, node: SimNode) -> Folds:
+        """What the log of one life adds up to, with one kind more."""
+        node.keys = KeySet()
         fold = self.logins[node.name] = LoginTokens()
-        log = SimLog(self, node, Folds([node.keys, fold]))
-        log.on_entries(lambda entries, source: self._told(node, entries, source))
-        return log
+        return Folds([node.keys, fold])
 
     def _stored(self, entries: Sequence[Entry]) -> None:
         super()._stored(entries)
@@ -52,14 +52,6 @@ class LoginWorld(World):
                 fields = entry.fields()
                 kept = self.made if fields["op"] == "make" else self.ended
                 kept.setdefault(str(fields["id"]), set()).add((entry.stream, entry.number))
-
-    def served(self, node: SimNode) -> None:
-        """
-        As there, unless a disk was set back unnoticed: then the number of an entry may be known
-        to a node that has another entry by it, and what it knows cannot be told from numbers.
-        """
-        if not self.set_backs:
-            super().served(node)
 
     def run(self) -> None:
         """Play it, with some dozen logins and logouts anywhere."""

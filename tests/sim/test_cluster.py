@@ -69,6 +69,10 @@ class FoundTests(SynchronousTestCase):
         """Who accepts having seen a revocation has seen what that had seen."""
         self.play(41058)
 
+    def test_numbers_used_again(self) -> None:
+        """A node that was set back numbers nothing anew by which a silent member knows another."""
+        self.play(700950)
+
 
 class MutationTests(SynchronousTestCase):
     """Rules that are broken on purpose must be found out: else the simulation proves nothing."""
@@ -109,6 +113,11 @@ class MutationTests(SynchronousTestCase):
         """A node whose disk was set back goes on under its old numbers."""
         self.patch(Shipper, "_check_own", lambda machine, peer: [])
         self.caught(first=72)
+
+    def test_numbers_used_again(self) -> None:
+        """A node goes on under its old numbers before all have said what they know of them."""
+        self.patch(SimLog, "_use", lambda log: None)
+        self.caught(first=700950, most=1)
 
     def test_no_push(self) -> None:
         """News travel with the digests alone."""

@@ -181,6 +181,43 @@ class ReplicaLogTests(TestCase):
 
         return self.run_async(run())
 
+    def test_not_all_heard(self) -> Deferred[Any]:
+        """
+        Before all members were heard nothing is numbered as in an earlier life: one of them may
+        know other entries by these numbers. Afterwards the old incarnation goes on.
+        """
+
+        async def run() -> None:
+            log = self.opened()
+            log.heard = lambda: False
+            old = log.stream
+            for number in (1, 2):
+                await self.accept(log, f"m{number}")
+            # A new log is under numbers that nobody has
+            self.assertEqual(log.knowledge(), {old: 2})
+
+            log = await self._again(log)
+            log.heard = lambda: False
+            self.assertEqual(log.stream, old)
+            await self.accept(log, "m3")
+            await self.accept(log, "m4")
+
+            self.assertNotEqual(log.stream, old)
+            known = {old: 2, log.stream: 2}
+            self.assertEqual(log.knowledge(), known)
+            self.assertEqual(len(log.renewals), 1)
+            new = log.stream
+            log = await self._again(log)
+            log.heard = lambda: True
+            self.assertEqual((log.stream, log.knowledge()), (new, known))
+            await self.accept(log, "m5")
+            log.heard = lambda: False
+            await self.accept(log, "m6")
+            self.assertEqual(log.knowledge(), {old: 2, new: 4})
+            self.assertEqual([self.word(f"m{n}") for n in range(1, 7)], ["accepted"] * 6)
+
+        return self.run_async(run())
+
     def test_compacted(self) -> Deferred[Any]:
         """A snapshot holds what its entries said, and peers are told which are gone."""
 

@@ -135,6 +135,12 @@ class Book:
 
     # -- incarnations and floors
 
+    def begin(self, incarnation: str) -> None:
+        """Append under a new incarnation from now on; nothing has been appended in this life."""
+        self.stream = Stream(self.node, incarnation)
+        self.last = 0
+        self.proven = 0
+
     def renew(self, incarnation: str) -> tuple[Stream, int]:
         """
         Append under a new incarnation from now on.

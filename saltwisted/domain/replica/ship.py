@@ -15,7 +15,8 @@ The rules, for each peer:
  - At the connection and every half minute digests are compared; with equal knowledge they
    are equal, or something is broken: then it is reported, and the parts that differ are joined.
  - A peer that knows more of this node's own stream than the node itself shows that its disk was set
-   back: a new incarnation begins.
+   back: a new incarnation begins. Whoever was not heard yet may know more, too: until all were,
+   nothing is numbered under the incarnation of an earlier life (C{heard}).
 
 Events are method calls with the time; what is to be done comes back as a list of effects.
 """
@@ -239,6 +240,8 @@ class Shipper:
     The machine for one log and all its peers.
 
     @ivar node: this node's id.
+    @ivar heard: peers of which all is on disk here that they knew when they were linked, once in
+        this life.
     """
 
     def __init__(self, node: str, log: LogView, dice: Random) -> None:
@@ -246,6 +249,7 @@ class Shipper:
         @param dice: spreads the digests in time.
         """
         self.node = node
+        self.heard: set[str] = set()
         self._log = log
         self._dice = dice
         self._peers: dict[str, Peer] = {}
@@ -512,6 +516,9 @@ class Shipper:
         """Ask for what somebody knows, the node where it arose does not give, and we lack."""
         taking = self._taking = joined(self._taking, self._log.knowledge())
         ready = [peer for peer in self._peers.values() if peer.ready]
+        for peer in ready:
+            if peer.node not in self.heard and self.caught_up_with(peer.node):
+                self.heard.add(peer.node)
         if self._state is not None and self._state.until <= now:
             self._state = None
         effects = [*self._forget(), *self._ask_state(ready, now)]
