@@ -334,6 +334,8 @@ class JobLog:
         self._gathered_at = -1e9
         self._gathering: Any = None
         self.gather = 0.0
+        self._renewals = 0
+        self._held: list[Deferred[None]] = []
         self.own = 0
         self.stream = Stream("", "")
         self.confirmed_number = 0
@@ -384,6 +386,8 @@ class JobLog:
 
     def merge(self, entries: Sequence[Entry], source: str) -> Deferred[Sequence[Entry]]:
         """Take entries of other nodes; fires when they are on disk."""
+        if self._renewals:
+            return self._hold().addCallback(lambda _: self.merge(entries, source))
         merge = Merge(self._store.epoch, source=source)
         taken: list[Entry] = []
         size = 0
@@ -450,6 +454,8 @@ class JobLog:
         self, facts: Sequence[tuple[str, Any]], knowledge: Mapping[Stream, int] | None
     ) -> Deferred[None]:
         """Another node has pruned so far: nobody can get that any more."""
+        if self._renewals:
+            return self._hold().addCallback(lambda _: self.merge_state(facts, knowledge))
         merge = Merge(self._store.epoch)
         for stream, number in (knowledge or {}).items():
             if number > self._known.get(stream, 0):
@@ -479,7 +485,21 @@ class JobLog:
 
     def renew(self) -> Deferred[None]:
         """Begin a new incarnation; what nobody had confirmed is in it again."""
-        return self._store.renew()
+        self._renewals += 1
+        return self._store.renew().addBoth(self._renewed)
+
+    def _hold(self) -> Deferred[None]:
+        """Streams are given indices here and by a renewal in the file: not both at a time."""
+        self._held.append(Deferred())
+        return self._held[-1]
+
+    def _renewed(self, result: Any) -> Any:
+        self._renewals -= 1
+        if not self._renewals:
+            held, self._held = self._held, []
+            for each in held:
+                each.callback(None)
+        return result
 
     @property
     def last(self) -> int:

@@ -389,13 +389,7 @@ class JobStore:
                     self._condition.wait()
                 if not self._queue:
                     break
-                batch: list[_Write] = []
-                size = 0
-                while self._queue and len(batch) < _BATCH_ROWS and size < _BATCH_BYTES:
-                    write = self._queue.popleft()
-                    batch.append(write)
-                    size += write.size
-                self._queued_bytes -= size
+                batch = self._next_batch()
                 last = not self._queue
             try:
                 if self._renewed:
@@ -411,6 +405,22 @@ class JobStore:
                     write.result, write.number = failure, 0
             self._reactor.callFromThread(self._deliver, batch)
         self._close()
+
+    def _next_batch(self) -> list[_Write]:
+        """What is written together; a new incarnation is begun by itself, between two others."""
+        batch: list[_Write] = []
+        size = 0
+        while self._queue and len(batch) < _BATCH_ROWS and size < _BATCH_BYTES:
+            alone = self._queue[0].renew is not None
+            if alone and batch:
+                break
+            write = self._queue.popleft()
+            batch.append(write)
+            size += write.size
+            if alone:
+                break
+        self._queued_bytes -= size
+        return batch
 
     def _commit(self, batch: list[_Write]) -> None:
         for attempt in (1, 2):

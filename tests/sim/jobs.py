@@ -93,8 +93,7 @@ class SimJobs(JobStore):
         return write.done
 
     def _begin(self) -> None:
-        self._committing = list(self._queue)
-        self._queue.clear()
+        self._committing = self._next_batch()
         delay = self._world.dice.choice((0.001, 0.004, 0.02, self._owner.slowness))
         self._world.clock.callLater(delay, self._synced)
 

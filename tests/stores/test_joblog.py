@@ -291,6 +291,38 @@ class JobLogTests(LogTestCase):
         self.get(a.stopService())
         self.assertEqual(self.store("a").replica.knowledge(), {old: 1, a.replica.stream: 3})
 
+    def test_renewed_meanwhile(self) -> None:
+        """What other nodes send while a new incarnation begins stays theirs, and hides nothing."""
+        a, b = self.store("a"), self.store("b")
+        self.save(a, "web1")
+        for minion in ("web7", "web8"):
+            self.save(b, minion)
+        entries = self.get(b.replica.since({}, PLENTY))
+        c = self.store("c")
+        self.save(c, "web9")
+        before = self.get(c.replica.since({}, PLENTY))
+
+        waiting = [
+            a.replica.merge(before, "c"),
+            a.replica.renew(),
+            a.replica.merge(entries, "b"),
+        ]
+        for each in waiting:
+            self.get(each)
+
+        self.assertTrue(self.save(a, "web2"))
+        self.assertEqual(
+            a.replica.knowledge(),
+            {a.replica.stream: 2, b.replica.stream: 2, c.replica.stream: 1},
+        )
+        known = a.replica.knowledge()
+        self.get(a.stopService())
+        a = self.store("a")
+        self.assertEqual(a.replica.knowledge(), known)
+        self.ship(a, b)
+        self.assertEqual(self.shown(b), self.shown(a))
+        self.assertEqual(len(self.get(b.returns(JID))), 5)
+
     def test_another_node(self) -> None:
         """A file that comes to another node is continued under that node's own name."""
         a = self.store("a")
