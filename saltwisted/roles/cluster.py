@@ -441,6 +441,8 @@ class MemberService:
         self.jobs = ClusterJobs(
             master, node, self.peers, self.secrets, self.append, self.folds.listen
         )
+        met = self.jobs.shipping.machine.met
+        master.jobs.replica.heard = lambda: met.issuperset(self.cluster.others())
         self.roots = ClusterRoots(
             reactor, master, node, self.peers, self.cluster.others, card.state.cluster, self._may
         )

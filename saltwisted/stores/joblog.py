@@ -130,7 +130,9 @@ def begin_stream(db: sqlite3.Connection, node: str, confirmed: int | None = None
             f"UPDATE {table} SET number = number + ? WHERE number > ? AND number < ?",  # noqa: S608
             (by, old * SPAN + kept, (old + 1) * SPAN),
         )
-    known = min(kept, max(top - old * SPAN, 0))
+    # Rows that were pruned are known all the same
+    was = db.execute("SELECT known FROM streams WHERE idx = ?", (old,)).fetchone()[0]
+    known = min(kept, max(top - old * SPAN, was))
     db.execute("UPDATE streams SET known = ? WHERE idx = ?", (known, old))
     db.execute("UPDATE facts SET value = ? WHERE name = 'own'", (new,))
     db.execute("UPDATE facts SET value = 0 WHERE name = 'confirmed'")
@@ -314,6 +316,7 @@ class JobLog:
     @ivar names: the streams by index; replaced, never changed, since the writer reads it.
     @ivar gather: seconds for which own entries are collected under load, so that the price of a
         message to each node is shared; the first after a pause goes at once.
+    @ivar heard: whether all other members have said in this life what they know.
     """
 
     log = Logger()
@@ -334,6 +337,7 @@ class JobLog:
         self._gathered_at = -1e9
         self._gathering: Any = None
         self.gather = 0.0
+        self.heard: Callable[[], bool] = lambda: True
         self._renewals = 0
         self._held: list[Deferred[None]] = []
         self.own = 0
@@ -485,8 +489,18 @@ class JobLog:
 
     def renew(self) -> Deferred[None]:
         """Begin a new incarnation; what nobody had confirmed is in it again."""
+        return self._renew(self.confirmed_number)
+
+    def go_on(self) -> Deferred[None]:
+        """
+        Before the first number of this life: go on with the stream of an earlier one, or with a
+        new one if a member may know more of that.
+        """
+        return succeed(None) if self.heard() else self._renew(self.last)
+
+    def _renew(self, kept: int) -> Deferred[None]:
         self._renewals += 1
-        return self._store.renew().addBoth(self._renewed)
+        return self._store.renew(kept).addBoth(self._renewed)
 
     def _hold(self) -> Deferred[None]:
         """Streams are given indices here and by a renewal in the file: not both at a time."""

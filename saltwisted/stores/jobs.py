@@ -164,6 +164,8 @@ class JobStore:
         self._known: dict[str, int] = {}
         self.problem = ""
         self._renewed = False
+        # Whether no other node can have an entry by the number that comes next
+        self._unused = False
 
     # -- life
 
@@ -180,7 +182,7 @@ class JobStore:
         self.replica.load(self._book)
         for receiver in self.on_open:
             receiver()
-        self._stopping = False
+        self._stopping = self._unused = False
         self._readers.start()
         self._thread = threading.Thread(target=self._write_loop, name="jobs-write", daemon=True)
         self._thread.start()
@@ -223,7 +225,7 @@ class JobStore:
         except TypeError as error:
             return fail(StoreError(str(error), self.path))
         self._remember(jid)
-        return self._enqueue(_Write(Deferred(), len(packed) + len(row[4]), put_job=row))
+        return self._add(_Write(Deferred(), len(packed) + len(row[4]), put_job=row))
 
     def save_return(self, load: Mapping[str, Any], requested: bool = False) -> Deferred[bool]:
         """
@@ -244,7 +246,7 @@ class JobStore:
                 job = self._job_of_return(jid, minion_id, at, load)
         except TypeError as error:
             return fail(StoreError(str(error), self.path))
-        return self._enqueue(
+        return self._add(
             _Write(Deferred(), len(packed), add_job=job, row=(jid, minion_id, at, packed))
         )
 
@@ -269,10 +271,10 @@ class JobStore:
             if row[0] not in here and self._known.get(row[0]) != PUBLISHED:
                 self._remember(row[0])
                 size = len(row[3]) + len(row[4])
-                waiting.append(self._enqueue(_Write(Deferred(), size, put_job=tuple(row))))
+                waiting.append(self._add(_Write(Deferred(), size, put_job=tuple(row))))
         count = len(waiting)
         for row in returns:
-            waiting.append(self._enqueue(_Write(Deferred(), len(row[3]), row=tuple(row))))
+            waiting.append(self._add(_Write(Deferred(), len(row[3]), row=tuple(row))))
         results = await gatherResults(waiting, consumeErrors=True)
         return count, sum(map(bool, results[count:]))
 
@@ -308,9 +310,9 @@ class JobStore:
         """Write what other nodes sent; fires with its entries when it is on disk."""
         return self._enqueue(_Write(Deferred(), size, merge=merge))
 
-    def renew(self) -> Deferred[None]:
-        """Begin a new incarnation of the own stream."""
-        write = _Write(Deferred(), 0, renew=self.replica.confirmed_number)
+    def renew(self, kept: int) -> Deferred[None]:
+        """Begin a new incarnation of the own stream; what is beyond a number is in it again."""
+        write = _Write(Deferred(), 0, renew=kept)
         return self._enqueue(write).addCallback(lambda _: None)
 
     def _moment(self) -> float:
@@ -366,6 +368,17 @@ class JobStore:
             # A late return of a forgotten job makes a record of it again
             self._known.clear()
         return total
+
+    def _add(self, write: _Write) -> Deferred[Any]:
+        """Something of this node, by the next number of its stream."""
+        if not self._unused:
+            self._unused = True
+            self.replica.go_on().addErrback(self._use_later)  # type: ignore[unused-awaitable]
+        return self._enqueue(write)
+
+    def _use_later(self, failure: Failure) -> None:
+        """No new incarnation was begun: the next one that adds something tries again."""
+        self._unused = False
 
     def _enqueue(self, write: _Write) -> Deferred[Any]:
         with self._condition:

@@ -291,6 +291,43 @@ class JobLogTests(LogTestCase):
         self.get(a.stopService())
         self.assertEqual(self.store("a").replica.knowledge(), {old: 1, a.replica.stream: 3})
 
+    def test_not_all_heard(self) -> None:
+        """
+        Before all members were heard nothing is numbered as in an earlier life: one of them may
+        know other entries by these numbers. Afterwards the old incarnation goes on.
+        """
+        a, b = self.store("a"), self.store("b")
+        self.save(a, "web1")
+        self.get(a.stopService())
+        with open(self.path("a", "jobs.sqlite"), "rb") as file:
+            day = file.read()
+        a = self.store("a")
+        old = a.replica.stream
+        for minion in ("web2", "web3"):
+            self.save(a, minion)
+        self.ship(a, b)
+        self.get(a.stopService())
+        with open(self.path("a", "jobs.sqlite"), "r+b") as file:
+            file.truncate()
+            file.write(day)
+
+        a = self.store("a")
+        a.replica.heard = lambda: False
+        self.assertEqual(a.replica.stream, old)
+        for minion in ("web4", "web5"):
+            self.assertTrue(self.save(a, minion))
+        new = a.replica.stream
+        self.assertEqual(a.replica.knowledge(), {old: 1, new: 2})
+        self.ship(a, b)
+        self.ship(b, a)
+
+        self.assertEqual(self.shown(a), self.shown(b))
+        self.assertEqual(len(self.get(a.returns(JID))), 5)
+        self.get(a.stopService())
+        a = self.store("a")
+        self.save(a, "web6")
+        self.assertEqual(a.replica.knowledge(), {old: 3, new: 3})
+
     def test_renewed_meanwhile(self) -> None:
         """What other nodes send while a new incarnation begins stays theirs, and hides nothing."""
         a, b = self.store("a"), self.store("b")

@@ -242,6 +242,7 @@ class Shipper:
     @ivar node: this node's id.
     @ivar heard: peers of which all is on disk here that they knew when they were linked, once in
         this life.
+    @ivar met: peers that have said in this life what they know.
     """
 
     def __init__(self, node: str, log: LogView, dice: Random) -> None:
@@ -250,6 +251,7 @@ class Shipper:
         """
         self.node = node
         self.heard: set[str] = set()
+        self.met: set[str] = set()
         self._log = log
         self._dice = dice
         self._peers: dict[str, Peer] = {}
@@ -322,6 +324,7 @@ class Shipper:
             peer.goal = message.knowledge
         peer.restart()
         peer.forgets = (message.forgotten, message.knowledge)
+        self.met.add(peer.node)
         return [
             *self._compare(peer),
             *self._check_own(peer),
