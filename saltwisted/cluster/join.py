@@ -157,6 +157,8 @@ class Admission:
     @ivar alarm: C{alarm(tag, data)}: an event for operators.
     @ivar ask_peers: C{ask_peers(word, body, seconds)} gives the answers of all linked members.
     @ivar census: C{census()}: what there is here (L{saltwisted.cluster.census}).
+    @ivar closed: why nobody is admitted here any more: whom a node admits just before it goes, the
+        others might never hear of.
     """
 
     node: str
@@ -177,6 +179,7 @@ class Admission:
     ask_peers: Callable[[str, bytes, float], Awaitable[Sequence[bytes]]]
     census: Callable[[], Awaitable[Mapping[str, Any]]]
     attempts: Attempts = field(factory=Attempts)
+    closed: str = ""
     log: Logger = field(factory=Logger)
     _lock: DeferredLock = field(factory=DeferredLock)
     _claims: dict[str, set[str]] = field(factory=dict)
@@ -337,6 +340,8 @@ class Admission:
         @raises DeniedError: why not.
         """
         node, port = fields.get("node"), fields.get("port")
+        if self.closed:
+            raise DeniedError(self.closed)
         if not isinstance(node, str) or not valid_minion_id(node):
             raise DeniedError("the node's id is no valid id")
         if not isinstance(port, int) or not 0 < port < 65536:

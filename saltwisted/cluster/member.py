@@ -28,9 +28,7 @@ from saltwisted.domain.replica.keyset import KIND as KEYS
 from saltwisted.domain.replica.keyset import finger_of
 from saltwisted.domain.replica.membership import (
     MEMBER,
-    PILLAR,
     SUSPENDED,
-    WRITE,
     Member,
     Membership,
 )
@@ -542,6 +540,7 @@ class ClusterMember:
                 f"know of it. Start {' or '.join(self.others())} first; --force leaves nevertheless"
             )
         self._leaving = True
+        self.admission.closed = "this member leaves the cluster: join by another one"
         others = self.others()
         minions = int(self.status().get("minions") or 0)
         alone, not_returned = await self.drain()
@@ -585,12 +584,9 @@ class ClusterMember:
         @raises DeniedError: no such member, or nobody could write any more.
         """
         member = self.find(name)
-        writers = [m for m in self.membership.live() if WRITE in m.rights and m.key != member.key]
-        if WRITE not in rights and not writers:
-            raise DeniedError(f"{member.node} is the only member that may write: nobody could then")
-        keepers = [m for m in self.membership.live() if PILLAR in m.rights and m.key != member.key]
-        if PILLAR not in rights and not keepers:
-            raise DeniedError(f"{member.node} is the only member with pillars: they would be lost")
+        why_not = self.membership.why_not_rights(member, rights)
+        if why_not:
+            raise DeniedError(why_not)
         if rights != member.rights:
             body = {"op": "rights", "key": member.key, "rights": list(rights)}
             await self.append("member", body)

@@ -304,10 +304,11 @@ class RootShare:
 
     def _wrote_in_vain(self) -> bool:
         """Whether this node may not write any more, and has changes that nobody took."""
-        store, may = self._db, self._owner.may
-        if may(self._owner.node, WRITE):
+        store, writers = self._db, self._writers()
+        if self._owner.may(self._owner.node, WRITE) or not writers:
+            # Where nobody may write, what is here may be all that there is
             return False
-        taken = [vector for node, vector in store.peers.items() if may(node, WRITE)]
+        taken = [store.peers[node] for node in writers if node in store.peers]
         own = {store.index.main.master, store.index.bulk.master}
         return any(
             counter > max((vector.get(replica, 0) for vector in taken), default=0)
@@ -315,17 +316,25 @@ class RootShare:
             if replica.master in own
         )
 
+    def _writers(self) -> list[str]:
+        """The other members whose changes of this share count."""
+        owner = self._owner
+        return [
+            node
+            for node in owner.members()
+            if owner.may(node, WRITE) and owner.may_have(node, self.name)
+        ]
+
     def _watch_for_writers(self) -> None:
         """
         A node that may not write and knows what no writer knows (any more) cannot hand it on, and
         would never be like the others again: after a while it begins anew.
         """
         links = self._owner.writers_of(self.name)
-        members = [node for node in self._owner.members() if self._owner.may(node, WRITE)]
         known: Knowledge = {}
         for link in links:
             known = join(known, link.knowledge[self.name])
-        all_here = set(members) <= {link.node for link in links}
+        all_here = set(self._writers()) <= {link.node for link in links}
         if not links or not all_here or not self._is_read_only or covers(known, self._db.knowledge):
             self._stranded_since = None
             return

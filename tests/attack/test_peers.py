@@ -345,6 +345,19 @@ class JoinTests(PeerPortTestCase):
 
         return run(play())
 
+    def test_leaving(self) -> Deferred[Any]:
+        """Who leaves admits nobody: the others might never hear of whom it did."""
+
+        async def play() -> None:
+            self.a.admission.closed = "this member leaves"
+
+            value = await joiner(self.a.token()).ask(self.a.address, enter_as("b"))
+
+            self.assertIn("leaves", value["refused"])
+            self.assertEqual([m.node for m in self.a.membership.live() if m.node == "b"], [])
+
+        return run(play())
+
     def test_removed_key(self) -> Deferred[Any]:
         """A key that was removed never comes back, also not by a token."""
 

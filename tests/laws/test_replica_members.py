@@ -14,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.replica.entry import Dot
 from saltwisted.domain.replica.fold import Fact, Registers, decode_fact, encode_fact
-from saltwisted.domain.replica.membership import REMOVED, Membership
+from saltwisted.domain.replica.membership import PILLAR, READ, REMOVED, RIGHTS, WRITE, Membership
 from saltwisted.domain.replica.secrets import BANNED, KINDS, Secrets
 from saltwisted.domain.replica.tokens import Tokens, new_token, parse
 from saltwisted.errors import WireError
@@ -191,3 +191,32 @@ class Laws(SynchronousTestCase):
                 self.assertEqual(parse(bad), token)  # the last character has spare bits
             except WireError:
                 continue
+
+
+class RightsTests(SynchronousTestCase):
+    """Somebody is left who may write, has pillars, and may write those."""
+
+    def test_last(self) -> None:
+        """Who is the last of a kind stays so."""
+        fold = Membership()
+        given: list[tuple[str, tuple[str, ...]]] = [
+            ("1" * 64, RIGHTS),
+            ("2" * 64, (READ, WRITE)),
+            ("3" * 64, (READ, PILLAR)),
+        ]
+        for number, (key, rights) in enumerate(given):
+            body = {"op": "add", "key": key, "node": key[0], "public": "", "by": "", "token": ""}
+            body.update({"wait": False, "about": {}, "rights": list(rights)})
+            fold.apply(body, number, Dot("n", "0" * 16, number + 1))
+        one, two, three = fold.live()
+
+        self.assertIn("write pillars", fold.why_not_rights(one, (READ, WRITE)))
+        self.assertIn("write pillars", fold.why_not_rights(one, (READ, PILLAR)))
+        self.assertEqual(fold.why_not_rights(two, (READ,)), "")
+        self.assertEqual(fold.why_not_rights(three, (READ,)), "")
+        out = {"op": "remove", "key": one.key, "by": "", "left": True}
+        fold.apply(out, 9, Dot("n", "0" * 16, 9))
+        self.assertIn("may write", fold.why_not_rights(two, (READ,)))
+        self.assertIn("with pillars", fold.why_not_rights(three, (READ,)))
+        self.assertEqual(fold.why_not_rights(two, RIGHTS), "")
+        self.assertEqual(fold.why_not_rights(three, (READ, WRITE, PILLAR)), "")

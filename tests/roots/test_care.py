@@ -333,6 +333,28 @@ class RoleTests(NodesCase):
 
         return self.run_coroutine(story)
 
+    def test_nobody_may_write(self) -> Deferred[Any]:
+        """What nobody else has stays, where nobody is left whose tree could come instead."""
+
+        async def story() -> None:
+            one, two = await self.make("ab")
+            await self.start()
+            one.write("f", "f")
+            await self.settle()
+            one.cut()
+            await until(lambda: not two.sync._links, what="apart")
+            two.write("alone", "x")
+            await until(lambda: two.share.generation.get(b"alone"), what="committed")
+            two.rights = {"a": {"write"}, "b": {"write"}}
+            await two.sync.stopService()
+            two.sync = two._make()
+            await two.sync.startService()
+
+            self.assertTrue(two.share.ready)
+            self.assertIsNotNone(two.share.generation.get(b"alone"))
+
+        return self.run_coroutine(story)
+
     def test_writes_of_read_only_node_are_refused(self) -> Deferred[Any]:
         """A node that writes although it may not: nobody takes it, nor what it says of others."""
 

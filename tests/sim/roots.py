@@ -31,7 +31,7 @@ from random import Random
 from typing import Any
 
 from twisted.internet.defer import Deferred
-from twisted.internet.error import ConnectionDone
+from twisted.internet.error import AlreadyCalled, ConnectionDone
 from twisted.python.failure import Failure
 
 from saltwisted.cluster.rootlink import RootLink
@@ -78,22 +78,43 @@ class SimStore(RootStore):
         return made
 
 
+class SimTimer:
+    """A timer: one that is due while the process cannot run is still to come."""
+
+    def __init__(self, node: SimNode, when: float, what: Callable[[], None]) -> None:
+        self._node, self._life, self._what = node, node.life, what
+        self._over = False
+        self._call = node.world.clock.callLater(when, node.awake, self._due)
+
+    def _due(self) -> None:
+        if not self._over:
+            self._over = True
+            if self._node.life == self._life:
+                self._what()
+
+    def active(self) -> bool:
+        return not self._over
+
+    def cancel(self) -> None:
+        if self._over:
+            raise AlreadyCalled()
+        self._over = True
+        if self._call.active():
+            self._call.cancel()
+
+
 class SimReactor:
     """The clock and the descriptors of one life of a process."""
 
     def __init__(self, node: SimNode) -> None:
-        self._node, self._life = node, node.life
+        self._node = node
         self.readers: list[Any] = []
 
     def seconds(self) -> float:
         return self._node.world.clock.seconds()
 
     def callLater(self, when: float, what: Callable[..., Any], *args: Any, **more: Any) -> Any:
-        def due() -> None:
-            if self._node.life == self._life:
-                self._node.awake(lambda: what(*args, **more))
-
-        return self._node.world.clock.callLater(when, due)
+        return SimTimer(self._node, when, lambda: what(*args, **more))
 
     def callFromThread(self, what: Callable[..., Any], *args: Any) -> None:
         what(*args)
@@ -561,7 +582,7 @@ class World:
 
     def turn(self) -> None:
         """Make the streams that can be, and hear what the kernels have to tell."""
-        self._dial()
+        self.dial()
         for node in self.nodes:
             if node.sync is not None:
                 node.awake(node.reactor.poll)
@@ -577,7 +598,8 @@ class World:
             self.clock.advance(max(due - self.clock.seconds(), 0.0))
         self.clock.advance(end - self.clock.seconds())
 
-    def _dial(self) -> None:
+    def dial(self) -> None:
+        """Make the streams that can be, most of them."""
         for number, one in enumerate(self.nodes):
             for two in self.nodes[number + 1 :]:
                 pair = frozenset((one.name, two.name))

@@ -77,6 +77,7 @@ class Disk(SimDisk):
         self.store = ""
         self.kept = b""
         self.may_lose: Callable[[], bool] = lambda: True
+        self.on_loss: Callable[[], None] = lambda: None
         self._kept_then: list[bytes] = []
 
     def remember(self) -> None:
@@ -90,6 +91,7 @@ class Disk(SimDisk):
     def set_back(self, day: Any, noticed: bool) -> None:
         """All of an earlier day is back."""
         super().set_back(day, noticed)
+        self.on_loss()
         number = next(n for n, each in enumerate(self.days) if each is day)
         self.kept = self._kept_then[number]
         if self.may_lose():
@@ -100,6 +102,7 @@ class Disk(SimDisk):
     def lose(self) -> None:
         """Nothing is left but what is kept in a file of its own."""
         super().lose()
+        self.on_loss()
         if self.may_lose():
             shutil.rmtree(self.store, ignore_errors=True)
 
@@ -331,6 +334,11 @@ class WholeWorld(cluster.World):
         self.kill(node)
         self.clock.callLater(self.users.choice((0.1, 3.0, 20.0)), self.start, node)
 
+    def link(self, one: Master, other: Master) -> None:  # type: ignore[override]
+        """The streams come with the link."""
+        super().link(one, other)
+        self.clock.callLater(0.002, self.roots.dial)
+
     def unlink(self, pair: frozenset[str]) -> None:
         """The streams end with the link."""
         super().unlink(pair)
@@ -357,7 +365,7 @@ class WholeWorld(cluster.World):
         """It was away for too long: it is removed, and joins under another key."""
 
         def work() -> None:
-            if node.phase == MEMBER and node.name not in self.doomed:
+            if node.phase == MEMBER:
                 self.kill(node)
                 self._forget_alone(node)
                 node.disk.lose()
@@ -370,7 +378,9 @@ class WholeWorld(cluster.World):
 
     def admit(self, node: Master) -> None:
         """Whoever can be reached lets a node in; its old key goes first."""
-        hosts = [n for n in self._awake() if n is not node and self.may_meet(n, node)]
+        hosts = [
+            n for n in self._awake() if n is not node and not n.leaving and self.may_meet(n, node)
+        ]
         if node.phase != OUTSIDE:
             return
         self.clock.callLater(ASK_AGAIN, self.admit, node)
@@ -414,6 +424,10 @@ class WholeWorld(cluster.World):
         if not awake:
             return
         host, node = dice.choice(awake), dice.choice(self.nodes)
+        # Those that cannot hear of it now are the interesting ones
+        apart = [n for n in awake if n is not host and n.name not in host.peers.live]
+        if apart and dice.random() < 0.7:
+            node = dice.choice(apart)
         roll = dice.random()
         if roll < 0.6:
             self.set_rights(host, node, dice.choice(CHOICES))
@@ -427,12 +441,9 @@ class WholeWorld(cluster.World):
     def set_rights(self, host: Master, node: Master, rights: tuple[str, ...]) -> None:
         """C{saltwisted members rights}, with what it refuses."""
         known = _live(host, node)
-        rest = [m for m in host.membership.live() if m.key != node.key]
         if known is None or known.rights == rights:
             return
-        if any(
-            right not in rights and not any(right in m.rights for m in rest) for right in RIGHTS
-        ):
+        if host.membership.why_not_rights(known, rights):
             return
         self.tell(f"{host.name}: {node.name} may {' '.join(rights)}")
         self._pardon(node.name, rights)
@@ -480,25 +491,21 @@ class WholeWorld(cluster.World):
     def edited(self, name: str, share: str, content: bytes) -> None:
         """Somebody wrote this content, which is nowhere else: who must never see it?"""
         forbidden = set()
-        members = [node for node in self.nodes if node.phase == MEMBER]
-        if self._all_know(name, WRITE, [node for node in members if node.name != name]):
+        if self._all_know(name, WRITE):
             forbidden = {node.name for node in self.nodes} - {name}
         if share == PILLARS:
             for node in self.nodes:
-                if node.name != name and self._all_know(node.name, PILLAR, members):
+                if node.name != name and self._all_know(node.name, PILLAR):
                     forbidden.add(node.name)
         self.edits.append(Edit(name, share, hashlib.sha256(content).digest(), forbidden))
 
-    def _all_know(self, name: str, right: str, members: Sequence[Master]) -> bool:
-        """Whether all have it on disk that a node lacks a right, or is out."""
-        own = next(node for node in self.nodes if node.name == name)
-        if own.phase == OUTSIDE or not members:
-            return False
-        asked = [*members, own] if own.phase == MEMBER and own not in members else members
-        return all(
+    def _all_know(self, name: str, right: str) -> bool:
+        """Whether all others have it on disk that a node lacks a right, or is out."""
+        others = [node for node in self.nodes if node.phase == MEMBER and node.name != name]
+        return bool(others and self.changes.get(name)) and all(
             not node.membership.may(name, right)
-            and _covers(node.log.knowledge(), self.changes.get(name, ()))
-            for node in asked
+            and _covers(node.log.knowledge(), self.changes[name])
+            for node in others
         )
 
     def _pardon(self, name: str, rights: Sequence[str]) -> None:
@@ -508,6 +515,32 @@ class WholeWorld(cluster.World):
                 edit.forbidden.clear()
             if PILLAR in rights:
                 edit.forbidden.discard(name)
+
+    def forgive(self) -> None:
+        """What was known is perhaps not known any more."""
+        for edit in self.edits:
+            edit.forbidden.clear()
+
+    def part(self) -> None:
+        """A node is cut off from some, loses its rights there, and is used on; then it is back."""
+        dice = self.users
+        node = dice.choice(self.nodes)
+        others = [n for n in self._awake() if n is not node]
+        if not others or not node.alive:
+            return
+        pairs = {frozenset((node.name, other.name)) for other in others}
+        self.tell(f"{node.name} is cut off")
+        self.cuts |= pairs
+        for pair in pairs & self.sessions.keys():
+            self.unlink(pair)
+        self.set_rights(dice.choice(others), node, dice.choice(CHOICES))
+        for seconds in (0.5, 4.0, 5.0):
+            self.clock.callLater(seconds, self._edit_alone, node)
+        self.clock.callLater(dice.choice((5.0, 8.0)), self.cuts.difference_update, pairs)
+
+    def _edit_alone(self, node: Master) -> None:
+        if not self.healed:
+            node.roots.edit(self.users, self.users.choice((SHARE, PILLARS)))
 
     def use(self) -> None:
         """What kernel and streams have to tell; and somebody does something."""
@@ -519,10 +552,12 @@ class WholeWorld(cluster.World):
             return
         self.acts += 1
         roll, node = dice.random(), dice.choice(self.nodes)
-        if roll < 0.72:
+        if self.sessions and roll < 0.04:
+            self.part()
+        elif roll < 0.66:
             for _ in range(dice.choice((1, 1, 1, 3))):
                 node.roots.edit(dice, dice.choice((SHARE, SHARE, PILLARS)))
-        elif roll < 0.86:
+        elif roll < 0.84:
             self.govern()
         elif roll < 0.94:
             node.roots.fatal = dice.randrange(12)
@@ -537,6 +572,7 @@ class WholeWorld(cluster.World):
             for node in self.nodes:
                 node.roots = RootsNode(self.roots, node)
                 node.disk.store = f"{node.roots.folder}/store"
+                node.disk.on_loss = self.forgive
                 node.disk.may_lose = lambda node=node: self._is_held(node)
             self.roots.nodes = [node.roots for node in self.nodes]
             super().run()
@@ -590,9 +626,13 @@ class WholeWorld(cluster.World):
         for node in self.nodes:
             if node.phase == REMOVED and not self._is_removed(host, node):
                 self.remove(host, node)
-        for right in (WRITE, PILLAR):
-            if not any(right in member.rights for member in host.membership.live()):
-                self.set_rights(host, host, RIGHTS)
+            elif node.phase == MEMBER and host.membership.find(node.key) is None:
+                # Who let it in could tell nobody of it before it was gone itself
+                self.rejoin(node)
+        live = host.membership.live()
+        if not any({WRITE, PILLAR} <= {*member.rights} for member in live):
+            holders = [node for node in self.judged() if host.membership.may(node.name, PILLAR)]
+            self.set_rights(host, (holders or [host])[0], RIGHTS)
 
     def settle(self) -> None:
         """Facts, then roots; and what the kernel has not told is found by a look at everything."""

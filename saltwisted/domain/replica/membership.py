@@ -210,6 +210,19 @@ class Membership(Registers[Member]):
         member = self.find(key)
         return member is None or member.removed is not None or right in member.rights
 
+    def why_not_rights(self, member: Member, rights: tuple[str, ...]) -> str:
+        """Why a member's rights cannot be changed so, or C{""}: somebody must be left who may."""
+        rest = [set(other.rights) for other in self.live() if other.key != member.key]
+        both = {WRITE, PILLAR}
+        if WRITE not in rights and not any(WRITE in others for others in rest):
+            return f"{member.node} is the only member that may write: nobody could then"
+        if PILLAR not in rights and not any(PILLAR in others for others in rest):
+            return f"{member.node} is the only member with pillars: they would be lost"
+        ends = both <= {*member.rights} and not both <= {*rights}
+        if ends and not any(both <= others for others in rest):
+            return f"{member.node} is the only member that may write pillars: nobody could then"
+        return ""
+
     def free_slot(self) -> int:
         """The lowest slot that no live member has; -1 when there is none."""
         taken = {member.slot for member in self.live()}
