@@ -22,8 +22,7 @@ import unittest
 from collections.abc import Sequence
 from typing import Any
 
-from tests.bench.cluster_keys import cpu_seconds
-from tests.bench.machine import describe
+from tests.bench.machine import cpu_seconds, describe
 from tests.cluster.real import cluster
 from tests.harness import OurMaster, OurMinion, scratch, until
 

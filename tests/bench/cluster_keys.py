@@ -15,7 +15,6 @@ Run it on a quiet machine; docs/benchmarks.md says how figures are read. Nothing
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import sys
 import threading
@@ -24,18 +23,13 @@ import unittest
 
 from saltwisted.wire.rsa import PrivateKey
 from tests.bench.fleets import Fleet
-from tests.bench.machine import cpu_seconds, describe, share_at_rest
+from tests.bench.machine import cpu_seconds, describe, percentile, share_at_rest
 from tests.cluster.real import OurNode, nodes
 from tests.harness import scratch, until
 
 RESTING = 20.0
 RETURNING = 10
 """Minions that return the jobs of the history."""
-
-
-def percentile(values: list[float], share: float) -> float:
-    """The value below which such a share lies."""
-    return sorted(values)[min(len(values) - 1, math.ceil(len(values) * share) - 1)]
 
 
 class Bench(unittest.TestCase):

@@ -4,6 +4,7 @@ What the kernel says about process trees and this machine.
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import time
@@ -76,3 +77,8 @@ def share_at_rest(used: Callable[[], float], seconds: float, patience: float = 1
     before, began = used(), time.monotonic()
     time.sleep(seconds)
     return (used() - before) / (time.monotonic() - began)
+
+
+def percentile(values: list[float], share: float) -> float:
+    """The value below which such a share lies."""
+    return sorted(values)[min(len(values) - 1, math.ceil(len(values) * share) - 1)]

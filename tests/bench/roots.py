@@ -9,7 +9,8 @@ with mutual TLS and a generation store, and end when the other node's working tr
 rsync and Unison run over a pipe to a local server, without encryption. Bytes of those two are
 counted in a run of their own, since who counts them slows them down. CPU is that of all processes
 of both sides (but for Unison's own server); memory is the most of either side's daemon, above what
-it had before. This is no test.
+it had before. They take turns, run by run, and a ratio of wall times is the median of those of such
+pairs. This is no test.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from saltwisted.worker.control import ControlClient
-from tests.bench.machine import cpu_seconds, describe, pss_mib, share_at_rest
+from tests.bench.machine import cpu_seconds, describe, percentile, pss_mib, share_at_rest
 from tests.cluster.real import OurNode
 from tests.harness import reserve_ports, until
 
@@ -549,54 +550,58 @@ class Measured:
     def __init__(self, peer: Peer, tree: Tree, args: Any) -> None:
         self.peer, self.tree, self.args = peer, tree, args
         self.found: dict[str, Any] = {}
+        self.walls: dict[str, list[float]] = {}
         self.run = 0
+        self.stage = f"{peer.home}/stage"
+        self._sizes: list[int] = []
+        self._cpus: list[float] = []
+        self._rest: dict[int, float] = {}
 
-    def all(self, source: str) -> dict[str, Any]:
-        """All workloads; name to value."""
-        peer, args = self.peer, self.args
-        peer.start()
-        rest = peer.memory()
-        stage = f"{peer.home}/stage"
+    def begin(self, source: str) -> None:
+        """Start it, and lay out what it will be given."""
+        self.peer.start()
+        self.found["MiB at rest"] = self.peer.memory()
         for name in sorted(os.listdir(source)):
-            shutil.copytree(f"{source}/{name}", f"{stage}/{name}")
-        with open(f"{stage}/one.bin", "wb") as file:
-            file.write(random.Random(5).randbytes(args.one_mib * MIB))
-        for load in args.loads:
-            self.load(load, stage)
-        if peer.pids():
-            self.found["MiB at rest"] = rest
-            self.found["MiB with all files"] = peer.memory()
-            used = share_at_rest(peer.cpu, IDLE)
-            self.found["idle % of a core"] = 100 * used / len(peer.pids())
-        self.found["differs"] = _differences(peer)
-        return self.found
+            shutil.copytree(f"{source}/{name}", f"{self.stage}/{name}")
+        with open(f"{self.stage}/one.bin", "wb") as file:
+            file.write(random.Random(5).randbytes(self.args.one_mib * MIB))
 
-    def load(self, load: str, stage: str) -> None:
-        """One workload, some times, and once more where bytes are counted apart."""
-        peer, args = self.peer, self.args
-        runs = 1 if load == "a" else args.runs
-        if load == "g" and peer.name == "ours":
-            runs = args.edits
+    def prepare(self, load: str) -> None:
+        """Before the runs of a workload."""
+        peer = self.peer
         if load == "g":
             self.tree.fill(peer.one)
             peer.sync(_anything)
-        rest = {pid: _peak_mib(pid) for pid in peer.pids() if _forget_peak(pid) is None}
-        walls, sizes, cpus = [], [], []
-        for _ in range(runs):
-            wall, size, cpu = self.once(load, stage)
-            walls.append(wall)
-            sizes.append(size)
-            cpus.append(cpu)
-        peak = max((_peak_mib(pid) - before for pid, before in rest.items()), default=None)
-        if not peer.pids():
-            sizes = [self.counted(load, stage)]
+        self._rest = {pid: _peak_mib(pid) for pid in peer.pids() if _forget_peak(pid) is None}
+        self.walls[load], self._sizes, self._cpus = [], [], []
+
+    def one(self, load: str) -> None:
+        """A run."""
+        wall, size, cpu = self.once(load, self.stage)
+        self.walls[load].append(wall)
+        self._sizes.append(size)
+        self._cpus.append(cpu)
+
+    def told(self, load: str) -> None:
+        """After the runs of a workload; bytes that are counted apart need one more."""
+        peer, walls = self.peer, self.walls[load]
+        peak = max((_peak_mib(pid) - before for pid, before in self._rest.items()), default=None)
+        sizes = self._sizes if peer.pids() else [self.counted(load, self.stage)]
         print(f"# {peer.name} {load}: {walls} {sizes}", file=sys.stderr, flush=True)
         self.found[f"{load} wall"] = statistics.median(walls)
         if len(walls) > 10:
-            self.found[f"{load} p99"] = sorted(walls)[int(len(walls) * 0.99)]
-        self.found[f"{load} CPU"] = statistics.median(cpus)
+            self.found[f"{load} p99"] = percentile(walls, 0.99)
+        self.found[f"{load} CPU"] = statistics.median(self._cpus)
         self.found[f"{load} bytes"] = statistics.median(sizes)
         self.found[f"{load} MiB"] = peak
+
+    def end(self) -> None:
+        """What it holds at the end, and what it uses when nothing happens."""
+        peer = self.peer
+        if peer.pids():
+            self.found["MiB with all files"] = peer.memory()
+            self.found["idle % of a core"] = 100 * share_at_rest(peer.cpu, IDLE) / len(peer.pids())
+        self.found["differs"] = _differences(peer)
 
     def counted(self, load: str, stage: str) -> int:
         """The bytes of one more run."""
@@ -647,15 +652,41 @@ class Measured:
         return wall, peer.traffic() - size, peer.cpu() - cpu
 
 
-def measure(kind: type[Peer], source: str, tree: Tree, args: Any) -> dict[str, Any]:
-    """All workloads with one of them; name to value."""
+def measure(kinds: Sequence[type[Peer]], source: str, tree: Tree, args: Any) -> dict[str, Measured]:
+    """
+    All workloads with all of them, by turns: what else the machine does in a run of one, it does
+    in that of another as well.
+    """
     home = tempfile.mkdtemp(prefix="rb-", dir=args.dir)
-    peer = kind(home)
+    measured: dict[str, Measured] = {}
     try:
-        return Measured(peer, tree, args).all(source)
+        for kind in kinds:
+            measured[kind.name] = Measured(kind(f"{home}/{kind.name}"), tree, args)
+            measured[kind.name].begin(f"{source}/tree")
+        for load in args.loads:
+            runs = {
+                name: 1
+                if load == "a"
+                else args.edits
+                if load == "g" and name == "ours"
+                else args.runs
+                for name in measured
+            }
+            for one in measured.values():
+                one.prepare(load)
+            for number in range(max(runs.values())):
+                for name, one in measured.items():
+                    if number < runs[name]:
+                        one.one(load)
+            for one in measured.values():
+                one.told(load)
+        for one in measured.values():
+            one.end()
     finally:
-        peer.stop()
+        for one in measured.values():
+            one.peer.stop()
         shutil.rmtree(home, ignore_errors=True)
+    return measured
 
 
 def _differences(peer: Peer) -> int:
@@ -685,13 +716,10 @@ def main() -> None:
     source = tempfile.mkdtemp(prefix="rb-source-", dir=args.dir)
     try:
         tree = Tree(f"{source}/tree", args.files, args.large, args.large_mib, args.one_mib)
-        results = {}
-        for name in args.peers.split(","):
-            began = time.monotonic()
-            results[name] = measure(KINDS[name], f"{source}/tree", tree, args)
-            print(f"# {name}: {time.monotonic() - began:.0f} s", file=sys.stderr)
+        measured = measure([KINDS[name] for name in args.peers.split(",")], source, tree, args)
     finally:
         shutil.rmtree(source, ignore_errors=True)
+    results = {name: one.found for name, one in measured.items()}
     names = list(results)
     others = [name for name in names if name != "ours" and name in TARGETS]
     heads = [*names, *(f"ours / {name}" for name in others), "at most"]
@@ -705,9 +733,13 @@ def main() -> None:
         for name in others:
             theirs = results[name].get(row)
             good = ours is not None and theirs is not None and theirs > 0
-            cells.append(
-                f"{ours / theirs:.2f}" if good and what in ("wall", "bytes", "CPU") else ""
-            )
+            ratio = ""
+            if good and what == "wall":
+                pairs = zip(measured["ours"].walls[load], measured[name].walls[load], strict=False)
+                ratio = f"{statistics.median(one / other for one, other in pairs):.2f}"
+            elif good and what in ("bytes", "CPU"):
+                ratio = f"{ours / theirs:.2f}"
+            cells.append(ratio)
             if what == "wall" and load in TARGETS[name]:
                 wanted.append(f"{TARGETS[name][load]} of {name}")
         if row in LIMITS:
