@@ -28,16 +28,6 @@ class WholeSimTests(SynchronousTestCase):
         self.flushLoggedErrors()
 
 
-class FoundTests(SynchronousTestCase):
-    """What the simulation has found once; each seed was one of many that showed it."""
-
-    def test_nobody_may_write(self) -> None:
-        """
-        The last node that may write pillars loses that right, or leaves: who has them keeps them.
-        """
-        WholeWorld(32).run()
-
-
 class MutationTests(SynchronousTestCase):
     """Rules that are broken on purpose must be found out."""
 

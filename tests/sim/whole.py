@@ -10,6 +10,7 @@ delete keys, let nodes join, remove them, have them leave, and change rights.
 
 What must hold when all is well again is what both simulations ask of the live members, and:
 
+ - A node that had a tree serves it when it starts, unless somebody could give it another.
  - They are the members that the membership names, and all that have a share have the same tree.
  - What was edited on a node after all members knew that it may not write (any more), or that it
    was removed, is nowhere else, nor in anybody's store.
@@ -26,6 +27,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -34,6 +36,7 @@ from twisted.internet.defer import Deferred
 
 from saltwisted.cluster.join import pack_facts, unpack_facts
 from saltwisted.cluster.member import KEEP_FACTS
+from saltwisted.cluster.rootsync import FOUND_AFTER
 from saltwisted.domain.replica.entry import Entry
 from saltwisted.domain.replica.fold import Folds
 from saltwisted.domain.replica.keyset import KeySet
@@ -111,10 +114,15 @@ class Disk(SimDisk):
 
 
 class RootsNode(roots.SimNode):
-    """The roots of a master."""
+    """
+    The roots of a master.
+
+    @ivar had: the shares of which it had a whole tree in its last life.
+    """
 
     def __init__(self, world: Roots, master: Master) -> None:
         self.master = master
+        self.had: set[str] = set()
         super().__init__(world, master.name)
         self.trees[PILLARS] = f"{self.folder}/pillar"
         os.makedirs(self.trees[PILLARS])
@@ -130,6 +138,25 @@ class RootsNode(roots.SimNode):
 
     def awake(self, work: Callable[[], None]) -> None:
         self.master.awake(work)
+
+    def begin(self) -> None:
+        super().begin()
+        self.reactor.callLater(FOUND_AFTER + 5.0, self._has_still)
+
+    def _has_still(self) -> None:
+        """What it had, it has, if nobody could give it anything else."""
+        shares = self.sync.shares if self.sync is not None else {}
+        for name in self.had & shares.keys():
+            writers = [n for n in self.members() if self.may(n, WRITE)]
+            if name == PILLARS:
+                writers = [n for n in writers if self.may(n, PILLAR)]
+            if not writers and not shares[name].ready and not self.master.stood:
+                self.world.broken(f"{self.name} had {name}, and waits for who does not exist")
+
+    def kill(self) -> None:
+        if self.sync is not None:
+            self.had = {name for name, share in self.sync.shares.items() if share.ready}
+        super().kill()
 
     def died(self) -> None:
         super().died()
@@ -516,8 +543,9 @@ class WholeWorld(cluster.World):
             if PILLAR in rights:
                 edit.forbidden.discard(name)
 
-    def forgive(self) -> None:
+    def forgive(self, node: Master) -> None:
         """What was known is perhaps not known any more."""
+        node.roots.had.clear()
         for edit in self.edits:
             edit.forbidden.clear()
 
@@ -572,7 +600,7 @@ class WholeWorld(cluster.World):
             for node in self.nodes:
                 node.roots = RootsNode(self.roots, node)
                 node.disk.store = f"{node.roots.folder}/store"
-                node.disk.on_loss = self.forgive
+                node.disk.on_loss = partial(self.forgive, node)
                 node.disk.may_lose = lambda node=node: self._is_held(node)
             self.roots.nodes = [node.roots for node in self.nodes]
             super().run()
