@@ -650,7 +650,8 @@ class WholeWorld(cluster.World):
 
     def _mend(self) -> None:
         """What operators see when all can be reached: somebody is half out, or nobody may write."""
-        host = self.judged()[0]
+        # Not one that was let in by who was removed, and that nobody else has heard of
+        host = max(self.judged(), key=self._known_by)
         for node in self.nodes:
             if node.phase == REMOVED and not self._is_removed(host, node):
                 self.remove(host, node)
@@ -661,6 +662,9 @@ class WholeWorld(cluster.World):
         if not any({WRITE, PILLAR} <= {*member.rights} for member in live):
             holders = [node for node in self.judged() if host.membership.may(node.name, PILLAR)]
             self.set_rights(host, (holders or [host])[0], RIGHTS)
+
+    def _known_by(self, node: Master) -> int:
+        return sum(each.membership.is_member(node.key) for each in self.judged())
 
     def settle(self) -> None:
         """Facts, then roots; and what the kernel has not told is found by a look at everything."""
