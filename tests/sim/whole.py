@@ -141,16 +141,23 @@ class RootsNode(roots.SimNode):
 
     def begin(self) -> None:
         super().begin()
-        self.reactor.callLater(FOUND_AFTER + 5.0, self._has_still)
+        # Who begins anew for a writer that is gone a moment later waits, and rightly so
+        sure = {name for name in self.had if not self._givers(name)}
+        self.reactor.callLater(FOUND_AFTER + 5.0, self._has_still, sure)
 
-    def _has_still(self) -> None:
+    def _givers(self, name: str) -> list[str]:
+        """The others that may write a share."""
+        return [
+            node
+            for node in self.members()
+            if self.may(node, WRITE) and (name != PILLARS or self.may(node, PILLAR))
+        ]
+
+    def _has_still(self, sure: set[str]) -> None:
         """What it had, it has, if nobody could give it anything else."""
         shares = self.sync.shares if self.sync is not None else {}
-        for name in self.had & shares.keys():
-            writers = [n for n in self.members() if self.may(n, WRITE)]
-            if name == PILLARS:
-                writers = [n for n in writers if self.may(n, PILLAR)]
-            if not writers and not shares[name].ready and not self.master.stood:
+        for name in sure & self.had & shares.keys():
+            if not self._givers(name) and not shares[name].ready and not self.master.stood:
                 self.world.broken(f"{self.name} had {name}, and waits for who does not exist")
 
     def kill(self) -> None:
