@@ -261,6 +261,8 @@ class RootShare:
         if self._is_blank() or self._db.database.get("joining"):
             # Peers may have a tree already: it comes first, ours joins it
             self._owner.blank(self)
+            if self._has_whole():
+                self._go(self._join_whole)
         else:
             self.ready = True
             self._owner.loaded(self)
@@ -1220,7 +1222,12 @@ class RootShare:
         await self._keep_both(outcome)
 
     def _has_whole(self) -> bool:
-        """Whether all is here that one of the peers knew when it was linked."""
+        """
+        Whether all is here that one of the peers knew when it was linked; or a part, and no member
+        is left that could give the rest.
+        """
+        if not self._writers() and not self._is_read_only and not self._is_blank():
+            return True
         # Who knows nothing yet joins as we do
         goals = [
             link.began.get(self.name) or link.knowledge[self.name]

@@ -28,6 +28,15 @@ class WholeSimTests(SynchronousTestCase):
         self.flushLoggedErrors()
 
 
+class FoundTests(SynchronousTestCase):
+    """What the simulation has found once; each seed was one of many that showed it."""
+
+    def test_last_giver_goes_while_one_joins(self) -> None:
+        """Who has a part of a tree that nobody can complete any more goes on with that part."""
+        WholeWorld(2054).run()
+        self.flushLoggedErrors()
+
+
 class MutationTests(SynchronousTestCase):
     """Rules that are broken on purpose must be found out."""
 
