@@ -16,7 +16,7 @@ from saltwisted.cluster.member import ClusterMember
 from saltwisted.domain.replica.membership import RIGHTS, rights_of
 from saltwisted.domain.replica.tokens import MASTER, MAX_USES, MINION, ROLES, new_token, parse
 from saltwisted.errors import DeniedError, RemoteError, WireError
-from saltwisted.stores.node import LEFT
+from saltwisted.stores.node import LEFT, REMOVED
 from saltwisted.transports.ipc import Peer
 
 MAX_TTL = 365 * 86400.0
@@ -69,7 +69,7 @@ class ClusterControl:
         """C{{"cluster", "node", "ready", "members", "problem"}}."""
         life = self._lifecycle
         member = getattr(life.member, "cluster", None)
-        if member is None:
+        if member is None or life.state.phase in (REMOVED, LEFT):  # it ends in a moment
             return {
                 "cluster": life.state.cluster,
                 "node": life.state.node,
