@@ -165,6 +165,7 @@ class ManyMastersTests(SynchronousTestCase):
         shutil.rmtree(self.home)
         os.mkdir(self.home)
         self.masters = Masters(self.home, auto_accept=False)
+        self.addCleanup(self.masters.kill)
         one, two, three = self.masters.up().all
         ids = self.start("3008", "ours")
         for minion in ids:
