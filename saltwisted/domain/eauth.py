@@ -59,6 +59,17 @@ class Token:
         """Whether it is good: before its end, never at it (T-TOK-1)."""
         return now < self.expire
 
+    def plain(self) -> dict[str, Any]:
+        """All of it but the epoch as plain data, for a disk or the wire."""
+        return {
+            "name": self.name,
+            "eauth": self.eauth,
+            "start": self.start,
+            "expire": self.expire,
+            "groups": list(self.groups),
+            "rules": None if self.rules is None else list(self.rules),
+        }
+
     def shown(self) -> dict[str, Any]:
         """The map that Salt's clients get for it."""
         found: dict[str, Any] = {

@@ -83,7 +83,7 @@ class TokenFiles:
 
         @raises StoreError: the disk refused.
         """
-        data = pack(written(token))
+        data = pack(token.plain())
         await self._run(files.write_atomic, self._path(digest), data, 0o600)
         self._tokens[digest] = token
         if self.now() - self._pruned > PRUNE:
@@ -107,21 +107,9 @@ class TokenFiles:
         return os.path.join(self._folder, f"{digest}.token")
 
 
-def written(token: Token) -> dict[str, Any]:
-    """A token as plain data."""
-    return {
-        "name": token.name,
-        "eauth": token.eauth,
-        "start": token.start,
-        "expire": token.expire,
-        "groups": list(token.groups),
-        "rules": None if token.rules is None else list(token.rules),
-    }
-
-
 def read(data: Any) -> Token:
     """
-    The reverse.
+    The reverse of L{Token.plain}.
 
     @raises StoreError: it is none.
     """

@@ -116,17 +116,7 @@ class LoginTokens(Registers[Login]):
 
 def make_body(digest: str, token: Token) -> dict[str, Any]:
     """The body that makes a token known."""
-    return {
-        "op": "make",
-        "id": digest,
-        "name": token.name,
-        "eauth": token.eauth,
-        "start": token.start,
-        "expire": token.expire,
-        "groups": list(token.groups),
-        "rules": None if token.rules is None else list(token.rules),
-        "epoch": token.epoch,
-    }
+    return {"op": "make", "id": digest, **token.plain(), "epoch": token.epoch}
 
 
 def delete_body(digest: str) -> dict[str, Any]:
