@@ -198,20 +198,6 @@ FREE = frozenset(("saltutil.find_job",))
 """What everybody may ask of minions who may ask anything: whether they still run a job."""
 
 
-def publisher_allows(
-    acl: Mapping[str, Any] | None,
-    blacklist: Mapping[str, Any] | None,
-    user: str,
-    fun: Any,
-    arg: Any,
-    tgt: Any,
-    tgt_type: str,
-    resolve: Resolve,
-) -> bool:
-    """Whether a local user, neither root nor the master's own, may publish this."""
-    return may_publish(rules_for(acl, user), blacklist, user, fun, arg, tgt, tgt_type, resolve)
-
-
 def may_publish(
     rules: Sequence[Any],
     blacklist: Mapping[str, Any] | None,

@@ -13,9 +13,9 @@ from saltwisted.domain.acl import (
     allowed,
     blacklisted,
     calls,
+    may_publish,
     nested_functions,
     peer_allows,
-    publisher_allows,
     rules_for,
     special_allows,
 )
@@ -176,12 +176,14 @@ class PublisherTests(SynchronousTestCase):
         acl = {"fred": ["test.*", "cmd.run"]}
 
         def fred(fun: str, black: dict[str, Any] | None = None) -> bool:
-            return publisher_allows(acl, black, "fred", fun, [], "*", "glob", resolve)
+            return may_publish(rules_for(acl, "fred"), black, "fred", fun, [], "*", "glob", resolve)
 
         self.assertTrue(fred("test.ping"))
         self.assertFalse(fred("pkg.install"))
         self.assertFalse(fred("cmd.run", {"modules": ["cmd.run"]}))
-        self.assertFalse(publisher_allows({}, {}, "fred", "test.ping", [], "*", "glob", resolve))
+        self.assertFalse(
+            may_publish(rules_for({}, "fred"), {}, "fred", "test.ping", [], "*", "glob", resolve)
+        )
 
     def test_calls(self) -> None:
         """A compound command is taken apart with each function's own arguments."""
