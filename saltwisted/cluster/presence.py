@@ -201,7 +201,7 @@ class ClusterPresence:
         if before.keys() != self._own.keys():
             self._own_mark = b""
             self._merge()
-        for minion_id in self._own.keys() - before.keys() - self._settling.keys():
+        for minion_id in sorted(self._own.keys() - before.keys() - self._settling.keys()):
             self.arrived(minion_id)
         waiting, self._waiting = self._waiting, []
         for each in waiting:

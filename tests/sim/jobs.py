@@ -52,7 +52,7 @@ WINDOW = 30.0
 SLACK = 6.0
 """Seconds by which a job may be late: a clock has just jumped by three seconds, a wire is slow."""
 RECENT = 15.0
-"""Seconds for which a node takes a minion for present after it last heard of it."""
+"""Seconds for which a node takes a minion for present that it heard of, connected or not."""
 
 
 class SimJobs(JobStore):
@@ -203,9 +203,19 @@ class JobNode(SimNode):
             self.forward.stopService()
 
     def here(self, ids: Any) -> set[str]:
-        """Who was heard of lately."""
-        horizon = self.world.clock.seconds() - RECENT
-        return {minion_id for minion_id in ids if self.seen.get(minion_id, -1e9) >= horizon}
+        """
+        Who was heard of lately; and of whom it has ever heard in this life, so that it knows his
+        address, as long as his connection lasts: also when the node itself was stopped meanwhile.
+        """
+        world = self.world
+        assert isinstance(world, JobWorld)
+        horizon = world.clock.seconds() - RECENT
+        connected = {minion.id for minion in world.fleet if minion.at is self and minion.listens}
+        return {
+            minion_id
+            for minion_id, seen in self.seen.items()
+            if minion_id in ids and (seen >= horizon or minion_id in connected)
+        }
 
     def publish(self, job: Mapping[str, Any], minions: Sequence[str] | None) -> None:
         """Send to whoever listens here."""
