@@ -8,21 +8,19 @@ content that nothing refers to; what was not fetched is asked for when its batch
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from twisted.internet.defer import Deferred, DeferredSemaphore
 from twisted.logger import Logger
 
+from saltwisted.cluster.rootcore import ShareCore
 from saltwisted.cluster.rootlink import RootLink, Want
-from saltwisted.domain.replica.membership import WRITE
 from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.guards import Forbidden
 from saltwisted.errors import SaltwistedError
 from saltwisted.stores.rootindex import Known
 from saltwisted.transports.loose import let_go
-
-if TYPE_CHECKING:
-    from saltwisted.cluster.rootshare import RootShare
 
 TOGETHER = 256 * 1024 * 1024
 """
@@ -41,15 +39,17 @@ class RootAhead:
     """
     Reactor thread only, but for what says otherwise.
 
-    @param share: whose contents they are.
+    @param core: of the share whose contents they are.
+    @param arrived: a batch may be complete now.
     """
 
     log = Logger()
 
-    def __init__(self, share: RootShare, owner: Any, clock: Any) -> None:
-        self._share = share
-        self._owner = owner
-        self._clock = clock
+    def __init__(self, core: ShareCore, arrived: Callable[[], None]) -> None:
+        self._core = core
+        self._complete = arrived
+        self._owner = core.owner
+        self._clock = core.reactor
         self._readers = DeferredSemaphore(READERS)
         self._reading: dict[bytes, Deferred[Known | None]] = {}
         self._early = 0
@@ -64,14 +64,20 @@ class RootAhead:
 
     # -- what a look finds
 
+    def read_large(self, path: bytes) -> Deferred[Known | None]:
+        """Take in a large file; C{None} if it is being written, or gone."""
+        core = self._core
+        d: Deferred[Known | None] = self._owner.pool(core.tree.take_large, path, core.db.objects)
+        return d
+
     def begin(self) -> None:
         """A look begins."""
         self._early, self._reading = 0, {}
-        self._share.tree.tell(self._large_found, self._new_found)
+        self._core.tree.tell(self._large_found, self._new_found)
 
     def end(self) -> None:
         """It has ended."""
-        self._share.tree.tell(None, None)
+        self._core.tree.tell(None, None)
 
     def reading(self) -> dict[bytes, Deferred[Known | None]]:
         """The large files that are being read since; they are the caller's now."""
@@ -88,23 +94,23 @@ class RootAhead:
 
     def _read(self, path: bytes, size: int) -> None:
         self._early += size
-        if self._early > TOGETHER or path in self._reading or self._share.stopped:
+        if self._early > TOGETHER or path in self._reading or self._core.stopped:
             return
-        d = self._readers.run(self._share.read_large, path)
+        d = self._readers.run(self.read_large, path)
         self._reading[path] = d.addCallback(self._was_read, path)
 
     def _was_read(self, known: Known | None, path: bytes) -> Known | None:
-        store = self._share.store
+        store = self._core.store
         # Of what was there before, less may have to travel than the whole
         if known is not None and store is not None and path not in store.tree:
             self._offer([(known.entry.content, known.entry.size)])
         return known
 
     def _offer(self, contents: list[tuple[bytes, int]]) -> None:
-        if self._owner.clock_problem or not self._owner.may(self._owner.node, WRITE):
+        if self._owner.clock_problem or self._core.is_read_only:
             return
-        for link in self._owner.links_of(self._share.name):
-            link.offer(self._share.name, contents[:MOST_OFFERED])
+        for link in self._core.links():
+            link.offer(self._core.name, contents[:MOST_OFFERED])
 
     # -- what peers offer
 
@@ -114,34 +120,30 @@ class RootAhead:
 
         @raises Forbidden: it is against the rules.
         """
-        share, store = self._share, self._share.store
+        core, store = self._core, self._core.store
         offered = unpack_offer(body)
         if store is None:
             return
         wants = [
             Want(digest, size)
             for digest, size in offered.items()
-            if digest not in share.coming
-            and size <= share.limits.max_file
+            if digest not in core.coming
+            and size <= core.limits.max_file
             and not store.objects.has(digest)
         ]
         total = sum(want.size for want in wants)
-        if not wants or self._coming + total > TOGETHER or share.no_room(total):
+        if not wants or self._coming + total > TOGETHER or core.no_room(total):
             return
         self._coming += total
-        share.coming.update(want.digest for want in wants)
 
-        def done(result: Any) -> None:
+        def done(error: SaltwistedError | None) -> None:
             self._coming -= total
-            share.coming.difference_update(want.digest for want in wants)
-            if isinstance(result, SaltwistedError):
-                self.log.debug("roots: an offer came to nothing: {error}", error=str(result))
+            if error is not None:
+                self.log.debug("roots: an offer came to nothing: {error}", error=str(error))
             self._arrived()
 
         let_go(
-            link.fetch(share.name, store.objects, wants).addCallbacks(
-                done, lambda failure: done(failure.value)
-            ),
+            core.fetch(link, wants).addCallback(done),
             self.log,
             "roots: what {node} offered was not fetched",
             node=link.node,
@@ -151,13 +153,13 @@ class RootAhead:
         """A batch may be complete now; while more is coming, that is not looked at each time."""
         if not self._coming:
             self.stop()
-            self._share.work()
-        elif self._timer is None and not self._share.stopped:
+            self._complete()
+        elif self._timer is None and not self._core.stopped:
             self._timer = self._clock.callLater(LOOK_AGAIN, self._look)
 
     def _look(self) -> None:
         self._timer = None
-        self._share.work()
+        self._complete()
 
 
 def unpack_offer(body: bytes) -> dict[bytes, int]:

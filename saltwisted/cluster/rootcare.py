@@ -8,12 +8,13 @@ What is found is an alarm, shown in C{roots status} and on the bus.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from saltwisted.cluster.rootcore import ShareCore
 from saltwisted.cluster.rootlink import RootLink
 from saltwisted.domain.roots.entry import Version
 from saltwisted.domain.roots.frames import REPAIR
@@ -21,9 +22,6 @@ from saltwisted.domain.roots.hot import HotFiles
 from saltwisted.errors import StoreError
 from saltwisted.stores import rootdeep
 from saltwisted.transports.loose import let_go
-
-if TYPE_CHECKING:
-    from saltwisted.cluster.rootshare import RootShare
 
 DEEP_EVERY = 3600.0
 """Seconds from one part of the deep look to the next; L{rootdeep.PARTS} of them are a week."""
@@ -35,16 +33,20 @@ class RootCare:
     """
     Reactor thread only.
 
-    @param share: whose health it is.
+    @param core: of the share whose health it is.
+    @param lost: contents that the disk has lost are to be had anew: digest to size.
     @ivar rotten: files that are not what was committed, though nobody is said to have written them.
     """
 
     log = Logger()
 
-    def __init__(self, share: RootShare, owner: Any, clock: Any) -> None:
-        self._share = share
-        self._owner = owner
-        self._clock = clock
+    def __init__(
+        self, core: ShareCore, lost: Callable[[Mapping[bytes, int]], Awaitable[None]]
+    ) -> None:
+        self._core = core
+        self._lost = lost
+        self._owner = core.owner
+        self._clock = core.reactor
         self._hot = HotFiles()
         self._part = 0
         self._timer: Any = None
@@ -69,7 +71,7 @@ class RootCare:
         self._timer = self._clock.callLater(DEEP_EVERY * self._owner.jitter(), self._deep)
         d = Deferred.fromCoroutine(self.look_deep(self._part))
         self._part += 1
-        let_go(d, self.log, "roots: the deep look at {share} failed", share=self._share.name)
+        let_go(d, self.log, "roots: the deep look at {share} failed", share=self._core.name)
 
     async def look_deep(self, part: int) -> rootdeep.Found:
         """
@@ -77,12 +79,12 @@ class RootCare:
 
         @raises StoreError: the root cannot be opened.
         """
-        share, pool = self._share, self._owner.pool
-        store = share.store
-        if store is None or share.suspended:
+        core, pool = self._core, self._owner.pool
+        store = core.store
+        if store is None or core.suspended:
             return rootdeep.Found()
-        known = await share.locked(_copied, pool, store)
-        found: rootdeep.Found = await pool(rootdeep.look, share.root, known, store.objects, part)
+        known = await core.locked(_copied, pool, store)
+        found: rootdeep.Found = await pool(rootdeep.look, core.root, known, store.objects, part)
         self.deep_read += found.read
         fresh = found.rotten - self.rotten
         self.rotten = (self.rotten - found.sound - fresh) | found.rotten
@@ -92,16 +94,16 @@ class RootCare:
         if found.damaged:
             names = sorted(digest.hex()[:12] for digest in found.damaged)[:20]
             self.alarm(f"{len(found.damaged)} contents are damaged; they are fetched anew", names)
-            await share.lost(found.damaged)
+            await self._lost(found.damaged)
         return found
 
     def alarm(self, why: str, names: list[str]) -> None:
         """Something is not as it should be."""
-        self._owner.alarms[self._share.name] = why
+        self._owner.alarms[self._core.name] = why
         self.log.error(
-            "roots: {share}: {why}: {names}", share=self._share.name, why=why, names=names
+            "roots: {share}: {why}: {names}", share=self._core.name, why=why, names=names
         )
-        self._owner.event("alarm", {"share": self._share.name, "reason": why, "names": names})
+        self._owner.event("alarm", {"share": self._core.name, "reason": why, "names": names})
 
     # -- another tree than a peer's, though both know the same
 
@@ -112,7 +114,7 @@ class RootCare:
             return
         self._asked[link.node] = now
         self.alarm(f"the tree differs from that of {link.node} at equal knowledge", [link.node])
-        link.tell(REPAIR, self._share.name, b"")
+        link.tell(REPAIR, self._core.name, b"")
 
     def expects(self, link: RootLink) -> bool:
         """Whether a whole state was asked for, to repair by it."""
@@ -124,13 +126,13 @@ class RootCare:
 
         @raises StoreError: the disk refuses.
         """
-        store = self._share.store
+        store = self._core.store
         if store is None:
-            raise StoreError("the store is not open", self._share.name)
+            raise StoreError("the store is not open", self._core.name)
         outcome = await self._owner.pool(store.repair, rows, link.node)
         self.log.warn(
             "roots: {share}: {count} paths were taken over from {node}",
-            share=self._share.name,
+            share=self._core.name,
             count=len(outcome.rows),
             node=link.node,
         )
@@ -144,7 +146,7 @@ class RootCare:
         fresh = self._hot.committed(paths, now)
         if fresh:
             names = [os.fsdecode(path) for path in fresh][:20]
-            self._owner.event("hot", {"share": self._share.name, "paths": names})
+            self._owner.event("hot", {"share": self._core.name, "paths": names})
 
     def held_off(self, paths: Iterable[bytes]) -> tuple[set[bytes], float]:
         """Which of these wait for now, and how many seconds the first of them does."""

@@ -125,18 +125,18 @@ class RootControl:
             "files": files,
             "bytes": size,
             "ready": share.ready,
-            "suspended": share.suspended,
+            "suspended": share.core.suspended,
             "pending": 0 if share.is_settled else 1,
-            "held": len(share.held),
-            "held_from": dict(share.held_remote),
+            "held": len(share.core.held),
+            "held_from": dict(share.inbox.held_remote),
             "conflicts": store.open_conflicts if store is not None else 0,
-            "skipped": {os.fsdecode(p): why for p, why in list(share.skipped.items())[:100]},
-            "skipped_count": len(share.skipped),
-            "kept": sorted(os.fsdecode(path) for path in share.kept)[:100],
-            "failed": {os.fsdecode(p): why for p, why in list(share.failed.items())[:100]},
-            "overflows": share.overflows,
-            "scan_seconds": round(share.scan_seconds, 3),
-            "error": share.last_error,
+            "skipped": {os.fsdecode(p): why for p, why in list(share.look.skipped.items())[:100]},
+            "skipped_count": len(share.look.skipped),
+            "kept": sorted(os.fsdecode(path) for path in share.writes.kept)[:100],
+            "failed": {os.fsdecode(p): why for p, why in list(share.writes.failed.items())[:100]},
+            "overflows": share.watch.overflows,
+            "scan_seconds": round(share.look.scan_seconds, 3),
+            "error": share.core.last_error,
             "hot": {os.fsdecode(p): pause for p, pause in share.care.pauses().items()},
             "rotten": sorted(os.fsdecode(path) for path in share.care.rotten)[:100],
             "alarm": self._sync.alarms.get(share.name, ""),
@@ -313,7 +313,7 @@ class RootControl:
             self._may_write()
         share, path, version = self._lost({**args, "version": "" if take == "visible" else take})
         dot = None if take in ("", "visible") else version.dot
-        count = await share.resolve(path, dot, user)
+        count = await share.orders.resolve(path, dot, user)
         return {"share": share.name, "path": os.fsdecode(path), "closed": count}
 
     async def do_rollback(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
@@ -324,7 +324,7 @@ class RootControl:
         problem: StoreError | None = None
         for share in self._shares(args):
             try:
-                done.append(await share.rollback(name, user))
+                done.append(await share.orders.rollback(name, user))
             except StoreError as error:
                 problem = error
         if not done:
@@ -333,19 +333,19 @@ class RootControl:
 
     async def do_approve(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
         """Let held deletions through."""
-        return {share.name: await share.approve(user) for share in self._shares(args)}
+        return {share.name: await share.orders.approve(user) for share in self._shares(args)}
 
     async def do_adopt(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
         """Trust a root again: refill it, or take it as it is."""
         done = {}
         for share in self._shares(args):
-            if not share.suspended and not share.held:
+            if not share.core.suspended and not share.core.held:
                 continue
             if args.get("how") == "accept":
-                await share.accept(user)
+                await share.orders.accept(user)
                 done[share.name] = -1
             else:
-                done[share.name] = await share.restore()
+                done[share.name] = await share.orders.restore()
         return done
 
     async def do_scan(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
@@ -420,8 +420,10 @@ class RootControl:
                 "error": "not connected" if link is None else sync.flags.get(node, ""),
             }
         problems = {s.name: "waits for the cluster's tree" for s in shares if not s.ready}
-        problems.update({s.name: s.suspended for s in shares if s.suspended})
-        problems.update({s.name: f"{len(s.held)} deletions are held" for s in shares if s.held})
+        problems.update({s.name: s.core.suspended for s in shares if s.core.suspended})
+        problems.update(
+            {s.name: f"{len(s.core.held)} deletions are held" for s in shares if s.core.held}
+        )
         settled = all(share.is_settled for share in shares)
         return {
             "done": settled and not problems and all(one["ok"] for one in peers.values()),

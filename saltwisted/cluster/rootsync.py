@@ -21,8 +21,9 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from saltwisted.cluster.rootcore import Settings
 from saltwisted.cluster.rootlink import RootLink
-from saltwisted.cluster.rootshare import RootShare, Settings
+from saltwisted.cluster.rootshare import RootShare
 from saltwisted.domain.replica.membership import PILLAR, WRITE
 from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.entry import Batch, gap
@@ -249,7 +250,7 @@ class RootSync:
                 for node in self.members()
                 if self.may_have(node, share.name)
             ]
-            await share.locked(self._clean_one, store, members)
+            await share.core.locked(self._clean_one, store, members)
 
     async def _clean_one(self, store: RootStore, members: list[Any]) -> None:
         await self.pool(store.clean, members)
@@ -388,16 +389,12 @@ class RootSync:
             if problem:
                 self.log.error("roots: {problem}; its changes wait", problem=problem)
                 self.event("suspended", {"reason": problem})
-            else:
-                for share in self.shares.values():
-                    if share.suspended.startswith("clock"):
-                        share.suspended = ""
 
     # -- the first tree
 
-    def blank(self, share: RootShare) -> None:
+    def blank(self, name: str) -> None:
         """A share that has never had a tree: a member's comes first, if one has any."""
-        self._unfounded[share.name] = self._reactor.seconds()
+        self._unfounded[name] = self._reactor.seconds()
         self._later(FOUND_AFTER, self._found_blank)
         self._found_blank()
 
@@ -427,32 +424,31 @@ class RootSync:
         """On the bus, as C{salt/roots/<what>}."""
         self._fire(f"salt/roots/{what}", {"node": self.node, **data})
 
-    def stranded(self, share: RootShare) -> None:
+    def stranded(self, name: str) -> None:
         """A share has to begin anew, with all that uses it."""
         for receiver in self.on_stranded:
-            receiver(share.name)
+            receiver(name)
 
-    def loaded(self, share: RootShare) -> None:
+    def loaded(self, name: str) -> None:
         """A generation was committed before this process began."""
         for receiver in self.on_generation:
-            receiver(share.name)
+            receiver(name)
 
-    def committed(
-        self, share: RootShare, batch: Batch | None, outcome: Outcome, local: bool
-    ) -> None:
+    def committed(self, name: str, batch: Batch | None, outcome: Outcome, local: bool) -> None:
         """A generation is committed."""
+        share = self.shares[name]
         generation = share.generation
         if generation is None:
             return
-        self.alarms.pop(share.name, None)
+        self.alarms.pop(name, None)
         share.keep_recent(self.pinned())
         if outcome.shown:
             for receiver in self.on_generation:
-                receiver(share.name)
+                receiver(name)
             self.event(
                 "committed" if local else "applied",
                 {
-                    "share": share.name,
+                    "share": name,
                     "generation": generation.name,
                     "number": generation.number,
                     "origin": batch.replica.master if batch is not None else "",
@@ -463,14 +459,14 @@ class RootSync:
             self.event(
                 "conflict",
                 {
-                    "share": share.name,
+                    "share": name,
                     "paths": sorted({os.fsdecode(one.path) for one in outcome.conflicts})[:100],
                 },
             )
 
-    def room_problem(self, share: RootShare, folder: str, size: int) -> str:
+    def room_problem(self, objects: ContentStore | None, folder: str, size: int) -> str:
         """Why this many bytes cannot be taken in; empty if they can."""
-        kept = share.store.objects.total() if self._quota and share.store is not None else 0
+        kept = objects.total() if self._quota and objects is not None else 0
         if self._quota and kept + size > self._quota:
             return (
                 f"quota: {size // MIB} MiB to come, {kept // MIB} of {self._quota // MIB} MiB are "
@@ -547,7 +543,7 @@ class RootSync:
         """One word for the list of members."""
         if not self.ready:
             return "waiting for a generation"
-        if any(share.suspended for share in self.shares.values()):
+        if any(share.core.suspended for share in self.shares.values()):
             return "suspended"
         behind = sum(
             gap(share.store.knowledge, link.knowledge.get(name, {}))

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import define, field
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from saltwisted.cluster.rootcore import ShareCore
 from saltwisted.cluster.rootlink import RootLink, Want
 from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.entry import Entry
@@ -27,9 +28,6 @@ from saltwisted.domain.roots.manifest import Generation, generation_of
 from saltwisted.errors import SaltwistedError, StoreError
 from saltwisted.stores.rootstore import RootStore
 from saltwisted.transports.loose import let_go
-
-if TYPE_CHECKING:
-    from saltwisted.cluster.rootshare import RootShare
 
 LIMIT = 2.0
 """Seconds in which a tree that is not here is brought, or given up (cluster.md 5)."""
@@ -58,15 +56,15 @@ class RootTrees:
     """
     Reactor thread only.
 
-    @param share: whose generations these are.
+    @param core: of the share whose generations these are.
     """
 
     log = Logger()
 
-    def __init__(self, share: RootShare, owner: Any, clock: Any) -> None:
-        self._share = share
-        self._owner = owner
-        self._clock = clock
+    def __init__(self, core: ShareCore) -> None:
+        self._core = core
+        self._owner = core.owner
+        self._clock = core.reactor
         self._recent: OrderedDict[bytes, Generation] = OrderedDict()
         self._coming: dict[bytes, Coming] = {}
 
@@ -107,7 +105,7 @@ class RootTrees:
                 Deferred.fromCoroutine(self._look(digest, node)),
                 self.log,
                 "roots: a tree of {share} was not brought",
-                share=self._share.name,
+                share=self._core.name,
             )
         coming.waiting.append(done)
         return done
@@ -127,7 +125,7 @@ class RootTrees:
             self._settle(digest, None)
 
     async def _look(self, digest: bytes, node: str) -> None:
-        store = self._share.store
+        store = self._core.store
         if store is None:
             return
         found = await self._owner.pool(rebuilt, store, digest)
@@ -140,14 +138,12 @@ class RootTrees:
         coming = self._coming.get(digest)
         if coming is None:
             return
-        links = [
-            link for link in self._owner.links_of(self._share.name) if link.node not in coming.asked
-        ]
+        links = [link for link in self._core.links() if link.node not in coming.asked]
         if not links:
             return
         links.sort(key=lambda link: link.node != node)
         coming.asked.append(links[0].node)
-        links[0].tell(TREE, self._share.name, codec.pack([digest]))
+        links[0].tell(TREE, self._core.name, codec.pack([digest]))
 
     def received(self, link: RootLink, body: bytes) -> None:
         """
@@ -179,20 +175,20 @@ class RootTrees:
         let_go(d, self.log, "roots: a tree of {node} was not taken", node=link.node)
 
     async def _answer(self, link: RootLink, digest: bytes) -> None:
-        store = self._share.store
+        store = self._core.store
         body = b""
         if store is not None:
             body = await self._owner.pool(packed, store, digest, self.get(digest))
-        link.tell(TREE, self._share.name, codec.pack([digest, body]))
+        link.tell(TREE, self._core.name, codec.pack([digest, body]))
 
     async def _came(self, link: RootLink, digest: bytes, body: bytes) -> None:
-        share = self._share
-        store = share.store
+        core = self._core
+        store = core.store
         if store is None:
             return
         try:
             found = await self._owner.pool(
-                unpacked, body, digest, share.limits, store.generation, self._owner.now()
+                unpacked, body, digest, core.limits, store.generation, self._owner.now()
             )
         except Forbidden as error:
             self._owner.flagged(link, error)
@@ -202,27 +198,27 @@ class RootTrees:
             lacking = store.lacking(entry for _, entry in found.walk())
             if not lacking:
                 self.keep(found, (digest,))
-                await share.locked(self._make_durable)
+                await core.locked(self._make_durable)
                 return
-            wanted = {d: s for d, s in lacking.items() if d not in share.coming}
+            wanted = {d: s for d, s in lacking.items() if d not in core.coming}
             if not wanted:
-                await share.pause(POLL)
+                await core.pause(POLL)
                 continue
-            if share.no_room(sum(wanted.values())):
+            if core.no_room(sum(wanted.values())):
                 return
-            share.coming |= wanted.keys()
+            core.coming |= wanted.keys()
             try:
                 await link.fetch(
-                    share.name, store.objects, [Want(d, size) for d, size in wanted.items()]
+                    core.name, store.objects, [Want(d, size) for d, size in wanted.items()]
                 )
             except SaltwistedError as error:
-                share.last_error = str(error)
+                core.last_error = str(error)
                 return
             finally:
-                share.coming.difference_update(wanted)
+                core.coming.difference_update(wanted)
 
     async def _make_durable(self) -> None:
-        store = self._share.store
+        store = self._core.store
         if store is not None:
             await self._owner.pool(store.keep_objects)
 

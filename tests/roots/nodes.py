@@ -216,7 +216,9 @@ class NodesCase(TestCase):
                 and len({str(sorted(n.share.store.knowledge.items())) for n in self.nodes}) == 1  # type: ignore
             ),
             timeout,
-            str([(n.name, n.digest, n.share.is_settled, n.share.suspended) for n in self.nodes]),
+            str(
+                [(n.name, n.digest, n.share.is_settled, n.share.core.suspended) for n in self.nodes]
+            ),
         )
         digests = {node.digest for node in self.nodes}
         if len(digests) != 1:

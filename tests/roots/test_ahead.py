@@ -28,22 +28,22 @@ class AheadTests(NodesCase):
             await self.start()
             await self.settle()
             go = Deferred[None]()
-            taken = a.share._commit_changes
+            taken = a.share.edits.commit
 
             async def later(changed: object) -> None:
                 await go
                 await taken(changed)  # type: ignore[arg-type]
 
-            a.share._commit_changes = later  # type: ignore[method-assign,assignment]
+            a.share.edits.commit = later  # type: ignore[method-assign,assignment]
             contents = [os.urandom(2000) for _ in range(40)] + [os.urandom(300_000)]
             for number, data in enumerate(contents):
                 a.write(f"new/f{number}", data)
-            known = dict(b.share._db.knowledge)
-            there = b.share._db.objects.has
+            known = dict(b.share.core.db.knowledge)
+            there = b.share.core.db.objects.has
             digests = [hashlib.sha256(data).digest() for data in contents]
             # All but the last of the small ones, which are less than a mebibyte (here 10 KB)
             await until(lambda: sum(map(there, digests)) >= 36 and there(digests[-1]))
-            self.assertEqual(b.share._db.knowledge, known)
+            self.assertEqual(b.share.core.db.knowledge, known)
             self.assertIsNone(b.read("new/f0"))
             go.callback(None)
             await until(lambda: b.read("new/f40") == contents[40])
@@ -82,13 +82,13 @@ class AheadTests(NodesCase):
 
             def take(link: RootLink, body: bytes) -> None:
                 received(link, body)
-                offered.append(len(b.share.coming))
+                offered.append(len(b.share.core.coming))
 
             b.share.ahead.received = take  # type: ignore[method-assign]
             link.offer(a.share.name, [(b"\1" * 32, 5000), (b"\2" * 32, 500_000)])
             await until(lambda: offered)
             self.assertEqual(offered, [2])
-            await until(lambda: not b.share.coming)
+            await until(lambda: not b.share.core.coming)
             a.write("second", "y")
             await until(lambda: b.read("second") == b"y")
             await self.settle()
@@ -126,13 +126,13 @@ class HostileOfferTests(HostilePeer):
             evil.say(frames.OFFER, 0, codec.pack([[b"x" * 32, 1 << 60]]))
             evil.say(frames.OFFER, 0, codec.pack(huge))
             evil.say(frames.OFFER, 0, codec.pack([[b"y" * 32, 100]]))
-            await until(lambda: node.share.coming)
-            self.assertEqual(node.share.coming, {b"y" * 32})
+            await until(lambda: node.share.core.coming)
+            self.assertEqual(node.share.core.coming, {b"y" * 32})
             wrong = codec.squeeze(codec.pack(["p", [[b"y" * 32, b"z" * 100]]]))
             evil.say(frames.DATA, 0, wrong)
             await until(lambda: evil.lost)
             self.assertIn("object-digest", evil.reason)
-            await until(lambda: not node.share.coming)
+            await until(lambda: not node.share.core.coming)
             self.assertEqual(node.read("mine"), b"mine\n")
 
         return self.run_coroutine(story)
@@ -148,7 +148,7 @@ class HostileOfferTests(HostilePeer):
             evil.say(frames.PING, frames.NO_SHARE, codec.pack([1, 0, []]))
             await until(lambda: "evil" in node.sync.flags)
             await sleep(0)
-            self.assertEqual(node.share.coming, set())
+            self.assertEqual(node.share.core.coming, set())
             self.assertFalse(any(kind == frames.WANT for kind, _, _ in evil.heard))
 
         return self.run_coroutine(story)

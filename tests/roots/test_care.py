@@ -9,7 +9,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster import rootshare
+from saltwisted.cluster import rootjoin
 from saltwisted.cluster.rootcontrol import RootControl
 from saltwisted.cluster.rootlink import Want
 from saltwisted.cluster.rootsync import READ_ONLY, Root, RootSync
@@ -108,7 +108,7 @@ class CareTests(NodesCase):
             overwrite(path, b"rot")
             # No byte of the tree may serve here, so that the peer has to
             os.unlink(two.path("large"))
-            two.share._dirty.clear()
+            two.share.watch.dirty.clear()
             rotten = one.path("f3")
             identity = os.stat(rotten)
             known = one.share.store.tree[b"f3"]  # type: ignore[union-attr]
@@ -174,7 +174,7 @@ class CareTests(NodesCase):
             two.sync._quota = 50_000
             one.write("small", "s")
             one.write("big", os.urandom(400_000))
-            await until(lambda: "quota" in two.share.last_error, what="refused")
+            await until(lambda: "quota" in two.share.core.last_error, what="refused")
             self.assertIsNone(two.read("big"))
             two.sync._quota = 0
             two.share.consider()
@@ -301,7 +301,7 @@ class RoleTests(NodesCase):
 
     def test_read_only_node_ahead_of_all_writers(self) -> Deferred[Any]:
         """It alone knows what a writer has lost: it begins anew, and keeps it as a conflict."""
-        self.patch(rootshare, "STRANDED", 0.2)
+        self.patch(rootjoin, "STRANDED", 0.2)
 
         async def story() -> None:
             one, two = await self.make("ab")

@@ -363,9 +363,9 @@ class HostilePeerTests(HostilePeer):
             evil = await self.attack(node)
             gone = sorted((b"f%03d" % number, GONE) for number in range(200))
             evil.say(frames.BATCH, 0, evil.batch(*gone))
-            await until(lambda: node.share.held_remote)
+            await until(lambda: node.share.inbox.held_remote)
             self.assertEqual(len(os.listdir(node.tree)), 201)
-            self.assertIn("409", node.share.held_remote["evil"])
+            self.assertIn("409", node.share.inbox.held_remote["evil"])
 
         return self.run_coroutine(story)
 
@@ -377,8 +377,8 @@ class HostilePeerTests(HostilePeer):
             evil = await self.attack(node)
             for lo in range(10, 3000):
                 evil.say(frames.BATCH, 0, evil.batch((b"x", GONE), lo=lo))
-            await until(lambda: len(node.share._inbox) >= 2000)
-            self.assertLessEqual(len(node.share._inbox), 2000)
+            await until(lambda: len(node.share.inbox) >= 2000)
+            self.assertLessEqual(len(node.share.inbox), 2000)
             self.assertEqual(node.read("mine"), b"mine\n")
 
         return self.run_coroutine(story)

@@ -188,9 +188,9 @@ class BreakTests(NodesCase):
             shutil.rmtree(f"{b.folder}/store/file-base-0/packs")
             b.sync = b._make()
             await Deferred.fromCoroutine(b.sync.startService())
-            self.assertEqual(len(b.share._damaged), 2)
+            self.assertEqual(len(b.share.catchup.damaged), 2)
             a.link(b)
-            await until(lambda: not b.share._damaged)
+            await until(lambda: not b.share.catchup.damaged)
             await until(lambda: b.share.is_settled)
             store = b.share.store
             assert store is not None
@@ -233,7 +233,7 @@ class ConflictTests(NodesCase):
                 self.assertEqual(lost[0], b"x.sls")
                 self.assertEqual(store.objects.read(lost[1].entry.content), b"from a\n")
                 self.assertIn("salt/roots/conflict", [tag for tag, _ in node.events])
-            await a.share.resolve(b"x.sls", lost[1].dot, "root")
+            await a.share.orders.resolve(b"x.sls", lost[1].dot, "root")
             await until(lambda: b.read("x.sls") == b"from a\n")
             await self.settle()
             for node in (a, b):
@@ -339,13 +339,13 @@ class GuardTests(NodesCase):
             await self.settle()
 
             shutil.rmtree(a.path("d"))
-            await until(lambda: a.share.held)
+            await until(lambda: a.share.core.held)
             a.write("keep", "2")
             await until(lambda: b.read("keep") == b"2")
             self.assertEqual(len(os.listdir(b.path("d"))), 300)
             self.assertIn("salt/roots/held", [tag for tag, _ in a.events])
 
-            await a.share.approve("root")
+            await a.share.orders.approve("root")
             await until(lambda: not os.path.exists(b.path("d")))
             await self.settle()
 
@@ -361,9 +361,9 @@ class GuardTests(NodesCase):
             await self.start()
             await self.settle()
             shutil.rmtree(a.path("d"))
-            await until(lambda: a.share.held)
+            await until(lambda: a.share.core.held)
 
-            await a.share.restore()
+            await a.share.orders.restore()
             await until(lambda: a.read("d/299") == b"299\n")
             await self.settle()
 
@@ -380,13 +380,13 @@ class GuardTests(NodesCase):
             os.rename(a.tree, a.tree + ".away")
             os.makedirs(a.tree)
             await a.share.rescan()
-            self.assertTrue(a.share.suspended)
+            self.assertTrue(a.share.core.suspended)
             shutil.copy(a.tree + ".away/.saltwisted-root", a.tree)
             await a.share.rescan()
-            self.assertTrue(a.share.suspended)
+            self.assertTrue(a.share.core.suspended)
             self.assertEqual(b.read("x"), b"1")
 
-            await a.share.restore()
+            await a.share.orders.restore()
             await until(lambda: a.read("x") == b"1")
             await self.settle()
 
@@ -408,7 +408,9 @@ class GuardTests(NodesCase):
             a.write("last", "1")
             await until(lambda: b.read("last") and a.read("d/y"))
             self.assertEqual(set(os.listdir(b.tree)), {".saltwisted-root", "d", "last"})
-            self.assertEqual(a.share.skipped.keys() & {b"outside", b"pipe"}, {b"outside", b"pipe"})
+            self.assertEqual(
+                a.share.look.skipped.keys() & {b"outside", b"pipe"}, {b"outside", b"pipe"}
+            )
             shutil.rmtree(a.path("d"))
             await until(lambda: b.read("d/y") is None)
             self.assertEqual(b.read("d/.x.swp"), b"b")
@@ -434,7 +436,7 @@ class GuardTests(NodesCase):
             self.patch(worktree.WorkTree, "mark", refused)
             await self.start()
             await until(lambda: b.read("x.sls") == b"1")
-            self.assertEqual(a.share.suspended, "")
+            self.assertEqual(a.share.core.suspended, "")
             self.assertEqual(os.listdir(a.tree), ["x.sls"])
 
         return self.run_coroutine(story)
@@ -454,7 +456,7 @@ class GuardTests(NodesCase):
             await until(lambda: b.read("x") == b"2" and not os.path.exists(b.path("d")))
             await self.settle()
 
-            await b.share.rollback(name, "root")
+            await b.share.orders.rollback(name, "root")
             await until(lambda: a.read("x") == b"1" and a.read("d/y") == b"1")
             await self.settle()
             self.assertEqual(a.digest, name)
@@ -536,13 +538,13 @@ class JoinTests(NodesCase):
             await two.start()
             store = one.share.store
             replica, lo = store.missing_for({})[0]  # type: ignore[index, union-attr]
-            batch, _ = codec.unpack_batch(store.database.body(replica, lo), two.share.limits)  # type: ignore[union-attr, arg-type]
+            batch, _ = codec.unpack_batch(store.database.body(replica, lo), two.share.core.limits)  # type: ignore[union-attr, arg-type]
             for _, entry in batch.entries:
                 if entry.kind == "f":
                     data = store.objects.read(entry.content)  # type: ignore[union-attr]
                     two.share.store.objects.put_known(entry.content, data)  # type: ignore[union-attr]
             outcome = two.share.store.apply(batch)  # type: ignore[union-attr]
-            await two.share.locked(two.share._applied, batch, outcome)
+            await two.share.core.locked(two.share.inbox.applied, batch, outcome)
             self.assertFalse(two.share.ready)
             await two.sync.stopService()
             two.sync = two._make()
@@ -577,7 +579,7 @@ class OrphanTests(NodesCase):
                 entries=((b"x", Entry(DIR, 0o755)),),
             )
             link = next(iter(one.sync._links.values()))
-            one.share._batch_here(link, 10, [codec.pack_batch(batch), []], batch, batch.hi)
+            one.share.inbox.batch_here(link, 10, [codec.pack_batch(batch), []], batch, batch.hi)
             self.assertFalse(one.share.is_settled)
             one.cut()
             await until(lambda: link.closed, what="the end of the stream")
@@ -595,7 +597,7 @@ class OrphanTests(NodesCase):
             await self.start()
             one.write("d/f", "f")
             await self.settle()
-            one.share._unlisted.add(b"d")
+            one.share.watch.unlisted.add(b"d")
             await one.share.rescan()
             self.assertTrue(one.share.is_settled)
 
@@ -609,7 +611,7 @@ class OrphanTests(NodesCase):
             await self.start()
             two.sync._quota = 50_000
             one.write("big", os.urandom(400_000))
-            await until(lambda: "quota" in two.share.last_error, what="refused")
+            await until(lambda: "quota" in two.share.core.last_error, what="refused")
             digest = one.share.generation.digest  # type: ignore[union-attr]
             self.assertIsNone(await two.share.trees.bring(digest, "a"))
             self.assertIsNone(two.read("big"))

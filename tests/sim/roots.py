@@ -330,7 +330,7 @@ class SimNode:
         )
         self.sync.on_stranded.append(lambda share: self.begin_anew())
         for name, share in self.sync.shares.items():
-            share._make_store = partial(self._make_store, name, share.limits)
+            share.core.make_store = partial(self._make_store, name, share.core.limits)
 
     def begin(self) -> None:
         """Its parts start."""
@@ -360,9 +360,9 @@ class SimNode:
             if link.transport is not None:
                 link.transport.cut()
         for share in sync.shares.values():
-            share._stopped = True
-            share._watch.stop()
-            share._tree.close()
+            share.core.end()
+            share.watch.stop()
+            share.core.tree.close()
             if share.store is not None:
                 share.store.close()
 
@@ -635,7 +635,7 @@ class World:
     def _is_alike(self, name: str) -> bool:
         shares = [node.sync.shares[name] for node in self.having(name) if node.sync is not None]
         return not shares or (
-            all(share.is_settled and not share.coming for share in shares)
+            all(share.is_settled and not share.core.coming for share in shares)
             and len({str(sorted(share.store.knowledge.items())) for share in shares}) == 1
             and len({share.generation.digest for share in shares}) == 1
             and not any(share.store.pending() for share in shares)
@@ -652,10 +652,10 @@ class World:
                         share.generation.name if share.generation else "",
                         share.ready,
                         share.is_settled,
-                        share.suspended,
-                        share.last_error,
-                        share.held_remote,
-                        list(share.held),
+                        share.core.suspended,
+                        share.core.last_error,
+                        share.inbox.held_remote,
+                        list(share.core.held),
                     )
                     for name, share in node.sync.shares.items()
                 ],

@@ -13,7 +13,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.rootshare import RootShare
+from saltwisted.cluster.rootwrite import RootWrite
 from saltwisted.domain.roots.index import Index
 from saltwisted.stores.rootindex import IndexDatabase
 from saltwisted.stores.rootstore import RootStore
@@ -102,10 +102,10 @@ class MutationTests(SynchronousTestCase):
     def test_directories_are_not_written(self) -> None:
         """What is committed never gets into the directory."""
 
-        async def skip(self: RootShare, *args: Any) -> None:
+        async def skip(self: RootWrite, *args: Any) -> None:
             """Write nothing."""
 
-        self.without(RootShare, "_write_tree", skip)
+        self.without(RootWrite, "write", skip)
         self.caught()
 
     def test_the_log_is_not_kept(self) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.rootshare import RootShare
+from saltwisted.cluster.rootcore import ShareCore
 from saltwisted.cluster.rootsync import RootSync
 from tests.sim.cluster import Broken
 from tests.sim.play import count
@@ -60,7 +60,7 @@ class MutationTests(SynchronousTestCase):
             if share is not None and share.store is not None:
                 share.received(link, kind, body)
 
-        self.patch(RootShare, "_is_read_only", False)
+        self.patch(ShareCore, "is_read_only", False)
         self.patch(RootSync, "received", received)
         self.caught()
 

@@ -1,0 +1,282 @@
+"""
+How a share looks at its working tree: at what something was said about, and at everything now and
+then.
+
+What was found is committed by L{saltwisted.cluster.rootedits}; when to look is for
+L{saltwisted.cluster.rootwatch} to say. A root that cannot be trusted is not looked at.
+"""
+
+from __future__ import annotations
+
+from collections import ChainMap
+from collections.abc import Mapping
+from typing import Any
+
+from saltwisted.cluster.rootahead import RootAhead
+from saltwisted.cluster.rootcare import RootCare
+from saltwisted.cluster.rootcore import ShareCore
+from saltwisted.cluster.rootedits import RootEdits
+from saltwisted.cluster.rootwatch import RootWatch
+from saltwisted.cluster.rootwork import (
+    add_seen,
+    folders_of,
+    look_again,
+    look_closely,
+    may_look,
+    overlay,
+    trust,
+)
+from saltwisted.cluster.rootwrite import RootWrite
+from saltwisted.domain.roots.entry import Batch, Entry
+from saltwisted.errors import StoreError
+from saltwisted.stores.rootindex import Known
+from saltwisted.stores.worktree import Seen
+
+AGAIN = 0.03
+"""Seconds after which a file that was being written is looked at again, ..."""
+SCAN_AGAIN = 1.0
+"""... and after which it is where everything was looked at."""
+BUSY_WAIT = 60.0
+"""Seconds for which the look waits for somebody who is in the middle of something."""
+SCAN_SHARE = 2000
+"""A scan that takes a second is made every so many seconds."""
+MOST_LAYERS = 8
+"""Times that new directories in new directories are looked for within one look."""
+
+
+class RootLook:
+    """
+    All of it under the lock, but for what says otherwise.
+
+    @ivar scans: how often everything was looked at.
+    @ivar scan_seconds: how long the last such look took.
+    @ivar skipped: paths that do not take part, and why.
+    """
+
+    def __init__(
+        self,
+        core: ShareCore,
+        watch: RootWatch,
+        ahead: RootAhead,
+        care: RootCare,
+        edits: RootEdits,
+        writes: RootWrite,
+    ) -> None:
+        self._core = core
+        self._watch = watch
+        self._ahead = ahead
+        self._care = care
+        self._edits = edits
+        self._writes = writes
+        self._busy_since: float | None = None
+        self._all_now = False
+        self.scans = 0
+        self.scan_seconds = 0.0
+        self.skipped: dict[bytes, str] = {}
+
+    # -- the root itself
+
+    async def open_root(self) -> None:
+        """Take the directory for the root if it is the one that was remembered; else suspend."""
+        core = self._core
+        remembered = self._remembered()
+        problem = await core.pool(core.tree.open, remembered)
+        if problem:
+            core.suspend(problem)
+            return
+        core.suspended = ""
+        if remembered is None:
+            self._remember()
+        self._watch.start()
+
+    async def trust_root(self) -> None:
+        """This directory is the root from now on."""
+        core = self._core
+        await core.pool(trust, core.tree)
+        self._remember()
+        core.suspended = ""
+        self._watch.stop()
+        await self.open_root()
+
+    def _remembered(self) -> tuple[int, int] | None:
+        value = self._core.db.database.get("root")
+        if not value:
+            return None
+        device, inode = str(value).split()
+        return int(device), int(inode)
+
+    def _remember(self) -> None:
+        device, inode = self._core.tree.root_identity
+        database = self._core.db.database
+        with database.transaction():
+            database.set("root", f"{device} {inode}")
+
+    # -- looking, without the lock yet
+
+    def look(self) -> None:
+        """Look at what was said, soon."""
+        self._core.go(self.take)
+
+    def begin(self) -> None:
+        """Look at everything now and then, from now on."""
+        core = self._core
+        core.later("scan", core.settings.scan * core.owner.jitter(), self._periodic)
+
+    def _periodic(self) -> None:
+        core = self._core
+        pause = core.settings.scan
+        if self._watch.sees_all:
+            # Events tell the same: a look at a large tree may use no more than its share of a core
+            pause = max(pause, self.scan_seconds * SCAN_SHARE)
+        core.later("scan", pause * core.owner.jitter(), self._periodic)
+        self._watch.everything = True
+        if core.ready:
+            self.look()
+        core.consider()
+
+    async def flush(self) -> None:
+        """
+        Take in what was changed until now: what the kernel has told, or everything where it
+        cannot tell all.
+        """
+        watch = self._watch
+        if not watch.sees_all or self._core.suspended:
+            await self.rescan()
+            return
+        watch.drain()
+        watch.wake()
+        self._all_now = True
+        try:
+            await self._core.locked(self.take)
+            if watch.dirty:
+                await self._core.locked(self.take)
+        finally:
+            self._all_now = False
+
+    async def rescan(self) -> None:
+        """Look at everything now."""
+        await self._core.locked(self.take_all)
+
+    # -- looking, under the lock
+
+    async def take_all(self) -> None:
+        """Take in whatever was changed, wherever."""
+        self._watch.everything = True
+        await self.take()
+
+    async def take(self) -> None:
+        """Take in what was changed where something was said."""
+        core, watch = self._core, self._watch
+        if core.suspended or not core.ready:
+            return
+        if not watch.has_work:
+            watch.calm()
+            return
+        problem, busy = await core.pool(may_look, core.tree)
+        if problem:
+            core.suspend(problem)
+            return
+        if busy:
+            now = core.reactor.seconds()
+            self._busy_since = self._busy_since or now
+            if now - self._busy_since < BUSY_WAIT:
+                watch.try_again()
+                return
+        self._busy_since = None
+        everything, watch.everything = watch.everything, False
+        # What did not take part, and is gone, is not to be named any more
+        dirty = watch.dirty.take(ChainMap[bytes, Any](core.db.tree, self.skipped))
+        watch.calm()
+        if not everything and not self._all_now:
+            late, delay = self._care.held_off(dirty)
+            if late:
+                dirty -= late
+                watch.rest(late, delay)
+        if not dirty and not everything and not watch.unlisted:
+            return
+        if b".rootsignore" in dirty or everything:
+            await core.pool(core.tree.read_rules)
+            everything = everything or b".rootsignore" in dirty
+        began = core.reactor.seconds()
+        seen = await self._gather(None if everything else dirty)
+        if everything:
+            self.scans += 1
+            self.scan_seconds = core.reactor.seconds() - began
+            problem = await core.pool(core.tree.check)
+            if problem:
+                core.suspend(problem)
+                return
+        await self._edits.take(seen)
+        if await core.pool(core.db.pending) and not core.stopped:
+            await self._writes.write()
+
+    async def take_before(self, batch: Batch) -> None:
+        """An edit that we have not seen yet did not see this batch either: it comes first."""
+        core = self._core
+        seen: Seen = await core.pool(look_again, core.tree, batch, core.db)
+        if seen.changed:
+            await self._edits.take(seen)
+
+    async def preview(self) -> list[tuple[bytes, Entry | None, Entry | None]]:
+        """
+        What a scan would commit: path, before, after. Nothing is committed.
+
+        @raises StoreError: the root is not to be trusted now.
+        """
+        core, store = self._core, self._core.db
+        if core.suspended:
+            raise StoreError(f"is suspended: {core.suspended}", core.name)
+        seen: Seen = await core.pool(core.tree.scan, store.tree, store.objects)
+        found = []
+        for path, known in sorted(seen.changed.items()):
+            before = store.generation.get(path)
+            after = known.entry if known is not None else None
+            if before != after:
+                found.append((path, before, after))
+        return found
+
+    async def _gather(self, paths: set[bytes] | None) -> Seen:
+        """What is at these paths, or everywhere; large files are being read when it ends."""
+        self._ahead.begin()
+        try:
+            return await self._look_at(paths)
+        finally:
+            self._ahead.end()
+
+    async def _look_at(self, paths: set[bytes] | None) -> Seen:
+        core, watch = self._core, self._watch
+        store, tree, pool = core.db, core.tree, core.pool
+        known: Mapping[bytes, Known] = store.tree
+        if paths is None:
+            watch.unlisted.clear()
+            seen: Seen = await pool(tree.scan, known, store.objects)
+            self.skipped = dict(seen.skipped)
+        else:
+            fresh: list[bytes]
+            fresh, first = await pool(look_closely, tree, paths, known, store, watch.running)
+            # What is in them is listed after they are watched: nothing falls between
+            await watch.add(fresh)
+            seen = first or await pool(tree.look, paths, known, store.objects)
+            for path in paths:
+                self.skipped.pop(path, None)
+            self.skipped.update(seen.skipped)
+            if watch.unlisted:
+                tops, watch.unlisted = watch.unlisted, set()
+                add_seen(seen, await pool(tree.scan, known, store.objects, tops))
+        for _ in range(MOST_LAYERS):
+            folders: list[bytes] = []
+            if watch.running and (paths is None or seen.changed):
+                folders = await pool(folders_of, seen, known if paths is None else None)
+            fresh = await watch.add(folders)
+            if not fresh:
+                break
+            # What was made in them before they were watched has made no event
+            both = await pool(overlay, known, seen)
+            more: Seen = await pool(tree.scan, both, store.objects, fresh)
+            add_seen(seen, more)
+            self.skipped.update(more.skipped)
+        if seen.again:
+            watch.look_at(seen.again, AGAIN if paths is not None else SCAN_AGAIN)
+        if seen.young:
+            watch.look_when_sure(seen.young)
+        return seen
