@@ -282,11 +282,12 @@ class Forward:
         self._schedule()
 
     def _new(self, entries: Sequence[Entry]) -> None:
-        """Rows of other nodes that were new here."""
+        """Rows of other nodes that were new here; who has returned is not sent the job any more."""
         for entry in entries:
             if entry.kind == "return":
                 self._announce(*self._note_return(entry), entry.stream.node)
-            elif entry.kind == "job":
+        for entry in entries:
+            if entry.kind == "job":
                 self._job_row(entry)
 
     def _note_return(self, entry: Entry) -> tuple[str, str, float, bytes]:

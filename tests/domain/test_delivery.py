@@ -56,6 +56,11 @@ class WindowTests(SynchronousTestCase):
         self.assertEqual(self.heard(age=5.0), [Publish(J, ("m", "n")), Offer(J, ("o",))])
         self.assertEqual(self.heard(age=5.0), [])
 
+    def test_clock_that_was_set(self) -> None:
+        """Who came shortly before a job seems to be given may have had it elsewhere: it is asked."""
+        self.own["n"] = 100.0 - 16.0 - 1.3
+        self.assertEqual(self.heard(age=16.0), [Publish(J, ("m",)), Offer(J, ("n", "o"))])
+
     def test_of_before(self) -> None:
         """What was given before this node started may have been published by it: never again."""
         window = Window("b", 98.0, 30.0)

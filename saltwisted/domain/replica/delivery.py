@@ -26,6 +26,9 @@ from attrs import define, field, frozen
 WINDOW = 30.0
 PROMPT = 1.0
 """Seconds of age up to which a job goes out to all at a node: no minion moves so quickly."""
+JUMP = 5.0
+"""Seconds by which a job may be older than it seems: the clock that it was given by may have been
+set since, and this node not have seen that, as when the other was started anew meanwhile."""
 ACQUAINTED = 20.0
 """Seconds after its start until a node knows of all minions that listen to it without a word."""
 WAIT = 1.0
@@ -166,7 +169,8 @@ class Window:
             return [Publish(jid)]
         # Who has been here all the time cannot have it from elsewhere
         late = new & job.missing & own.keys()
-        steady = {minion_id for minion_id in late if own[minion_id] <= now - age - PROMPT}
+        given = now - age - JUMP
+        steady = {minion_id for minion_id in late if own[minion_id] <= given}
         moved = late - steady
         job.here |= steady
         job.offered |= moved
