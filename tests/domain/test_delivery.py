@@ -57,7 +57,7 @@ class WindowTests(SynchronousTestCase):
         self.assertEqual(self.heard(age=5.0), [])
 
     def test_clock_that_was_set(self) -> None:
-        """Who came shortly before a job seems to be given may have had it elsewhere: it is asked."""
+        """Who came shortly before a job seems to be given may have had it elsewhere."""
         self.own["n"] = 100.0 - 16.0 - 1.3
         self.assertEqual(self.heard(age=16.0), [Publish(J, ("m",)), Offer(J, ("n", "o"))])
 
