@@ -26,12 +26,13 @@ from twisted.logger import Logger
 from saltwisted.domain.replica.knowledge import covers, decode_knowledge, encode_knowledge
 from saltwisted.errors import SaltwistedError, WireError
 from saltwisted.interfaces import IPeerLink, IPeers
+from saltwisted.transports.beat import start_on_the_beat
 from saltwisted.transports.loose import as_deferred, let_go
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 WORD = "facts.known"
 GAP_SECONDS = 5.0
-BEAT_SECONDS = 1.0
+BEAT_SECONDS = 1
 MOST_WAITING = 10_000
 STEP = 0.05
 Reply = Callable[[bytes], None]
@@ -94,7 +95,7 @@ class Gap:
         """Look at the clock from now on."""
         self._running = True
         self._seen = self._boot()
-        let_go(self._beat.start(BEAT_SECONDS, now=False), self.log, "nobody looks for gaps")
+        let_go(start_on_the_beat(self._beat, BEAT_SECONDS), self.log, "nobody looks for gaps")
 
     def stopService(self) -> None:
         """Let nobody wait any more."""

@@ -37,6 +37,7 @@ from saltwisted.cluster.commands import (
 )
 from saltwisted.errors import RemoteError, RequestTimeout, SaltwistedError, TransportClosed
 from saltwisted.interfaces import IPeerLink
+from saltwisted.transports.beat import on_the_beat
 from saltwisted.transports.loose import as_deferred, let_go
 from saltwisted.transports.tls import Session
 
@@ -347,7 +348,7 @@ class Link:
 
     def connected(self) -> None:
         """The AMP connection stands: the dialling side greets."""
-        self._timer = self._clock.callLater(QUIET, self._watch)
+        self._timer = self._clock.callLater(on_the_beat(self._clock, QUIET), self._watch)
         if self.dialled:
             d = self.wire.callRemote(
                 Hello, version=VERSION, cluster=self._owner.cluster, release=__version__
@@ -412,7 +413,7 @@ class Link:
         if silence >= QUIET:
             d = self.wire.callRemote(Ping)
             d.addErrback(lambda failure: None)
-        self._timer = self._clock.callLater(QUIET, self._watch)
+        self._timer = self._clock.callLater(on_the_beat(self._clock, QUIET), self._watch)
 
     # Out
 

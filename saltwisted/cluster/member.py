@@ -42,6 +42,7 @@ from saltwisted.domain.replica.secrets import (
 from saltwisted.domain.replica.tokens import MINION, Tokens, minion_use
 from saltwisted.errors import DeniedError, SaltwistedError
 from saltwisted.interfaces import Entropy
+from saltwisted.transports.beat import start_on_the_beat
 from saltwisted.transports.loose import as_deferred, let_go
 from saltwisted.transports.tls import AMP, BULK, JOIN, Badge, Session
 from saltwisted.wire.commands import Auth
@@ -55,7 +56,7 @@ STATUS_TIME = 1.5
 KEEP_FACTS = 1.0
 """Seconds after which a change of membership is also kept beside the log."""
 OWN_LAG = {"keys": 0, "returns": 0}
-TICK = 30.0
+TICK = 30
 ASK_AGAIN = 600.0
 """Seconds in which a node that was admitted may fetch its answer again, if it never got it."""
 
@@ -160,7 +161,7 @@ class ClusterMember:
         self.peers.startService()
         self._ticker = LoopingCall(self._tick)
         self._ticker.clock = self.reactor
-        self._ticker.start(TICK, now=False)
+        let_go(start_on_the_beat(self._ticker, TICK), self.log, "secrets are no longer renewed")
 
     def stopService(self) -> None:
         """Close the links."""

@@ -38,8 +38,8 @@ SCAN_AGAIN = 1.0
 """... and after which it is where everything was looked at."""
 BUSY_WAIT = 60.0
 """Seconds for which the look waits for somebody who is in the middle of something."""
-SCAN_SHARE = 2000
-"""A scan that takes a second is made every so many seconds."""
+SCAN_SHARE = 5000
+"""A scan that takes a second is made every so many seconds, where the kernel tells the same."""
 MOST_LAYERS = 8
 """Times that new directories in new directories are looked for within one look."""
 
@@ -120,19 +120,18 @@ class RootLook:
     def begin(self) -> None:
         """Look at everything now and then, from now on."""
         core = self._core
-        core.later("scan", core.settings.scan * core.owner.jitter(), self._periodic)
-
-    def _periodic(self) -> None:
-        core = self._core
         pause = core.settings.scan
         if self._watch.sees_all:
             # Events tell the same: a look at a large tree may use no more than its share of a core
             pause = max(pause, self.scan_seconds * SCAN_SHARE)
         core.later("scan", pause * core.owner.jitter(), self._periodic)
+
+    def _periodic(self) -> None:
+        self.begin()
         self._watch.everything = True
-        if core.ready:
+        if self._core.ready:
             self.look()
-        core.consider()
+        self._core.consider()
 
     async def flush(self) -> None:
         """

@@ -13,9 +13,10 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from saltwisted.stores.replica import ReplicaLog
+from saltwisted.transports.beat import start_on_the_beat
 from saltwisted.transports.loose import let_go
 
-LOOK = 60.0
+LOOK = 60
 DAY = 86400.0
 
 
@@ -34,7 +35,7 @@ class Upkeep:
     def startService(self) -> None:
         """The first day begins now."""
         self._marked = self._clock.seconds()
-        let_go(self._loop.start(LOOK, now=False), self.log, "nobody thins the log")
+        let_go(start_on_the_beat(self._loop, LOOK), self.log, "nobody thins the log")
 
     def stopService(self) -> None:
         """No more."""

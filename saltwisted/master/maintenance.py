@@ -17,6 +17,7 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from saltwisted.master.context import Context
+from saltwisted.transports.beat import start_on_the_beat
 from saltwisted.transports.loose import let_go
 
 RESCAN = 1.0
@@ -73,7 +74,7 @@ class Maintenance:
 
         loop = LoopingCall(safely)
         loop.clock = self._ctx.clock
-        let_go(loop.start(seconds, now=False), self.log, "{duty} has ended", duty=name)
+        let_go(start_on_the_beat(loop, seconds), self.log, "{duty} has ended", duty=name)
         self._loops.append(loop)
 
     def _rescan(self) -> None:

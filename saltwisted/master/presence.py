@@ -10,7 +10,7 @@ own minions tell it by subscribing to a topic of their own.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
 from saltwisted.domain.presence import known_addresses, present_ids
 from saltwisted.master.sessions import Sessions
@@ -65,6 +65,17 @@ class Presence:
             else:
                 rest.append(minion_id)
         return found | self.here(rest)
+
+    def perhaps(self, ids: Sequence[str]) -> Sequence[str]:
+        """
+        Those of C{ids} that are worth a look: while nobody is connected, who has made a request.
+
+        A master with ten thousand keys and no minion does not look for each of them.
+        """
+        if self._connected():
+            return ids
+        live = self._sessions.live()
+        return [minion_id for minion_id in ids if minion_id in live] if live else ()
 
     def here(self, ids: Iterable[str]) -> set[str]:
         """Those of C{ids} that are at this node now."""

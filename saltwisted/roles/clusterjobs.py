@@ -50,7 +50,12 @@ class ClusterJobs:
         master.jobs.replica.gather = GATHER
         self.shipping = Shipping(node, master.jobs.replica, peers, reactor)
         self.presence = ClusterPresence(
-            reactor, ctx.now, node, peers, ctx.keys.accepted_ids, ctx.presence.here
+            reactor,
+            ctx.now,
+            node,
+            peers,
+            lambda: ctx.presence.perhaps(ctx.keys.accepted_ids()),
+            ctx.presence.here,
         )
         self.forward = Forward(
             clock=reactor,

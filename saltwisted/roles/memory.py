@@ -18,6 +18,7 @@ from typing import Any
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
+from saltwisted.transports.beat import start_on_the_beat
 from saltwisted.transports.loose import let_go
 
 PAGE = os.sysconf("SC_PAGESIZE")
@@ -27,7 +28,7 @@ _ARENA_MAX = -8
 MAPPED_FROM = 4 * 1024 * 1024
 KEPT = 8 * 1024 * 1024
 HOUR = 3600.0
-PERIOD = 5.0
+PERIOD = 5
 """Seconds between two looks at what is free."""
 WORTH = 4 * 1024 * 1024
 """Bytes of growth since the last time that make it worth while."""
@@ -66,7 +67,8 @@ class Trimmer:
     def startService(self) -> None:
         """Begin, where the C library can."""
         if self._trim is not None:
-            let_go(self._loop.start(PERIOD, now=True), self.log, "memory is no longer given back")
+            looking = start_on_the_beat(self._loop, PERIOD, now=True)
+            let_go(looking, self.log, "memory is no longer given back")
 
     def stopService(self) -> None:
         """End."""

@@ -16,6 +16,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+from saltwisted.transports.beat import on_the_beat
+
 PERIOD = 0.1
 REST = 5.0
 """Seconds from one look to the next while the reactor has little to do."""
@@ -68,7 +70,8 @@ class LatencyMeter:
         now = self._reactor.seconds()
         self._late(now - self._timer.getTime())
         self._rests, self._served = self._served <= LITTLE, 0
-        self._timer = self._reactor.callLater(REST if self._rests else PERIOD, self._tick)
+        pause = on_the_beat(self._reactor, REST) if self._rests else PERIOD
+        self._timer = self._reactor.callLater(pause, self._tick)
 
     def _late(self, late: float) -> None:
         now = self._reactor.seconds()

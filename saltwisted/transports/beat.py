@@ -1,0 +1,39 @@
+"""
+One wake-up for all that is done now and then.
+
+What a process uses at rest is the number of times that it is woken: each costs some tenth of a
+millisecond before a line of ours runs. So timers that may come a moment early or late fire
+together, at the whole seconds of the reactor's clock.
+"""
+
+from __future__ import annotations
+
+from math import floor
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import LoopingCall
+
+
+def on_the_beat(clock: Any, seconds: float) -> float:
+    """
+    Seconds until the last beat that is no later than C{seconds} from now; up to one less.
+
+    @param seconds: one or more.
+    """
+    now = float(clock.seconds())
+    return floor(now + seconds) - now
+
+
+def start_on_the_beat(
+    loop: LoopingCall, seconds: float, now: bool = False
+) -> Deferred[LoopingCall]:
+    """
+    Begin a loop that fires at the beat: from its second time on, or from its third if C{now}.
+
+    @param seconds: whole ones; a loop with others finds its own way.
+    """
+    d: Deferred[LoopingCall] = loop.start(seconds, now)
+    if loop.starttime is not None:
+        loop.starttime = floor(loop.starttime)
+    return d
