@@ -8,7 +8,8 @@ written to the working tree.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from attrs import define, evolve, field
@@ -18,7 +19,7 @@ from twisted.logger import Logger
 from saltwisted.cluster.rootcommit import RootCommit
 from saltwisted.cluster.rootcore import GRACE, ShareCore
 from saltwisted.cluster.rootjoin import RootJoin
-from saltwisted.cluster.rootlink import RootLink, Want
+from saltwisted.cluster.rootlink import TURN, RootLink, Want
 from saltwisted.cluster.rootlook import RootLook
 from saltwisted.cluster.rootwork import store_inline, wants_of, weigh_batch
 from saltwisted.cluster.rootwrite import RootWrite
@@ -54,6 +55,7 @@ class Pending:
     inline: dict[bytes, bytes] = field(factory=dict)
     alone_since: float | None = None
     fetching: bool = False
+    lacks: bool = False
     refused: str = ""
 
 
@@ -83,7 +85,8 @@ class RootInbox:
         self._pending: dict[tuple[ReplicaId, int], Pending] = {}
         self._bytes = 0
         self._working = False
-        self._work_again = False
+        self._due: dict[tuple[ReplicaId, int], None] = {}
+        self._replicas: Counter[ReplicaId] = Counter()
         self.held_remote: dict[str, str] = {}
 
     def __len__(self) -> int:
@@ -172,21 +175,32 @@ class RootInbox:
         self._drop(key)
         self._pending[key] = pending
         self._bytes += pending.size
-        self.work()
+        self._replicas[batch.replica] += 1
+        self._try_soon([key])
 
     def _drop(self, key: tuple[ReplicaId, int]) -> None:
         pending = self._pending.pop(key, None)
         if pending is not None:
             self._bytes -= pending.size
+            self._replicas[key[0]] -= 1
+            if not self._replicas[key[0]]:
+                del self._replicas[key[0]]
 
     # -- what can be applied
 
     def work(self) -> None:
         """Apply what can be applied, fetch what is missing."""
-        if self._core.stopped or not self._pending:
-            return
-        if self._working:
-            self._work_again = True
+        self._try_soon(list(self._pending))
+
+    def _try_soon(self, keys: Iterable[tuple[ReplicaId, int]]) -> None:
+        """
+        Try these.
+
+        Thousands may wait for one another, so each is tried when it comes, when contents have
+        come that it lacked, and when what is before it has been applied; all only on request.
+        """
+        self._due.update(dict.fromkeys(keys))
+        if self._core.stopped or not self._due or self._working:
             return
         self._working = True
         d = Deferred.fromCoroutine(self._work())
@@ -194,20 +208,22 @@ class RootInbox:
 
     async def _work(self) -> None:
         core = self._core
+        end = core.reactor.seconds() + TURN
         try:
-            while not core.stopped:
-                self._work_again = False
-                progress = False
-                for key, pending in list(self._pending.items()):
-                    if self._pending.get(key) is not pending:
-                        continue
-                    if pending.hi <= core.db.knowledge.get(pending.batch.replica, 0):
-                        self._drop(key)
-                        continue
-                    if await self._try(key, pending):
-                        progress = True
-                if not progress and not self._work_again:
-                    break
+            while self._due and not core.stopped:
+                if core.reactor.seconds() > end:
+                    await core.pause(0)
+                    end = core.reactor.seconds() + TURN
+                key = next(iter(self._due))
+                del self._due[key]
+                pending = self._pending.get(key)
+                if pending is None:
+                    continue
+                if pending.hi <= core.db.knowledge.get(pending.batch.replica, 0):
+                    self._drop(key)
+                elif await self._try(key, pending):
+                    known = core.db.knowledge
+                    self._due.update({(r, known.get(r, 0) + 1): None for r in self._replicas})
         finally:
             self._working = False
         if not core.stopped:
@@ -234,6 +250,7 @@ class RootInbox:
             complete, wants = await core.pool(wants_of, *finding)
         else:
             complete, wants = wants_of(*finding)
+        pending.lacks = not complete
         if not complete:
             self._fetch(pending, wants)
             return False
@@ -267,7 +284,8 @@ class RootInbox:
                 core.last_error = str(error)
                 core.consider_after(GRACE)
             else:
-                self.work()
+                lacking = [key for key, other in self._pending.items() if other.lacks]
+                self._try_soon(lacking)
 
         let_go(
             core.fetch(link, wants).addCallback(done),

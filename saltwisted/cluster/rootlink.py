@@ -76,6 +76,8 @@ MOST_UNASKED = 1000
 DELTA_TIME = 1.0
 DELTA_MOST = 512 * 1024 * 1024
 PING_EVERY = 30.0
+TURN = 0.003
+"""Seconds for which messages are taken before the reactor has its turn."""
 _SAMPLE = 64 * 1024
 
 
@@ -174,6 +176,7 @@ class RootLink(Protocol):
         self._write_running = False
         self._opening = 0
         self._reading_paused = False
+        self._turn: Any = None
         self._ping: Any = None
         self.closed = False
 
@@ -195,6 +198,9 @@ class RootLink(Protocol):
         self.closed = True
         if self._ping is not None and self._ping.active():
             self._ping.cancel()
+        if self._turn is not None:
+            self._turn.cancel()
+            self._turn = None
         fetches, self._fetches = self._fetches, []
         for fetch in fetches:
             fetch.done.errback(TransportClosed(f"the roots stream to {self.node} was lost"))
@@ -236,14 +242,36 @@ class RootLink(Protocol):
             return
         self.bytes_in += len(data)
         self.heard_at = self._clock.seconds()
+        self._frames.add(data)
+        if self._turn is None:
+            self._take_messages()
+
+    def _take_messages(self) -> None:
+        """Some milliseconds' worth of what has come: one piece can hold a thousand messages."""
+        behind, self._turn = self._turn is not None, None
+        end = self._clock.seconds() + TURN
         try:
-            for kind, share, body in self._frames.feed(data):
+            for kind, share, body in self._frames.messages():
                 if not self._is_open():
                     return
                 self._message(kind, share, body)
+                if self._clock.seconds() > end and self._is_open():
+                    self._turn = self._clock.callLater(0, self._take_messages)
+                    break
         except Forbidden as error:
             self._owner.flagged(self, error)
             self.close(error.reason, error.path)
+        if behind is (self._turn is None):
+            self._read_or_not()
+
+    def _read_or_not(self) -> None:
+        """Read on, unless too much of what has come is not taken or not written yet."""
+        if self.closed:
+            return
+        if self._turn is not None or self._reading_paused:
+            self.transport.pauseProducing()
+        else:
+            self.transport.resumeProducing()
 
     def _is_open(self) -> bool:
         return not self.closed
@@ -696,7 +724,7 @@ class RootLink(Protocol):
         self._unwritten += size
         if self._unwritten > WINDOW and not self._reading_paused:
             self._reading_paused = True
-            self.transport.pauseProducing()
+            self._read_or_not()
 
         async def one() -> None:
             try:
@@ -725,7 +753,7 @@ class RootLink(Protocol):
                     self.close("disk")
                 if self._reading_paused and self._unwritten < WINDOW // 2 and not self.closed:
                     self._reading_paused = False
-                    self.transport.resumeProducing()
+                    self._read_or_not()
                     for fetch in list(self._fetches):
                         self._ask_more(fetch)
         finally:

@@ -15,8 +15,13 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.protocol import ClientFactory, Factory, Protocol
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.rootlink import SLICE_HEAD
+from saltwisted.cluster import rootinbox
+from saltwisted.cluster.rootlink import SLICE_HEAD, TURN, RootLink
+from saltwisted.cluster.rootwork import wants_of
 from saltwisted.domain.roots import codec, frames
 from saltwisted.domain.roots.entry import DIR, FILE, GONE, LINK, Entry, lanes
 from saltwisted.stores.treefs import TreeFs
@@ -372,6 +377,14 @@ class HostilePeerTests(HostilePeer):
     def test_foreign_dots(self) -> Deferred[None]:
         """A batch that depends on what nobody has waits, and takes bounded room."""
 
+        tried: list[Any] = []
+
+        def counted(*finding: Any) -> Any:
+            tried.append(finding)
+            return wants_of(*finding)
+
+        self.patch(rootinbox, "wants_of", counted)
+
         async def story() -> None:
             node = await self.victim()
             evil = await self.attack(node)
@@ -380,5 +393,73 @@ class HostilePeerTests(HostilePeer):
             await until(lambda: len(node.share.inbox) >= 2000)
             self.assertLessEqual(len(node.share.inbox), 2000)
             self.assertEqual(node.read("mine"), b"mine\n")
+            # What waits is not looked at again for each that comes
+            self.assertLessEqual(len(tried), 20_000)
 
         return self.run_coroutine(story)
+
+
+class Busy:
+    """Owner of a stream, to whom each message is a millisecond's work."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.taken: list[int] = []
+
+    def hello(self, node: str) -> list[Any]:
+        """What is said first."""
+        return []
+
+    def link_down(self, link: RootLink) -> None:
+        """It is over."""
+
+    def serves(self, link: RootLink, share: str) -> bool:
+        """Everything is taken."""
+        return True
+
+    def received(self, link: RootLink, kind: int, share: str, body: bytes) -> None:
+        """A message."""
+        self.taken.append(body[0])
+        self.clock.rightNow += 0.001
+
+
+class TurnTests(SynchronousTestCase):
+    """One piece of a stream can hold a thousand messages."""
+
+    def setUp(self) -> None:
+        self.clock = Clock()
+        self.owner = Busy(self.clock)
+        self.link = RootLink(self.owner, "peer", True, self.clock)
+        self.wire = StringTransport()
+        self.wire.setTcpNoDelay = lambda on: None  # type: ignore[method-assign]
+        self.link.makeConnection(self.wire)
+        self.link.greeted = True
+        self.link.shares.append("share")
+
+    def say(self, *numbers: int) -> None:
+        """Messages in one piece."""
+        pieces = [frames.pack_frame(frames.BATCH, 0, bytes([number])) for number in numbers]
+        self.link.dataReceived(b"".join(pieces))
+
+    def test_in_turns(self) -> None:
+        """They are taken some at a time and in order; meanwhile nothing more is read."""
+        self.say(*range(10))
+        first = len(self.owner.taken)
+        self.assertLessEqual(first, TURN / 0.001 + 1)
+        self.assertEqual(self.wire.producerState, "paused")
+        self.say(10)
+        self.assertEqual(len(self.owner.taken), first)
+        for _ in range(10):
+            self.clock.advance(0)
+
+        self.assertEqual(self.owner.taken, list(range(11)))
+        self.assertEqual(self.wire.producerState, "producing")
+
+    def test_lost_in_between(self) -> None:
+        """Whatever a stream still held when it was lost is not taken."""
+        self.say(*range(10))
+        first = len(self.owner.taken)
+        self.link.connectionLost()
+        self.clock.advance(1)
+        self.assertEqual(len(self.owner.taken), first)
+        self.assertEqual(self.clock.getDelayedCalls(), [])

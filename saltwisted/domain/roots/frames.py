@@ -64,9 +64,21 @@ class Frames:
 
         @raises Forbidden: a frame that is unknown or too large.
         """
+        self.add(data)
+        return self.messages()
+
+    def add(self, data: bytes) -> None:
+        """More of the stream has come."""
         if data:
             self._chunks.append(data)
             self._have += len(data)
+
+    def messages(self) -> Iterator[tuple[int, int, bytes]]:
+        """
+        As L{feed}; who stops in between goes on later with a new call.
+
+        @raises Forbidden: a frame that is unknown or too large.
+        """
         while True:
             if self._head is None:
                 if self._have < HEAD.size:
