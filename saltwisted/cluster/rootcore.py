@@ -109,6 +109,8 @@ class ShareCore:
     @ivar ready: whether what is here is the whole of what the cluster has.
     @ivar suspended: why local changes are not taken; empty if they are.
     @ivar coming: contents that were asked for and are not here yet.
+    @ivar lock: held by who touches index or tree.
+    @ivar aside: held by who does what may be done beside that, until the store is closed.
     @ivar held: deletions that wait for an approval: path to the entry that is gone.
     @ivar last_error: for people; empty after the next success.
     """
@@ -144,6 +146,7 @@ class ShareCore:
         self.held: dict[bytes, Entry] = {}
         self.last_error = ""
         self.lock = DeferredLock()
+        self.aside = DeferredLock()
         self._timers: dict[str, Any] = {}
 
     # -- store and tree
@@ -226,11 +229,15 @@ class ShareCore:
         if not self.stopped:
             self._timers[name] = self.reactor.callLater(delay, act)
 
+    def waits(self, name: str) -> bool:
+        """Whether something waits under this name."""
+        timer = self._timers.get(name)
+        return timer is not None and bool(timer.active())
+
     def never(self, name: str) -> None:
         """Do not do what waits under this name."""
-        timer = self._timers.get(name)
-        if timer is not None and timer.active():
-            timer.cancel()
+        if self.waits(name):
+            self._timers[name].cancel()
 
     def consider_after(self, delay: float) -> None:
         """Look for what this node lacks, after that many seconds."""
@@ -251,8 +258,9 @@ class ShareCore:
 
     async def close(self) -> None:
         """Wait for what runs, and close."""
-        await self.lock.acquire()
-        self.lock.release()
+        for lock in (self.lock, self.aside):
+            await lock.acquire()
+            lock.release()
         self.tree.close()
         if self.store is not None:
             self.store.close()

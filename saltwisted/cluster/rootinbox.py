@@ -21,7 +21,7 @@ from saltwisted.cluster.rootcore import GRACE, ShareCore
 from saltwisted.cluster.rootjoin import RootJoin
 from saltwisted.cluster.rootlink import TURN, RootLink, Want
 from saltwisted.cluster.rootlook import RootLook
-from saltwisted.cluster.rootwork import store_inline, wants_of, weigh_batch
+from saltwisted.cluster.rootwork import prepare, store_inline, wants_of, weigh_batch
 from saltwisted.cluster.rootwrite import RootWrite
 from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.entry import FILE, Batch, Knowledge, ReplicaId, covers
@@ -56,6 +56,7 @@ class Pending:
     alone_since: float | None = None
     fetching: bool = False
     lacks: bool = False
+    preparing: bool = False
     refused: str = ""
 
 
@@ -87,6 +88,7 @@ class RootInbox:
         self._working = False
         self._due: dict[tuple[ReplicaId, int], None] = {}
         self._replicas: Counter[ReplicaId] = Counter()
+        self._prepared = False
         self.held_remote: dict[str, str] = {}
 
     def __len__(self) -> int:
@@ -227,6 +229,7 @@ class RootInbox:
         finally:
             self._working = False
         if not core.stopped:
+            self._end_preparing()
             core.consider_after(GRACE)
 
     def _applicable(self, batch: Batch) -> bool:
@@ -253,6 +256,7 @@ class RootInbox:
         pending.lacks = not complete
         if not complete:
             self._fetch(pending, wants)
+            self._prepare(pending)
             return False
         if pending.fetching or not self._applicable(pending.batch):
             return False
@@ -295,6 +299,39 @@ class RootInbox:
         )
 
     # -- applying, under the lock
+
+    def _prepare(self, pending: Pending) -> None:
+        """While contents of a large batch are on their way, what is here is written aside."""
+        core, batch = self._core, pending.batch
+        if (
+            pending.preparing
+            or len(batch.entries) <= MANY_ENTRIES
+            or not core.ready
+            or core.suspended
+            or not self._applicable(batch)
+        ):
+            return
+        pending.preparing = self._prepared = True
+
+        def over(result: Any) -> Any:
+            pending.preparing = False
+            return result
+
+        d = core.aside.run(core.owner.pool, prepare, core.db, core.tree, batch)
+        let_go(d.addBoth(over), self.log, "roots: {share}: preparing failed", share=core.name)
+
+    def _end_preparing(self) -> None:
+        """What was prepared for batches that are gone is taken away."""
+        if self._prepared and not any(
+            len(pending.batch.entries) > MANY_ENTRIES for pending in self._pending.values()
+        ):
+            self._prepared = False
+            let_go(
+                self._core.aside.run(self._core.owner.pool, self._core.tree.drop_prepared),
+                self.log,
+                "roots: {share}: what was prepared stays",
+                share=self._core.name,
+            )
 
     async def _apply(self, key: tuple[ReplicaId, int], pending: Pending) -> bool:
         """One batch: commit, acknowledge, write to the tree."""
@@ -415,3 +452,4 @@ class RootInbox:
             elif origin_is_here or not pending.refused:
                 self._drop(key)
                 self.held_remote.pop(replica.master, None)
+        self._end_preparing()

@@ -20,6 +20,8 @@ MOST_DIRTY = 20_000
 """Paths above which everything is looked at instead."""
 WATCHES = 64
 """Directories that are put under watch in one turn of the reactor."""
+HOLD = 0.01
+"""Seconds from one look at the events to the next, while we write."""
 SURE = 1.0
 """Seconds after which a file that was too young to be sure of is looked at again."""
 
@@ -42,6 +44,7 @@ class RootWatch:
         self._look = look
         self._events = TreeWatch(core.reactor, core.root, self._changed, self._lost_events)
         self._first: float | None = None
+        self._said = 0.0
         self._young: set[bytes] = set()
         self._resting: set[bytes] = set()
         self.running = False
@@ -85,6 +88,24 @@ class RootWatch:
             fresh += self._events.add(folders[start : start + WATCHES])
         return fresh
 
+    def hold(self) -> None:
+        """
+        Take events only now and then, until L{go_on}: we cause most of them ourselves. One that is
+        taken at once is a turn of the reactor (1000 deletions were 40 ms of them, now 10).
+        """
+        if self.running:
+            self._events.pause()
+            self._core.later("events", HOLD, self._held)
+
+    def _held(self) -> None:
+        self._events.doRead()
+        self._core.later("events", HOLD, self._held)
+
+    def go_on(self) -> None:
+        """Take events as they come again."""
+        self._core.never("events")
+        self._events.resume()
+
     def drain(self) -> None:
         """Take in all that the kernel has queued: it does that within each system call."""
         self._events.doRead()
@@ -124,11 +145,25 @@ class RootWatch:
     def wait_for_quiet(self) -> None:
         """Look when nothing was said for a moment, but not too late."""
         core = self._core
-        now = core.reactor.seconds()
+        self._said = core.reactor.seconds()
         if self._first is None:
-            self._first = now
-        rest = self._first + core.settings.quiet_most - now
-        core.later("quiet", max(min(core.settings.quiet, rest), 0.0), self.settled)
+            self._first = self._said
+        if not core.waits("quiet"):
+            core.later("quiet", self._until_quiet(), self._maybe_quiet)
+
+    def _until_quiet(self) -> float:
+        """Seconds from now until it is quiet, if nothing more is said."""
+        settings, now = self._core.settings, float(self._core.reactor.seconds())
+        first = now if self._first is None else self._first
+        return max(min(self._said + settings.quiet, first + settings.quiet_most) - now, 0.0)
+
+    def _maybe_quiet(self) -> None:
+        # A timer that is set anew at each of a thousand events costs more than to look here
+        rest = self._until_quiet()
+        if rest > 0.001 and self._first is not None:
+            self._core.later("quiet", rest, self._maybe_quiet)
+        else:
+            self.settled()
 
     def calm(self) -> None:
         """All that was said is being looked at, or is known: nothing has to become quiet."""

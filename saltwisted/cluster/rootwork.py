@@ -28,8 +28,9 @@ from saltwisted.domain.roots.guards import Brake, Forbidden
 from saltwisted.domain.roots.index import Outcome
 from saltwisted.domain.roots.manifest import Generation
 from saltwisted.stores.rootindex import Known
+from saltwisted.stores.rootsites import BULK
 from saltwisted.stores.rootstore import RootStore
-from saltwisted.stores.worktree import BULK, Seen, WorkTree
+from saltwisted.stores.worktree import Seen, WorkTree
 
 INLINE = 256 * 1024
 """Bytes up to which new contents ride in their batch."""
@@ -69,6 +70,8 @@ def sort_changes(
         shown = generation.get(path)
         if before is not None and known is not None and before.entry == known.entry:
             continue  # only touched by us, or its times moved without its content
+        if known is not None and entry == shown:
+            continue  # written by us, before a crash kept that from being remembered
         if before is None and shown is not None and known is not None:
             # Not written yet by us, and there already: the same, or an edit of its own
             if not entry.same_content(shown):
@@ -320,3 +323,13 @@ def set_anew(store: RootStore) -> None:
 def trust(tree: WorkTree) -> None:
     tree.close()
     tree.mark_anew()
+
+
+def prepare(store: RootStore, tree: WorkTree, batch: Batch) -> None:
+    """
+    Do what can be done for a large batch while its last contents are on their way: what has come
+    is made durable, and written aside, so that all who wait then wait for less (300 ms of 10 000
+    files). Not under the lock.
+    """
+    store.keep_objects()
+    tree.prepare(batch, store.tree, store.objects)

@@ -66,7 +66,13 @@ class RootWrite:
             core.suspend(problem)
             return
         moves = batch.moves if batch is not None else ()
-        done: Written = await core.pool(core.tree.write, wanted, store.tree, store.objects, moves)
+        self._watch.hold()
+        try:
+            done: Written = await core.pool(
+                core.tree.write, wanted, store.tree, store.objects, moves
+            )
+        finally:
+            self._watch.go_on()
         self.failed = {**{p: w for p, w in self.failed.items() if p not in wanted}, **done.failed}
         self.kept = (self.kept - wanted.keys()) | done.kept
         try:

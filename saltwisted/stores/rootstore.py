@@ -41,6 +41,8 @@ from saltwisted.stores.rootindex import Change, IndexDatabase, Known
 DAY = 86400.0
 LOG_BYTES = 64 * 1024 * 1024
 MOST_GENERATIONS = 200
+_TreeChange = tuple[Sequence[tuple[bytes, bytes]], Mapping[bytes, Known | None]]
+"""Directories that were renamed whole, then what is at these paths."""
 MANY_ROWS = 200
 """Rows from which on they are written behind: the log has what they say."""
 REPLAYED = Limits(max_file=1 << 62, max_entries=2 * MAX_ENTRIES, links="all")
@@ -110,6 +112,7 @@ class RootStore:
         self.log = database.log()
         self._behind: set[bytes] = set()
         self._behind_fresh: set[bytes] = set()
+        self._tree_behind: list[_TreeChange] = []
         self._replay(int(database.get("behind", 0)), knowledge)
         self.index.number = int(database.get("number", 0))
         self.tree: dict[bytes, Known] = database.tree()
@@ -136,8 +139,10 @@ class RootStore:
             return
         with self.database.transaction():
             self._put_rows(set(), set())
+            self._put_tree()
         self._behind_fresh.clear()
         self._behind.clear()
+        self._tree_behind.clear()
 
     def _put_rows(self, paths: set[bytes], fresh: set[bytes]) -> None:
         """Write these rows, and those that were left to be written; inside a transaction."""
@@ -302,8 +307,8 @@ class RootStore:
                     database.put_vector("floor", self.floor)
                 database.add_conflicts(outcome.conflicts, now)
                 self._add_history(generation, undo, coded, origin, note, now)
-                if tree:
-                    database.put_tree(tree.items())
+                if tree or not later:
+                    self._put_tree(((), tree or {}))
         except StoreError:
             self.reload()
             raise
@@ -314,6 +319,8 @@ class RootStore:
         else:
             self._behind.clear()
             self._behind_fresh.clear()
+        if tree or not later:
+            self._tree_behind.clear()
         if batch is None:
             self.log = database.log()
         else:
@@ -361,21 +368,33 @@ class RootStore:
         """
         What is in the working tree at these paths now.
 
+        Where rows wait to be written behind, this waits with them, and takes no time of who waits
+        for a large change (50 ms for 10 000 paths): after a crash before that, what is in the tree
+        is found to be what is committed.
+
         @param moved: directories that were renamed whole, from and to: what is known of a path in
             them holds for the new one, if it is the same that is to be remembered of it.
         """
         if not tree:
             return
         moves, rest = self._moves_whole(tree, moved) if moved else ((), tree)
-        with self.database.transaction():
+        if self._behind:
+            self._tree_behind.append((moves, rest))
+        else:
+            with self.database.transaction():
+                self._put_tree((moves, rest))
+        self._take_tree(tree)
+
+    def _put_tree(self, *more: _TreeChange) -> None:
+        """Write what is known of the tree, what was left to be written first; in a transaction."""
+        for moves, rest in (*self._tree_behind, *more):
             for old, new in moves:
                 self.database.move_tree(old, new)
             self.database.put_tree(rest.items())
-        self._take_tree(tree)
 
     def _moves_whole(
         self, tree: Mapping[bytes, Known | None], moved: Sequence[tuple[bytes, bytes]]
-    ) -> tuple[list[tuple[bytes, bytes]], Mapping[bytes, Known | None]]:
+    ) -> tuple[Sequence[tuple[bytes, bytes]], Mapping[bytes, Known | None]]:
         """The moves that say all about what is in those directories, and the paths elsewhere."""
         moves = []
         rest = dict(tree)
@@ -402,14 +421,21 @@ class RootStore:
 
     def pending(self) -> dict[bytes, Entry | None]:
         """Where the working tree is not what the generation says; C{None}: to be removed."""
-        generation = self.generation
-        found: dict[bytes, Entry | None] = {
-            path: None for path in self.tree if generation.get(path) is None
-        }
-        for path, entry in generation.walk():
-            known = self.tree.get(path)
-            if known is None or known.entry != entry:
-                found[path] = entry
+        generation, tree = self.generation, self.tree
+        found: dict[bytes, Entry | None] = {}
+        there = 0
+        for head, folder in generation.folders.items():
+            above = head + b"/" if head else b""
+            for name, entry in folder.items():
+                known = tree.get(above + name)
+                if known is None:
+                    found[above + name] = entry
+                    continue
+                there += 1
+                if known.entry is not entry and known.entry != entry:
+                    found[above + name] = entry
+        if there < len(tree):
+            found.update((path, None) for path in tree if generation.get(path) is None)
         return found
 
     def drop_damaged(self) -> dict[bytes, int]:

@@ -28,8 +28,10 @@ _RENAME_EXCHANGE = 2
 _SYS_OPENAT2 = 437
 _RESOLVE = 0x08 | 0x04 | 0x02  # beneath, no symlinks, no magic links
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+"""How a file is opened to be read: a link or a pipe is not followed nor waited for."""
+CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+"""How a new file is opened: what is there already is not touched."""
 _MOST_OPEN = 256
 
 
@@ -79,7 +81,7 @@ class TreeFs:
         except OSError:
             return
         try:
-            os.close(os.open(name, _CREATE, 0o600, dir_fd=self.fd))
+            os.close(os.open(name, CREATE, 0o600, dir_fd=self.fd))
             os.rename(name, name, src_dir_fd=self.fd, dst_dir_fd=fd)
             os.unlink(name, dir_fd=fd)
         except OSError:
@@ -202,7 +204,7 @@ class TreeFs:
     def open(self, path: bytes) -> int:
         """A descriptor to read a file; a link or a pipe is not followed nor waited for."""
         head, tail = split(path)
-        return os.open(tail, _READ, dir_fd=self.folder(head))
+        return os.open(tail, READ, dir_fd=self.folder(head))
 
     def readlink(self, path: bytes) -> bytes:
         """The target of a link."""
@@ -214,7 +216,7 @@ class TreeFs:
     def create(self, path: bytes, mode: int = 0o600) -> int:
         """A new file to write, which must not be there; the umask may take of its mode."""
         head, tail = split(path)
-        return os.open(tail, _CREATE, mode, dir_fd=self.folder(head))
+        return os.open(tail, CREATE, mode, dir_fd=self.folder(head))
 
     def mkdir(self, path: bytes, mode: int) -> None:
         """A new directory with exactly this mode."""

@@ -73,6 +73,7 @@ class TreeWatch:
         self._changed = changed
         self._lost = lost
         self._fd = -1
+        self._paused = False
         self._paths: dict[int, bytes] = {}
         self._numbers: dict[bytes, int] = {}
         self.overflows = 0
@@ -94,11 +95,24 @@ class TreeWatch:
     def stop(self) -> None:
         """End."""
         if self._fd >= 0:
-            self._reactor.removeReader(self)
+            self.pause()
+            self._paused = False
             os.close(self._fd)
             self._fd = -1
         self._paths.clear()
         self._numbers.clear()
+
+    def pause(self) -> None:
+        """Leave events with the kernel (16 384 by default) until L{resume}, or read by hand."""
+        if self._fd >= 0 and not self._paused:
+            self._paused = True
+            self._reactor.removeReader(self)
+
+    def resume(self) -> None:
+        """Take them as they come again."""
+        if self._fd >= 0 and self._paused:
+            self._paused = False
+            self._reactor.addReader(self)
 
     def add(self, folders: Iterable[bytes]) -> list[bytes]:
         """

@@ -138,25 +138,25 @@ def front_code(paths: Iterable[bytes]) -> Coded:
     shared: list[int] = []
     lengths: list[int] = []
     rest: list[bytes] = []
-    last = b""
+    last = last_head = last_name = b""
     for path in paths:
-        most = min(len(path), len(last))
-        common = 0
-        if path[:most] == last[:most]:
-            common = most
+        head, _, name = path.rpartition(b"/")
+        # Neighbours are mostly in one directory
+        if head and head == last_head:
+            common, ours, theirs = len(head) + 1, name, last_name
         else:
-            # Neighbours are mostly in one directory: begin behind it
-            head = last.rfind(b"/", 0, most)
-            if head > 0 and path[:head] == last[:head]:
-                common = head
+            common, ours, theirs = 0, path, last
+        most = min(len(ours), len(theirs))
+        ours, theirs = ours[:most], theirs[:most]
+        if ours != theirs:
             # The first byte that differs is where the highest bit of the difference is
-            ours, theirs = path[common:most], last[common:most]
             odd = int.from_bytes(ours, "big") ^ int.from_bytes(theirs, "big")
-            common = most - (odd.bit_length() + 7) // 8
+            most -= (odd.bit_length() + 7) // 8
+        common += most
         shared.append(common)
         lengths.append(len(path) - common)
         rest.append(path[common:])
-        last = path
+        last, last_head, last_name = path, head, name
     return shared, lengths, b"".join(rest)
 
 

@@ -81,8 +81,8 @@ def ignorer(rules: bytes = b"", extra: tuple[bytes, ...] = ()) -> Ignored:
     @param rules: the content of its C{.rootsignore}; at most a thousand lines count.
     @param extra: patterns from the configuration.
     """
-    plain = [re.compile(b"(?:.*/)?" + _translate(p) + rb"\Z", re.DOTALL) for p in DEFAULT]
-    common = re.compile(b"|".join(p.pattern for p in plain), re.DOTALL)
+    # Of names, which hold no slash
+    common = re.compile(b"|".join(_translate(p) + rb"\Z" for p in DEFAULT), re.DOTALL)
     lines = [*extra, *rules.split(b"\n")[:MOST_RULES]]
     # A line that starts with two hashes is no comment in the defaults, but is one here
     own = [rule for rule in map(_rule, lines) if rule is not None]

@@ -228,19 +228,62 @@ class Index:
         outcome = Outcome()
         counter = batch.lo
         replica, stamp = batch.replica, batch.stamp
+        rows, fresh = self.rows, outcome.fresh
         for path, entry in batch.entries:
-            if path not in self.rows:
-                outcome.fresh.add(path)
-            self._integrate(path, Version(Dot(replica, counter), stamp, entry), batch)
+            version = Version(Dot(replica, counter), stamp, entry)
+            if path in rows:
+                self._integrate(path, version, batch)
+            else:
+                rows[path] = (version,)
+                fresh.add(path)
             counter += 1
         self.knowledge[batch.replica] = batch.hi
         self.number += 1
         # Children first: a directory that gives way to a file has lost its entries by then
-        for path, _ in reversed(batch.entries):
-            outcome.rows.add(path)
-            self._lost(path, outcome)
-            self._show(path, outcome)
+        for path, entry in reversed(batch.entries):
+            if not self._show_file(path, entry, path in fresh, outcome):
+                self._lost(path, outcome)
+                self._show(path, outcome)
+        outcome.rows.update(path for path, _ in batch.entries)
         return outcome
+
+    def _show_file(self, path: bytes, entry: Entry, fresh: bool, outcome: Outcome) -> bool:
+        """
+        Show a file where nothing ever was, or that one is gone, as L{_show} would; false if it is
+        not that simple: if its directory comes or goes with it, or it is not alone at its path. A
+        tree that comes first, or moves, takes two thirds of the time so.
+        """
+        head, _, tail = path.rpartition(b"/")
+        folder = self._folders.get(head)
+        if not folder or path in self._folders:
+            return False
+        before = folder.get(tail)
+        if entry.kind == FILE:
+            if not fresh or before is not None:
+                return False
+        elif (
+            entry.kind != ABSENT
+            or before is None
+            or before.kind != FILE
+            or len(folder) == 1
+            or len(self.rows[path]) > 1
+        ):
+            return False
+        if head not in self._own:
+            folder = self._folders[head] = dict(folder)
+            self._own.add(head)
+        self._stale.add(head)
+        if before is None:
+            folder[tail] = entry
+            self._files += 1
+            self._bytes += entry.size
+            outcome.shown[path] = (None, entry)
+        else:
+            del folder[tail]
+            self._files -= 1
+            self._bytes -= before.size
+            outcome.shown[path] = (before, None)
+        return True
 
     def _integrate(self, path: bytes, version: Version, batch: Batch) -> None:
         there = self.rows.get(path)

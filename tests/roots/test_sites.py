@@ -1,0 +1,282 @@
+"""Directories that are built aside, many files at once, and what is remembered of them later."""
+
+from __future__ import annotations
+
+import os
+import time
+from shutil import rmtree
+from tempfile import mkdtemp
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.domain.roots.entry import DIR, FILE, Batch, Entry, ReplicaId
+from saltwisted.domain.roots.guards import Limits
+from saltwisted.stores import worktree
+from saltwisted.stores.rootindex import Known
+from saltwisted.stores.rootstore import RootStore
+from saltwisted.stores.worktree import WorkTree
+
+MTIME = 1_700_000_000 * 10**9
+COUNT = 40
+
+
+class TreeCase(SynchronousTestCase):
+    """A store, and a tree that is written from it."""
+
+    def setUp(self) -> None:
+        """Empty ones."""
+        self.folder = mkdtemp(prefix="sites-")
+        self.addCleanup(rmtree, self.folder, True)
+        self.store = self.open()
+        self.root = f"{self.folder}/tree"
+        # All that is young is looked at again: this clock makes everything old
+        self.tree = WorkTree(self.root, "s", Limits(), lambda: time.time_ns() + 10**9)
+        self.addCleanup(self.tree.close)
+        self.assertEqual(self.tree.open(None), "")
+
+    def open(self) -> RootStore:
+        """The store, as it is on the disk."""
+        store = RootStore(f"{self.folder}/store", "a", os.urandom, time.time)
+        self.addCleanup(store.close)
+        return store
+
+    def entries(self, top: str, here: int = COUNT) -> dict[bytes, Entry]:
+        """A directory with files in it and below; the contents of the first are in the store."""
+        found = {os.fsencode(p): Entry(DIR, 0o755) for p in (top, f"{top}/sub", f"{top}/empty")}
+        for number in range(COUNT):
+            data = b"content %d of %s" % (number, top.encode())
+            digest = self.store.objects.put(data)
+            if number >= here:
+                self.store.objects.forget([digest])
+            path = f"{top}/sub/{number}" if number % 2 else f"{top}/{number}"
+            found[os.fsencode(path)] = Entry(FILE, 0o640, len(data), MTIME, digest)
+        return found
+
+    def listed(self) -> set[str]:
+        """What is in the root, hidden things too."""
+        return set(os.listdir(self.root)) - {".saltwisted-root"}
+
+    def check(self, entries: dict[bytes, Entry]) -> None:
+        """All of it is there, as it should be."""
+        for path, entry in entries.items():
+            full = os.path.join(os.fsencode(self.root), path)
+            info = os.lstat(full)
+            self.assertEqual(info.st_mode & 0o777, entry.mode, path)
+            if entry.kind == FILE:
+                self.assertEqual(info.st_mtime_ns, entry.mtime)
+                with open(full, "rb") as file:
+                    self.assertEqual(file.read(), self.store.objects.read(entry.content))
+
+    def write(self, entries: Any) -> worktree.Written:
+        """Write to the tree, and remember."""
+        done = self.tree.write(entries, self.store.tree, self.store.objects)
+        self.store.remember(done.known, done.moved)
+        return done
+
+
+class PrepareTests(TreeCase):
+    """What is made before a batch is complete."""
+
+    def batch(self, entries: dict[bytes, Entry]) -> Batch:
+        """As a peer would send it."""
+        replica = ReplicaId("b", b"12345670")
+        return Batch(
+            replica=replica, lo=1, stamp=1, deps={}, entries=tuple(sorted(entries.items()))
+        )
+
+    def prepare(self, entries: dict[bytes, Entry]) -> None:
+        """Make what can be made."""
+        self.tree.prepare(self.batch(entries), self.store.tree, self.store.objects)
+
+    def made(self) -> int:
+        """How many files are in hidden directories."""
+        return sum(
+            len(names)
+            for top in self.listed()
+            if top.startswith(".")
+            for _, _, names in os.walk(f"{self.root}/{top}")
+        )
+
+    def test_contents_arrive_one_by_one(self) -> None:
+        """Nothing shows before it is written; what is here is made once."""
+        entries = self.entries("top", here=10)
+        self.prepare(entries)
+        self.assertEqual(self.made(), 10)
+        self.assertFalse(os.path.exists(f"{self.root}/top"))
+        self.assertEqual(self.tree.scan({}, self.store.objects).changed, {})
+        entries = self.entries("top", here=30)
+        self.prepare(entries)
+        self.assertEqual(self.made(), 30)
+        inodes = {
+            os.stat(f"{folder}/{name}").st_ino
+            for folder, _, names in os.walk(self.root)
+            for name in names
+        }
+        entries = self.entries("top")
+        done = self.write(entries)
+        self.assertEqual(self.listed(), {"top"})
+        self.check(entries)
+        self.assertEqual(done.known.keys(), entries.keys())
+        after = {known.identity.inode for known in done.known.values() if known and known.identity}
+        self.assertLessEqual(inodes - after, {os.stat(f"{self.root}/.saltwisted-root").st_ino})
+        # What is remembered is what is there
+        self.assertEqual(self.tree.scan(self.store.tree, self.store.objects).changed, {})
+
+    def test_dropped(self) -> None:
+        """A batch that never becomes complete leaves nothing."""
+        self.prepare(self.entries("top", here=10))
+        self.assertNotEqual(self.listed(), set())
+        self.tree.drop_prepared()
+        self.assertEqual(self.listed(), set())
+
+    def test_another_is_written(self) -> None:
+        """What is wanted in the end differs from what was prepared."""
+        entries = self.entries("top")
+        self.prepare(entries)
+        del entries[b"top/0"]
+        entries[b"top/more"] = entries[b"top/2"]
+        self.write(entries)
+        self.assertEqual(self.listed(), {"top"})
+        self.assertFalse(os.path.exists(f"{self.root}/top/0"))
+        self.check(entries)
+
+    def test_somebody_makes_the_directory(self) -> None:
+        """Nothing of a user's directory is lost."""
+        entries = self.entries("top")
+        self.prepare(entries)
+        os.mkdir(f"{self.root}/top")
+        with open(f"{self.root}/top/2", "w") as file:
+            file.write("mine")
+        done = self.write(entries)
+        self.assertEqual(done.again, {b"top/2"})
+        with open(f"{self.root}/top/2") as file:
+            self.assertEqual(file.read(), "mine")
+        self.tree.drop_prepared()
+        self.assertEqual(self.listed(), {"top"})
+
+    def test_another_root(self) -> None:
+        """Nothing is written to a directory that has come in place of the root."""
+        entries = self.entries("top")
+        os.rename(self.root, f"{self.folder}/away")
+        os.mkdir(self.root)
+        self.prepare(entries)
+        self.assertEqual(os.listdir(self.root), [])
+
+
+class ManyTests(TreeCase):
+    """Shorter ways for many files: nothing is lost on them."""
+
+    def test_removed_at_once(self) -> None:
+        """What was changed since it was known stays; the rest is gone."""
+        entries = self.entries("top")
+        self.write(entries)
+        with open(f"{self.root}/top/4", "w") as file:
+            file.write("an edit that nobody knows of")
+        gone = [path for path, entry in entries.items() if entry.kind == FILE]
+        done = self.write(dict.fromkeys(gone))
+        self.assertEqual(done.again, {b"top/4"})
+        self.assertEqual(os.listdir(f"{self.root}/top/sub"), [])
+        self.assertEqual(set(os.listdir(f"{self.root}/top")), {"4", "sub", "empty"})
+
+    def test_edited_while_removed(self) -> None:
+        """Who replaces a file between the look and the removal finds it as a version."""
+        entries = self.entries("top")
+        self.write(entries)
+        real, edited = os.rename, []
+
+        def rename(name: bytes, *args: Any, **more: Any) -> None:
+            if name == b"4" and not edited:
+                edited.append(name)
+                with open(f"{self.root}/top/new", "w") as file:
+                    file.write("an edit")
+                real(f"{self.root}/top/new", f"{self.root}/top/4")
+            real(name, *args, **more)
+
+        self.patch(worktree.os, "rename", rename)
+        gone = [path for path, entry in entries.items() if entry.kind == FILE]
+        done = self.write(dict.fromkeys(gone))
+        self.assertEqual(edited, [b"4"])
+        self.assertEqual(list(done.edits), [b"top/4"])
+        known = done.edits[b"top/4"]
+        self.assertEqual(self.store.objects.read(known.entry.content), b"an edit")
+
+    def test_changed_while_read(self) -> None:
+        """A new file that changes under the reader is looked at again."""
+        for number in range(COUNT):
+            os.makedirs(f"{self.root}/top", exist_ok=True)
+            with open(f"{self.root}/top/{number}", "w") as file:
+                file.write(f"content {number}")
+        real = os.read
+
+        def read(fd: int, size: int) -> bytes:
+            data = real(fd, size)
+            if data == b"content 7":
+                with open(f"{self.root}/top/7", "a") as file:
+                    file.write("!")
+            return data
+
+        self.patch(worktree.os, "read", read)
+        seen = self.tree.scan({}, self.store.objects)
+        self.assertEqual(len(seen.changed) + len(seen.again), COUNT + 1)
+        known = seen.changed.get(b"top/7")
+        if known is not None:
+            self.assertEqual(self.store.objects.read(known.entry.content), b"content 7!")
+        for path, one in seen.changed.items():
+            if one is not None and one.entry.kind == FILE:
+                with open(f"{self.root}/{path.decode()}", "rb") as file:
+                    self.assertEqual(self.store.objects.read(one.entry.content), file.read())
+
+    def test_young(self) -> None:
+        """What is too young to be sure of is looked at again."""
+        self.tree = WorkTree(self.root, "s", Limits(), time.time_ns)
+        self.addCleanup(self.tree.close)
+        self.tree.open((os.stat(self.root).st_dev, os.stat(self.root).st_ino))
+        with open(f"{self.root}/a", "w") as file:
+            file.write("a")
+        seen = self.tree.scan({}, self.store.objects)
+        self.assertEqual(seen.young, {b"a"})
+        known = seen.changed[b"a"]
+        assert known is not None
+        self.assertIsNone(known.identity)
+
+
+class BehindTests(TreeCase):
+    """What is known of the tree, written after a large change."""
+
+    def test_behind(self) -> None:
+        """In memory at once, on the disk with the rows; in the order of the changes."""
+        entries = {
+            **self.entries("top"),
+            **{b"n%d" % n: Entry(DIR, 0o755) for n in range(2 * worktree.MANY + 200)},
+        }
+        self.store.commit(entries)
+        self.assertTrue(self.store.is_behind_log)
+        self.write(entries)
+        known = dict(self.store.tree)
+        self.assertEqual(known.keys(), entries.keys())
+        self.assertEqual(self.store.database.tree(), {})
+        moved: dict[bytes, Known | None] = {}
+        for path, one in known.items():
+            if path.startswith(b"top/") or path == b"top":
+                moved[path] = None
+                moved[b"other" + path[3:]] = one
+        self.store.remember(moved, [(b"top", b"other")])
+        self.store.remember({b"n1": None})
+        expected = dict(self.store.tree)
+        self.assertNotIn(b"n1", expected)
+        self.assertIn(b"other/sub/1", expected)
+        # The power goes: what was not written is found by looking
+        self.assertEqual(self.open().tree, {})
+        self.store.write_behind()
+        self.assertEqual(self.open().tree, expected)
+
+    def test_small_change_follows(self) -> None:
+        """A small change that is written at once brings with it what was left to be written."""
+        entries = {b"n%d" % n: Entry(DIR, 0o755) for n in range(300)}
+        self.store.commit(entries)
+        self.write(entries)
+        self.store.write_behind()
+        self.assertFalse(self.store.is_behind_log)
+        self.write({b"n5": None})
+        self.assertNotIn(b"n5", self.open().tree)
