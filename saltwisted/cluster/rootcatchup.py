@@ -63,6 +63,7 @@ class RootCatchUp:
         if store is None:
             return
         theirs = link.knowledge[core.name]
+        self._inbox.disown(link.node, theirs)
         d = core.owner.pool(store.acknowledged, link.node, theirs)
         let_go(d, self.log, "roots: an acknowledgement was not kept")
         if store.is_behind(theirs):
@@ -75,6 +76,17 @@ class RootCatchUp:
                 self._care.differs(link)
         core.consider_after(GRACE)
         self._join.join_if_whole()
+
+    def acknowledged(self, link: RootLink) -> None:
+        """
+        A peer said what it knows after it had read our greeting. From now on it can only know
+        more of us by what we send, see L{RootInbox.disown}.
+        """
+        store = self._core.store
+        if store is not None and not store.is_behind(link.knowledge[self._core.name]):
+            self._core.heard.add(link.node)
+        else:
+            self._core.heard.discard(link.node)
 
     async def _new_life(self, link: RootLink) -> None:
         core = self._core

@@ -83,6 +83,8 @@ class RootCommit:
                 [(path, entry) for path, entry in wanted.items() if entry.kind in (FILE, LINK)],
             )
             return None
+        if not store.unused:
+            await core.pool(store.go_on, core.heard_all())
         unacked = None
         links = core.links()
         if links:

@@ -112,6 +112,7 @@ class ShareCore:
     @ivar lock: held by who touches index or tree.
     @ivar aside: held by who does what may be done beside that, until the store is closed.
     @ivar held: deletions that wait for an approval: path to the entry that is gone.
+    @ivar heard: members that have read our greeting in this life, and know no more of us than we.
     @ivar last_error: for people; empty after the next success.
     """
 
@@ -144,6 +145,7 @@ class ShareCore:
         self.suspended = "starting"
         self.coming: set[bytes] = set()
         self.held: dict[bytes, Entry] = {}
+        self.heard: set[str] = set()
         self.last_error = ""
         self.lock = DeferredLock()
         self.aside = DeferredLock()
@@ -283,6 +285,13 @@ class ShareCore:
             for node in owner.members()
             if owner.may(node, WRITE) and owner.may_have(node, self.name)
         ]
+
+    def heard_all(self) -> bool:
+        """Whether every member that has this share was heard in this life."""
+        owner = self.owner
+        return all(
+            node in self.heard for node in owner.members() if owner.may_have(node, self.name)
+        )
 
     def known_here(self) -> tuple[Knowledge, bytes]:
         """What we know and what the tree is then; they are from one moment."""

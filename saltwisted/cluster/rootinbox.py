@@ -188,6 +188,16 @@ class RootInbox:
             if not self._replicas[key[0]]:
                 del self._replicas[key[0]]
 
+    def disown(self, origin: str, theirs: Knowledge) -> None:
+        """
+        Forget batches of a node that knows nothing of them itself: its disk was set back. Who has
+        applied them has them still, and is asked.
+        """
+        for key, pending in list(self._pending.items()):
+            replica = pending.batch.replica
+            if replica.master == origin and pending.hi > theirs.get(replica, 0):
+                self._drop(key)
+
     # -- what can be applied
 
     def work(self) -> None:

@@ -180,6 +180,12 @@ class RootShare:
         """A peer said what it knows."""
         self.catchup.heard(link)
 
+    def greeted(self, link: RootLink) -> None:
+        """A peer has introduced itself, and said what it knows: so do we, now that we know that."""
+        if self.store is not None and link in self.core.links():
+            link.acknowledge(self.name, *self.core.known_here())
+        self.consider()
+
     def received(self, link: RootLink, kind: int, body: bytes) -> None:
         """
         A message about this share.
@@ -193,6 +199,7 @@ class RootShare:
             if not isinstance(value, list) or len(value) != 2:
                 raise Forbidden("ack")
             link.knows(self.name, codec.unpack_knowledge(value[0]), value[1])
+            self.catchup.acknowledged(link)
             self.core.owner.heard(link, self.name)
         elif kind == PULL:
             self.answers.pull(link, body)

@@ -294,7 +294,7 @@ class RootSync:
             self.heard(link, name)
             share = self.shares.get(name)
             if share is not None:
-                share.consider()
+                share.greeted(link)
         self._found_blank()
 
     def link_down(self, link: RootLink) -> None:

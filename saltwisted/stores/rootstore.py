@@ -86,6 +86,7 @@ class RootStore:
         make_dir(folder)
         self.database = IndexDatabase(f"{folder}/index.sqlite", step)
         self.new_life = False
+        self.unused = False
         self.last_packed: tuple[tuple[ReplicaId, int], bytes] | None = None
         self._open()
 
@@ -101,6 +102,7 @@ class RootStore:
             with database.transaction():
                 database.set("incarnation", incarnation)
                 database.set("inode", here)
+            self.unused = True
         main, bulk = lanes(self.master, bytes(incarnation))
         self.index = Index(main, bulk, self._policy)
         ordered = {
@@ -173,6 +175,7 @@ class RootStore:
             self.database.set("anew", 0)
             self.database.set("behind", 0)
         self.reload()
+        self.unused = True
 
     def close(self) -> None:
         """Close all files."""
@@ -515,8 +518,27 @@ class RootStore:
             for lane in (self.index.main, self.index.bulk)
         )
 
+    def go_on(self, heard: bool) -> None:
+        """
+        Before the first change of this life: go on with the numbers of an earlier one only if it is
+        sure that nobody knows other changes by them.
+
+        The disk may have been set back unnoticed, as with a virtual machine's snapshot. Then a peer
+        that was not heard yet may know more of us than we do, and what we number as it knows would
+        never get there.
+
+        @param heard: whether all members said in this life what they know, and none knows more.
+        """
+        if not self.unused and not heard:
+            incarnation = self._entropy(8)
+            with self.database.transaction():
+                self.database.set("incarnation", incarnation)
+            self.index.main, self.index.bulk = lanes(self.master, incarnation)
+        self.unused = True
+
     def begin_new_life(self) -> None:
         """Go on under a new incarnation, and write again what only we know."""
+        self.unused = True
         self.write_behind()
         trusted: dict[ReplicaId, int] = {}
         for vector in self.peers.values():

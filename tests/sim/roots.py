@@ -6,7 +6,8 @@ Real are the service of the roots with its shares, streams, stores, SQLite and d
 memory, on C{/dev/shm}), and the kernel's events. Played are the network, time, the operators, and
 the moment at which a process dies: at any write, fsync, rename and commit of its store, or between
 two events. What breaks: streams (cut, and whole groups of nodes apart), processes (killed, also
-again while they start), indices (lost, or set back to an earlier copy).
+again while they start), indices (lost, or set back to an earlier copy), and whole disks (set back
+unnoticed, as a virtual machine is to a snapshot, with and without the directory that is edited).
 
 When all is well again, all directories are alike and are what is committed; what anybody
 committed is visible, was replaced knowingly, or is kept as a conflict on every node.
@@ -20,12 +21,13 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import sqlite3
 import sys
 import tempfile
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 from random import Random
 from typing import Any
@@ -34,6 +36,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.error import AlreadyCalled, ConnectionDone
 from twisted.python.failure import Failure
 
+from saltwisted.cluster import rootlook
 from saltwisted.cluster.rootlink import RootLink
 from saltwisted.cluster.rootsync import Root, RootSync
 from saltwisted.domain.roots.entry import DIR, FILE, LINK, Batch, Dot, Version
@@ -420,7 +423,7 @@ class World:
         self.dice = Random(seed)
         self.clock = FastClock()
         self.stamp = 1_700_000_000
-        self.steps = self.deaths = self.batches = 0
+        self.steps = self.deaths = self.batches = self.set_backs = 0
         self.errors: list[str] = []
         self.shares: tuple[str, ...] = (SHARE,)
         self.histories: defaultdict[str, dict[Dot, tuple[bytes, Any, Batch]]] = defaultdict(dict)
@@ -476,13 +479,15 @@ class World:
         """Where the disks of all nodes are; afterwards nothing of them is left."""
         base = "/dev/shm" if os.path.isdir("/dev/shm") else None
         self.folder = tempfile.mkdtemp(prefix="simroots-", dir=base)
-        told = worktree.TOLD
+        told, share = worktree.TOLD, rootlook.SCAN_SHARE
+        # Seconds that pass here are none of the processor's: they make no look at everything dear
+        rootlook.SCAN_SHARE = 0
         # In half of all worlds each new content is offered before its batch is made
         worktree.TOLD = 1 if self.seed % 2 else told
         try:
             yield
         finally:
-            worktree.TOLD = told
+            worktree.TOLD, rootlook.SCAN_SHARE = told, share
             for node in self.nodes:
                 node.kill()
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -559,10 +564,43 @@ class World:
         if self.dice.random() < 0.5:
             shutil.rmtree(store, ignore_errors=True)
         elif os.path.isdir(copy):
-            shutil.rmtree(store, ignore_errors=True)
-            shutil.copytree(copy, store, symlinks=True)
+            self.set_back(node, self.dice.choice(("noticed", "store", "disk")))
         elif os.path.isdir(store):
-            shutil.copytree(store, copy, symlinks=True)
+            self.back_up(node)
+
+    def back_up(self, node: SimNode) -> None:
+        """Copy the disk of a node that does not run."""
+        for source, name in self._places(node):
+            shutil.copytree(source, f"{node.folder}/copy/{name}", symlinks=True)
+
+    def set_back(self, node: SimNode, how: str) -> None:
+        """
+        An earlier copy is back, of a node that does not run.
+
+        @param how: C{noticed}: the files of the index are others, as after a copy; C{store}: they
+            are the same, as far as can be seen; C{disk}: the trees are those of then, too.
+        """
+        self.set_backs += 1
+        (store, _), *trees = self._places(node)
+        shutil.rmtree(store, ignore_errors=True)
+        shutil.copytree(f"{node.folder}/copy/store", store, symlinks=True)
+        for share in node.trees if how != "noticed" else ():
+            index = f"{store}/{share.replace('/', '-')}/index.sqlite"
+            if os.path.exists(index):
+                with closing(sqlite3.connect(index)) as db, db:
+                    inode = str(os.stat(index).st_ino)
+                    db.execute("UPDATE meta SET value = ? WHERE name = 'inode'", (inode,))
+        for tree, name in trees if how == "disk" else ():
+            # The directory itself stays: it is the same one by its number
+            for each in os.listdir(tree):
+                path = f"{tree}/{each}"
+                (shutil.rmtree if is_folder(path) else os.unlink)(path)
+            shutil.copytree(f"{node.folder}/copy/{name}", tree, symlinks=True, dirs_exist_ok=True)
+
+    def _places(self, node: SimNode) -> Sequence[tuple[str, str]]:
+        """What is on the disk of a node, the store first: where it is, and its name in the copy."""
+        trees = ((path, f"tree{number}") for number, path in enumerate(node.trees.values()))
+        return (f"{node.folder}/store", "store"), *trees
 
     def _heal(self) -> None:
         self.apart = set()
@@ -688,6 +726,28 @@ class World:
             self.broken(f"{name}: {error}")
 
 
+class SetBackWorld(World):
+    """Disks are set back again and again, none of them noticed."""
+
+    def _act(self) -> None:
+        dice = self.dice
+        if dice.random() > 0.2:
+            super()._act()
+            return
+        node = dice.choice(self.nodes)
+        writers = [n for n in self.nodes if n is not node and n.name not in self.readers]
+        if not any(other.sync and other.share.store for other in writers):
+            return
+        node.kill()
+        copy = f"{node.folder}/copy"
+        if os.path.isdir(copy) and dice.random() < 0.6:
+            self.set_back(node, dice.choice(("store", "disk")))
+        elif os.path.isdir(f"{node.folder}/store"):
+            shutil.rmtree(copy, ignore_errors=True)
+            self.back_up(node)
+        node.start()
+
+
 class _Replica:
     """A node, as the judge of the laws looks at replicas."""
 
@@ -698,6 +758,11 @@ class _Replica:
         self.conflicts: dict[tuple[bytes, Dot], Version] = {
             (path, version.dot): version for path, version, _, _ in store.database.conflicts()
         }
+
+
+def is_folder(path: str) -> bool:
+    """Whether it is a directory itself."""
+    return os.path.isdir(path) and not os.path.islink(path)
 
 
 def _digest(path: str) -> bytes:
@@ -734,7 +799,12 @@ def _manifest(generation: Generation) -> Mapping[bytes, Any]:
 
 
 def _counts(world: World) -> Mapping[str, int]:
-    return {"batches": world.batches, "acts": world.steps, "deaths": world.deaths}
+    return {
+        "batches": world.batches,
+        "acts": world.steps,
+        "deaths": world.deaths,
+        "disks set back": world.set_backs,
+    }
 
 
 def in_one_order(module: str) -> None:

@@ -8,11 +8,13 @@ import gc
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.cluster.rootcatchup import RootCatchUp
+from saltwisted.cluster.rootcore import ShareCore
 from saltwisted.cluster.rootwrite import RootWrite
 from saltwisted.domain.roots.index import Index
 from saltwisted.stores.rootindex import IndexDatabase
@@ -20,7 +22,7 @@ from saltwisted.stores.rootstore import RootStore
 from tests.harness import needs_peers
 from tests.sim.cluster import Broken
 from tests.sim.play import count
-from tests.sim.roots import World
+from tests.sim.roots import SetBackWorld, World
 
 SEEDS = count(2, 12, 1000)
 
@@ -32,6 +34,12 @@ class RootsSimTests(SynchronousTestCase):
         """However processes, disks and network fail: all trees are alike, and nothing is lost."""
         for seed in range(SEEDS):
             World(seed).run()
+        self.flushLoggedErrors()
+
+    def test_disks_set_back(self) -> None:
+        """Whatever disk is set back unnoticed, no change counts as known that is not there."""
+        for seed in range(SEEDS):
+            SetBackWorld(seed).run()
         self.flushLoggedErrors()
 
 
@@ -67,11 +75,11 @@ class OneStoryTests(SynchronousTestCase):
 class MutationTests(SynchronousTestCase):
     """Rules that are broken on purpose must be found out."""
 
-    def caught(self, most: int = 16) -> None:
+    def caught(self, seeds: Iterable[int] = range(16), kind: type[World] = World) -> None:
         """One of some seeds finds it."""
-        for seed in range(most):
+        for seed in seeds:
             try:
-                World(seed).run()
+                kind(seed).run()
             except Broken:
                 # It was noticed inside Deferreds, too, which nobody reads any more
                 gc.collect()
@@ -107,6 +115,24 @@ class MutationTests(SynchronousTestCase):
 
         self.without(RootWrite, "write", skip)
         self.caught()
+
+    def test_numbers_of_an_earlier_life(self) -> None:
+        """A node whose disk was set back goes on under its old numbers, whoever was not heard."""
+        self.patch(ShareCore, "heard_all", lambda core: True)
+        self.caught(kind=SetBackWorld)
+
+    def test_greeting_is_an_answer(self) -> None:
+        """Who says what it knows before it has heard of us counts as one that knows no more."""
+        heard = RootCatchUp.heard
+
+        def hear(catchup: RootCatchUp, link: Any) -> None:
+            heard(catchup, link)
+            catchup._core.heard.add(link.node)
+
+        self.patch(RootCatchUp, "heard", hear)
+        self.patch(RootCatchUp, "acknowledged", lambda catchup, link: None)
+        # It takes a peer whose store opens, or which applies what it held, in the same moment
+        self.caught((33, 43, 89), SetBackWorld)
 
     def test_the_log_is_not_kept(self) -> None:
         """Batches that did not arrive at once never do."""
