@@ -1,0 +1,103 @@
+"""TLS between nodes: a connection for bulk encrypts what is written at once, at once."""
+
+from __future__ import annotations
+
+import os
+
+from twisted.internet.protocol import Factory, Protocol
+from twisted.internet.task import Clock
+from twisted.internet.testing import StringTransport
+from twisted.protocols.tls import TLSMemoryBIOFactory
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.transports.tls import BULK, RECORD, Acceptor, Dialler, widen
+from tests.cluster.rig import joiner
+
+
+class Counted(StringTransport):
+    """Counts how often it is written to."""
+
+    writes = 0
+
+    def write(self, data: bytes) -> None:
+        """Keep it."""
+        self.writes += 1
+        super().write(data)
+
+
+class Kept(Protocol):
+    """Keeps what comes."""
+
+    def __init__(self) -> None:
+        self.got = b""
+
+    def dataReceived(self, data: bytes) -> None:
+        """Keep it."""
+        self.got += data
+
+
+class WidenTests(SynchronousTestCase):
+    """Both ends in one process."""
+
+    def setUp(self) -> None:
+        """A connection whose handshake is done."""
+        badge = joiner().badge
+        self.clock = Clock()
+        self.ends = []
+        for creator, client in (
+            (Dialler(badge, lambda purpose, key: True, BULK), True),
+            (Acceptor(badge, lambda purpose, key: True, lambda: [BULK]), False),
+        ):
+            inner = Kept()
+            factory = Factory()
+            factory.buildProtocol = lambda addr, inner=inner: inner  # type: ignore
+            outer = TLSMemoryBIOFactory(creator, client, factory)
+            outer._clock = self.clock  # of those Twisteds that gather small writes
+            protocol = outer.buildProtocol(None)
+            transport = Counted()
+            protocol.makeConnection(transport)
+            self.ends.append((protocol, transport, inner))
+        self.pump()
+
+    def pump(self) -> None:
+        """Carry bytes until none is left."""
+        self.clock.advance(1)
+        moved = True
+        while moved:
+            moved = False
+            for number, (_, transport, _) in enumerate(self.ends):
+                data = transport.value()
+                transport.clear()
+                if data:
+                    moved = True
+                    self.ends[1 - number][0].dataReceived(data)
+
+    def test_in_order_and_together(self) -> None:
+        """Small and large writes come as they were written; a large one is one for the socket."""
+        (one, transport, _), (_, _, other) = self.ends
+        widen(one)
+        large = [os.urandom(40 * RECORD + 1), os.urandom(RECORD), os.urandom(7 * RECORD)]
+        transport.writes = 0
+        one.write(large[0])
+        self.assertLessEqual(transport.writes, 7)
+        for data in (b"small", large[1], b"", large[2], b"last"):
+            one.write(data)
+        self.pump()
+        self.assertEqual(other.got, large[0] + b"small" + large[1] + large[2] + b"last")
+
+    def test_after_the_end(self) -> None:
+        """A write to a connection that is gone does nothing."""
+        (one, _, inner), _ = self.ends
+        widen(one)
+        one.loseConnection()
+        one.write(bytes(4 * RECORD))
+        self.pump()
+        one.write(bytes(4 * RECORD))
+        self.assertEqual(inner.got, b"")
+
+    def test_another_transport(self) -> None:
+        """Whatever is no TLS stays as it is."""
+        transport = StringTransport()
+        widen(transport)
+        transport.write(b"x" * 100_000)
+        self.assertEqual(len(transport.value()), 100_000)
