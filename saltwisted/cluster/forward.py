@@ -228,7 +228,11 @@ class Forward:
         answers: dict[str, list[str]] = {}
         for link, (good, answer) in zip(links, found, strict=True):
             if good:
-                answers[link.node] = [str(minion_id) for minion_id in unpack_bin(answer)]
+                minions, publishers = unpack_bin(answer)
+                answers[link.node] = [str(minion_id) for minion_id in minions]
+                # A node that is not linked to this one may be, or have been, to that one
+                for node in publishers:
+                    self._window.published(offer.jid, str(node))
         job = self._maps.get(offer.jid)
         only = self._window.answered(offer, answers, self._clock.seconds())
         if only and job is not None:
@@ -244,7 +248,8 @@ class Forward:
         moment = jid_seconds(jid)
         # Whose job it is does not matter here: how old it is by our own clock has to do
         age = self._holders.age("", moment) if moment is not None else None
-        return pack_bin(self._window.reached(jid, minions, age, self._clock.seconds()))
+        found = self._window.reached(jid, minions, age, self._clock.seconds())
+        return pack_bin([found, self._window.publishers(jid)])
 
     def _published_there(self, node: str, body: bytes) -> None:
         self._window.published(body.decode("utf-8", "replace"), node)

@@ -217,6 +217,22 @@ class ForwardTests(SynchronousTestCase):
 
         self.assertEqual(self.b.published_jobs(), [])
 
+    def test_published_beyond_a_cut(self) -> None:
+        """A minion of a node that died, which only others were linked to, may have had the job."""
+        self.nodes.turn(20)
+        self.n.ask("_file_envs")
+        self.a.peers.cut("b")
+        self.nodes.publish("a")
+        self.nodes.turn(3)
+        self.nodes.until(self.b.published_jobs, "the publication", 0.05)
+        self.nodes.settle()
+        self.c.peers.cut("b")
+        RigMinion(self.a, "n").sign_in()
+        self.nodes.turn(6)
+        self.nodes.settle()
+
+        self.assertEqual(len(self.a.published_jobs()), 1)
+
     def test_stopped_node(self) -> None:
         """What lay in the socket of a node that was stopped for a minute is not run by it."""
         links = [self.a.peers.link("b"), self.c.peers.link("b")]

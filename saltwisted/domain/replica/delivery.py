@@ -191,6 +191,11 @@ class Window:
         if job is not None:
             job.published.add(node)
 
+    def publishers(self, jid: str) -> list[str]:
+        """The nodes of which this one knows that they have published a job."""
+        job = self._open.get(jid)
+        return [] if job is None else sorted(job.published)
+
     def returned(self, jid: str, minion_id: str) -> None:
         """A minion has returned: it is never sent the job again."""
         job = self._open.get(jid)
