@@ -60,7 +60,11 @@ class RotateIdentityTests(SynchronousTestCase):
         self.assertIn("All tokens are void", done.stdout + done.stderr)
         for node in (a, b):
             until(f"{node.name} to serve", node.serving)
-            until("its new key", lambda n=node: self.finger(n.pki, "master.pub") != before)
+            # There is none for a moment, so that no crash leaves one that is not of the new pair
+            new = os.path.join(node.pki, "master.pub")
+            until(
+                "its new key", lambda path=new: os.path.exists(path) and self.finger(path) != before
+            )
         self.assertEqual(self.finger(a.pki, "master.pub"), self.finger(b.pki, "master.pub"))
         self.assertEqual(self.finger(held), self.finger(a.pki, "master.pub"))
         ours.start()
