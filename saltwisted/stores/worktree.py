@@ -450,12 +450,18 @@ class WorkTree:
         for path, info in todo:
             size = info.st_size
             identity = Identity.of(info)
+            same = moved.get(identity[1:])
             if (
-                size > SMALL
-                or not stat.S_ISREG(identity.mode)
-                or path in known
-                or identity[1:] in moved
+                same is not None
+                and same.identity == identity
+                and path not in known
+                and store.has(same.entry.content)
+                and is_path(path)
             ):
+                # A directory was renamed above it: not even its own times have changed
+                seen.changed[path] = same
+                continue
+            if size > SMALL or same is not None or not stat.S_ISREG(identity.mode) or path in known:
                 left.append((path, info))
                 continue
             head, _, name = path.rpartition(b"/")
@@ -466,13 +472,13 @@ class WorkTree:
                 fd = os.open(name, READ, dir_fd=folder)
                 try:
                     data = os.read(fd, size + 1)
-                    same = Identity.of(os.fstat(fd)) == identity
+                    alike = Identity.of(os.fstat(fd)) == identity
                 finally:
                     os.close(fd)
             except OSError:
                 last = None
-                same, data = False, b""
-            if not same or len(data) != size:
+                alike, data = False, b""
+            if not alike or len(data) != size:
                 left.append((path, info))
                 continue
             digest = hashlib.sha256(data).digest()

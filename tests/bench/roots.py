@@ -252,7 +252,8 @@ class Ours(Peer):
                     ports,
                     file_roots={"base": [top]},
                     pillar_roots={},
-                    cluster_roots={"free_mib": 1},
+                    # The brake would hold the fourth thousand of deletions within a minute
+                    cluster_roots={"free_mib": 1, "guard_pct": 90},
                 )
             )
         first, second = self.nodes
