@@ -284,6 +284,10 @@ class Sites:
         name = TEMPORARY + b"%s-s%d" % (self._token, self._counter)
         return Site(top, head + b"/" + name if head else name, entries)
 
+    def holds(self, aside: bytes) -> bool:
+        """Whether something is being built under this hidden name."""
+        return any(site.aside == aside for site in tuple(self._prepared.values()))
+
     def prepare(
         self,
         name: object,

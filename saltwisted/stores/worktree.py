@@ -388,8 +388,10 @@ class WorkTree:
                         waiting.append(path)
                     continue
                 if self.ignored(path, is_dir):
-                    if name.startswith(TEMPORARY) and self._token not in name:
-                        discard(self.fs, path)  # of a process that was killed
+                    if name.startswith(TEMPORARY) and not self._sites.holds(path):
+                        # Of a process that was killed; or its directory was moved, or copied,
+                        # while something was written in it. Nothing is while the tree is looked at
+                        discard(self.fs, path)
                     continue
                 if is_dir and info.st_dev != self.fs.device:
                     seen.skipped[path] = "another file system is mounted there"

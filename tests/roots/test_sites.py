@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from shutil import rmtree
+from shutil import copytree, rmtree
 from tempfile import mkdtemp
 from typing import Any
 
@@ -162,6 +162,29 @@ class PrepareTests(TreeCase):
         os.mkdir(self.root)
         self.prepare(entries)
         self.assertEqual(os.listdir(self.root), [])
+
+
+class LeftOverTests(TreeCase):
+    """Hidden names that nothing is behind any more."""
+
+    def test_copied_while_written(self) -> None:
+        """Who copies or moves a directory in which a file is being written takes its half along."""
+        self.write(self.entries("top"))
+        seen: list[str] = []
+        real = worktree.make
+
+        def make(fs: Any, path: bytes, *args: Any) -> Any:
+            info = real(fs, path, *args)
+            copytree(f"{self.root}/top", f"{self.root}/copy")
+            seen.extend(name for name in os.listdir(f"{self.root}/copy") if name.startswith("."))
+            return info
+
+        self.patch(worktree, "make", make)
+        digest = self.store.objects.put(b"other")
+        self.write({b"top/2": Entry(FILE, 0o640, 5, MTIME, digest)})
+        self.assertEqual(len(seen), 1)
+        self.tree.scan(self.store.tree, self.store.objects)
+        self.assertEqual([n for n in os.listdir(f"{self.root}/copy") if n.startswith(".")], [])
 
 
 class ManyTests(TreeCase):
