@@ -261,6 +261,7 @@ class Link:
         self._early_bytes = 0
         self._asked: dict[int, Deferred[bytes]] = {}
         self._ask_number = 0
+        self._streams: list[Any] = []
 
     # From whoever uses the link
 
@@ -313,9 +314,16 @@ class Link:
         self._send(len(body), send)
         return answer
 
+    def carries(self, stream: Any) -> None:
+        """A stream of its own connection belongs to this link: it ends with it at the latest."""
+        self._streams = [*self._open_streams(), stream]
+
+    def _open_streams(self) -> list[Any]:
+        return [stream for stream in self._streams if not getattr(stream, "closed", False)]
+
     def close(self, reason: str, polite: bool = False) -> None:
         """
-        End both connections; questions on their way fail.
+        End both connections, and those of the streams; questions on their way fail.
 
         @param polite: send first what was told already, unless that takes longer than a second.
         """
@@ -343,6 +351,10 @@ class Link:
             each.errback(TransportClosed(f"the link to {self.node} was lost: {reason}"))
         was_up, self.up = self.up, False
         self._owner.link_down(self, reason, was_up)
+        for stream in self._open_streams():
+            if stream.transport is not None:
+                stream.transport.abortConnection()
+        self._streams.clear()
 
     # The greeting
 

@@ -429,6 +429,8 @@ class Peers:
         def enter(session: Session) -> Any:
             if session.key != link.session.key or link.closed:
                 return None
+            if purpose != PURPOSE_BULK:
+                link.carries(inner)
             return Attached(head, inner, lost)
 
         def gone(door: Doorway) -> None:
@@ -452,7 +454,11 @@ class Peers:
         if purpose == PURPOSE_BULK:
             return link.bulk if link.bulk.transport is None else None
         factory = self._streams.get(purpose)
-        return factory(link.node, False) if factory is not None else None
+        if factory is None:
+            return None
+        stream = factory(link.node, False)
+        link.carries(stream)
+        return stream
 
 
 def _cancel(contact: Contact) -> None:

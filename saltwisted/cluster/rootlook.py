@@ -8,13 +8,15 @@ L{saltwisted.cluster.rootwatch} to say. A root that cannot be trusted is not loo
 
 from __future__ import annotations
 
+import errno
+import os
 from collections import ChainMap
 from collections.abc import Mapping
 from typing import Any
 
 from saltwisted.cluster.rootahead import RootAhead
 from saltwisted.cluster.rootcare import RootCare
-from saltwisted.cluster.rootcore import ShareCore
+from saltwisted.cluster.rootcore import RETRY, ShareCore
 from saltwisted.cluster.rootedits import RootEdits
 from saltwisted.cluster.rootwatch import RootWatch
 from saltwisted.cluster.rootwork import (
@@ -40,6 +42,8 @@ BUSY_WAIT = 60.0
 """Seconds for which the look waits for somebody who is in the middle of something."""
 SCAN_SHARE = 5000
 """A scan that takes a second is made every so many seconds, where the kernel tells the same."""
+NO_ROOM = frozenset(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT))
+"""What the disk of the store says when it takes no more."""
 MOST_LAYERS = 8
 """Times that new directories in new directories are looked for within one look."""
 
@@ -70,6 +74,7 @@ class RootLook:
         self._writes = writes
         self._busy_since: float | None = None
         self._all_now = False
+        self._is_full = False
         self.scans = 0
         self.scan_seconds = 0.0
         self.skipped: dict[bytes, str] = {}
@@ -242,6 +247,17 @@ class RootLook:
         finally:
             self._ahead.end()
 
+    def _wait_for_room(self, seen: Seen) -> None:
+        """What could not be taken in because the disk is full is tried again, and named."""
+        core = self._core
+        full = {path: why for path, why in seen.skipped.items() if why in NO_ROOM}
+        if full:
+            core.last_error = f"{next(iter(full.values()))}: {len(full)} changes wait"
+            self._watch.look_at(full, RETRY)
+        elif self._is_full:
+            core.last_error = ""
+        self._is_full = bool(full)
+
     async def _look_at(self, paths: set[bytes] | None) -> Seen:
         core, watch = self._core, self._watch
         store, tree, pool = core.db, core.tree, core.pool
@@ -274,6 +290,7 @@ class RootLook:
             more: Seen = await pool(tree.scan, both, store.objects, fresh)
             add_seen(seen, more)
             self.skipped.update(more.skipped)
+        self._wait_for_room(seen)
         if seen.again:
             watch.look_at(seen.again, AGAIN if paths is not None else SCAN_AGAIN)
         if seen.young:

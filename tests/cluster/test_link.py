@@ -205,6 +205,34 @@ class LinkTests(Pair):
 
         return run(play())
 
+    def test_streams_of_a_removed_member_end(self) -> Deferred[Any]:
+        """Who is removed loses its streams with the link, and the other end sees that."""
+
+        async def play() -> None:
+            made: list[tuple[str, str]] = []
+
+            class Talk(Protocol):
+                def __init__(self, node: str, dialled: bool) -> None:
+                    self.node = node
+
+                def connectionMade(self) -> None:
+                    made.append(("begun", self.node))
+
+                def connectionLost(self, reason: Any = None) -> None:
+                    made.append(("ended", self.node))
+
+            for node in (self.a, self.b):
+                node.peers.stream("roots", Talk)
+            await self.linked()
+            await until(lambda: len(made) == 2, "both ends of the stream")
+
+            remove(self.b, self.a)
+
+            await until(lambda: len(made) == 4, "the end of both")
+            self.assertEqual(sorted(made[2:]), [("ended", "a"), ("ended", "b")])
+
+        return run(play())
+
 
 class StrangerTests(Pair):
     """Who is no member."""
