@@ -12,6 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 
+from twisted.logger import globalLogBeginner
+
 
 def count(quick: int, full: int, long: int) -> int:
     """
@@ -52,6 +54,8 @@ def play(
     parser.add_argument("--first", type=int, default=0, help="the first of them (0)")
     parser.add_argument("--most", type=int, default=10, help="end after so many failures (10)")
     options = parser.parse_args()
+    # Else all that is logged is kept for an observer to come, and every world with it
+    globalLogBeginner.beginLoggingTo([], redirectStandardIO=False)
     began, failed = time.monotonic(), 0
     total: Counter[str] = Counter()
     seed = options.first - 1
