@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -107,21 +108,16 @@ class Asked:
         return path
 
     def ask(self, what: str, **args: Any) -> Any:
-        """One question."""
-        return self._client.call("roots", do=what, share=self.options.share, **args)
-
-    def follow(self, what: str, **args: Any) -> Any:
-        """A question with progress on standard error."""
+        """One question; a terminal shows how far the answer is, if that takes long."""
         stream = self._client.stream("roots", do=what, share=self.options.share, **args)
-        began = time.monotonic()
-        while True:
-            try:
-                item = next(stream)
-            except StopIteration as end:
-                return end.value
-            if time.monotonic() - began > 1 and sys.stderr.isatty() and not self.options.json:
-                waits = ", ".join(f"{node}: {lacks}" for node, lacks in item["waits"].items())
-                console.write_error(f"changes on their way: {waits}\n")
+        line = Waiting(what, sys.stderr.isatty() and not self.options.json)
+        try:
+            while True:
+                line.show(next(stream))
+        except StopIteration as end:
+            return end.value
+        finally:
+            line.end()
 
     def give(self, value: Any, show: Callable[[Any], None]) -> None:
         """Print as JSON if asked to, else in words."""
@@ -129,6 +125,48 @@ class Asked:
             console.say(json.dumps(value, indent=4, sort_keys=True))
         else:
             show(value)
+
+
+class Waiting:
+    """
+    The line that is shown for anything longer than a second, and taken away at the end.
+
+    @param is_shown: whether anything is.
+    """
+
+    def __init__(self, what: str, is_shown: bool) -> None:
+        self._what = what
+        self._is_shown = is_shown
+        self._began = time.monotonic()
+        self._waits: Mapping[str, int] = {}
+        self._work: Sequence[Mapping[str, Any]] = ()
+        self._is_there = False
+
+    def show(self, item: Mapping[str, Any]) -> None:
+        """The node has told how far it is."""
+        self._waits = item.get("waits", self._waits)
+        self._work = item.get("work", self._work)
+        seconds = time.monotonic() - self._began
+        if not self._is_shown or seconds < 1:
+            return
+        parts = [_progress(one) for one in self._work]
+        if self._waits:
+            waits = ", ".join(f"{node}: {lacks}" for node, lacks in self._waits.items())
+            parts.append(f"changes on their way: {waits}")
+        text = f"{self._what}: {'; '.join([*parts, f'{seconds:.0f} s'])}"
+        room = shutil.get_terminal_size().columns - 1
+        console.write_error(f"\r\x1b[K{text[:room]}")
+        self._is_there = True
+
+    def end(self) -> None:
+        """Take the line away."""
+        if self._is_there:
+            console.write_error("\r\x1b[K")
+
+
+def _progress(work: Mapping[str, Any]) -> str:
+    of = f" of {work['of']}" if work["of"] else ""
+    return f"{work['share']}: {work['done']}{of} {work['doing']}"
 
 
 def _when(at: float) -> str:
@@ -278,7 +316,7 @@ def _trace(asked: Asked) -> int:
 
 
 def _sync(asked: Asked) -> int:
-    value = asked.follow("sync", wait=asked.options.wait, timeout=asked.options.timeout)
+    value = asked.ask("sync", wait=asked.options.wait, timeout=asked.options.timeout)
 
     def show(result: Mapping[str, Any]) -> None:
         console.say(f"generation {result['generation']}")

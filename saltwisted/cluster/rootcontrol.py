@@ -12,9 +12,12 @@ import os
 import pwd
 import stat
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
 
 from saltwisted.cluster.rootshare import RootShare
 from saltwisted.cluster.rootsync import RootSync
@@ -24,11 +27,15 @@ from saltwisted.domain.roots.guards import check_path
 from saltwisted.domain.roots.manifest import name_of
 from saltwisted.domain.roots.stamps import seconds
 from saltwisted.errors import DeniedError, RemoteError, SaltwistedError, StoreError
+from saltwisted.stores.progress import Progress
 from saltwisted.transports.ipc import Peer
+from saltwisted.transports.loose import let_go
 
 Stream = Callable[[Any], Any]
 SHOWN = 64 * 1024
 """Bytes of a lost version that C{show} gives."""
+TELL = 1.0
+"""Seconds after which, and then again, who waits is told how far it is."""
 POLL = 0.05
 """Seconds after which it is looked again though nothing was heard."""
 
@@ -38,9 +45,12 @@ class RootControl:
     @param clock: the reactor.
     """
 
+    log = Logger()
+
     def __init__(self, sync: RootSync, clock: Any) -> None:
         self._sync = sync
         self._clock = clock
+        self._exports: list[tuple[str, Progress]] = []
 
     async def operation(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
         """
@@ -54,6 +64,9 @@ class RootControl:
             raise RemoteError("UnknownOperation", f"roots has no {what!r}")
         if peer.uid not in (0, os.geteuid()):
             raise RemoteError("AuthorizationError", "roots are for root and the master's own user")
+        telling = LoopingCall(self._tell, stream, args)
+        telling.clock = self._clock
+        let_go(telling.start(TELL, now=False), self.log, "progress was not told")
         try:
             return await method(args, _user(peer), stream)
         except DeniedError as error:
@@ -62,6 +75,21 @@ class RootControl:
             if isinstance(error, RemoteError):
                 raise
             raise RemoteError("RootsError", str(error)) from None
+        finally:
+            if telling.running:
+                telling.stop()
+
+    async def _tell(self, stream: Stream, args: Mapping[str, Any]) -> None:
+        """An item for who waits: what is being done for each share, as far as it can be counted."""
+        with suppress(StoreError):
+            work = [(share.name, share.core.tree.progress) for share in self._shares(args)]
+            work += self._exports
+            shown = [
+                {"share": name, "doing": one.doing, "done": one.done, "of": one.total}
+                for name, one in work
+                if one.doing
+            ]
+            await _maybe(stream({"work": shown}))
 
     # -- which shares
 
@@ -445,20 +473,27 @@ class RootControl:
             raise StoreError("the store is not open", shares[0].name)
         number = store.find(name).number if name else store.generation.number
         tree = await self._sync.pool(store.manifest, number)
-        count = await self._sync.pool(export, store.objects, tree, target)
+        one = shares[0].name, Progress("paths written", 0, len(tree))
+        self._exports.append(one)
+        try:
+            count = await self._sync.pool(export, store.objects, tree, target, one[1])
+        finally:
+            self._exports.remove(one)
         return {"share": shares[0].name, "directory": target, "entries": count}
 
 
-def export(objects: Any, tree: Mapping[bytes, Entry], target: str) -> int:
+def export(objects: Any, tree: Mapping[bytes, Entry], target: str, progress: Progress) -> int:
     """
     Write a tree into a directory that must not be there.
 
+    @param progress: counts the paths.
     @raises StoreError: it is there, or the disk refuses.
     """
     try:
         os.mkdir(target, 0o755)
         top = os.fsencode(target)
         for path, entry in sorted(tree.items()):
+            progress.done += 1
             full = top + b"/" + path
             if entry.kind == DIR:
                 os.mkdir(full)

@@ -21,6 +21,7 @@ from saltwisted.domain.roots.entry import DIR, FILE, GONE, LINK, Entry, split
 from saltwisted.domain.roots.guards import TEMPORARY
 from saltwisted.errors import StoreError
 from saltwisted.stores.objects import PIECE, SMALL, ContentStore
+from saltwisted.stores.progress import Progress
 from saltwisted.stores.rootindex import Identity, Known
 from saltwisted.stores.treefs import CREATE, TreeFs
 
@@ -168,6 +169,7 @@ def build(
     copier: ThreadPoolExecutor | None = None,
     leave: Callable[[], bool] = lambda: False,
     sync: bool = False,
+    progress: Progress | None = None,
 ) -> None:
     """
     Make what is not made yet and whose content is here.
@@ -177,6 +179,7 @@ def build(
     @param leave: whether to stop.
     """
     waiting, later, done = site.waiting, [], 0
+    progress = progress or Progress()
     last: bytes | None = None
     folder = -1
     try:
@@ -207,6 +210,7 @@ def build(
             else:
                 site.made[path] = Known(entry, Identity.of(make(fs, place, entry, store, sync)))
             done += 1
+            progress.done += 1
     finally:
         site.waiting = later + waiting[done:]
 
@@ -267,11 +271,13 @@ class Sites:
 
     @param path: the root.
     @param token: part of hidden names, by which this process knows its own.
+    @param progress: where the paths are counted that L{write} makes.
     """
 
-    def __init__(self, path: str, token: bytes) -> None:
+    def __init__(self, path: str, token: bytes, progress: Progress) -> None:
         self._path = path
         self._token = token
+        self._progress = progress
         self._lock = threading.Lock()
         self._prepared: dict[bytes, Site] = {}
         self._planned: set[object] = set()
@@ -404,7 +410,7 @@ class Sites:
                     with suppress(OSError, StoreError):
                         if not sites[-1].folders:
                             begin(fs, sites[-1])
-                        build(fs, sites[-1], store, copier, sync=sync)
+                        build(fs, sites[-1], store, copier, sync=sync, progress=self._progress)
                         continue
                     abandon(fs, sites.pop())
                 while sites:

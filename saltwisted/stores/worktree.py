@@ -33,6 +33,7 @@ from saltwisted.domain.roots.ignore import RULES_FILE, Ignored, ignorer
 from saltwisted.errors import StoreError
 from saltwisted.stores.files import store_error
 from saltwisted.stores.objects import PIECE, SMALL, ContentStore
+from saltwisted.stores.progress import Progress
 from saltwisted.stores.rootindex import Identity, Known
 from saltwisted.stores.rootsites import BULK, Sites, discard, make
 from saltwisted.stores.treefs import READ, TreeFs
@@ -193,7 +194,8 @@ class WorkTree:
         self._sync_each = False
         self._counter = 0
         self._token = os.urandom(4).hex().encode()
-        self._sites = Sites(path, self._token)
+        self.progress = Progress()
+        self._sites = Sites(path, self._token, self.progress)
         self._on_large: Callable[[bytes, int], None] | None = None
         self._on_new: Callable[[list[tuple[bytes, int]]], None] | None = None
         self._new: list[tuple[bytes, int]] = []
@@ -358,6 +360,7 @@ class WorkTree:
         everything = tops == [b""]
         inside = tuple(top + b"/" for top in tops)
         waiting = list(tops)
+        self.progress.begin("paths looked at", len(known) if everything else 0)
         while waiting:
             folder = waiting.pop()
             try:
@@ -366,6 +369,7 @@ class WorkTree:
                 if not folder:
                     raise
                 continue
+            self.progress.done += len(entries)
             for name, info in entries:
                 path = folder + b"/" + name if folder else name
                 is_dir = stat.S_ISDIR(info.st_mode)
@@ -404,6 +408,7 @@ class WorkTree:
                 todo.append((path, info))
                 if is_dir:
                     waiting.append(path)
+        self.progress.begin("files read", len(todo))
         # Large files first: they are read while the small ones are
         large = [one for one in todo if one[1].st_size >= BULK]
         small = [one for one in todo if one[1].st_size < BULK]
@@ -429,6 +434,7 @@ class WorkTree:
                     continue
                 seen.changed[path] = None
         self._drop_below_skipped(seen)
+        self.progress.end()
         return seen
 
     def _take_new(
@@ -450,6 +456,7 @@ class WorkTree:
         last: bytes | None = None
         folder, waiting, now = -1, 0, 0
         for path, info in todo:
+            self.progress.done += 1
             size = info.st_size
             identity = Identity.of(info)
             same = moved.get(identity[1:])
@@ -750,11 +757,13 @@ class WorkTree:
         done = Written()
         self.fs.forget()
         wanted = dict(wanted)
+        progress = self.progress
         for move in moves:
             self._guarded(self._move, move.old, known, store, done, wanted, move)
         # A few are made durable one by one: syncing the file system waits for everybody's writes
         many = sum(1 for e in wanted.values() if e is not None and e.kind == FILE) > MANY
         self._sync_each = not many
+        progress.begin("paths written", len(wanted))
         done.known.update(self._sites.write(self.fs, wanted, known, store, self._sync_each))
         removed = sorted(
             (
@@ -767,14 +776,18 @@ class WorkTree:
         )
         for path in self._remove_files(removed, known, store, done):
             self._guarded(self._remove, path, known, store, done)
+        progress.done += len(removed)
         folders = sorted(p for p, e in wanted.items() if e is not None and e.kind == DIR)
         for path in folders:
             self._guarded(self._make_folder, path, known, store, done, wanted[path])
+            progress.done += 1
         for path, entry in sorted(wanted.items()):
             if entry is not None and entry.kind != DIR and path not in done.failed:
                 self._guarded(self._put, path, known, store, done, entry)
+                progress.done += 1
         if many:
             self.fs.sync()
+        progress.end()
         return done
 
     def _guarded(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster import rootjoin
+from saltwisted.cluster import rootcontrol, rootjoin
 from saltwisted.cluster.rootcontrol import RootControl
 from saltwisted.cluster.rootlink import Want
 from saltwisted.cluster.rootsync import READ_ONLY, Root, RootSync
@@ -17,7 +18,9 @@ from saltwisted.domain.roots import hot
 from saltwisted.domain.roots.hot import FIRST, LONGEST, OFTEN, HotFiles
 from saltwisted.errors import DeniedError, TransportClosed
 from saltwisted.stores import rootdeep
-from tests.roots.nodes import NodesCase, clock, until
+from saltwisted.stores.progress import Progress
+from saltwisted.transports.ipc import Peer
+from tests.roots.nodes import SHARE, NodesCase, clock, until
 
 
 def overwrite(path: str, data: bytes) -> None:
@@ -237,6 +240,37 @@ class RoleTests(NodesCase):
             # Who waits for all does not wait for what b may not have
             result = await RootControl(one.sync, clock).do_sync({"wait": True}, "test", print)
             self.assertTrue(result["done"], result)
+
+        return self.run_coroutine(story)
+
+    def test_progress_is_told(self) -> Deferred[Any]:
+        """Who asks for what takes long hears how far it is."""
+        waiting, told = threading.Event(), []
+
+        def export(objects: Any, tree: Any, target: str, progress: Progress) -> int:
+            progress.done = 3
+            if not waiting.wait(60):
+                raise AssertionError("nothing was told")
+            return len(tree)
+
+        def stream(item: dict[str, Any]) -> None:
+            told.append(item)
+            waiting.set()
+
+        self.patch(rootcontrol, "export", export)
+        self.patch(rootcontrol, "TELL", 0.05)
+
+        async def story() -> None:
+            (one,) = await self.make("a")
+            one.write("f", "f")
+            await self.start()
+            await self.settle()
+            peer = Peer(os.geteuid(), os.getegid(), os.getpid())
+            args = {"do": "export", "directory": f"{one.folder}/out"}
+            answer = await RootControl(one.sync, clock).operation(args, peer, stream)
+            self.assertEqual(answer["entries"], 1)
+            (work,) = told[0]["work"]
+            self.assertEqual(work, {"share": SHARE, "doing": "paths written", "done": 3, "of": 1})
 
         return self.run_coroutine(story)
 

@@ -1,0 +1,63 @@
+"""What the command C{saltwisted roots} shows to who waits."""
+
+from __future__ import annotations
+
+import os
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.cli import roots
+from saltwisted.cli.roots import Waiting
+
+
+class WaitingTests(SynchronousTestCase):
+    """The line on a terminal."""
+
+    def setUp(self) -> None:
+        self.now = 100.0
+        self.written: list[str] = []
+        self.columns = 100
+        self.patch(roots.shutil, "get_terminal_size", lambda: os.terminal_size((self.columns, 24)))
+        self.patch(roots.time, "monotonic", lambda: self.now)
+        self.patch(roots.console, "write_error", self.written.append)
+        self.line = Waiting("export", True)
+
+    def test_how_far(self) -> None:
+        """Numbers of what is being done and who lacks something, on one line that goes away."""
+        work = {"share": "file/base/0", "doing": "paths written", "done": 5, "of": 9}
+        self.now = 102.4
+        self.line.show({"work": [work]})
+        self.line.show({"waits": {"b": 3}})
+        self.line.end()
+        first = "\r\x1b[Kexport: file/base/0: 5 of 9 paths written; "
+        second = "changes on their way: b: 3; 2 s"
+        self.assertEqual(self.written, [f"{first}2 s", f"{first}{second}", "\r\x1b[K"])
+
+    def test_narrow(self) -> None:
+        """It is never longer than a line, since it could not be taken away."""
+        self.columns = 20
+        self.now = 103
+        self.line.show({"waits": {"b": 3}})
+        self.assertEqual(self.written, ["\r\x1b[Kexport: changes on "[: 4 + 19]])
+
+    def test_unknown_total(self) -> None:
+        """Of how many is not always known."""
+        work = {"share": "s", "doing": "paths looked at", "done": 5, "of": 0}
+        self.now = 103
+        self.line.show({"work": [work]})
+        self.assertEqual(self.written, ["\r\x1b[Kexport: s: 5 paths looked at; 3 s"])
+
+    def test_soon_done(self) -> None:
+        """What takes less than a second shows nothing."""
+        self.now = 100.9
+        self.line.show({"work": []})
+        self.line.end()
+        self.assertEqual(self.written, [])
+
+    def test_no_terminal(self) -> None:
+        """Scripts read what they always read."""
+        line = Waiting("export", False)
+        self.now = 110
+        line.show({"work": []})
+        line.end()
+        self.assertEqual(self.written, [])
