@@ -713,6 +713,9 @@ def main() -> None:
     parser.add_argument("--one-mib", type=int, default=100, help="the file of workload d")
     parser.add_argument("--dir", default="/dev/shm", help="where trees and stores are")
     args = parser.parse_args()
+    unknown = set(args.peers.split(",")) - KINDS.keys() or set(args.loads) - set(LOADS)
+    if unknown:
+        parser.error(f"no {', '.join(sorted(unknown))}; peers: {', '.join(KINDS)}; loads: {LOADS}")
     print(describe())
     source = tempfile.mkdtemp(prefix="rb-source-", dir=args.dir)
     try:
