@@ -12,7 +12,6 @@ import os
 import pwd
 import stat
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -79,17 +78,18 @@ class RootControl:
             if telling.running:
                 telling.stop()
 
-    async def _tell(self, stream: Stream, args: Mapping[str, Any]) -> None:
+    def _tell(self, stream: Stream, args: Mapping[str, Any]) -> Any:
         """An item for who waits: what is being done for each share, as far as it can be counted."""
-        with suppress(StoreError):
+        try:
             work = [(share.name, share.core.tree.progress) for share in self._shares(args)]
-            work += self._exports
-            shown = [
-                {"share": name, "doing": one.doing, "done": one.done, "of": one.total}
-                for name, one in work
-                if one.doing
-            ]
-            await _maybe(stream({"work": shown}))
+        except StoreError:
+            return None  # the answer says that there is no such share
+        shown = [
+            {"share": name, "doing": one.doing, "done": one.done, "of": one.total}
+            for name, one in [*work, *self._exports]
+            if one.doing
+        ]
+        return stream({"work": shown})
 
     # -- which shares
 

@@ -15,7 +15,7 @@ from tests.sim.cluster import Broken
 from tests.sim.jobs import JobWorld
 from tests.sim.play import count
 
-SEEDS = count(2, 24, 1000)
+SEEDS = count(2, 200, 1000)
 
 
 class JobSimTests(SynchronousTestCase):
