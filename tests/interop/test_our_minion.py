@@ -403,7 +403,8 @@ class OurMinionDoorTests(SynchronousTestCase):
         master.up()
         done = master.command("salt-key", "-F", "master", "--out", "json", check=True)
         finger = json.loads(done.stdout)["local"]["master.pub"]
-        wrong = OurMinion(home, master, "wrong", master_finger="00:" + finger[3:])
+        another = ("11:" if finger.startswith("00:") else "00:") + finger[3:]
+        wrong = OurMinion(home, master, "wrong", master_finger=another)
         right = OurMinion(home, master, "right", master_finger=finger)
         for minion in (wrong, right):
             self.addCleanup(minion.kill)
