@@ -229,6 +229,8 @@ class RootLink(Protocol):
         self.send(ERR, frames.NO_SHARE, codec.pack([reason[:500], path[:500]]))
         transport = self.transport
         transport.unregisterProducer()
+        # Who reads nothing does not hear the peer's goodbye, and the connection would stay for ever
+        transport.resumeProducing()
         transport.loseConnection()
         self.closed = True
 

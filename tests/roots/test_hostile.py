@@ -24,6 +24,7 @@ from saltwisted.cluster.rootlink import SLICE_HEAD, TURN, RootLink
 from saltwisted.cluster.rootwork import wants_of
 from saltwisted.domain.roots import codec, frames
 from saltwisted.domain.roots.entry import DIR, FILE, GONE, LINK, Entry, lanes
+from saltwisted.domain.roots.guards import Forbidden
 from saltwisted.stores.treefs import TreeFs
 from tests.roots.nodes import SHARE, Node, NodesCase, clock, until
 
@@ -405,6 +406,7 @@ class Busy:
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.taken: list[int] = []
+        self.flags: list[str] = []
 
     def hello(self, node: str) -> list[Any]:
         """What is said first."""
@@ -412,6 +414,10 @@ class Busy:
 
     def link_down(self, link: RootLink) -> None:
         """It is over."""
+
+    def flagged(self, link: RootLink, error: Forbidden) -> None:
+        """Something was against the rules."""
+        self.flags.append(error.reason)
 
     def serves(self, link: RootLink, share: str) -> bool:
         """Everything is taken."""
@@ -453,6 +459,19 @@ class TurnTests(SynchronousTestCase):
             self.clock.advance(0)
 
         self.assertEqual(self.owner.taken, list(range(11)))
+        self.assertEqual(self.wire.producerState, "producing")
+
+    def test_closed_while_it_waits(self) -> None:
+        """What is against the rules closes the stream in any turn; then it is read to its end."""
+        self.say(*range(10))
+        self.assertEqual(self.wire.producerState, "paused")
+        self.link.dataReceived(b"\xff" * 64)
+        for _ in range(10):
+            self.clock.advance(0)
+
+        self.assertEqual(self.owner.taken, list(range(10)))
+        self.assertEqual(self.owner.flags, ["frame-type"])
+        self.assertTrue(self.wire.disconnecting)
         self.assertEqual(self.wire.producerState, "producing")
 
     def test_lost_in_between(self) -> None:
