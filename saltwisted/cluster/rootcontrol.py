@@ -20,6 +20,7 @@ from twisted.logger import Logger
 
 from saltwisted.cluster.rootshare import RootShare
 from saltwisted.cluster.rootsync import RootSync
+from saltwisted.cluster.rootwritten import RootWritten
 from saltwisted.domain.replica.membership import RIGHTS, WRITE
 from saltwisted.domain.roots.entry import DIR, FILE, LINK, Dot, Entry, Version, gap
 from saltwisted.domain.roots.guards import check_path
@@ -42,12 +43,14 @@ POLL = 0.05
 class RootControl:
     """
     @param clock: the reactor.
+    @param written: who asks the members whether their working trees are written.
     """
 
     log = Logger()
 
-    def __init__(self, sync: RootSync, clock: Any) -> None:
+    def __init__(self, sync: RootSync, clock: Any, written: RootWritten | None = None) -> None:
         self._sync = sync
+        self._written = written
         self._clock = clock
         self._exports: list[tuple[str, Progress]] = []
 
@@ -422,6 +425,8 @@ class RootControl:
         last = None
         while True:
             result = self._result(shares)
+            if result["done"]:
+                await self._wait_for_trees(shares, result)
             if result["done"] or self._clock.seconds() > end:
                 return result
             waits = {node: one["lacks"] for node, one in result["peers"].items() if one["lacks"]}
@@ -429,6 +434,16 @@ class RootControl:
                 last = waits
                 await _maybe(stream({"waits": waits}))
             await self._sync.stirs(POLL)
+
+    async def _wait_for_trees(self, shares: Sequence[RootShare], result: dict[str, Any]) -> None:
+        """Who has committed everything is done when it has also written it."""
+        if self._written is None:
+            return
+        names = [share.name for share in shares]
+        for node, why in (await self._written.problems(names)).items():
+            if node in result["peers"]:
+                result["peers"][node].update(ok=False, error=why)
+                result["done"] = False
 
     def _result(self, shares: Sequence[RootShare]) -> dict[str, Any]:
         sync = self._sync

@@ -21,6 +21,7 @@ C{domain.roots}, disks in C{stores}.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -167,6 +168,25 @@ class RootShare:
         return self.watch.is_quiet and not (
             self.inbox or self.edits.is_reading or self.core.lock.locked
         )
+
+    async def not_written(self) -> str:
+        """
+        Why the working tree is not what is committed now; empty if it is. What is being written is
+        waited for.
+        """
+        return str(await self.core.locked(self._not_written))
+
+    async def _not_written(self) -> str:
+        if not self.ready:
+            return "waits for the cluster's tree"
+        if self.core.suspended:
+            return f"suspended: {self.core.suspended}"
+        failed = self.writes.failed
+        if failed:
+            path, why = next(iter(failed.items()))
+            more = f", and {len(failed) - 1} more" if len(failed) > 1 else ""
+            return f"not written: {os.fsdecode(path)} ({why}){more}"
+        return ""
 
     def keep_recent(self, pinned: set[bytes]) -> None:
         """Remember the present generation for the jobs that are pinned to it."""

@@ -20,6 +20,7 @@ from saltwisted.cluster.rootcontrol import RootControl
 from saltwisted.cluster.rootpins import RootPins
 from saltwisted.cluster.rootshare import RootShare
 from saltwisted.cluster.rootsync import RootsGate, RootSync, roots_of
+from saltwisted.cluster.rootwritten import RootWritten
 from saltwisted.domain.roots.manifest import Generation
 from saltwisted.errors import StoreError
 from saltwisted.interfaces import IPeers
@@ -80,7 +81,7 @@ class ClusterRoots:
             cluster,
             may,
         )
-        self.control = RootControl(self.sync, reactor)
+        self.control = RootControl(self.sync, reactor, RootWritten(self.sync, peers))
         ctx = master.ctx
         ctx.files = self._view({})
         marks = RootMarks(f"{folder}/mixed.sqlite")
