@@ -52,8 +52,8 @@ from saltwisted.domain.roots.frames import (
 from saltwisted.domain.roots.guards import Forbidden
 from saltwisted.errors import StoreError, TransportClosed
 from saltwisted.stores.objects import SMALL, ContentStore
+from saltwisted.transports.bulk import widen
 from saltwisted.transports.loose import let_go
-from saltwisted.transports.tls import widen
 
 VERSION = 1
 WINDOW = 8 * 1024 * 1024

@@ -10,7 +10,6 @@ its public key. Sessions are never resumed, since a resumed one is not judged ag
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Any
 
 from attrs import field, frozen
@@ -26,20 +25,17 @@ from twisted.internet.interfaces import (
 )
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.logger import Logger
-from twisted.protocols.tls import TLSMemoryBIOFactory, TLSMemoryBIOProtocol
+from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from saltwisted.domain.replica.certificates import NodeKey, key_id, signed_by
 from saltwisted.errors import WireError
+from saltwisted.transports.bulk import write_wholly
 
 AMP = b"sw-amp/1"
 BULK = b"sw-bulk/1"
 JOIN = b"sw-join/1"
-BUFFER = 128 * 1024
-"""Bytes that a connection for bulk reads at once; with more in its queue its producer waits."""
-RECORD = 16 * 1024
-"""Bytes that TLS encrypts together, at most."""
 HANDSHAKE_TIME = 10.0
 """Seconds for a handshake; who is slower is hung up on."""
 
@@ -108,6 +104,7 @@ class Session:
 def _context(badge: Badge) -> SSL.Context:
     context = SSL.Context(SSL.TLS_METHOD)
     context.set_min_proto_version(SSL.TLS1_3_VERSION)
+    write_wholly(context)
     context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
     context.set_options(SSL.OP_NO_TICKET | SSL.OP_NO_COMPRESSION)
     context.use_privatekey(crypto.PKey.from_cryptography_key(badge.key.private))
@@ -282,48 +279,3 @@ def serve(
     listener = _Listener(acceptor, False, _Doors(build))
     listener.refuses = refuses
     return listener
-
-
-def widen(transport: Any) -> None:
-    """
-    Let a connection for bulk take and give more at a time than the 64 KiB of most: fewer turns of
-    the reactor for the same bytes. Whatever this transport has no room for stays as it is.
-    """
-    socket = getattr(transport, "transport", None) or transport
-    for name, size in (("bufferSize", BUFFER), ("SEND_LIMIT", 4 * BUFFER)):
-        if isinstance(getattr(socket, name, None), int):
-            setattr(socket, name, size)
-    if isinstance(transport, TLSMemoryBIOProtocol):
-        _hand_on_together(transport)
-
-
-def _hand_on_together(tls: Any) -> None:
-    """
-    What is written at once is encrypted, and then given to the socket, at once.
-
-    Twisted gives each record of 16 KiB to the socket by itself, a dozen calls for each, most of
-    which let another thread have the interpreter: a fourth of what sending takes the reactor.
-    """
-    write = getattr(tls, "_write", None)
-    if write is None or not hasattr(tls, "_flushSendBIO"):
-        return
-
-    def write_whole(data: bytes) -> None:
-        if len(data) <= RECORD:
-            write(data)
-            return
-        tls._flushSendBIO = _not_yet
-        try:
-            write(data)
-        finally:
-            del tls._flushSendBIO
-            connection = tls.getHandle()
-            with suppress(SSL.WantReadError):
-                while connection is not None:
-                    tls.transport.write(connection.bio_read(BUFFER))
-
-    tls._write = write_whole
-
-
-def _not_yet() -> None:
-    """Nothing is handed on in the middle of a write."""

@@ -10,7 +10,8 @@ from twisted.internet.testing import StringTransport
 from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.transports.tls import BULK, RECORD, Acceptor, Dialler, widen
+from saltwisted.transports.bulk import RECORD, widen
+from saltwisted.transports.tls import BULK, Acceptor, Dialler
 from tests.cluster.rig import joiner
 
 

@@ -1,0 +1,130 @@
+"""
+TLS for connections that carry much: whole writes and whole reads instead of single records.
+
+Twisted hands each record of 16 KiB on by itself, a dozen calls for each. Most of them let another
+thread have the interpreter, and have to win it back: half of what a first sync took the reactor.
+Nothing here changes what is on the wire. What a version of Twisted or pyOpenSSL has not got is
+left as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from OpenSSL import SSL
+from twisted.protocols.tls import TLSMemoryBIOProtocol
+from twisted.python.failure import Failure
+
+BUFFER = 128 * 1024
+"""Bytes that a connection for bulk reads at once; with more in its queue its producer waits."""
+RECORD = 16 * 1024
+"""Bytes that TLS encrypts together, at most."""
+_PARTIAL_WRITE = 1
+"""C{SSL_MODE_ENABLE_PARTIAL_WRITE}, which pyOpenSSL sets and does not name."""
+
+
+def write_wholly(context: SSL.Context) -> None:
+    """Let one call encrypt all records of a write, where pyOpenSSL can (26, not Debian 12's 23)."""
+    clear: Callable[[int], int] | None = getattr(context, "clear_mode", None)
+    if clear is not None:
+        clear(_PARTIAL_WRITE)
+
+
+def widen(transport: Any) -> None:
+    """
+    Let a connection for bulk take and give more at a time than the 64 KiB of most: fewer turns of
+    the reactor for the same bytes. Whatever this transport has no room for stays as it is.
+    """
+    socket = getattr(transport, "transport", None) or transport
+    for name, size in (("bufferSize", BUFFER), ("SEND_LIMIT", 4 * BUFFER)):
+        if isinstance(getattr(socket, name, None), int):
+            setattr(socket, name, size)
+    if isinstance(transport, TLSMemoryBIOProtocol) and all(hasattr(transport, n) for n in _USED):
+        _write_together(transport)
+        _read_together(transport)
+        connection = transport.getHandle()
+        if connection is not None:
+            _ask_for_errors_only(connection)
+
+
+_USED = (
+    "_aborted",
+    "_bufferedWrite",
+    "_flushReceiveBIO",
+    "_flushSendBIO",
+    "_lostTLSConnection",
+    "_tlsShutdownFinished",
+    "_write",
+)
+
+
+def _write_together(tls: Any) -> None:
+    """What is written at once is encrypted, and then given to the socket, at once."""
+    write = tls._write
+
+    def write_whole(data: bytes) -> None:
+        connection = tls.getHandle()
+        if len(data) <= RECORD or connection is None or tls._lostTLSConnection:
+            write(data)
+            return
+        rest = memoryview(data)
+        try:
+            while rest:
+                rest = rest[connection.send(rest) :]
+        except SSL.WantReadError:
+            tls._bufferedWrite(bytes(rest))
+        except SSL.Error:
+            tls._tlsShutdownFinished(Failure())
+            return
+        with suppress(SSL.WantReadError):
+            while True:
+                tls.transport.write(connection.bio_read(4 * BUFFER))
+
+    tls._write = write_whole
+
+
+def _read_together(tls: Any) -> None:
+    """What the socket gave at once comes to the protocol at once."""
+    flush = tls._flushReceiveBIO
+
+    def read_whole() -> None:
+        connection = tls.getHandle()
+        if connection is None or tls._lostTLSConnection:
+            flush()
+            return
+        records: list[bytes] = []
+        ended = False
+        try:
+            while True:
+                records.append(connection.recv(RECORD))
+        except SSL.WantReadError:
+            pass
+        except SSL.Error:
+            # A goodbye, or a failure: both are met again, by Twisted
+            ended = True
+        if records and not tls._aborted:
+            tls.wrappedProtocol.dataReceived(b"".join(records))
+        if ended:
+            flush()
+        else:
+            tls._flushSendBIO()
+
+    tls._flushReceiveBIO = read_whole
+
+
+def _ask_for_errors_only(connection: SSL.Connection) -> None:
+    """
+    What has gone well is not asked for its error: C{SSL_get_error} says "none" if, and only if, the
+    result is positive, and asking lets other threads have the interpreter.
+    """
+    ask: Callable[[Any, int], None] | None = getattr(connection, "_raise_ssl_error", None)
+    if ask is None:
+        return
+
+    def errors_only(ssl: Any, result: int) -> None:
+        if result <= 0:
+            ask(ssl, result)
+
+    connection._raise_ssl_error = errors_only  # type: ignore[method-assign]
