@@ -45,7 +45,12 @@ GIVE_UP = 60.0
 
 @define(eq=False)
 class Pending:
-    """A batch that came and is not applied yet."""
+    """
+    A batch that came and is not applied yet.
+
+    @ivar lacks: whether contents were not here when it was last looked.
+    @ivar expects: one of them that was coming then.
+    """
 
     batch: Batch
     hi: int
@@ -56,6 +61,7 @@ class Pending:
     alone_since: float | None = None
     fetching: bool = False
     lacks: bool = False
+    expects: bytes = b""
     preparing: bool = False
     refused: str = ""
 
@@ -258,11 +264,14 @@ class RootInbox:
                 core.owner.flagged(pending.link, error)
                 pending.link.close(error.reason)
                 return False
+        if pending.expects in core.coming and not core.db.objects.has(pending.expects):
+            self._prepare(pending)
+            return False
         finding = core.db, pending.batch, frozenset(core.coming)
         if len(pending.batch.entries) > MANY_ENTRIES:
-            complete, wants = await core.pool(wants_of, *finding)
+            complete, wants, pending.expects = await core.pool(wants_of, *finding)
         else:
-            complete, wants = wants_of(*finding)
+            complete, wants, pending.expects = wants_of(*finding)
         pending.lacks = not complete
         if not complete:
             self._fetch(pending, wants)
@@ -270,6 +279,9 @@ class RootInbox:
             return False
         if pending.fetching or not self._applicable(pending.batch):
             return False
+        if self._prepared:
+            # What came last is written aside while the batch is committed
+            self._prepare(pending)
         return bool(await core.locked(self._apply, key, pending))
 
     def _fetch(self, pending: Pending, wants: list[Want]) -> None:

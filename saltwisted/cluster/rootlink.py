@@ -60,7 +60,7 @@ WINDOW = 8 * 1024 * 1024
 """Bytes of objects asked for and not received yet; also of received ones not written yet."""
 PACK = 1024 * 1024
 SLICE = 256 * 1024
-SLICES = 4
+SLICES = 8
 """Slices that are read, or written, in one go: each go is a way to the pool and back."""
 SLICE_HEAD = struct.Struct(">c32sQI")
 """Plain or packed, the object, where it begins, and how long it is unpacked."""
@@ -401,22 +401,21 @@ class RootLink(Protocol):
     def _asked(self, share: str, value: Any) -> None:
         if not isinstance(value, list) or len(value) + self._wanted > MOST_WANTED:
             raise Forbidden("too-many-wanted")
+        store = self._owner.store(share)
         for item in value:
+            digest, base, offset = item if isinstance(item, list) and len(item) == 3 else (0, 0, 0)
             if (
-                not isinstance(item, list)
-                or len(item) != 3
-                or not isinstance(item[0], bytes)
-                or not isinstance(item[1], bytes)
-                or type(item[2]) is not int
-                or len(item[0]) != 32
-                or len(item[1]) not in (0, 32)
-                or item[2] < 0
+                type(digest) is not bytes
+                or type(base) is not bytes
+                or type(offset) is not int
+                or len(digest) != 32
+                or (base and len(base) != 32)
+                or offset < 0
             ):
                 raise Forbidden("want")
-            store = self._owner.store(share)
-            size = store.size(item[0]) if store is not None else -1
-            self._bulk.append((share, Want(item[0], size, item[1], item[2])))
-            self._wanted += 1
+            size = store.size(digest) if store is not None else -1
+            self._bulk.append((share, Want(digest, size, base, offset)))
+        self._wanted += len(value)
         self._pump()
 
     def _pump(self) -> None:
@@ -637,13 +636,18 @@ class RootLink(Protocol):
         """Small objects, each of which is what its digest says."""
         took: list[tuple[Fetch, Want]] = []
         pairs = []
+        fetch: Fetch | None = None
         for digest, data in items:
-            found = self._wanted_by(share, digest)
-            if found is None:
-                continue
-            if len(data) != found[1].size:
+            # What was asked for together mostly comes together
+            want = fetch.asked.get(digest) if fetch is not None else None
+            if want is None or fetch is None:
+                found = self._wanted_by(share, digest)
+                if found is None:
+                    continue
+                fetch, want = found
+            if len(data) != want.size:
                 raise Forbidden("object-size")
-            took.append(found)
+            took.append((fetch, want))
             pairs.append((digest, data))
         if not took:
             return

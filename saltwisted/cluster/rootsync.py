@@ -33,6 +33,7 @@ from saltwisted.domain.roots.index import Outcome, Policy
 from saltwisted.domain.roots.manifest import name_of
 from saltwisted.domain.roots.stamps import skewed
 from saltwisted.errors import ConfigError, StoreError
+from saltwisted.stores.filework import Helper
 from saltwisted.stores.objects import ContentStore
 from saltwisted.stores.rootstore import DAY, RootStore
 from saltwisted.stores.worktree import WorkTree
@@ -97,6 +98,8 @@ class RootSync:
     @param options: the C{cluster_roots} map of the configuration.
     @param cluster: which cluster this node belongs to; an index of another one does not count.
     @param may: C{may(node, right)}: what the membership says that a member may do, this node too.
+    @param helper: reads and makes many small files in another process; see
+        L{saltwisted.stores.filework}.
     """
 
     log = Logger()
@@ -118,6 +121,7 @@ class RootSync:
         left_out: Mapping[str, str] | None = None,
         cluster: str = "",
         may: Callable[[str, str], bool] = lambda node, right: True,
+        helper: Helper | None = None,
     ) -> None:
         self.node = node
         self.may = may
@@ -176,6 +180,7 @@ class RootSync:
                     now_ns,
                     extra,
                     f"{folder}/{root.name.replace('/', '-')}/trash",
+                    helper,
                 ),
             )
 

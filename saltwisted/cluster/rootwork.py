@@ -285,9 +285,15 @@ def store_inline(
     return True
 
 
-def wants_of(store: RootStore, batch: Batch, coming: Container[bytes]) -> tuple[bool, list[Want]]:
-    """Whether all contents of a batch are here; and those that are neither here nor coming."""
+def wants_of(
+    store: RootStore, batch: Batch, coming: Container[bytes]
+) -> tuple[bool, list[Want], bytes]:
+    """
+    Whether all contents of a batch are here; those that are neither here nor coming; and of those
+    that are coming the one to be expected last.
+    """
     lacking = store.lacking(entry for _, entry in batch.entries)
+    last = max((d for d in reversed(lacking) if d in coming), key=lacking.__getitem__, default=b"")
     wanted = {digest: size for digest, size in lacking.items() if digest not in coming}
     bases: dict[bytes, bytes] = {}
     if wanted:
@@ -297,7 +303,7 @@ def wants_of(store: RootStore, batch: Batch, coming: Container[bytes]) -> tuple[
                 if there is not None and there.kind == FILE:
                     bases[entry.content] = there.content
     wants = [Want(digest, size, bases.get(digest, b"")) for digest, size in wanted.items()]
-    return not lacking, wants
+    return not lacking, wants, last
 
 
 def keep_adopted(

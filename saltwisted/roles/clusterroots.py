@@ -11,6 +11,7 @@ import random
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -25,7 +26,8 @@ from saltwisted.domain.roots.manifest import Generation
 from saltwisted.errors import StoreError
 from saltwisted.interfaces import IPeers
 from saltwisted.master.fileserver import FileServer
-from saltwisted.roles.master import Master
+from saltwisted.roles.master import ROOTS_ENTRY, Master
+from saltwisted.stores.filework import PATIENCE
 from saltwisted.stores.genroots import GenerationRoots, Source
 from saltwisted.stores.pillartree import PillarTree
 from saltwisted.stores.rootmarks import RootMarks
@@ -58,6 +60,7 @@ class ClusterRoots:
         may: Callable[[str, str], bool] = lambda node, right: True,
     ) -> None:
         self._master = master
+        self._reactor = reactor
         config = master.config
         roots, left_out = roots_of(config)
         folder = os.path.join(config.cachedir, "saltwisted", "roots")
@@ -80,6 +83,7 @@ class ClusterRoots:
             left_out,
             cluster,
             may,
+            self._help,
         )
         self.control = RootControl(self.sync, reactor, RootWritten(self.sync, peers))
         ctx = master.ctx
@@ -109,6 +113,19 @@ class ClusterRoots:
             self.pins,
             RootsGate(self.sync, reactor),
         ]
+
+    def _help(self, request: Mapping[str, Any]) -> Future[list[Any]]:
+        """Have a worker process answer; asked from a thread of the pool."""
+        answer: Future[list[Any]] = Future()
+
+        def ask() -> None:
+            d = self._master.warm.call(ROOTS_ENTRY, request, PATIENCE)
+            _ = d.addCallbacks(
+                answer.set_result, lambda failure: answer.set_exception(failure.value)
+            )
+
+        self._reactor.callFromThread(ask)
+        return answer
 
     def state(self) -> str:
         """A word for the list of members."""

@@ -75,6 +75,7 @@ SOCKET = "saltwisted.sock"
 Operation = Callable[[dict[str, Any], Peer, Stream], Awaitable[Any]]
 """One operation of the control socket: arguments, who asks, where items go."""
 PILLAR_ENTRY = "saltwisted.worker.pillarwork:serve"
+ROOTS_ENTRY = "saltwisted.worker.rootwork:serve"
 
 
 def build(reactor: Any, config_dir: str | None, log_level: str | None) -> OrderedService:
@@ -340,6 +341,8 @@ class Master:
             exec_warm_parent,
             pools={
                 PILLAR_ENTRY: PoolLimits(keep=0),
+                # One process, which the pool of the roots keeps busy, and which goes soon after
+                ROOTS_ENTRY: PoolLimits(size=1, idle=1.0, calls=100_000),
                 # PAM waits for seconds after a wrong password
                 LOGIN_ENTRY: PoolLimits(size=4, queue=256),
                 NEAR_ENTRY: PoolLimits(size=4, queue=256),

@@ -15,7 +15,7 @@ import mmap
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -67,6 +67,8 @@ class ContentStore:
         self._next = (-1, 0)
         self._new_dirs: set[str] = set()
         self._fresh: dict[bytes, Place] = {}
+        self._lent: set[int] = set()
+        self._unsynced_lent: set[int] = set()
         for name in ("packs", "objects", "part"):
             make_dir(f"{folder}/{name}")
         self._recover()
@@ -328,6 +330,74 @@ class ContentStore:
                 self._abandon_pack()
                 raise store_error(error, self._folder) from error
 
+    # -- packs that another process writes
+
+    def lend(self) -> tuple[int, str]:
+        """
+        A new pack for another process to append to: its number and its path. What it has
+        appended is told by L{keep}, and counts like everything once L{flush} is done.
+
+        @raises StoreError: the disk refused.
+        """
+        with self._lock:
+            number = max([self._pack, *self._lent]) + 1
+            self._step("pack-create")
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+            while True:
+                try:
+                    os.close(os.open(self._pack_path(number), flags, 0o600))
+                    break
+                except FileExistsError:
+                    number += 1
+                except OSError as error:
+                    raise store_error(error, self._folder) from error
+            self._lent.add(number)
+            self._new_dirs.add(f"{self._folder}/packs")
+            return number, self._pack_path(number)
+
+    def keep(self, number: int, objects: Iterable[tuple[bytes, int, int]]) -> None:
+        """What was appended to a pack that was lent: digest, size and offset of each object."""
+        with self._lock:
+            for digest, size, offset in objects:
+                if digest not in self._places:
+                    self._places[digest] = self._fresh[digest] = Place(size, number, offset)
+                    self._unsynced_lent.add(number)
+
+    def take_back(self, number: int) -> None:
+        """Nothing more is appended to a pack that was lent."""
+        with self._lock:
+            self._lent.discard(number)
+            self._drop_unused({number})
+
+    def packed(self, digest: bytes) -> Place | None:
+        """Where a small object lies; C{None} if it is not here, or has a file of its own."""
+        place = self._places.get(digest)
+        return None if place is None or place.pack == OWN_FILE else place
+
+    def show_packs(self, numbers: Iterable[int]) -> dict[int, str]:
+        """
+        The paths of packs, for a reader of its own that shall find in them what was added.
+
+        @raises StoreError: the disk refused.
+        """
+        with self._lock:
+            try:
+                self._write_buffer()
+            except OSError as error:
+                self._abandon_pack()
+                raise store_error(error, self._folder) from error
+        return {number: self._pack_path(number) for number in numbers}
+
+    def _sync_lent(self) -> None:
+        for number in sorted(self._unsynced_lent):
+            self._step("pack-fsync")
+            fd = os.open(self._pack_path(number), os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fdatasync(fd)
+            finally:
+                os.close(fd)
+            self._unsynced_lent.discard(number)
+
     def _append(self, digest: bytes, data: bytes) -> None:
         if self._writing < 0 or self._end + len(data) > PACK_SIZE:
             self._next_pack()
@@ -379,12 +449,15 @@ class ContentStore:
             with suppress(OSError):
                 os.close(self._writing)
             self._writing = -1
-        for digest, place in list(self._fresh.items()):
-            if place.pack == self._pack:
-                del self._fresh[digest]
-                self._places.pop(digest, None)
+        self._lose({self._pack})
         self._unsynced = False
         self._pack += 1
+
+    def _lose(self, packs: Container[int]) -> None:
+        for digest, place in list(self._fresh.items()):
+            if place.pack in packs:
+                del self._fresh[digest]
+                self._places.pop(digest, None)
 
     def _put_large(self, digest: bytes, data: bytes) -> None:
         if digest in self._places:
@@ -448,6 +521,12 @@ class ContentStore:
             except OSError as error:
                 self._abandon_pack()
                 raise store_error(error, self._folder) from error
+            try:
+                self._sync_lent()
+            except OSError as error:
+                self._lose(self._unsynced_lent)
+                self._unsynced_lent.clear()
+                raise store_error(error, self._folder) from error
             for folder in self._new_dirs:
                 self._step("dir-fsync")
                 sync_dir(folder)
@@ -473,13 +552,17 @@ class ContentStore:
                         os.unlink(self.path(digest))
                 else:
                     packs.add(place.pack)
-            packs -= {place.pack for place in self._places.values()}
-            for number in packs - ({self._pack} if self._writing >= 0 else set()):
-                fd = self._files.pop(number, None)
-                if fd is not None:
-                    os.close(fd)
-                with suppress(OSError):
-                    os.unlink(self._pack_path(number))
+            self._drop_unused(packs)
+
+    def _drop_unused(self, packs: set[int]) -> None:
+        """Remove those of these packs in which nothing is kept, and nothing is being written."""
+        packs = packs - {place.pack for place in self._places.values()} - self._lent
+        for number in packs - ({self._pack} if self._writing >= 0 else set()):
+            fd = self._files.pop(number, None)
+            if fd is not None:
+                os.close(fd)
+            with suppress(OSError):
+                os.unlink(self._pack_path(number))
 
     def wasteful(self) -> list[bytes]:
         """Objects of packs that are more than half dead, to be added anew."""

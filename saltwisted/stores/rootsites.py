@@ -11,15 +11,19 @@ from __future__ import annotations
 import os
 import stat
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import suppress
+from typing import Any
 
 from attrs import define, field
+from twisted.logger import Logger
 
 from saltwisted.domain.roots.entry import DIR, FILE, GONE, LINK, Entry, split
 from saltwisted.domain.roots.guards import TEMPORARY
-from saltwisted.errors import StoreError
+from saltwisted.errors import SaltwistedError, StoreError
+from saltwisted.stores.filework import AT_ONCE, FEW, PATIENCE, Helper, make_request
 from saltwisted.stores.objects import PIECE, SMALL, ContentStore
 from saltwisted.stores.progress import Progress
 from saltwisted.stores.rootindex import Identity, Known
@@ -52,6 +56,11 @@ class Site:
     made: dict[bytes, Known] = field(factory=dict)
     waiting: list[bytes] = field(factory=list)
     copied: list[tuple[bytes, Entry, int, Future[None]]] = field(factory=list)
+
+
+def _aside(site: Site, path: bytes) -> bytes:
+    """Where something of a site is while that is built."""
+    return site.aside + path[len(site.top) :]
 
 
 def new_tops(
@@ -155,7 +164,7 @@ def begin(fs: TreeFs, site: Site) -> None:
     """Make its directories, and nothing in them yet."""
     for path in sorted(site.entries):
         if site.entries[path].kind == DIR:
-            place = site.aside + path[len(site.top) :]
+            place = _aside(site, path)
             fs.mkdir(place, 0o700)
             site.folders.append((path, place))
         else:
@@ -188,7 +197,7 @@ def build(
             if leave():
                 break
             entry = site.entries[path]
-            place = site.aside + path[len(site.top) :]
+            place = _aside(site, path)
             if entry.kind == FILE and not store.has(entry.content):
                 later.append(path)
             elif entry.kind == FILE and entry.size <= SMALL:
@@ -272,10 +281,16 @@ class Sites:
     @param path: the root.
     @param token: part of hidden names, by which this process knows its own.
     @param progress: where the paths are counted that L{write} makes.
+    @param helper: makes many small files in another process.
     """
 
-    def __init__(self, path: str, token: bytes, progress: Progress) -> None:
+    log = Logger()
+
+    def __init__(
+        self, path: str, token: bytes, progress: Progress, helper: Helper | None = None
+    ) -> None:
         self._path = path
+        self._helper = helper
         self._token = token
         self._progress = progress
         self._lock = threading.Lock()
@@ -340,11 +355,60 @@ class Sites:
                         begin(fs, site)
                         continue
                     abandon(fs, self._prepared.pop(top))
-        for top, site in list(self._prepared.items()):
-            with suppress(OSError, StoreError):
-                build(fs, site, store, leave=self._is_hurried)
-                continue
-            abandon(fs, self._prepared.pop(top))
+        if self._helper is not None:
+            self._build_elsewhere(self._helper, fs, store)
+        made = True
+        while made and not self._hurried:
+            # More has come while these were made
+            made = False
+            for top, site in list(self._prepared.items()):
+                waiting = len(site.waiting)
+                with suppress(OSError, StoreError):
+                    build(fs, site, store, leave=self._is_hurried)
+                    made = made or len(site.waiting) < waiting
+                    continue
+                abandon(fs, self._prepared.pop(top))
+
+    def _build_elsewhere(self, helper: Helper, fs: TreeFs, store: ContentStore) -> None:
+        """Have another process make the small files whose contents are here."""
+        jobs = [
+            (site, path, site.entries[path], place)
+            for site in self._prepared.values()
+            for path in site.waiting
+            if (place := store.packed(site.entries[path].content)) is not None
+            and site.entries[path].kind == FILE
+        ]
+        if len(jobs) <= FEW:
+            return
+        root = self._path, fs.device, fs.inode
+        chunks = [jobs[at : at + AT_ONCE] for at in range(0, len(jobs), AT_ONCE)]
+        asked: deque[Future[list[Any]]] = deque()
+        try:
+            packs = store.show_packs({place.pack for _, _, _, place in jobs})
+            for number, chunk in enumerate(chunks):
+                while len(asked) < 2 and number + len(asked) < len(chunks) and not self._hurried:
+                    files = [
+                        (_aside(s, path), e.mode, e.mtime, place.pack, place.offset, place.size)
+                        for s, path, e, place in chunks[number + len(asked)]
+                    ]
+                    asked.append(helper(make_request(root, packs, files)))
+                if not asked:
+                    return
+                rows = asked.popleft().result(PATIENCE)
+                for (site, path, entry, _), row in zip(chunk, rows, strict=True):
+                    if row is not None:
+                        site.made[path] = Known(entry, Identity(*row))
+        except (OSError, SaltwistedError, TimeoutError, CancelledError) as error:
+            self.log.debug("roots: nobody helps to write: {error}", error=str(error))
+            for answer in asked:
+                with suppress(OSError, SaltwistedError, TimeoutError, CancelledError):
+                    answer.result(PATIENCE)
+            # What may be half made is not gone on with
+            for top in {site.top for site, _, _, _ in jobs}:
+                abandon(fs, self._prepared.pop(top))
+        finally:
+            for site in self._prepared.values():
+                site.waiting = [path for path in site.waiting if path not in site.made]
 
     def _is_hurried(self) -> bool:
         return self._hurried

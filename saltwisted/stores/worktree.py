@@ -13,11 +13,14 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import CancelledError, Future
 from contextlib import suppress
 from typing import Any
 
 from attrs import define, field
+from twisted.logger import Logger
 
 from saltwisted.domain.roots.entry import DIR, FILE, LINK, Batch, Entry, Move, ancestors, split
 from saltwisted.domain.roots.guards import (
@@ -30,9 +33,10 @@ from saltwisted.domain.roots.guards import (
     is_path,
 )
 from saltwisted.domain.roots.ignore import RULES_FILE, Ignored, ignorer
-from saltwisted.errors import StoreError
+from saltwisted.errors import SaltwistedError, StoreError
 from saltwisted.stores.files import store_error
-from saltwisted.stores.objects import PIECE, SMALL, ContentStore
+from saltwisted.stores.filework import AT_ONCE, FEW, PATIENCE, Helper, read_request
+from saltwisted.stores.objects import PACK_SIZE, PIECE, SMALL, ContentStore
 from saltwisted.stores.progress import Progress
 from saltwisted.stores.rootindex import Identity, Known
 from saltwisted.stores.rootsites import BULK, Sites, discard, make
@@ -46,6 +50,9 @@ TOLD = 1024 * 1024
 """Bytes of small new contents that are told together."""
 MARKER_TIME = 1_000_000_000
 _IGNORED_RULES = 64 * 1024
+
+_New = tuple[bytes, Identity, os.stat_result]
+"""A small file where nothing was: its path, and what was said of it."""
 
 
 @define
@@ -169,7 +176,10 @@ class WorkTree:
 
     @param path: the directory; made if it is not there.
     @param share: the share's name, written into the marker file.
+    @param helper: reads and makes many small files in another process.
     """
+
+    log = Logger()
 
     def __init__(
         self,
@@ -179,6 +189,7 @@ class WorkTree:
         now_ns: Callable[[], int],
         extra_rules: tuple[bytes, ...] = (),
         trash: str = "",
+        helper: Helper | None = None,
     ) -> None:
         self.path = path
         self.share = share
@@ -195,7 +206,8 @@ class WorkTree:
         self._counter = 0
         self._token = os.urandom(4).hex().encode()
         self.progress = Progress()
-        self._sites = Sites(path, self._token, self.progress)
+        self._helper = helper
+        self._sites = Sites(path, self._token, self.progress, helper)
         self._on_large: Callable[[bytes, int], None] | None = None
         self._on_new: Callable[[list[tuple[bytes, int]]], None] | None = None
         self._new: list[tuple[bytes, int]] = []
@@ -452,12 +464,8 @@ class WorkTree:
         Whatever is unusual in any way is left to it.
         """
         left: list[tuple[bytes, os.stat_result]] = []
-        taken: list[tuple[bytes, bytes]] = []
-        last: bytes | None = None
-        folder, waiting, now = -1, 0, 0
+        new: list[_New] = []
         for path, info in todo:
-            self.progress.done += 1
-            size = info.st_size
             identity = Identity.of(info)
             same = moved.get(identity[1:])
             if (
@@ -469,10 +477,35 @@ class WorkTree:
             ):
                 # A directory was renamed above it: not even its own times have changed
                 seen.changed[path] = same
-                continue
-            if size > SMALL or same is not None or not stat.S_ISREG(identity.mode) or path in known:
+                self.progress.done += 1
+            elif (
+                info.st_size > SMALL
+                or same is not None
+                or not stat.S_ISREG(identity.mode)
+                or path in known
+            ):
                 left.append((path, info))
-                continue
+                self.progress.done += 1
+            else:
+                new.append((path, identity, info))
+        if self._helper is not None and len(new) > FEW:
+            new = self._read_elsewhere(self._helper, new, store, seen, left)
+        self._read_here(new, store, seen, left)
+        return left
+
+    def _read_here(
+        self,
+        new: Sequence[_New],
+        store: ContentStore,
+        seen: Seen,
+        left: list[tuple[bytes, os.stat_result]],
+    ) -> None:
+        taken: list[tuple[bytes, bytes]] = []
+        last: bytes | None = None
+        folder, waiting, now = -1, 0, 0
+        for path, identity, info in new:
+            self.progress.done += 1
+            size = identity.size
             head, _, name = path.rpartition(b"/")
             try:
                 if head != last:
@@ -491,32 +524,104 @@ class WorkTree:
                 left.append((path, info))
                 continue
             digest = hashlib.sha256(data).digest()
-            entry = Entry(FILE, identity.mode & 0o777, size, identity.mtime, digest)
-            try:
-                check_entry(path, entry, self.limits)
-            except Forbidden:
+            if not self._taken(path, identity, digest, now, seen):
                 left.append((path, info))
                 continue
-            if now - max(identity.mtime, identity.ctime) < RACY:
-                seen.young.add(path)
-                seen.changed[path] = Known(entry, None)
-            else:
-                seen.changed[path] = Known(entry, identity)
             taken.append((digest, data))
             waiting += size
             if waiting >= TOLD:
                 self._put_new(taken, store)
                 taken, waiting = [], 0
         self._put_new(taken, store)
-        return left
+
+    def _read_elsewhere(
+        self,
+        helper: Helper,
+        new: Sequence[_New],
+        store: ContentStore,
+        seen: Seen,
+        left: list[tuple[bytes, os.stat_result]],
+    ) -> list[_New]:
+        """Have another process read them into packs; what is left if that goes wrong."""
+        root = self.path, self.fs.device, self.fs.inode
+        chunks = [new[at : at + AT_ONCE] for at in range(0, len(new), AT_ONCE)]
+        asked: deque[tuple[int, int, Future[list[Any]]]] = deque()
+        lent: list[int] = []
+        done, room, pack = 0, 0, ""
+        try:
+            while done < len(chunks):
+                # While one is taken in here, the next is being read there
+                while len(asked) < 2 and done + len(asked) < len(chunks):
+                    files = [(path, i.size) for path, i, _ in chunks[done + len(asked)]]
+                    if room <= 0:
+                        number, pack = store.lend()
+                        lent.append(number)
+                        room = PACK_SIZE
+                    room -= sum(size for _, size in files)
+                    answer = helper(read_request(root, pack, files))
+                    asked.append((lent[-1], self._now_ns(), answer))
+                number, now, answer = asked.popleft()
+                rows = answer.result(PATIENCE)
+                self._take_rows(chunks[done], rows, number, now, store, seen, left)
+                done += 1
+        except (OSError, SaltwistedError, TimeoutError, CancelledError) as error:
+            self.log.debug("roots: nobody helps to read: {error}", error=str(error))
+        finally:
+            for number in lent:
+                store.take_back(number)
+        return [one for chunk in chunks[done:] for one in chunk]
+
+    def _take_rows(
+        self,
+        chunk: Sequence[_New],
+        rows: Sequence[Any],
+        pack: int,
+        now: int,
+        store: ContentStore,
+        seen: Seen,
+        left: list[tuple[bytes, os.stat_result]],
+    ) -> None:
+        objects: list[tuple[bytes, int, int]] = []
+        for (path, identity, info), row in zip(chunk, rows, strict=True):
+            if (
+                row is not None
+                and tuple(row[2:]) == identity
+                and self._taken(path, identity, row[0], now, seen)
+            ):
+                objects.append((row[0], identity.size, row[1]))
+            else:
+                left.append((path, info))
+        self.progress.done += len(chunk)
+        store.keep(pack, objects)
+        self._tell_all((digest, size) for digest, size, _ in objects if store.is_new(digest))
+
+    def _taken(self, path: bytes, identity: Identity, digest: bytes, now: int, seen: Seen) -> bool:
+        """
+        A small new file was read; false if the rules forbid it.
+
+        @param now: a time before it was read.
+        """
+        entry = Entry(FILE, identity.mode & 0o777, identity.size, identity.mtime, digest)
+        try:
+            check_entry(path, entry, self.limits)
+        except Forbidden:
+            return False
+        if now - max(identity.mtime, identity.ctime) < RACY:
+            seen.young.add(path)
+            seen.changed[path] = Known(entry, None)
+        else:
+            seen.changed[path] = Known(entry, identity)
+        return True
 
     def _put_new(self, taken: Sequence[tuple[bytes, bytes]], store: ContentStore) -> None:
         """Small contents that were found at new paths go to the store, and are told."""
         store.put_all(taken)
+        self._tell_all((digest, len(data)) for digest, data in taken if store.is_new(digest))
+
+    def _tell_all(self, contents: Iterable[tuple[bytes, int]]) -> None:
         if self._on_new is not None:
-            for digest, data in taken:
-                if store.is_new(digest):
-                    self._tell_new(digest, len(data))
+            for digest, size in contents:
+                self._tell_new(digest, size)
 
     def _tell_new(self, digest: bytes, size: int) -> None:
         """Tell of a new content, with others."""

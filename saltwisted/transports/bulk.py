@@ -17,12 +17,16 @@ from OpenSSL import SSL
 from twisted.protocols.tls import TLSMemoryBIOProtocol
 from twisted.python.failure import Failure
 
-BUFFER = 128 * 1024
+BUFFER = 256 * 1024
 """Bytes that a connection for bulk reads at once; with more in its queue its producer waits."""
 RECORD = 16 * 1024
 """Bytes that TLS encrypts together, at most."""
+_lib: Any = getattr(SSL, "_lib", None)
+_ffi: Any = getattr(SSL, "_ffi", None)
 _PARTIAL_WRITE = 1
 """C{SSL_MODE_ENABLE_PARTIAL_WRITE}, which pyOpenSSL sets and does not name."""
+
+_CIPHERS = b"TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
 
 
 def write_wholly(context: SSL.Context) -> None:
@@ -30,6 +34,16 @@ def write_wholly(context: SSL.Context) -> None:
     clear: Callable[[int], int] | None = getattr(context, "clear_mode", None)
     if clear is not None:
         clear(_PARTIAL_WRITE)
+
+
+def prefer_short_keys(context: SSL.Context) -> None:
+    """
+    AES with 128 bits before the others, where pyOpenSSL can say so: a quarter less work, and
+    nobody is nearer to breaking it.
+    """
+    choose: Callable[[bytes], None] | None = getattr(context, "set_tls13_ciphersuites", None)
+    if choose is not None:
+        choose(_CIPHERS)
 
 
 def widen(transport: Any) -> None:
@@ -42,11 +56,13 @@ def widen(transport: Any) -> None:
         if isinstance(getattr(socket, name, None), int):
             setattr(socket, name, size)
     if isinstance(transport, TLSMemoryBIOProtocol) and all(hasattr(transport, n) for n in _USED):
-        _write_together(transport)
-        _read_together(transport)
         connection = transport.getHandle()
-        if connection is not None:
-            _ask_for_errors_only(connection)
+        if connection is None or not hasattr(connection, "_raise_ssl_error"):
+            return
+        _write_together(transport)
+        if hasattr(connection, "_ssl") and hasattr(_lib, "SSL_read"):
+            _read_together(transport)
+        _ask_for_errors_only(connection)
 
 
 _USED = (
@@ -94,18 +110,13 @@ def _read_together(tls: Any) -> None:
         if connection is None or tls._lostTLSConnection:
             flush()
             return
-        records: list[bytes] = []
-        ended = False
         try:
-            while True:
-                records.append(connection.recv(RECORD))
-        except SSL.WantReadError:
-            pass
+            data, ended = _reader(connection), False
         except SSL.Error:
-            # A goodbye, or a failure: both are met again, by Twisted
-            ended = True
-        if records and not tls._aborted:
-            tls.wrappedProtocol.dataReceived(b"".join(records))
+            # A goodbye, or a failure: it is met again, by Twisted
+            data, ended = _reader.taken(), True
+        if data and not tls._aborted:
+            tls.wrappedProtocol.dataReceived(data)
         if ended:
             flush()
         else:
@@ -114,14 +125,56 @@ def _read_together(tls: Any) -> None:
     tls._flushReceiveBIO = read_whole
 
 
+class _Reader:
+    """
+    Reads all records that are there; one behind the other, without an object for each.
+
+    One for all connections, since the reactor reads one after the other.
+    """
+
+    def __init__(self) -> None:
+        self._room: Any = None
+        self._size = 0
+        self._at = 0
+
+    def __call__(self, connection: SSL.Connection) -> bytes:
+        """@raises SSL.Error: the connection has ended; L{taken} is what came before."""
+        ssl = connection._ssl
+        while True:
+            if self._size - self._at < RECORD:
+                self._grow()
+            count = _lib.SSL_read(ssl, self._room + self._at, RECORD)
+            if count > 0:
+                self._at += count
+                continue
+            try:
+                connection._raise_ssl_error(ssl, count)
+            except SSL.WantReadError:
+                return self.taken()
+
+    def _grow(self) -> None:
+        size = 2 * (self._size or BUFFER)
+        room = _ffi.new("char[]", size)
+        if self._at:
+            _ffi.memmove(room, self._room, self._at)
+        self._room, self._size = room, size
+
+    def taken(self) -> bytes:
+        """What was read."""
+        data: bytes = _ffi.buffer(self._room, self._at)[:] if self._at else b""
+        self._at = 0
+        return data
+
+
+_reader = _Reader()
+
+
 def _ask_for_errors_only(connection: SSL.Connection) -> None:
     """
     What has gone well is not asked for its error: C{SSL_get_error} says "none" if, and only if, the
     result is positive, and asking lets other threads have the interpreter.
     """
-    ask: Callable[[Any, int], None] | None = getattr(connection, "_raise_ssl_error", None)
-    if ask is None:
-        return
+    ask = connection._raise_ssl_error
 
     def errors_only(ssl: Any, result: int) -> None:
         if result <= 0:

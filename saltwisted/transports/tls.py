@@ -31,7 +31,7 @@ from zope.interface import implementer
 
 from saltwisted.domain.replica.certificates import NodeKey, key_id, signed_by
 from saltwisted.errors import WireError
-from saltwisted.transports.bulk import write_wholly
+from saltwisted.transports.bulk import prefer_short_keys, write_wholly
 
 AMP = b"sw-amp/1"
 BULK = b"sw-bulk/1"
@@ -105,6 +105,7 @@ def _context(badge: Badge) -> SSL.Context:
     context = SSL.Context(SSL.TLS_METHOD)
     context.set_min_proto_version(SSL.TLS1_3_VERSION)
     write_wholly(context)
+    prefer_short_keys(context)
     context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
     context.set_options(SSL.OP_NO_TICKET | SSL.OP_NO_COMPRESSION)
     context.use_privatekey(crypto.PKey.from_cryptography_key(badge.key.private))

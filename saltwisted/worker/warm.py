@@ -45,6 +45,7 @@ ENTRIES = frozenset(
         "saltwisted.worker.pillarwork:serve",
         "saltwisted.worker.authwork:serve",
         "saltwisted.worker.authwork:serve_near",
+        "saltwisted.worker.rootwork:serve",
         "saltwisted.worker.targetwork:serve",
     }
 )

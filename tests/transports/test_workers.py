@@ -7,6 +7,7 @@ tens of milliseconds.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import signal
@@ -19,6 +20,7 @@ from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
 from saltwisted.errors import RemoteError
+from saltwisted.stores.filework import make_request, read_request
 from saltwisted.transports.workers import Exit, PoolLimits, WarmPool
 from saltwisted.worker import warm
 from saltwisted.worker.jobfiles import Outbox, is_job_process, read_kept, read_procs
@@ -438,6 +440,32 @@ class PoolTests(Case):
 
         self.assertEqual(error.message, "the daemon stops")
         os.kill(pid, signal.SIGKILL)
+
+
+class RootsTests(Case):
+    """The worker of the roots, which keeps nothing from one request to the next."""
+
+    @awaited
+    async def test_reads_and_makes(self) -> None:
+        """A file goes into a pack, and out of it; what cannot be done is said."""
+        entry = "saltwisted.worker.rootwork:serve"
+        with open(f"{self.base}/f", "w") as file:
+            file.write("text")
+        with open(f"{self.base}/pack", "x"):
+            pass
+        info = os.stat(self.base)
+        root = self.base, info.st_dev, info.st_ino
+        request = read_request(root, f"{self.base}/pack", [(b"f", 4), (b"g", 4)])
+        (digest, offset, *identity), none = await self.pool.call(entry, request, 10)
+        self.assertEqual((digest, offset), (hashlib.sha256(b"text").digest(), 0))
+        self.assertEqual((none, identity[1]), (None, 4))
+        request = make_request(root, {3: f"{self.base}/pack"}, [(b"new", 0o640, 10**9, 3, 0, 4)])
+        await self.pool.call(entry, request, 10)
+        with open(f"{self.base}/new") as file:
+            self.assertEqual(file.read(), "text")
+        request["root"] = self.base, 1, 1
+        with self.assertRaises(RemoteError):
+            await self.pool.call(entry, request, 10)
 
 
 class ExitTests(TestCase):
