@@ -30,6 +30,18 @@ RUN = "saltwisted.worker.main:run_job"
 SERVE = "tests.transports.workload:serve"
 
 
+def write(path: str, text: str) -> None:
+    """Write a file."""
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def text_of(path: str) -> str:
+    """What is in it."""
+    with open(path) as file:
+        return file.read()
+
+
 class Case(TestCase):
     """A pool in a directory of its own."""
 
@@ -449,10 +461,8 @@ class RootsTests(Case):
     async def test_reads_and_makes(self) -> None:
         """A file goes into a pack, and out of it; what cannot be done is said."""
         entry = "saltwisted.worker.rootwork:serve"
-        with open(f"{self.base}/f", "w") as file:
-            file.write("text")
-        with open(f"{self.base}/pack", "x"):
-            pass
+        write(f"{self.base}/f", "text")
+        write(f"{self.base}/pack", "")
         info = os.stat(self.base)
         root = self.base, info.st_dev, info.st_ino
         request = read_request(root, f"{self.base}/pack", [(b"f", 4), (b"g", 4)])
@@ -461,8 +471,7 @@ class RootsTests(Case):
         self.assertEqual((none, identity[1]), (None, 4))
         request = make_request(root, {3: f"{self.base}/pack"}, [(b"new", 0o640, 10**9, 3, 0, 4)])
         await self.pool.call(entry, request, 10)
-        with open(f"{self.base}/new") as file:
-            self.assertEqual(file.read(), "text")
+        self.assertEqual(text_of(f"{self.base}/new"), "text")
         request["root"] = self.base, 1, 1
         with self.assertRaises(RemoteError):
             await self.pool.call(entry, request, 10)
