@@ -75,7 +75,7 @@ SOCKET = "saltwisted.sock"
 Operation = Callable[[dict[str, Any], Peer, Stream], Awaitable[Any]]
 """One operation of the control socket: arguments, who asks, where items go."""
 PILLAR_ENTRY = "saltwisted.worker.pillarwork:serve"
-ROOTS_ENTRY = "saltwisted.worker.rootwork:serve"
+ROOTS_ENTRY = "saltwisted.stores.filework:serve"
 
 
 def build(reactor: Any, config_dir: str | None, log_level: str | None) -> OrderedService:

@@ -35,9 +35,11 @@ PATIENCE = 60.0
 AHEAD = 256 * 1024
 
 
-def serve(request: Mapping[str, Any]) -> list[Any]:
+def serve(request: Mapping[str, Any], daemon: Any = None, facts: Any = None) -> list[Any]:
     """
     Answer a request: C{"do"} says which, C{"root"} is the tree with its device and inode.
+
+    The entry of a pooled worker process (L{saltwisted.worker.warm}).
 
     @raises OSError: the tree, or a pack, cannot be used.
     @raises StoreError: the tree cannot be opened.

@@ -45,8 +45,8 @@ ENTRIES = frozenset(
         "saltwisted.worker.pillarwork:serve",
         "saltwisted.worker.authwork:serve",
         "saltwisted.worker.authwork:serve_near",
-        "saltwisted.worker.rootwork:serve",
         "saltwisted.worker.targetwork:serve",
+        "saltwisted.stores.filework:serve",
     }
 )
 """What a child may be asked to call."""

@@ -460,7 +460,7 @@ class RootsTests(Case):
     @awaited
     async def test_reads_and_makes(self) -> None:
         """A file goes into a pack, and out of it; what cannot be done is said."""
-        entry = "saltwisted.worker.rootwork:serve"
+        entry = "saltwisted.stores.filework:serve"
         write(f"{self.base}/f", "text")
         write(f"{self.base}/pack", "")
         info = os.stat(self.base)
