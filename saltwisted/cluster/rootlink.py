@@ -770,13 +770,21 @@ class RootLink(Protocol):
 
 
 def _make_pack(store: ContentStore, wants: list[Want]) -> bytes:
-    items = []
-    for want in wants:
-        try:
-            items.append([want.digest, store.read(want.digest)])
-        except StoreError:
-            return codec.squeeze(codec.pack(["n", want.digest]))
+    digests = [want.digest for want in wants]
+    try:
+        items = list(zip(digests, store.read_all(digests), strict=True))
+    except StoreError:
+        lost = next((d for d in digests if not _is_readable(store, d)), digests[0])
+        return codec.squeeze(codec.pack(["n", lost]))
     return codec.squeeze(codec.pack(["p", items]), 1)
+
+
+def _is_readable(store: ContentStore, digest: bytes) -> bool:
+    try:
+        store.read(digest)
+    except StoreError:
+        return False
+    return True
 
 
 def _make_slices(store: ContentStore, want: Want, number: int, at: int) -> list[bytes]:

@@ -201,6 +201,36 @@ class ContentStore:
             raise StoreError("is shorter than it was", digest.hex())
         return data
 
+    def read_all(self, digests: Iterable[bytes]) -> list[bytes]:
+        """
+        Small objects, quickest in the order in which they were added.
+
+        @raises StoreError: one of them is not here, or shorter than it should be.
+        """
+        found: list[bytes] = []
+        ahead, number, start = b"", -1, 0
+        for digest in digests:
+            place = self._places.get(digest)
+            if place is None or place.pack == OWN_FILE:
+                found.append(self.read(digest))
+                continue
+            size, pack, offset = place
+            at = offset - start
+            if pack != number or at < 0 or at + size > len(ahead):
+                try:
+                    with self._lock:
+                        if self._buffer and pack == self._pack:
+                            self._write_buffer()
+                        ahead = os.pread(self._opened(pack), max(AHEAD, size), offset)
+                except OSError as error:
+                    raise store_error(error, digest.hex()) from error
+                number, start, at = pack, offset, 0
+            data = ahead[at : at + size]
+            if len(data) != size:
+                raise StoreError("is shorter than it was", digest.hex())
+            found.append(data)
+        return found
+
     def _read_packed(self, pack: int, at: int, length: int) -> bytes:
         """Of a pack; who reads one object after the other is served from what was read ahead."""
         number, start, ahead = self._ahead
@@ -311,10 +341,8 @@ class ContentStore:
             self._put_large(digest, data)
             return
         with self._lock:
-            if digest in self._places:
-                return
             try:
-                self._append(digest, data)
+                self._append([(digest, data)])
             except OSError as error:
                 self._abandon_pack()
                 raise store_error(error, self._folder) from error
@@ -323,9 +351,7 @@ class ContentStore:
         """Add small objects whose digests the caller has checked."""
         with self._lock:
             try:
-                for digest, data in pairs:
-                    if digest not in self._places:
-                        self._append(digest, data)
+                self._append(pairs)
             except OSError as error:
                 self._abandon_pack()
                 raise store_error(error, self._folder) from error
@@ -398,16 +424,20 @@ class ContentStore:
                 os.close(fd)
             self._unsynced_lent.discard(number)
 
-    def _append(self, digest: bytes, data: bytes) -> None:
-        if self._writing < 0 or self._end + len(data) > PACK_SIZE:
-            self._next_pack()
-        self._buffer += data
-        place = Place(len(data), self._pack, self._end)
-        self._end += len(data)
-        self._places[digest] = self._fresh[digest] = place
-        self._unsynced = True
-        if len(self._buffer) >= PIECE:
-            self._write_buffer()
+    def _append(self, pairs: Iterable[tuple[bytes, bytes]]) -> None:
+        places, fresh = self._places, self._fresh
+        for digest, data in pairs:
+            if digest in places:
+                continue
+            size = len(data)
+            if self._writing < 0 or self._end + size > PACK_SIZE:
+                self._next_pack()
+            self._buffer += data
+            places[digest] = fresh[digest] = Place(size, self._pack, self._end)
+            self._end += size
+            self._unsynced = True
+            if len(self._buffer) >= PIECE:
+                self._write_buffer()
 
     def _write_buffer(self) -> None:
         if not self._buffer:
@@ -585,7 +615,7 @@ class ContentStore:
         with self._lock:
             old = self._places.pop(digest)
             try:
-                self._append(digest, data)
+                self._append([(digest, data)])
             except OSError as error:
                 self._places[digest] = old
                 self._abandon_pack()

@@ -19,6 +19,7 @@ from saltwisted.domain.roots.entry import (
     FILE,
     GONE,
     Batch,
+    Coded,
     Conflict,
     Dot,
     Entry,
@@ -286,11 +287,11 @@ class RootStore:
         generation = index.generation(now)
         undo = sorted((path, before or GONE) for path, (before, _) in outcome.shown.items())
         paths = [path for path, _ in undo]
-        coded = codec.front_code(paths)
-        shared = None
         later = batch is not None and (bool(self._behind) or len(outcome.rows) >= MANY_ROWS)
+        coded = shared = None
         if batch is not None and [path for path, _ in batch.entries] == paths:
-            shared = coded
+            coded = shared = batch.coded or codec.front_code(paths)
+        coded = coded or codec.front_code(paths)
         try:
             places = self.objects.flush()
             with database.transaction():
@@ -339,7 +340,7 @@ class RootStore:
     def _next_number(self) -> int:
         return self.log[-1][0] + 1 if self.log else 1
 
-    def _log(self, batch: Batch, now: float, came: bytes, coded: codec.Coded | None) -> None:
+    def _log(self, batch: Batch, now: float, came: bytes, coded: Coded | None) -> None:
         body = came if came and not batch.moves else codec.pack_batch(batch, coded=coded)
         short = (came or codec.pack_batch(batch, folded=True)) if batch.moves else b""
         self.last_packed = batch.name, short or body
@@ -350,7 +351,7 @@ class RootStore:
         self,
         generation: Generation,
         undo: Sequence[codec.Pair],
-        coded: codec.Coded,
+        coded: Coded,
         origin: str,
         note: str,
         now: float,

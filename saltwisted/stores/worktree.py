@@ -372,6 +372,7 @@ class WorkTree:
         everything = tops == [b""]
         inside = tuple(top + b"/" for top in tops)
         waiting = list(tops)
+        there: set[tuple[int, ...]] | None = None
         self.progress.begin("paths looked at", len(known) if everything else 0)
         while waiting:
             folder = waiting.pop()
@@ -420,6 +421,14 @@ class WorkTree:
                 todo.append((path, info))
                 if is_dir:
                     waiting.append(path)
+                elif info.st_size >= BULK and self._on_large is not None and before is None:
+                    # It is read while the rest is being listed, unless it only moved here
+                    if there is None:
+                        there = {k.identity[1:] for k in known.values() if k.identity is not None}
+                    size = info.st_size
+                    new = stat.S_ISREG(info.st_mode) and Identity.of(info)[1:] not in there
+                    if new and size <= self.limits.max_file:
+                        self._on_large(path, size)
         self.progress.begin("files read", len(todo))
         # Large files first: they are read while the small ones are
         large = [one for one in todo if one[1].st_size >= BULK]

@@ -95,8 +95,11 @@ def _write_together(tls: Any) -> None:
             tls._tlsShutdownFinished(Failure())
             return
         with suppress(SSL.WantReadError):
-            while True:
-                tls.transport.write(connection.bio_read(4 * BUFFER))
+            more = True
+            while more:
+                encrypted = connection.bio_read(2 * BUFFER)
+                tls.transport.write(encrypted)
+                more = len(encrypted) == 2 * BUFFER
 
     tls._write = write_whole
 
@@ -119,7 +122,8 @@ def _read_together(tls: Any) -> None:
             tls.wrappedProtocol.dataReceived(data)
         if ended:
             flush()
-        else:
+        elif not data:
+            # Only where TLS speaks for itself it may have to answer; with the next write is enough
             tls._flushSendBIO()
 
     tls._flushReceiveBIO = read_whole

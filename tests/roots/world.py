@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from random import Random
 
-from attrs import evolve
-
 from saltwisted.domain.roots.entry import (
     ABSENT,
     DIR,
@@ -196,7 +194,7 @@ class World:
         """C{chmod}."""
         there = replica.index.visible(path)
         if there is not None:
-            self.commit(replica, {path: evolve(there, mode=mode)})
+            self.commit(replica, {path: there._replace(mode=mode)})
 
     def send(self, source: Replica, target: Replica, most: int = 1000) -> int:
         """Batches, or the whole state when the log does not reach back; how much arrived."""

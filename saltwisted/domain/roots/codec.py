@@ -20,6 +20,7 @@ from saltwisted.domain.roots.entry import (
     FILE,
     LINK,
     Batch,
+    Coded,
     Dot,
     Entry,
     Knowledge,
@@ -38,7 +39,6 @@ LONG = 128 * 1024
 """Bytes from which a batch is compressed quickly rather than well."""
 
 Pair = tuple[bytes, Entry]
-Coded = tuple[list[int], list[int], bytes]
 
 
 def squeeze(data: bytes, level: int = 6) -> bytes:
@@ -326,6 +326,7 @@ def unpack_batch(data: bytes, limits: Limits) -> tuple[Batch, int]:
         settled=tuple(_unpack_settled(settled)),
         approved=approved,
         moves=tuple(_unpack_moves(moves)),
+        coded=None if moves else (columns[1], columns[2], columns[3]),
     )
     if hi < lo or hi - lo > limits.max_entries or (not batch.moves and batch.hi != hi):
         raise Forbidden("counter")

@@ -79,10 +79,9 @@ def gap(knowledge: Knowledge, other: Knowledge) -> int:
     return sum(max(counter - knowledge.get(replica, 0), 0) for replica, counter in other.items())
 
 
-@frozen
-class Entry:
+class Entry(NamedTuple):
     """
-    What is at a path.
+    What is at a path; a tuple, since tens of thousands are made and compared at a time.
 
     @ivar kind: C{f}, C{d}, C{l} or C{-} (absent).
     @ivar mode: permission bits, of files and directories.
@@ -130,6 +129,10 @@ class Move(NamedTuple):
     digest: bytes
 
 
+Coded = tuple[list[int], list[int], bytes]
+"""Sorted paths: how many bytes each has in common with the one before, how many more, and those."""
+
+
 @frozen(kw_only=True)
 class Batch:
     """
@@ -141,6 +144,7 @@ class Batch:
     @ivar settled: conflicts that an operator has closed.
     @ivar approved: who said that deletions beyond the brake are meant; C{""} for nobody.
     @ivar moves: directories among the entries that moved whole.
+    @ivar coded: its paths as they came, see L{saltwisted.domain.roots.codec}; no part of it.
     """
 
     replica: ReplicaId
@@ -151,6 +155,7 @@ class Batch:
     settled: tuple[tuple[bytes, Dot], ...] = ()
     approved: str = ""
     moves: tuple[Move, ...] = ()
+    coded: Coded | None = field(default=None, eq=False, repr=False)
 
     @property
     def hi(self) -> int:
