@@ -59,8 +59,8 @@ VERSION = 1
 WINDOW = 8 * 1024 * 1024
 """Bytes of objects asked for and not received yet; also of received ones not written yet."""
 PACK = 1024 * 1024
-SLICE = 256 * 1024
-SLICES = 8
+SLICE = 512 * 1024
+SLICES = 4
 """Slices that are read, or written, in one go: each go is a way to the pool and back."""
 SLICE_HEAD = struct.Struct(">c32sQI")
 """Plain or packed, the object, where it begins, and how long it is unpacked."""

@@ -200,7 +200,7 @@ def commit_and_pack(
     new = {
         entry.content: entry.size
         for path, entry in wanted.items()
-        if entry.kind == FILE and not same_content(before.get(path), entry)
+        if entry.kind == FILE and not (before.files and same_content(before.get(path), entry))
     }
     bulk = sum(new.values()) > BULK
     made = store.commit(
