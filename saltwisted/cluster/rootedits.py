@@ -21,8 +21,8 @@ from saltwisted.cluster.rootwork import Changes, keep_adopted, same_content, sor
 from saltwisted.cluster.rootwrite import RootWrite
 from saltwisted.domain.roots.entry import DIR, GONE, Entry
 from saltwisted.domain.roots.guards import Brake
+from saltwisted.stores.newfiles import Seen
 from saltwisted.stores.rootindex import Known
-from saltwisted.stores.worktree import Seen
 from saltwisted.transports.loose import let_go
 
 LARGE_AGAIN = 1.0

@@ -17,9 +17,9 @@ from saltwisted.cluster.rootwork import keep_adopted, set_anew, set_joining
 from saltwisted.cluster.rootwrite import RootWrite
 from saltwisted.domain.replica.membership import WRITE
 from saltwisted.domain.roots.entry import DIR, Entry, Knowledge, covers, join
+from saltwisted.stores.newfiles import Seen
 from saltwisted.stores.rootindex import Known
 from saltwisted.stores.rootstore import discard
-from saltwisted.stores.worktree import Seen
 from saltwisted.transports.loose import let_go
 
 STRANDED = 60.0

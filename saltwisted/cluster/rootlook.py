@@ -31,8 +31,8 @@ from saltwisted.cluster.rootwork import (
 from saltwisted.cluster.rootwrite import RootWrite
 from saltwisted.domain.roots.entry import Batch, Entry
 from saltwisted.errors import StoreError
+from saltwisted.stores.newfiles import Seen
 from saltwisted.stores.rootindex import Known
-from saltwisted.stores.worktree import Seen
 
 AGAIN = 0.03
 """Seconds after which a file that was being written is looked at again, ..."""

@@ -15,7 +15,7 @@ from saltwisted.cluster.rootwatch import RootWatch
 from saltwisted.cluster.rootwrite import RootWrite
 from saltwisted.domain.roots.entry import Dot, Entry
 from saltwisted.domain.roots.manifest import name_of
-from saltwisted.stores.worktree import Seen
+from saltwisted.stores.newfiles import Seen
 
 
 class RootOrders:

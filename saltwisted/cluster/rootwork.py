@@ -27,10 +27,11 @@ from saltwisted.domain.roots.entry import DIR, FILE, GONE, Batch, Dot, Entry
 from saltwisted.domain.roots.guards import Brake, Forbidden
 from saltwisted.domain.roots.index import Outcome
 from saltwisted.domain.roots.manifest import Generation
+from saltwisted.stores.newfiles import Seen
 from saltwisted.stores.rootindex import Known
 from saltwisted.stores.rootsites import BULK
 from saltwisted.stores.rootstore import RootStore
-from saltwisted.stores.worktree import Seen, WorkTree
+from saltwisted.stores.worktree import WorkTree
 
 INLINE = 256 * 1024
 """Bytes up to which new contents ride in their batch."""

@@ -13,10 +13,8 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import CancelledError, Future
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 from attrs import define, field
@@ -33,45 +31,20 @@ from saltwisted.domain.roots.guards import (
     is_path,
 )
 from saltwisted.domain.roots.ignore import RULES_FILE, Ignored, ignorer
-from saltwisted.errors import SaltwistedError, StoreError
+from saltwisted.errors import StoreError
 from saltwisted.stores.files import store_error
-from saltwisted.stores.filework import AT_ONCE, FEW, PATIENCE, Helper, read_request
-from saltwisted.stores.objects import PACK_SIZE, PIECE, SMALL, ContentStore
+from saltwisted.stores.filework import Helper
+from saltwisted.stores.newfiles import RACY, TOLD, NewFiles, Seen
+from saltwisted.stores.objects import PIECE, SMALL, ContentStore
 from saltwisted.stores.progress import Progress
 from saltwisted.stores.rootindex import Identity, Known
 from saltwisted.stores.rootsites import BULK, Sites, discard, make
-from saltwisted.stores.treefs import READ, TreeFs
+from saltwisted.stores.treefs import TreeFs
 
-RACY = 20_000_000
-"""Nanoseconds: a file whose time stamp is that young may change without a trace."""
 MANY = 16
 """Files from which on they are made durable all together."""
-TOLD = 1024 * 1024
-"""Bytes of small new contents that are told together."""
 MARKER_TIME = 1_000_000_000
 _IGNORED_RULES = 64 * 1024
-
-_New = tuple[bytes, Identity, os.stat_result]
-"""A small file where nothing was: its path, and what was said of it."""
-
-
-@define
-class Seen:
-    """
-    What a look at the tree found.
-
-    @ivar changed: path to what is there now, where that is not what was known; C{None} is nothing.
-    @ivar again: paths that were being written: look again soon.
-    @ivar young: paths that are too young to be sure that C{lstat} would show a later write.
-    @ivar large: paths of large files to be taken in apart.
-    @ivar skipped: path to the reason why something there does not take part.
-    """
-
-    changed: dict[bytes, Known | None] = field(factory=dict)
-    again: set[bytes] = field(factory=set)
-    young: set[bytes] = field(factory=set)
-    large: dict[bytes, int] = field(factory=dict)
-    skipped: dict[bytes, str] = field(factory=dict)
 
 
 @define
@@ -362,18 +335,62 @@ class WorkTree:
         @param left: what may have moved there from elsewhere, and need not be read then; by default
             all that is known.
         """
-        anew, self._rules_changed = self._rules_changed, False
         seen = Seen()
         self.fs.forget()
         found: set[bytes] = set()
-        moved: dict[tuple[int, ...], Known] = {}
-        todo: list[tuple[bytes, os.stat_result]] = []
         tops = outermost(tops)
         everything = tops == [b""]
         inside = tuple(top + b"/" for top in tops)
-        waiting = list(tops)
-        there: set[tuple[int, ...]] | None = None
         self.progress.begin("paths looked at", len(known) if everything else 0)
+        with closing(
+            NewFiles(
+                self.fs,
+                store,
+                self.limits,
+                seen,
+                known.values() if left is None else left,
+                self._now_ns,
+                self.progress,
+                self._tell_all,
+                self._helper,
+            )
+        ) as new:
+            others = self._list(tops, known, store, seen, found, new)
+            new.end(len(others))
+            for path, info in (*others, *new.left):
+                if self._look(path, info, known.get(path), store, seen, new.moved):
+                    found.add(path)
+        for path in known:
+            if not everything and not path.startswith(inside):
+                continue
+            if path not in found and path not in seen.changed and path not in seen.again:
+                if path in seen.large:
+                    continue
+                if self._stays(path, known[path], seen):
+                    continue
+                seen.changed[path] = None
+        self._drop_below_skipped(seen)
+        self.progress.end()
+        return seen
+
+    def _list(
+        self,
+        tops: Sequence[bytes],
+        known: Mapping[bytes, Known],
+        store: ContentStore,
+        seen: Seen,
+        found: set[bytes],
+        new: NewFiles,
+    ) -> list[tuple[bytes, os.stat_result]]:
+        """
+        List these directories, and all in them; what is as it was known goes to C{found}, what is
+        new and small to C{new}.
+
+        @return: what else has to be looked at.
+        """
+        anew, self._rules_changed = self._rules_changed, False
+        others: list[tuple[bytes, os.stat_result]] = []
+        waiting = list(tops)
         while waiting:
             folder = waiting.pop()
             try:
@@ -413,219 +430,21 @@ class WorkTree:
                 if is_dir and info.st_dev != self.fs.device:
                     seen.skipped[path] = "another file system is mounted there"
                     continue
-                if before is not None and before.identity == Identity.of(info):
-                    found.add(path)
-                    if is_dir:
-                        waiting.append(path)
-                    continue
-                todo.append((path, info))
                 if is_dir:
                     waiting.append(path)
-                elif info.st_size >= BULK and self._on_large is not None and before is None:
-                    # It is read while the rest is being listed, unless it only moved here
-                    if there is None:
-                        there = {k.identity[1:] for k in known.values() if k.identity is not None}
-                    size = info.st_size
-                    new = stat.S_ISREG(info.st_mode) and Identity.of(info)[1:] not in there
-                    if new and size <= self.limits.max_file:
-                        self._on_large(path, size)
-        self.progress.begin("files read", len(todo))
-        # Large files first: they are read while the small ones are
-        large = [one for one in todo if one[1].st_size >= BULK]
-        small = [one for one in todo if one[1].st_size < BULK]
-        if todo:
-            moved = {
-                one.identity[1:]: one
-                for one in (known.values() if left is None else left)
-                if one.identity is not None and one.entry.kind == FILE
-            }
-        for path, info in large:
-            if self._look(path, info, known.get(path), store, seen, moved):
-                found.add(path)
-        for path, info in self._take_new(small, known, store, seen, moved):
-            if self._look(path, info, known.get(path), store, seen, moved):
-                found.add(path)
-        for path in known:
-            if not everything and not path.startswith(inside):
-                continue
-            if path not in found and path not in seen.changed and path not in seen.again:
-                if path in seen.large:
-                    continue
-                if self._stays(path, known[path], seen):
-                    continue
-                seen.changed[path] = None
-        self._drop_below_skipped(seen)
-        self.progress.end()
-        return seen
-
-    def _take_new(
-        self,
-        todo: Sequence[tuple[bytes, os.stat_result]],
-        known: Mapping[bytes, Known],
-        store: ContentStore,
-        seen: Seen,
-        moved: Mapping[tuple[int, ...], Known],
-    ) -> list[tuple[bytes, os.stat_result]]:
-        """
-        Take in small files where nothing was, and that nobody touches; what is left of C{todo}.
-
-        What L{_look} does, without a call for each step: 10 000 files take two thirds of the time.
-        Whatever is unusual in any way is left to it.
-        """
-        left: list[tuple[bytes, os.stat_result]] = []
-        new: list[_New] = []
-        for path, info in todo:
-            identity = Identity.of(info)
-            same = moved.get(identity[1:])
-            if (
-                same is not None
-                and same.identity == identity
-                and path not in known
-                and store.has(same.entry.content)
-                and is_path(path)
-            ):
-                # A directory was renamed above it: not even its own times have changed
-                seen.changed[path] = same
-                self.progress.done += 1
-            elif (
-                info.st_size > SMALL
-                or same is not None
-                or not stat.S_ISREG(identity.mode)
-                or path in known
-            ):
-                left.append((path, info))
-                self.progress.done += 1
-            else:
-                new.append((path, identity, info))
-        if self._helper is not None and len(new) > FEW:
-            new = self._read_elsewhere(self._helper, new, store, seen, left)
-        self._read_here(new, store, seen, left)
-        return left
-
-    def _read_here(
-        self,
-        new: Sequence[_New],
-        store: ContentStore,
-        seen: Seen,
-        left: list[tuple[bytes, os.stat_result]],
-    ) -> None:
-        taken: list[tuple[bytes, bytes]] = []
-        last: bytes | None = None
-        folder, waiting, now = -1, 0, 0
-        for path, identity, info in new:
-            self.progress.done += 1
-            size = identity.size
-            head, _, name = path.rpartition(b"/")
-            try:
-                if head != last:
-                    # Of a time before any of them is read: who seems younger is looked at again
-                    folder, last, now = self.fs.folder(head), head, self._now_ns()
-                fd = os.open(name, READ, dir_fd=folder)
-                try:
-                    data = os.read(fd, size + 1)
-                    alike = Identity.of(os.fstat(fd)) == identity
-                finally:
-                    os.close(fd)
-            except OSError:
-                last = None
-                alike, data = False, b""
-            if not alike or len(data) != size:
-                left.append((path, info))
-                continue
-            digest = hashlib.sha256(data).digest()
-            if not self._taken(path, identity, digest, now, seen):
-                left.append((path, info))
-                continue
-            taken.append((digest, data))
-            waiting += size
-            if waiting >= TOLD:
-                self._put_new(taken, store)
-                taken, waiting = [], 0
-        self._put_new(taken, store)
-
-    def _read_elsewhere(
-        self,
-        helper: Helper,
-        new: Sequence[_New],
-        store: ContentStore,
-        seen: Seen,
-        left: list[tuple[bytes, os.stat_result]],
-    ) -> list[_New]:
-        """Have another process read them into packs; what is left if that goes wrong."""
-        root = self.path, self.fs.device, self.fs.inode
-        chunks = [new[at : at + AT_ONCE] for at in range(0, len(new), AT_ONCE)]
-        asked: deque[tuple[int, int, Future[list[Any]]]] = deque()
-        lent: list[int] = []
-        done, room, pack = 0, 0, ""
-        try:
-            while done < len(chunks):
-                # While one is taken in here, the next is being read there
-                while len(asked) < 2 and done + len(asked) < len(chunks):
-                    files = [(path, i.size) for path, i, _ in chunks[done + len(asked)]]
-                    if room <= 0:
-                        number, pack = store.lend()
-                        lent.append(number)
-                        room = PACK_SIZE
-                    room -= sum(size for _, size in files)
-                    answer = helper(read_request(root, pack, files))
-                    asked.append((lent[-1], self._now_ns(), answer))
-                number, now, answer = asked.popleft()
-                rows = answer.result(PATIENCE)
-                self._take_rows(chunks[done], rows, number, now, store, seen, left)
-                done += 1
-        except (OSError, SaltwistedError, TimeoutError, CancelledError) as error:
-            self.log.debug("roots: nobody helps to read: {error}", error=str(error))
-        finally:
-            for number in lent:
-                store.take_back(number)
-        return [one for chunk in chunks[done:] for one in chunk]
-
-    def _take_rows(
-        self,
-        chunk: Sequence[_New],
-        rows: Sequence[Any],
-        pack: int,
-        now: int,
-        store: ContentStore,
-        seen: Seen,
-        left: list[tuple[bytes, os.stat_result]],
-    ) -> None:
-        objects: list[tuple[bytes, int, int]] = []
-        for (path, identity, info), row in zip(chunk, rows, strict=True):
-            if (
-                row is not None
-                and tuple(row[2:]) == identity
-                and self._taken(path, identity, row[0], now, seen)
-            ):
-                objects.append((row[0], identity.size, row[1]))
-            else:
-                left.append((path, info))
-        self.progress.done += len(chunk)
-        store.keep(pack, objects)
-        self._tell_all((digest, size) for digest, size, _ in objects if store.is_new(digest))
-
-    def _taken(self, path: bytes, identity: Identity, digest: bytes, now: int, seen: Seen) -> bool:
-        """
-        A small new file was read; false if the rules forbid it.
-
-        @param now: a time before it was read.
-        """
-        entry = Entry(FILE, identity.mode & 0o777, identity.size, identity.mtime, digest)
-        try:
-            check_entry(path, entry, self.limits)
-        except Forbidden:
-            return False
-        if now - max(identity.mtime, identity.ctime) < RACY:
-            seen.young.add(path)
-            seen.changed[path] = Known(entry, None)
-        else:
-            seen.changed[path] = Known(entry, identity)
-        return True
-
-    def _put_new(self, taken: Sequence[tuple[bytes, bytes]], store: ContentStore) -> None:
-        """Small contents that were found at new paths go to the store, and are told."""
-        store.put_all(taken)
-        self._tell_all((digest, len(data)) for digest, data in taken if store.is_new(digest))
+                if before is not None and before.identity == Identity.of(info):
+                    found.add(path)
+                elif is_dir:
+                    others.append((path, info))
+                elif info.st_size < BULK:
+                    if before is None:
+                        new.add(path, info)
+                    else:
+                        others.append((path, info))
+                # Large files first: they are read while the rest is listed, and read
+                elif self._look(path, info, before, store, seen, new.moved):
+                    found.add(path)
+        return others
 
     def _tell_all(self, contents: Iterable[tuple[bytes, int]]) -> None:
         if self._on_new is not None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from saltwisted.domain.roots.entry import FILE
 from saltwisted.errors import RemoteError, StoreError
-from saltwisted.stores import filework, objects, rootsites, worktree
+from saltwisted.stores import filework, newfiles, objects, rootsites, worktree
 from saltwisted.stores.objects import ContentStore
 from saltwisted.worker.warm import pack, unpack
 from tests.roots.test_sites import PrepareTests, TreeCase
@@ -52,10 +52,10 @@ class HelperCase(TreeCase):
         self.helper = Helper()
         self.addCleanup(self.helper.pool.shutdown)
         self.tree._helper = self.tree._sites._helper = self.helper
-        for module in (worktree, rootsites):
+        for module in (newfiles, rootsites):
             self.patch(module, "FEW", 5)
             self.patch(module, "AT_ONCE", 7)
-        for module in (worktree, objects):
+        for module in (newfiles, objects):
             self.patch(module, "PACK_SIZE", 600)
 
 
@@ -76,7 +76,7 @@ class ReadTests(HelperCase):
             made[path.encode()] = data
         return made
 
-    def check_seen(self, made: Mapping[bytes, bytes], seen: worktree.Seen) -> None:
+    def check_seen(self, made: Mapping[bytes, bytes], seen: newfiles.Seen) -> None:
         """Everything was found, and is in the store."""
         files = {p: one.entry for p, one in seen.changed.items() if one and one.entry.kind == FILE}
         self.assertEqual(files.keys(), made.keys())
