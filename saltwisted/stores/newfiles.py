@@ -34,6 +34,9 @@ RACY = 20_000_000
 TOLD = 1024 * 1024
 """Bytes of small new contents that are told together."""
 
+ASKED = 12
+"""Requests whose answers may wait."""
+
 _New = tuple[bytes, Identity, os.stat_result]
 """A small file where nothing was: its path, and what was said of it."""
 
@@ -157,14 +160,17 @@ class NewFiles:
     # -- by another process
 
     def _go_on(self, helper: Helper, to_the_end: bool = False) -> None:
-        """Take what was answered; while one is taken here, the next is being read there."""
+        """
+        Take what was answered; while one is taken here, the next is being read there. As long as
+        there is more to be listed, that comes first, for the large files in it.
+        """
         try:
             while self._chunks or self._asked:
-                while self._chunks and len(self._asked) < 2:
+                while self._chunks and len(self._asked) < ASKED:
                     self._ask(helper, self._chunks[0])
                     self._chunks.popleft()
                 chunk, number, now, answer = self._asked[0]
-                if not to_the_end and not answer.done():
+                if not to_the_end and (len(self._asked) < ASKED or not answer.done()):
                     return
                 rows = answer.result(PATIENCE)
                 self._asked.popleft()

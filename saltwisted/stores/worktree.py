@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 from typing import Any
@@ -390,9 +391,10 @@ class WorkTree:
         """
         anew, self._rules_changed = self._rules_changed, False
         others: list[tuple[bytes, os.stat_result]] = []
-        waiting = list(tops)
+        # What is near the top first: large files are mostly there, and take the longest
+        waiting = deque(tops)
         while waiting:
-            folder = waiting.pop()
+            folder = waiting.popleft()
             try:
                 entries = list(self.fs.list(folder))
             except OSError:
