@@ -63,6 +63,7 @@ class Pending:
     lacks: bool = False
     expects: bytes = b""
     preparing: bool = False
+    rehearsed: bool = False
     refused: str = ""
 
 
@@ -276,6 +277,9 @@ class RootInbox:
         if not complete:
             self._fetch(pending, wants)
             self._prepare(pending)
+            if pending.preparing and not pending.rehearsed and not pending.batch.moves:
+                pending.rehearsed = True
+                core.go(core.pool, core.db.rehearse, pending.batch)
             return False
         if pending.fetching or not self._applicable(pending.batch):
             return False

@@ -14,6 +14,8 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from attrs import evolve, frozen
+
 from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.entry import (
     FILE,
@@ -31,7 +33,7 @@ from saltwisted.domain.roots.entry import (
     lanes,
 )
 from saltwisted.domain.roots.guards import MAX_ENTRIES, Limits
-from saltwisted.domain.roots.index import Index, Outcome, Policy
+from saltwisted.domain.roots.index import Index, NotYet, Outcome, Policy
 from saltwisted.domain.roots.manifest import Generation
 from saltwisted.domain.roots.stamps import Stamps
 from saltwisted.errors import StoreError
@@ -46,8 +48,57 @@ _TreeChange = tuple[Sequence[tuple[bytes, bytes]], Mapping[bytes, Known | None]]
 """Directories that were renamed whole, then what is at these paths."""
 MANY_ROWS = 200
 """Rows from which on they are written behind: the log has what they say."""
+MOST_REHEARSED = 200_000
+"""Rows up to which a batch is worked out on a copy of the index."""
 REPLAYED = Limits(max_file=1 << 62, max_entries=2 * MAX_ENTRIES, links="all")
 """What was taken once is not judged again."""
+
+
+@frozen
+class History:
+    """
+    The way back from a generation.
+
+    @ivar undo: how many paths it touches.
+    @ivar packed: what was at each.
+    @ivar shared: these paths, coded, where they are those of the batch.
+    """
+
+    undo: int
+    packed: bytes
+    shared: Coded | None
+
+
+def _history(outcome: Outcome, batch: Batch | None) -> History:
+    undo = sorted((path, before or GONE) for path, (before, _) in outcome.shown.items())
+    paths = [path for path, _ in undo]
+    coded = shared = None
+    if batch is not None and [path for path, _ in batch.entries] == paths:
+        coded = shared = batch.coded or codec.front_code(paths)
+    entries = codec.pack_entries(undo, coded or codec.front_code(paths))
+    return History(len(undo), codec.squeeze(codec.pack(entries), 1), shared)
+
+
+@frozen
+class Rehearsal:
+    """
+    What a batch makes of the index.
+
+    @ivar before: the index that it was worked out for, and how often that had changed.
+    @ivar index: a copy, which is the index from then on.
+    """
+
+    batch: Batch
+    before: Index
+    changes: int
+    index: Index
+    outcome: Outcome
+    generation: Generation
+    history: History
+
+    def is_of(self, batch: Batch, index: Index) -> bool:
+        """Whether nothing else has happened since."""
+        return batch is self.batch and index is self.before and index.changes == self.changes
 
 
 def discard(folder: str) -> None:
@@ -89,6 +140,7 @@ class RootStore:
         self.new_life = False
         self.unused = False
         self.last_packed: tuple[tuple[ReplicaId, int], bytes] | None = None
+        self._rehearsed: Rehearsal | None = None
         self._open()
 
     def _open(self) -> None:
@@ -235,12 +287,37 @@ class RootStore:
         @raises NotYet: it depends on another that is not here.
         @raises StoreError: nothing has changed.
         """
-        outcome = self.index.apply(batch)
+        rehearsed, self._rehearsed = self._rehearsed, None
+        outcome: Outcome | None
+        if rehearsed is not None and rehearsed.is_of(batch, self.index):
+            self.index, outcome = rehearsed.index, rehearsed.outcome
+        else:
+            rehearsed, outcome = None, self.index.apply(batch)
         if outcome is None:
             return None
         self.stamps.seen(batch.stamp, int(self._now() * 1000))
-        self._persist(outcome, batch, None, batch.replica.master, note, came)
+        self._persist(outcome, batch, None, batch.replica.master, note, came, rehearsed)
         return outcome
+
+    def rehearse(self, batch: Batch) -> None:
+        """
+        Work out what a large batch will make of the index, while its contents are still coming:
+        then L{apply} only has to store it. Nothing is changed; and if something else is meanwhile,
+        it was in vain.
+        """
+        self._rehearsed = None
+        if len(self.index.rows) + len(batch.entries) > MOST_REHEARSED:
+            return
+        index = self.index.copy()
+        try:
+            outcome = index.apply(batch)
+        except NotYet:
+            return
+        if outcome is not None:
+            generation, history = index.generation(), _history(outcome, batch)
+            self._rehearsed = Rehearsal(
+                batch, self.index, self.index.changes, index, outcome, generation, history
+            )
 
     def merge(
         self,
@@ -281,17 +358,16 @@ class RootStore:
         origin: str,
         note: str,
         came: bytes = b"",
+        rehearsed: Rehearsal | None = None,
     ) -> None:
         index, database = self.index, self.database
         now = self._now()
-        generation = index.generation(now)
-        undo = sorted((path, before or GONE) for path, (before, _) in outcome.shown.items())
-        paths = [path for path, _ in undo]
+        self._rehearsed = None
+        if rehearsed is not None:
+            generation, history = evolve(rehearsed.generation, at=now), rehearsed.history
+        else:
+            generation, history = index.generation(now), _history(outcome, batch)
         later = batch is not None and (bool(self._behind) or len(outcome.rows) >= MANY_ROWS)
-        coded = shared = None
-        if batch is not None and [path for path, _ in batch.entries] == paths:
-            coded = shared = batch.coded or codec.front_code(paths)
-        coded = coded or codec.front_code(paths)
         try:
             places = self.objects.flush()
             with database.transaction():
@@ -304,13 +380,13 @@ class RootStore:
                 database.set("number", index.number)
                 database.set("stamp", self.stamps.last)
                 if batch is not None:
-                    self._log(batch, now, came, shared)
+                    self._log(batch, now, came, history.shared)
                     for path, dot in batch.settled:
                         database.settle(path, dot)
                 else:
                     database.put_vector("floor", self.floor)
                 database.add_conflicts(outcome.conflicts, now)
-                self._add_history(generation, undo, coded, origin, note, now)
+                self._add_history(generation, history, origin, note, now)
                 if tree or not later:
                     self._put_tree(((), tree or {}))
         except StoreError:
@@ -350,18 +426,17 @@ class RootStore:
     def _add_history(
         self,
         generation: Generation,
-        undo: Sequence[codec.Pair],
-        coded: Coded,
+        history: History,
         origin: str,
         note: str,
         now: float,
     ) -> None:
-        if not undo and self.index.number > 1:
+        if not history.undo and self.index.number > 1:
             return
         files, size = generation.counts()
         self.database.add_generation(
             Change(generation.number, now, generation.digest, origin, note, files, size),
-            codec.squeeze(codec.pack(codec.pack_entries(undo, coded)), 1),
+            history.packed,
         )
 
     # -- the working tree

@@ -55,6 +55,7 @@ class HelperCase(TreeCase):
         for module in (newfiles, rootsites):
             self.patch(module, "FEW", 5)
             self.patch(module, "AT_ONCE", 7)
+        self.patch(newfiles, "ASKED", 2)
         for module in (newfiles, objects):
             self.patch(module, "PACK_SIZE", 600)
 

@@ -96,6 +96,7 @@ class Index:
     @ivar main: the lane of this replica's ordinary batches.
     @ivar bulk: the lane of its large ones.
     @ivar rows: path to its siblings, the visible one first; deletions are rows until purged.
+    @ivar changes: counts whatever changes it, also what is no commit.
     """
 
     def __init__(
@@ -107,6 +108,7 @@ class Index:
         self.rows: dict[bytes, tuple[Version, ...]] = {}
         self.knowledge: dict[ReplicaId, int] = {}
         self.number = 0
+        self.changes = 0
         self._folders: dict[bytes, dict[bytes, Entry]] = {b"": {}}
         self._digests: dict[bytes, bytes] = {}
         self._own: set[bytes] = {b""}
@@ -148,6 +150,21 @@ class Index:
             self._bytes,
         )
 
+    def copy(self) -> Index:
+        """Another that holds the same; what is done to one is not done to the other."""
+        other = Index(self.main, self.bulk, self.policy)
+        other.rows.update(self.rows)
+        other.knowledge.update(self.knowledge)
+        other.number, other.changes = self.number, self.changes
+        other._folders = dict(self._folders)
+        other._digests = dict(self._digests)
+        # The directories themselves belong to both now
+        self._own.clear()
+        other._own.clear()
+        other._stale = set(self._stale)
+        other._files, other._bytes = self._files, self._bytes
+        return other
+
     # -- loading
 
     def load(self, rows: Rows, knowledge: Knowledge) -> None:
@@ -155,6 +172,7 @@ class Index:
         self.rows.update(rows)
         self.knowledge.update(knowledge)
         outcome = Outcome()
+        self.changes += 1
         for path in sorted(self.rows, reverse=True):
             self._show(path, outcome)
 
@@ -226,6 +244,7 @@ class Index:
 
     def _take(self, batch: Batch) -> Outcome:
         outcome = Outcome()
+        self.changes += 1
         counter = batch.lo
         replica, stamp = batch.replica, batch.stamp
         rows, fresh = self.rows, outcome.fresh
@@ -310,6 +329,7 @@ class Index:
         was replaced or deleted there otherwise.
         """
         outcome = Outcome()
+        self.changes += 1
         for path in sorted(self.rows.keys() | rows.keys()):
             mine, theirs = self.rows.get(path, ()), rows.get(path, ())
             if mine == theirs:
@@ -342,6 +362,7 @@ class Index:
         a program. What either has is kept, in the order that all agree on.
         """
         outcome = Outcome()
+        self.changes += 1
         for path in sorted(self.rows.keys() | rows.keys()):
             mine, theirs = self.rows.get(path, ()), rows.get(path, ())
             both = {one.dot: one for one in mine}
@@ -363,6 +384,7 @@ class Index:
     def purge(self, paths: Iterable[bytes]) -> list[bytes]:
         """Forget deletions: rows that hold nothing but an absence. What was forgotten."""
         gone = []
+        self.changes += 1
         for path in paths:
             row = self.rows.get(path, ())
             if len(row) == 1 and row[0].entry.kind == ABSENT:
@@ -384,6 +406,7 @@ class Index:
         """
         again: dict[bytes, Entry] = {}
         outcome = Outcome()
+        self.changes += 1
         for lane in {self.main, self.bulk}:
             sure = min(trusted.get(lane, 0), self.knowledge.get(lane, 0))
             if self.knowledge.get(lane, 0) == sure:
