@@ -81,7 +81,7 @@ TURN = 0.003
 _SAMPLE = 64 * 1024
 
 
-Slice = tuple[int, bytes, int, memoryview]
+Slice = tuple[int, bytes, int, list[bytes | memoryview]]
 
 
 @define
@@ -253,10 +253,10 @@ class RootLink(Protocol):
         behind, self._turn = self._turn is not None, None
         end = self._clock.seconds() + TURN
         try:
-            for kind, share, body in self._frames.messages():
+            for kind, share, pieces in self._frames.in_pieces():
                 if not self._is_open():
                     return
-                self._message(kind, share, body)
+                self._message(kind, share, pieces)
                 if self._clock.seconds() > end and self._is_open():
                     self._turn = self._clock.callLater(0, self._take_messages)
                     break
@@ -278,7 +278,13 @@ class RootLink(Protocol):
     def _is_open(self) -> bool:
         return not self.closed
 
-    def _message(self, kind: int, number: int, body: bytes) -> None:
+    def _message(self, kind: int, number: int, pieces: frames.Pieces) -> None:
+        if kind == DATA and pieces[0][:1] == RAW and self.greeted and number < len(self.shares):
+            share = self.shares[number]
+            if self._owner.serves(self, share):
+                self._slice(share, pieces)
+            return
+        body = b"".join(pieces)
         if kind == HELLO:
             self._hello(codec.unpack(body))
             return
@@ -603,8 +609,8 @@ class RootLink(Protocol):
             self._ask_more(fetch)
 
     def _data(self, share: str, body: bytes) -> None:
-        if body[:1] in (RAW, PACKED):
-            self._slice(share, body)
+        if body[:1] == PACKED:
+            self._slice(share, [body])
         elif len(body) <= UNPACKED_HERE and not self._opening:
             self._opened(share, _open_data(body))
         else:
@@ -659,16 +665,18 @@ class RootLink(Protocol):
 
         self._write(size, lambda: self._owner.pool(store.put_all, pairs), stored)
 
-    def _slice(self, share: str, body: bytes) -> None:
-        if len(body) <= SLICE_HEAD.size:
+    def _slice(self, share: str, pieces: frames.Pieces) -> None:
+        if len(pieces[0]) < SLICE_HEAD.size:
+            pieces = [b"".join(pieces)]
+        if sum(map(len, pieces)) <= SLICE_HEAD.size:
             raise Forbidden("data")
-        form, digest, offset, length = SLICE_HEAD.unpack_from(body)
+        form, digest, offset, length = SLICE_HEAD.unpack_from(pieces[0])
         found = self._wanted_by(share, digest)
         if found is None:
             return
         fetch, want = found
-        data = memoryview(body)[SLICE_HEAD.size :]
-        if not 0 < length <= SLICE or (form == RAW and length != len(data)):
+        data = [memoryview(pieces[0])[SLICE_HEAD.size :], *pieces[1:]]
+        if not 0 < length <= SLICE or (form == RAW and length != sum(map(len, data))):
             raise Forbidden("data")
         if offset + length > want.size:
             raise Forbidden("object-size")
@@ -884,9 +892,9 @@ def _store_slices(
         try:
             os.lseek(fd, start, os.SEEK_SET)
             for _, form, length, data in slices:
-                plain = data if form == RAW else _unpacked(data, length)
-                growing.hash.update(plain)
-                _write_all(fd, plain)
+                for plain in data if form == RAW else [_unpacked(data, length)]:
+                    growing.hash.update(plain)
+                    _write_all(fd, plain)
         finally:
             os.close(fd)
     except OSError as error:
@@ -901,9 +909,9 @@ def _store_slices(
     return True
 
 
-def _unpacked(data: memoryview, length: int) -> bytes:
+def _unpacked(data: frames.Pieces, length: int) -> bytes:
     """@raises Forbidden: it is not that long, or damaged."""
-    plain = codec.expand(b"".join((b"z", data)), length)
+    plain = codec.expand(b"".join((b"z", *data)), length)
     if len(plain) != length:
         raise Forbidden("object-size")
     return plain

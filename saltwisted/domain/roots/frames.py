@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from saltwisted.domain.roots.guards import Forbidden
 
@@ -24,6 +24,10 @@ _LARGE = (BATCH, STATE, WANT, DATA, TREE)
 _SMALL_MESSAGE = 1024 * 1024
 _PART = 256 * 1024
 NO_SHARE = 255
+
+Pieces = Sequence[bytes | memoryview]
+IN_PIECES = 256 * 1024
+"""Bytes from which a message comes as the pieces in which it came, if it came in several."""
 
 
 def pack_frames(kind: int, share: int, body: bytes) -> Iterator[bytes]:
@@ -55,7 +59,7 @@ class Frames:
         self._at = 0
         self._have = 0
         self._head: tuple[int, int, int, int] | None = None
-        self._parts: dict[tuple[int, int], list[bytes]] = {}
+        self._parts: dict[tuple[int, int], list[bytes | memoryview]] = {}
         self._sizes: dict[tuple[int, int], int] = {}
 
     def feed(self, data: bytes) -> Iterator[tuple[int, int, bytes]]:
@@ -79,25 +83,38 @@ class Frames:
 
         @raises Forbidden: a frame that is unknown or too large.
         """
+        for kind, share, pieces in self.in_pieces():
+            yield kind, share, b"".join(pieces)
+
+    def in_pieces(self) -> Iterator[tuple[int, int, Pieces]]:
+        """
+        As L{messages}, each as the pieces in which it came: what is long need not be copied once
+        more only to be written.
+
+        @raises Forbidden: a frame that is unknown or too large.
+        """
         while True:
             if self._head is None:
                 if self._have < HEAD.size:
                     return
-                self._head = self._judge(*HEAD.unpack(self._take(HEAD.size)))
+                self._head = self._judge(*HEAD.unpack(b"".join(self._take(HEAD.size))))
             length, kind, share, more = self._head
+            key = kind, share
             if self._have < length:
                 return
-            body = self._take(length)
+            pieces = self._take(length)
+            if len(pieces) > 1 and (more or length < IN_PIECES or key in self._parts):
+                # A short piece would keep all that came with it
+                pieces = [b"".join(pieces)]
             self._head = None
-            key = kind, share
             if more:
-                self._parts.setdefault(key, []).append(body)
+                self._parts.setdefault(key, []).extend(pieces)
                 self._sizes[key] = self._sizes.get(key, 0) + length
                 continue
             if key in self._parts:
-                body = b"".join([*self._parts.pop(key), body])
+                pieces = [b"".join([*self._parts.pop(key), *pieces])]
                 del self._sizes[key]
-            yield kind, share, body
+            yield kind, share, pieces
 
     def _judge(self, length: int, kind: int, share: int, more: int) -> tuple[int, int, int, int]:
         if kind >= KINDS:
@@ -112,12 +129,12 @@ class Frames:
             raise Forbidden("too-many-messages")
         return length, kind, share, more
 
-    def _take(self, size: int) -> bytes:
+    def _take(self, size: int) -> list[bytes | memoryview]:
         """The next bytes, which have come."""
         self._have -= size
         chunks = self._chunks
         if not size:
-            return b""
+            return [b""]
         first = chunks[0]
         end = self._at + size
         if end <= len(first):
@@ -126,7 +143,7 @@ class Frames:
             if end == len(first):
                 chunks.popleft()
                 self._at = 0
-            return piece
+            return [piece]
         pieces: list[bytes | memoryview] = [memoryview(first)[self._at :]]
         size -= len(first) - self._at
         chunks.popleft()
@@ -136,4 +153,4 @@ class Frames:
         if size:
             pieces.append(memoryview(chunks[0])[:size])
         self._at = size
-        return b"".join(pieces)
+        return pieces
