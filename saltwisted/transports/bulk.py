@@ -143,6 +143,8 @@ class _Reader:
 
     def __call__(self, connection: SSL.Connection) -> bytes:
         """@raises SSL.Error: the connection has ended; L{taken} is what came before."""
+        # Whatever went wrong before: what came for one connection is never another's
+        self._at = 0
         ssl = connection._ssl
         while True:
             if self._size - self._at < RECORD:

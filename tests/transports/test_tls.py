@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import Clock
@@ -85,6 +86,39 @@ class WidenTests(SynchronousTestCase):
             one.write(data)
         self.pump()
         self.assertEqual(other.got, large[0] + b"small" + large[1] + large[2] + b"last")
+
+    def test_failure_while_reading(self) -> None:
+        """What one connection had read when something broke is never given to another."""
+        (one, transport, _), (two, _, other) = self.ends
+        widen(one)
+        widen(two)
+        one.write(b"first" * 10_000)
+        self.clock.advance(1)
+        ask = two.getHandle()._raise_ssl_error
+
+        def broken(ssl: Any, result: int) -> None:
+            raise RuntimeError("broken")
+
+        two.getHandle()._raise_ssl_error = broken
+        data = transport.value()
+        transport.clear()
+        self.assertRaises(RuntimeError, two.dataReceived, data)
+        two.getHandle()._raise_ssl_error = ask
+        one.write(b"second")
+        self.pump()
+        self.assertEqual(other.got, b"second")
+
+    def test_goodbye_behind_data(self) -> None:
+        """What was sent before the end still comes."""
+        (one, _, inner), (two, _, other) = self.ends
+        widen(one)
+        widen(two)
+        one.write(bytes(3 * RECORD))
+        one.loseConnection()
+        self.pump()
+        self.assertEqual(len(other.got), 3 * RECORD)
+        self.assertTrue(two.disconnecting or two._lostTLSConnection)
+        self.assertEqual(inner.got, b"")
 
     def test_after_the_end(self) -> None:
         """A write to a connection that is gone does nothing."""
