@@ -99,7 +99,7 @@ class Want:
     base: bytes = b""
     offset: int = 0
     squeezable: bool | None = None
-    slices: deque[bytes] = field(factory=deque)
+    slices: deque[bytes] | None = None
     coming: Deferred[list[bytes]] | None = None
 
 
@@ -493,7 +493,7 @@ class RootLink(Protocol):
                 coming = want.coming or self._read_slices(store, want, number)
                 want.coming = None
                 try:
-                    want.slices.extend(await coming)
+                    want.slices = deque(await coming)
                 except StoreError as error:
                     self.log.error("roots: an object cannot be read: {error}", error=str(error))
                     self._data_out(share, ["n", want.digest])
