@@ -25,6 +25,6 @@ class Progress:
         """From now on it is this."""
         self.doing, self.done, self.total = doing, 0, total
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Nothing is being done."""
         self.begin("")

@@ -343,19 +343,22 @@ class WorkTree:
         everything = tops == [b""]
         inside = tuple(top + b"/" for top in tops)
         self.progress.begin("paths looked at", len(known) if everything else 0)
-        with closing(
-            NewFiles(
-                self.fs,
-                store,
-                self.limits,
-                seen,
-                known.values() if left is None else left,
-                self._now_ns,
-                self.progress,
-                self._tell_all,
-                self._helper,
-            )
-        ) as new:
+        with (
+            closing(self.progress),
+            closing(
+                NewFiles(
+                    self.fs,
+                    store,
+                    self.limits,
+                    seen,
+                    known.values() if left is None else left,
+                    self._now_ns,
+                    self.progress,
+                    self._tell_all,
+                    self._helper,
+                )
+            ) as new,
+        ):
             others = self._list(tops, known, store, seen, found, new)
             new.end(len(others))
             for path, info in (*others, *new.left):
@@ -371,7 +374,6 @@ class WorkTree:
                     continue
                 seen.changed[path] = None
         self._drop_below_skipped(seen)
-        self.progress.end()
         return seen
 
     def _list(
@@ -699,30 +701,30 @@ class WorkTree:
         many = sum(1 for e in wanted.values() if e is not None and e.kind == FILE) > MANY
         self._sync_each = not many
         progress.begin("paths written", len(wanted))
-        done.known.update(self._sites.write(self.fs, wanted, known, store, self._sync_each))
-        removed = sorted(
-            (
-                path
-                for path, entry in wanted.items()
-                if (before := known.get(path)) is not None
-                and (entry is None or (entry.kind == DIR) != (before.entry.kind == DIR))
-            ),
-            reverse=True,
-        )
-        for path in self._remove_files(removed, known, store, done):
-            self._guarded(self._remove, path, known, store, done)
-        progress.done += len(removed)
-        folders = sorted(p for p, e in wanted.items() if e is not None and e.kind == DIR)
-        for path in folders:
-            self._guarded(self._make_folder, path, known, store, done, wanted[path])
-            progress.done += 1
-        for path, entry in sorted(wanted.items()):
-            if entry is not None and entry.kind != DIR and path not in done.failed:
-                self._guarded(self._put, path, known, store, done, entry)
+        with closing(progress):
+            done.known.update(self._sites.write(self.fs, wanted, known, store, self._sync_each))
+            removed = sorted(
+                (
+                    path
+                    for path, entry in wanted.items()
+                    if (before := known.get(path)) is not None
+                    and (entry is None or (entry.kind == DIR) != (before.entry.kind == DIR))
+                ),
+                reverse=True,
+            )
+            for path in self._remove_files(removed, known, store, done):
+                self._guarded(self._remove, path, known, store, done)
+            progress.done += len(removed)
+            folders = sorted(p for p, e in wanted.items() if e is not None and e.kind == DIR)
+            for path in folders:
+                self._guarded(self._make_folder, path, known, store, done, wanted[path])
                 progress.done += 1
-        if many:
-            self.fs.sync()
-        progress.end()
+            for path, entry in sorted(wanted.items()):
+                if entry is not None and entry.kind != DIR and path not in done.failed:
+                    self._guarded(self._put, path, known, store, done, entry)
+                    progress.done += 1
+            if many:
+                self.fs.sync()
         return done
 
     def _guarded(

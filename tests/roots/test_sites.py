@@ -164,6 +164,24 @@ class PrepareTests(TreeCase):
         self.assertEqual(os.listdir(self.root), [])
 
 
+class FailedLookTests(TreeCase):
+    """A look, or a write, that comes to nothing."""
+
+    def test_nothing_is_being_done(self) -> None:
+        """Who asks how far it is hears nothing of it any more."""
+
+        def refuse(*args: Any) -> Any:
+            self.assertNotEqual(self.tree.progress.doing, "")
+            raise OSError(5, "broken")
+
+        self.patch(self.tree.fs, "list", refuse)
+        self.assertRaises(OSError, self.tree.scan, {}, self.store.objects)
+        self.assertEqual(self.tree.progress.doing, "")
+        self.patch(self.tree.fs, "sync", refuse)
+        self.assertRaises(OSError, self.write, self.entries("top"))
+        self.assertEqual(self.tree.progress.doing, "")
+
+
 class LeftOverTests(TreeCase):
     """Hidden names that nothing is behind any more."""
 
