@@ -26,7 +26,7 @@ Helper = Callable[[Mapping[str, Any]], "Future[list[Any]]"]
 Has a request answered by another process; from any thread but the reactor's. The future fails if it
 cannot be.
 """
-FEW = 300
+FEW = 1000
 """Files up to which no process is asked."""
 AT_ONCE = 1000
 """Files in one request."""
