@@ -165,13 +165,37 @@ class Pace(threading.Thread):
             self.factor = max(1.0, wall / worked)
 
 
-def in_time(what: str, look: Callable[[], Any], more: float = 0.0) -> float:
+class Tries:
+    """
+    A condition that is tried until it is true.
+
+    @ivar longest: seconds of the longest try that was in vain. What comes true a moment after one
+        has begun is seen by the next: so much later than it was.
+    """
+
+    def __init__(self, condition: Callable[[], Any]) -> None:
+        self._condition = condition
+        self.longest = 0.0
+
+    def __call__(self) -> Any:
+        """Try."""
+        began = time.monotonic()
+        found = self._condition()
+        if not found:
+            self.longest = max(self.longest, time.monotonic() - began)
+        return found
+
+
+def in_time(
+    what: str, look: Callable[[], Any], more: float = 0.0, tries: Tries | None = None
+) -> float:
     """
     Wait for what a blow has interrupted: within the time that it takes without one, which is
     measured right afterwards, and L{PROMISE} seconds. How long it took.
 
     @param look: waits until it is so.
     @param more: seconds for what was begun together with it, as the start of a process.
+    @param tries: how it looks, if a try in vain takes seconds.
     """
     with Pace() as pace:
         began = time.monotonic()
@@ -179,6 +203,8 @@ def in_time(what: str, look: Callable[[], Any], more: float = 0.0) -> float:
         took = time.monotonic() - began
         look()
         healthy = time.monotonic() - began - took
+    if tries is not None:
+        more += tries.longest
     allowed = (healthy + PROMISE + more) * pace.factor
     assert took <= allowed, (
         f"{what} took {took:.1f} s; promised are {healthy:.1f} + {PROMISE + more:.0f} s, which "

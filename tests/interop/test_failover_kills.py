@@ -32,6 +32,7 @@ from tests.harness import (
 from tests.interop.masters import (
     HOSTS,
     Masters,
+    Tries,
     all_answer,
     answers,
     begin_jobs,
@@ -338,13 +339,10 @@ class CutTests(Rig):
         # The subscription of each minion is dead on the way, its requests are not
         first.heal()
         second.forget(self.masters.publish_port)
-        in_time(
-            "another subscription",
-            lambda: until(
-                "ours to answer again",
-                lambda: all(any(self.connected(m, n) for m in self.masters.all) for n in ours),
-            ),
+        tries = Tries(
+            lambda: all(any(self.connected(m, n) for m in self.masters.all) for n in ours)
         )
+        in_time("another subscription", lambda: until("ours to answer", tries), tries=tries)
         second.heal()
         self.answer(two, "hot")
 
@@ -353,11 +351,8 @@ class CutTests(Rig):
         host = self.hub.hosts[self.masters.all.index(used)]
         host.move()
         others = [master for master in self.masters.all if master is not used]
-        in_time(
-            "the fail-over from a host that has moved",
-            lambda: until(
-                "another master", lambda: any(self.connected(m, "failover") for m in others)
-            ),
-        )
+        tries = Tries(lambda: any(self.connected(m, "failover") for m in others))
+        what = "the fail-over from a host that has moved"
+        in_time(what, lambda: until("another master", tries), tries=tries)
         self.name_all()
         self.answer(used, "hot", within=20)
