@@ -38,6 +38,10 @@ TELL = 1.0
 """Seconds after which, and then again, who waits is told how far it is."""
 POLL = 0.05
 """Seconds after which it is looked again though nothing was heard."""
+ASKING = 10.0
+"""Seconds for which members are waited for that write their directories, ..."""
+ASK_AGAIN = 0.5
+"""... and after which one that cannot is asked again."""
 
 
 class RootControl:
@@ -425,22 +429,27 @@ class RootControl:
         last = None
         while True:
             result = self._result(shares)
+            pause = POLL
             if result["done"]:
-                await self._wait_for_trees(shares, result)
+                pause = ASK_AGAIN
+                left = end - self._clock.seconds()
+                await self._wait_for_trees(shares, result, min(max(left, POLL), ASKING))
             if result["done"] or self._clock.seconds() > end:
                 return result
             waits = {node: one["lacks"] for node, one in result["peers"].items() if one["lacks"]}
             if waits != last:
                 last = waits
                 await _maybe(stream({"waits": waits}))
-            await self._sync.stirs(POLL)
+            await self._sync.stirs(pause)
 
-    async def _wait_for_trees(self, shares: Sequence[RootShare], result: dict[str, Any]) -> None:
+    async def _wait_for_trees(
+        self, shares: Sequence[RootShare], result: dict[str, Any], seconds: float
+    ) -> None:
         """Who has committed everything is done when it has also written it."""
         if self._written is None:
             return
         names = [share.name for share in shares]
-        for node, why in (await self._written.problems(names)).items():
+        for node, why in (await self._written.problems(names, seconds)).items():
             if node in result["peers"]:
                 result["peers"][node].update(ok=False, error=why)
                 result["done"] = False

@@ -22,16 +22,11 @@ MOST_SHARES = 256
 
 
 class RootWritten:
-    """
-    Reactor thread only.
+    """Reactor thread only."""
 
-    @param seconds: how long a member is waited for at most.
-    """
-
-    def __init__(self, sync: RootSync, peers: IPeers, seconds: float = 10.0) -> None:
+    def __init__(self, sync: RootSync, peers: IPeers) -> None:
         self._sync = sync
         self._peers = peers
-        self._seconds = seconds
         peers.answer(WORD, self._asked)
 
     def _asked(self, node: str, body: bytes) -> Deferred[bytes]:
@@ -47,24 +42,25 @@ class RootWritten:
         shares = [sync.shares[n] for n in names if n in sync.shares and sync.may_have(node, n)]
         return pack_bin({share.name: await share.not_written() for share in shares})
 
-    async def problems(self, names: Sequence[str]) -> dict[str, str]:
+    async def problems(self, names: Sequence[str], seconds: float) -> dict[str, str]:
         """
         Ask the members that are linked, and wait until each has written what it has committed.
 
+        @param seconds: how long they are waited for at most.
         @return: a member's id to why its working trees are not what it has committed; who is fine
             is not in it.
         """
         body = pack_bin(list(names))
         links = self._peers.links()
         answers = await DeferredList(
-            [Deferred.fromCoroutine(self._ask(link, body)) for link in links]
+            [Deferred.fromCoroutine(self._ask(link, body, seconds)) for link in links]
         )
         found = {link.node: why for link, (_, why) in zip(links, answers, strict=True)}
         return {node: str(why) for node, why in found.items() if why}
 
-    async def _ask(self, link: IPeerLink, body: bytes) -> str:
+    async def _ask(self, link: IPeerLink, body: bytes, seconds: float) -> str:
         try:
-            value = unpack_bin(await as_deferred(link.ask(WORD, body, self._seconds)))
+            value = unpack_bin(await as_deferred(link.ask(WORD, body, seconds)))
         except (SaltwistedError, WireError) as error:
             return f"its working tree may not be written yet: {error}"
         if not isinstance(value, dict):

@@ -19,7 +19,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
-from saltwisted.stores.treefs import CREATE, READ, TreeFs
+from saltwisted.stores.treefs import CREATE, Identity, TreeFs, complete, read_small
 
 Helper = Callable[[Mapping[str, Any]], "Future[list[Any]]"]
 """
@@ -82,17 +82,6 @@ def make_request(
     return {"do": "make", "root": root, "packs": dict(packs), "files": files}
 
 
-def _identity(info: os.stat_result) -> tuple[int, int, int, int, int, int]:
-    return (
-        info.st_mode,
-        info.st_size,
-        info.st_mtime_ns,
-        info.st_ctime_ns,
-        info.st_ino,
-        info.st_dev,
-    )
-
-
 def _read(fs: TreeFs, pack: str, files: Sequence[Sequence[Any]]) -> list[Any]:
     rows: list[Any] = []
     found: dict[bytes, int] = {}
@@ -107,12 +96,7 @@ def _read(fs: TreeFs, pack: str, files: Sequence[Sequence[Any]]) -> list[Any]:
             try:
                 if head != last:
                     folder, last = fs.folder(head), head
-                fd = os.open(name, READ, dir_fd=folder)
-                try:
-                    data = os.read(fd, size + 1)
-                    info = os.fstat(fd)
-                finally:
-                    os.close(fd)
+                data, info = read_small(folder, name, size)
             except OSError:
                 last = None
                 rows.append(None)
@@ -125,7 +109,7 @@ def _read(fs: TreeFs, pack: str, files: Sequence[Sequence[Any]]) -> list[Any]:
             if offset is None:
                 offset = found[digest] = end + len(buffer)
                 buffer += data
-            rows.append([digest, offset, *_identity(info)])
+            rows.append([digest, offset, *Identity.of(info)])
         _write_all(target, buffer)
     finally:
         os.close(target)
@@ -163,17 +147,11 @@ def _make(fs: TreeFs, packs: Mapping[int, str], files: Sequence[Sequence[Any]]) 
     return rows
 
 
-def _make_one(folder: int, name: bytes, mode: int, mtime: int, data: bytes) -> tuple[int, ...]:
+def _make_one(folder: int, name: bytes, mode: int, mtime: int, data: bytes) -> Identity:
     fd = os.open(name, CREATE, mode, dir_fd=folder)
     try:
         _write_all(fd, data)
-        os.utime(fd, ns=(mtime, mtime))
-        info = os.fstat(fd)
-        if info.st_mode & 0o7777 != mode:
-            # The umask took something away
-            os.fchmod(fd, mode)
-            info = os.fstat(fd)
-        return _identity(info)
+        return Identity.of(complete(fd, mode, mtime))
     except OSError:
         with suppress(OSError):
             os.unlink(name, dir_fd=folder)

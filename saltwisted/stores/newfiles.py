@@ -26,8 +26,8 @@ from saltwisted.errors import SaltwistedError
 from saltwisted.stores.filework import AT_ONCE, FEW, PATIENCE, Helper, read_request
 from saltwisted.stores.objects import PACK_SIZE, SMALL, ContentStore
 from saltwisted.stores.progress import Progress
-from saltwisted.stores.rootindex import Identity, Known
-from saltwisted.stores.treefs import READ, TreeFs
+from saltwisted.stores.rootindex import Known
+from saltwisted.stores.treefs import Identity, TreeFs, read_small
 
 RACY = 20_000_000
 """Nanoseconds: a file whose time stamp is that young may change without a trace."""
@@ -243,12 +243,8 @@ class NewFiles:
                 if head != last:
                     # As above: a time before any of them is read
                     folder, last, now = self._fs.folder(head), head, self._now_ns()
-                fd = os.open(name, READ, dir_fd=folder)
-                try:
-                    data = os.read(fd, size + 1)
-                    alike = Identity.of(os.fstat(fd)) == identity
-                finally:
-                    os.close(fd)
+                data, after = read_small(folder, name, size)
+                alike = Identity.of(after) == identity
             except OSError:
                 last = None
                 alike, data = False, b""

@@ -18,8 +18,8 @@ from attrs import define, field
 from saltwisted.domain.roots.entry import FILE
 from saltwisted.errors import StoreError
 from saltwisted.stores.objects import PIECE, ContentStore
-from saltwisted.stores.rootindex import Identity, Known
-from saltwisted.stores.treefs import TreeFs
+from saltwisted.stores.rootindex import Known
+from saltwisted.stores.treefs import Identity, TreeFs
 
 PARTS = 168
 """A week has so many hours."""

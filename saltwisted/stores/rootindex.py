@@ -19,6 +19,7 @@ from saltwisted.domain.roots.entry import Dot, Entry, ReplicaId, Version
 from saltwisted.errors import StoreError
 from saltwisted.stores.database import open_database
 from saltwisted.stores.objects import Place, Step, no_step
+from saltwisted.stores.treefs import Identity
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta(name TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -43,29 +44,6 @@ CREATE TABLE IF NOT EXISTS object(hash BLOB PRIMARY KEY, size INTEGER, pack INTE
 CREATE TABLE IF NOT EXISTS peer(master TEXT, rid INTEGER, ctr INTEGER, PRIMARY KEY(master, rid))
     WITHOUT ROWID;
 """
-
-
-class Identity(NamedTuple):
-    """What C{lstat} says of a file that was not touched since."""
-
-    mode: int
-    size: int
-    mtime: int
-    ctime: int
-    inode: int
-    device: int
-
-    @classmethod
-    def of(cls, info: os.stat_result) -> Identity:
-        """The identity in a C{stat} result."""
-        return cls(
-            info.st_mode,
-            info.st_size,
-            info.st_mtime_ns,
-            info.st_ctime_ns,
-            info.st_ino,
-            info.st_dev,
-        )
 
 
 class Known(NamedTuple):

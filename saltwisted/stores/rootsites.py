@@ -26,8 +26,8 @@ from saltwisted.errors import SaltwistedError, StoreError
 from saltwisted.stores.filework import AT_ONCE, FEW, PATIENCE, Helper, make_request
 from saltwisted.stores.objects import PIECE, SMALL, ContentStore
 from saltwisted.stores.progress import Progress
-from saltwisted.stores.rootindex import Identity, Known
-from saltwisted.stores.treefs import CREATE, TreeFs
+from saltwisted.stores.rootindex import Known
+from saltwisted.stores.treefs import CREATE, Identity, TreeFs, complete
 
 BULK = 8 * 1024 * 1024
 """Bytes from which a file is taken in, or written, apart from the small ones."""
@@ -110,7 +110,7 @@ def make(
     fd = fs.create(place, entry.mode)
     try:
         fill(fd, entry, store)
-        return complete(fd, entry, sync)
+        return complete(fd, entry.mode, entry.mtime, sync)
     except BaseException:
         with suppress(OSError):
             fs.unlink(place)
@@ -142,19 +142,6 @@ def fill(fd: int, entry: Entry, store: ContentStore) -> None:
             size -= count
     finally:
         os.close(source)
-
-
-def complete(fd: int, entry: Entry, sync: bool = False) -> os.stat_result:
-    """A new file has its content: now time and mode."""
-    os.utime(fd, ns=(entry.mtime, entry.mtime))
-    if sync:
-        os.fdatasync(fd)
-    info = os.fstat(fd)
-    if stat.S_IMODE(info.st_mode) != entry.mode:
-        # The umask took something away
-        os.fchmod(fd, entry.mode)
-        info = os.fstat(fd)
-    return info
 
 
 # -- one directory
@@ -207,7 +194,7 @@ def build(
                 fd = os.open(name, CREATE, entry.mode, dir_fd=folder)
                 try:
                     fill(fd, entry, store)
-                    info = complete(fd, entry, sync)
+                    info = complete(fd, entry.mode, entry.mtime, sync)
                 finally:
                     os.close(fd)
                 site.made[path] = Known(entry, Identity.of(info))
@@ -229,7 +216,7 @@ def end_copies(site: Site, sync: bool = False) -> None:
     while site.copied:
         path, entry, fd, copy = site.copied[0]
         copy.result()
-        site.made[path] = Known(entry, Identity.of(complete(fd, entry, sync)))
+        site.made[path] = Known(entry, Identity.of(complete(fd, entry.mode, entry.mtime, sync)))
         del site.copied[0]
         os.close(fd)
 

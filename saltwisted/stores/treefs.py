@@ -16,6 +16,7 @@ import stat
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from typing import NamedTuple
 
 from saltwisted.domain.roots.entry import split
 from saltwisted.domain.roots.guards import TEMPORARY, TRASH
@@ -46,6 +47,60 @@ class _How(ctypes.Structure):
 def _raise(path: bytes) -> None:
     number = ctypes.get_errno()
     raise OSError(number, os.strerror(number), os.fsdecode(path))
+
+
+class Identity(NamedTuple):
+    """What C{lstat} says of a file that was not touched since."""
+
+    mode: int
+    size: int
+    mtime: int
+    ctime: int
+    inode: int
+    device: int
+
+    @classmethod
+    def of(cls, info: os.stat_result) -> Identity:
+        """The identity in a C{stat} result."""
+        return cls(
+            info.st_mode,
+            info.st_size,
+            info.st_mtime_ns,
+            info.st_ctime_ns,
+            info.st_ino,
+            info.st_dev,
+        )
+
+
+def read_small(folder: int, name: bytes, size: int) -> tuple[bytes, os.stat_result]:
+    """
+    A file of this size; what is longer, or shorter now, shows in the length of what comes. And what
+    C{fstat} says after it was read.
+
+    @raises OSError: it cannot be read.
+    """
+    fd = os.open(name, READ, dir_fd=folder)
+    try:
+        return os.read(fd, size + 1), os.fstat(fd)
+    finally:
+        os.close(fd)
+
+
+def complete(fd: int, mode: int, mtime: int, sync: bool = False) -> os.stat_result:
+    """
+    A new file has its content: now time and mode.
+
+    @param sync: make it durable at once.
+    """
+    os.utime(fd, ns=(mtime, mtime))
+    if sync:
+        os.fdatasync(fd)
+    info = os.fstat(fd)
+    if stat.S_IMODE(info.st_mode) != mode:
+        # The umask took something away
+        os.fchmod(fd, mode)
+        info = os.fstat(fd)
+    return info
 
 
 class TreeFs:

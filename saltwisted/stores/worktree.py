@@ -19,7 +19,6 @@ from contextlib import closing, suppress
 from typing import Any
 
 from attrs import define, field
-from twisted.logger import Logger
 
 from saltwisted.domain.roots.entry import DIR, FILE, LINK, Batch, Entry, Move, ancestors, split
 from saltwisted.domain.roots.guards import (
@@ -38,9 +37,9 @@ from saltwisted.stores.filework import Helper
 from saltwisted.stores.newfiles import RACY, TOLD, NewFiles, Seen
 from saltwisted.stores.objects import PIECE, SMALL, ContentStore
 from saltwisted.stores.progress import Progress
-from saltwisted.stores.rootindex import Identity, Known
+from saltwisted.stores.rootindex import Known
 from saltwisted.stores.rootsites import BULK, Sites, discard, make
-from saltwisted.stores.treefs import TreeFs
+from saltwisted.stores.treefs import Identity, TreeFs
 
 MANY = 16
 """Files from which on they are made durable all together."""
@@ -152,8 +151,6 @@ class WorkTree:
     @param share: the share's name, written into the marker file.
     @param helper: reads and makes many small files in another process.
     """
-
-    log = Logger()
 
     def __init__(
         self,

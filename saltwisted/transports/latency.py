@@ -97,7 +97,6 @@ class LatencyMeter:
     def _instrument(self) -> None:
         """Put a stopwatch around what the reactor calls, where this reactor lets us."""
         reactor = self._reactor
-        self._used = time.thread_time()
         for name, before in (("_doReadOrWrite", self._work), ("runUntilCurrent", self._first)):
             original = getattr(reactor, name, None)
             if original is None:
@@ -117,14 +116,18 @@ class LatencyMeter:
         self, original: Callable[..., Any], name: str, first: Callable[[], None]
     ) -> Callable[..., Any]:
         clock = time.thread_time
+        # Each turn of the reactor begins with its timers
+        begins = name == "runUntilCurrent"
 
         def timed(*args: Any) -> Any:
             first()
+            if begins:
+                self._used = clock()
             try:
                 return original(*args)
             finally:
-                # Since the last one ended: the reactor's own steps between are nothing beside it,
-                # and asking twice for the CPU's time is a hundredth of a busy node's work
+                # Since the last one of this turn ended: waiting for descriptors uses nothing, and
+                # asking twice for the CPU's time is a hundredth of a busy node's work
                 now = clock()
                 used, self._used = now - self._used, now
                 if used > self.busy_max:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from saltwisted.errors import TransportClosed
@@ -70,6 +71,21 @@ class Masters:
 def answers(master: OurMaster, *ids: str, wait: float = 3) -> bool:
     """Whether all these minions answer a ping of this master."""
     return not silent(master, *ids, wait=wait)
+
+
+def whom_they_answer(
+    masters: Sequence[OurMaster], ids: Sequence[str], wait: float = 1
+) -> dict[str, list[OurMaster]]:
+    """
+    The masters that each minion answers, all asked at once: one after the other, those that are
+    asked in vain would take longer than what is measured.
+    """
+    with ThreadPoolExecutor(len(masters)) as pool:
+        found = [pool.submit(silent, master, *ids, wait=wait) for master in masters]
+    return {
+        minion: [m for m, one in zip(masters, found, strict=True) if minion not in one.result()]
+        for minion in ids
+    }
 
 
 def silent(master: OurMaster, *ids: str, wait: float = ROUND) -> set[str]:
@@ -165,37 +181,13 @@ class Pace(threading.Thread):
             self.factor = max(1.0, wall / worked)
 
 
-class Tries:
-    """
-    A condition that is tried until it is true.
-
-    @ivar longest: seconds of the longest try that was in vain. What comes true a moment after one
-        has begun is seen by the next: so much later than it was.
-    """
-
-    def __init__(self, condition: Callable[[], Any]) -> None:
-        self._condition = condition
-        self.longest = 0.0
-
-    def __call__(self) -> Any:
-        """Try."""
-        began = time.monotonic()
-        found = self._condition()
-        if not found:
-            self.longest = max(self.longest, time.monotonic() - began)
-        return found
-
-
-def in_time(
-    what: str, look: Callable[[], Any], more: float = 0.0, tries: Tries | None = None
-) -> float:
+def in_time(what: str, look: Callable[[], Any], more: float = 0.0) -> float:
     """
     Wait for what a blow has interrupted: within the time that it takes without one, which is
     measured right afterwards, and L{PROMISE} seconds. How long it took.
 
     @param look: waits until it is so.
     @param more: seconds for what was begun together with it, as the start of a process.
-    @param tries: how it looks, if a try in vain takes seconds.
     """
     with Pace() as pace:
         began = time.monotonic()
@@ -203,8 +195,6 @@ def in_time(
         took = time.monotonic() - began
         look()
         healthy = time.monotonic() - began - took
-    if tries is not None:
-        more += tries.longest
     allowed = (healthy + PROMISE + more) * pace.factor
     assert took <= allowed, (
         f"{what} took {took:.1f} s; promised are {healthy:.1f} + {PROMISE + more:.0f} s, which "

@@ -32,7 +32,6 @@ from tests.harness import (
 from tests.interop.masters import (
     HOSTS,
     Masters,
-    Tries,
     all_answer,
     answers,
     begin_jobs,
@@ -41,6 +40,7 @@ from tests.interop.masters import (
     job,
     kept_promise,
     lines,
+    whom_they_answer,
 )
 from tests.interop.network import Hub, needs_namespaces
 
@@ -339,10 +339,13 @@ class CutTests(Rig):
         # The subscription of each minion is dead on the way, its requests are not
         first.heal()
         second.forget(self.masters.publish_port)
-        tries = Tries(
-            lambda: all(any(self.connected(m, n) for m in self.masters.all) for n in ours)
+        in_time(
+            "another subscription",
+            lambda: until(
+                "ours to answer again",
+                lambda: all(whom_they_answer(self.masters.all, ours).values()),
+            ),
         )
-        in_time("another subscription", lambda: until("ours to answer", tries), tries=tries)
         second.heal()
         self.answer(two, "hot")
 
@@ -351,8 +354,11 @@ class CutTests(Rig):
         host = self.hub.hosts[self.masters.all.index(used)]
         host.move()
         others = [master for master in self.masters.all if master is not used]
-        tries = Tries(lambda: any(self.connected(m, "failover") for m in others))
-        what = "the fail-over from a host that has moved"
-        in_time(what, lambda: until("another master", tries), tries=tries)
+        in_time(
+            "the fail-over from a host that has moved",
+            lambda: until(
+                "another master", lambda: whom_they_answer(others, ["failover"])["failover"]
+            ),
+        )
         self.name_all()
         self.answer(used, "hot", within=20)

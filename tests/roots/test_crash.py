@@ -18,8 +18,9 @@ from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.entry import DIR, FILE, GONE, Batch, Entry
 from saltwisted.domain.roots.index import NotYet
 from saltwisted.stores import objects
-from saltwisted.stores.rootindex import Identity, Known
+from saltwisted.stores.rootindex import Known
 from saltwisted.stores.rootstore import RootStore
+from saltwisted.stores.treefs import Identity
 
 
 class Crash(BaseException):

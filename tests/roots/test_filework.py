@@ -11,8 +11,9 @@ from saltwisted.domain.roots.entry import FILE
 from saltwisted.errors import RemoteError, StoreError
 from saltwisted.stores import filework, newfiles, objects, rootsites, worktree
 from saltwisted.stores.objects import ContentStore
+from saltwisted.stores.treefs import Identity
 from saltwisted.worker.warm import pack, unpack
-from tests.roots.test_sites import PrepareTests, TreeCase
+from tests.roots import test_sites
 
 
 class Helper:
@@ -43,7 +44,7 @@ class Helper:
         return answer
 
 
-class HelperCase(TreeCase):
+class HelperCase(test_sites.TreeCase):
     """Few files are many, so that there are several requests and packs."""
 
     def setUp(self) -> None:
@@ -205,7 +206,7 @@ class LentPackTests(HelperCase):
         self.assertEqual(len(os.listdir(os.path.dirname(path))), 1)
 
 
-class MakeTests(HelperCase, PrepareTests):
+class MakeTests(HelperCase, test_sites.PrepareTests):
     """What is prepared by the other process; with all that is true without it."""
 
     def test_it_was_asked(self) -> None:
@@ -253,7 +254,7 @@ class MakeTests(HelperCase, PrepareTests):
         self.assertEqual(self.made(), 7 * self.helper.asked)
 
 
-class ServeTests(TreeCase):
+class ServeTests(test_sites.TreeCase):
     """The requests themselves."""
 
     def test_modes_and_times(self) -> None:
@@ -278,7 +279,7 @@ class ServeTests(TreeCase):
         self.assertEqual(rows[1], None)
         info = os.stat(f"{self.root}/f")
         self.assertEqual(info.st_mode & 0o777, 0o666)
-        self.assertEqual(tuple(rows[0]), worktree.Identity.of(info))
+        self.assertEqual(tuple(rows[0]), Identity.of(info))
         self.assertEqual(info.st_mtime_ns, 5 * 10**9)
 
     def test_no_way_out(self) -> None:

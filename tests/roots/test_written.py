@@ -25,9 +25,7 @@ class WrittenTests(NodesCase):
         await self.start()
         await self.settle()
         peers = [MemoryPeers(node.name, clock) for node in nodes]
-        written = [
-            RootWritten(node.sync, each, 5.0) for node, each in zip(nodes, peers, strict=True)
-        ]
+        written = [RootWritten(node.sync, each) for node, each in zip(nodes, peers, strict=True)]
         peers[0].join(peers[1])
         return nodes, written, peers
 
@@ -81,8 +79,7 @@ class WrittenTests(NodesCase):
             self.assertFalse(result["peers"]["b"]["ok"])
 
             peers[0].links()[0].held = []
-            asks._seconds = 0.1
-            found = await asks.problems([SHARE])
+            found = await asks.problems([SHARE], 0.1)
             self.assertIn("may not be written yet", found["b"])
 
         return self.run_coroutine(story)
