@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import glob
 import json
 import os
+import signal
 import subprocess
+import threading
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.cluster.real import OurNode
 from tests.harness import OurMinion, needs_peers, until
+
+
+def children(pid: int) -> set[int]:
+    """The processes that a process has made."""
+    found: set[int] = set()
+    for path in glob.glob(f"/proc/{pid}/task/*/children"):
+        with contextlib.suppress(OSError), open(path) as file:
+            found.update(int(one) for one in file.read().split())
+    return found
 
 
 def root_of(node: OurNode) -> str:
@@ -57,6 +70,43 @@ class RealRootsTests(SynchronousTestCase):
         self.assertEqual(same.stdout, "")
         states = {row["node"]: row["roots"] for row in one.members()}
         self.assertEqual(set(states.values()), {"in step"})
+
+    def test_worker_is_killed(self) -> None:
+        """Who reads and makes the small files for the nodes dies again and again: all arrives."""
+        one, other = self.make("alpha beta")
+        for number in range(6000):
+            folder = f"{self.home}/new/d{number % 40}"
+            os.makedirs(folder, exist_ok=True)
+            with open(f"{folder}/{number}.sls", "w") as file:
+                file.write(f"{number} " * (number % 300))
+        over = threading.Event()
+        killed: set[int] = set()
+
+        def kill() -> None:
+            parents = {child for node in (one, other) for child in children(node.pid)}
+            while not over.wait(0.01):
+                for pid in {worker for parent in parents for worker in children(parent)}:
+                    if pid not in killed and len(killed) < 6:
+                        os.kill(pid, signal.SIGKILL)
+                        killed.add(pid)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        try:
+            os.rename(f"{self.home}/new", f"{root_of(one)}/new")
+            result = self._roots(one, "sync", "--wait")
+        finally:
+            over.set()
+            killer.join()
+        self.assertTrue(killed)
+        self.assertTrue(result["done"], result)
+        same = subprocess.run(
+            ["rsync", "-anciO", "--delete", f"{root_of(one)}/", f"{root_of(other)}/"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        self.assertEqual(same.stdout, "")
 
     def make(self, names: str) -> list[OurNode]:
         """A cluster whose nodes have roots of their own."""
