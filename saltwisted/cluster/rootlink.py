@@ -99,8 +99,8 @@ class Want:
     base: bytes = b""
     offset: int = 0
     squeezable: bool | None = None
-    slices: deque[bytes] | None = None
-    coming: Deferred[list[bytes]] | None = None
+    slices: deque[tuple[bytes, bytes]] | None = None
+    coming: Deferred[list[tuple[bytes, bytes]]] | None = None
 
 
 @define
@@ -465,10 +465,11 @@ class RootLink(Protocol):
         body = await self._owner.pool(_make_pack, store, wants)
         self._write_data(share, body)
 
-    def _write_frame(self, frame: bytes) -> None:
+    def _write_slice(self, head: bytes, body: bytes) -> None:
         if not self.closed:
-            self.bytes_out += len(frame)
-            self.transport.write(frame)
+            self.bytes_out += len(head) + len(body)
+            # Not made one before: it would be copied only for that
+            self.transport.writeSequence((head, body))
 
     def _write_data(self, share: str, body: bytes) -> None:
         number = self._owner.number(share)
@@ -503,7 +504,7 @@ class RootLink(Protocol):
                     want.coming = self._read_slices(store, want, number, SLICES * SLICE)
                 elif self._bulk and (ahead := self._bulk[0])[0] == share:
                     self._begin_next(store, ahead[1], number)
-            self._write_frame(want.slices.popleft())
+            self._write_slice(*want.slices.popleft())
             want.offset = min(want.offset + SLICE, want.size)
             overtaken = bool(self._bulk) and self._bulk[0][1].size <= SMALL
             if want.offset < want.size and (self._paused or overtaken):
@@ -514,8 +515,8 @@ class RootLink(Protocol):
 
     def _read_slices(
         self, store: ContentStore, want: Want, number: int, beyond: int = 0
-    ) -> Deferred[list[bytes]]:
-        d: Deferred[list[bytes]] = self._owner.pool(
+    ) -> Deferred[list[tuple[bytes, bytes]]]:
+        d: Deferred[list[tuple[bytes, bytes]]] = self._owner.pool(
             _make_slices, store, want, number, want.offset + beyond
         )
         return d
@@ -795,8 +796,10 @@ def _is_readable(store: ContentStore, digest: bytes) -> bool:
     return True
 
 
-def _make_slices(store: ContentStore, want: Want, number: int, at: int) -> list[bytes]:
-    """The next slices of a large object, as frames."""
+def _make_slices(
+    store: ContentStore, want: Want, number: int, at: int
+) -> list[tuple[bytes, bytes]]:
+    """The next slices of a large object: heads and bodies of their frames."""
     most = min(SLICES * SLICE, want.size - at)
     found = []
     for data in store.read_pieces(want.digest, at, most, SLICE):
@@ -807,7 +810,7 @@ def _make_slices(store: ContentStore, want: Want, number: int, at: int) -> list[
         if want.squeezable and len(packed := zlib.compress(data, 1)) < len(data):
             form, body = PACKED, packed
         head = SLICE_HEAD.pack(form, want.digest, at, len(data))
-        found.append(frames.pack_frame(DATA, number, head, body))
+        found.append((frames.pack_head(DATA, number, len(head) + len(body)) + head, body))
         at += len(data)
     return found
 

@@ -67,6 +67,8 @@ class ClusterRoots:
         dice = random.SystemRandom().random
         self.threads = Threads(reactor, 4, "roots")
         sys.setswitchinterval(SWITCH)
+        # Not when the first large look waits for it
+        master.warm.preload(ROOTS_ENTRY.partition(":")[0])
         self.sync = RootSync(
             reactor,
             node,

@@ -17,7 +17,7 @@ from saltwisted.domain.replica.entry import Dot, Entry, Stream, fields_of
 from saltwisted.domain.replica.fold import Fact
 from saltwisted.domain.replica.knowledge import Knowledge
 from saltwisted.errors import WireError
-from saltwisted.stores.database import open_database
+from saltwisted.stores.database import insert_many, open_database
 from saltwisted.wire.msgpack import pack_bin
 
 MIGRATIONS: tuple[str, ...] = (
@@ -134,8 +134,9 @@ class Streams:
 
 def add_entries(db: sqlite3.Connection, streams: Streams, entries: Sequence[Entry]) -> None:
     """Write entries, and how far their streams are known by that."""
-    db.executemany(
-        "INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?)",
+    insert_many(
+        db,
+        "INSERT OR REPLACE INTO entries",
         [(streams.of(e.stream), e.number, signed(e.stamp), e.kind, e.body) for e in entries],
     )
     streams.set("known", {e.stream: e.number for e in entries})
@@ -143,8 +144,9 @@ def add_entries(db: sqlite3.Connection, streams: Streams, entries: Sequence[Entr
 
 def add_facts(db: sqlite3.Connection, streams: Streams, facts: Iterable[tuple[str, Fact]]) -> None:
     """Write facts."""
-    db.executemany(
-        "INSERT INTO facts (kind, stream, place, stamp, body) VALUES (?, ?, ?, ?, ?)",
+    insert_many(
+        db,
+        "INSERT INTO facts (kind, stream, place, stamp, body)",
         [
             (kind, streams.of(f.origin.stream), f.origin.number, signed(f.stamp), packed(f))
             for kind, f in facts

@@ -13,11 +13,12 @@ import sqlite3
 import threading
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from saltwisted.domain.roots.entry import Dot, Entry, ReplicaId, Version
 from saltwisted.errors import StoreError
-from saltwisted.stores.database import open_database
+from saltwisted.stores.database import change_many, insert_many, open_database
 from saltwisted.stores.objects import Place, Step, no_step
 from saltwisted.stores.treefs import Identity
 
@@ -160,11 +161,11 @@ class IndexDatabase:
     ) -> None:
         """Replace the versions of these paths; C{fresh} had none before."""
         rows = sorted(rows)
-        self._db.executemany(
-            "DELETE FROM version WHERE path=?", [(path,) for path, _ in rows if path not in fresh]
-        )
-        self._db.executemany(
-            "INSERT OR REPLACE INTO version VALUES(?,?,?,?,?,?,?,?,?)",
+        old = [path for path, _ in rows if path not in fresh]
+        change_many(self._db, "DELETE FROM version WHERE path", old)
+        insert_many(
+            self._db,
+            "INSERT OR REPLACE INTO version",
             [(path, *self._flat(version)) for path, row in rows for version in row],
         )
 
@@ -190,10 +191,8 @@ class IndexDatabase:
         """Replace C{know} or C{floor}."""
         name = "know" if table == "know" else "floor"
         self._db.execute(f"DELETE FROM {name}")  # noqa: S608 -- one of two literals
-        self._db.executemany(
-            f"INSERT INTO {name} VALUES(?, ?)",
-            [(self.number(replica), counter) for replica, counter in vector.items()],
-        )
+        rows = [(self.number(replica), counter) for replica, counter in vector.items()]
+        insert_many(self._db, f"INSERT INTO {name}", rows)
 
     # -- the working tree
 
@@ -210,12 +209,12 @@ class IndexDatabase:
 
     def put_tree(self, known: Iterable[tuple[bytes, Known | None]]) -> None:
         """Remember what is in the tree at these paths; C{None} for nothing."""
-        known = list(known)
-        self._db.executemany(
-            "DELETE FROM tree WHERE path=?", [(path,) for path, one in known if one is None]
-        )
-        self._db.executemany(
-            "INSERT OR REPLACE INTO tree VALUES(?,?,?,?,?,?,?)",
+        known = sorted(known, key=itemgetter(0))
+        gone = [path for path, one in known if one is None]
+        change_many(self._db, "DELETE FROM tree WHERE path", gone)
+        insert_many(
+            self._db,
+            "INSERT OR REPLACE INTO tree",
             [
                 (
                     path,
@@ -280,7 +279,7 @@ class IndexDatabase:
 
     def drop_batches(self, numbers: Iterable[int]) -> None:
         """Forget batches."""
-        self._db.executemany("DELETE FROM batch WHERE n=?", [(number,) for number in numbers])
+        change_many(self._db, "DELETE FROM batch WHERE n", numbers)
 
     def old_batches(self, before: float, most_bytes: int) -> list[tuple[int, ReplicaId, int]]:
         """Number, replica and hi of batches that are too old, or beyond the room for them."""
@@ -372,14 +371,12 @@ class IndexDatabase:
 
     def put_places(self, places: Mapping[bytes, Place]) -> None:
         """Remember where objects are."""
-        self._db.executemany(
-            "INSERT OR REPLACE INTO object VALUES(?,?,?,?,NULL)",
-            [(digest, *place) for digest, place in places.items()],
-        )
+        rows = [(digest, *place, None) for digest, place in sorted(places.items())]
+        insert_many(self._db, "INSERT OR REPLACE INTO object", rows)
 
     def drop_places(self, digests: Iterable[bytes]) -> None:
         """Forget objects."""
-        self._db.executemany("DELETE FROM object WHERE hash=?", [(d,) for d in digests])
+        change_many(self._db, "DELETE FROM object WHERE hash", digests)
 
     def ends(self) -> dict[bytes, float | None]:
         """Object to the time until which it is kept though nothing refers to it."""
@@ -390,10 +387,11 @@ class IndexDatabase:
 
     def put_ends(self, ends: Mapping[bytes, float | None]) -> None:
         """Change until when objects are kept."""
-        self._db.executemany(
-            "UPDATE object SET until=? WHERE hash=?",
-            [(until, digest) for digest, until in ends.items()],
-        )
+        digests: dict[float | None, list[bytes]] = {}
+        for digest, until in ends.items():
+            digests.setdefault(until, []).append(digest)
+        for until, some in digests.items():
+            change_many(self._db, "UPDATE object SET until=? WHERE hash", some, until)
 
     # -- peers
 
@@ -407,10 +405,8 @@ class IndexDatabase:
     def put_peer(self, master: str, vector: Mapping[ReplicaId, int]) -> None:
         """Remember what a peer confirmed."""
         self._db.execute("DELETE FROM peer WHERE master=?", (master,))
-        self._db.executemany(
-            "INSERT INTO peer VALUES(?,?,?)",
-            [(master, self.number(replica), counter) for replica, counter in vector.items()],
-        )
+        rows = [(master, self.number(rid), counter) for rid, counter in vector.items()]
+        insert_many(self._db, "INSERT INTO peer", rows)
 
     def close(self) -> None:
         """Close the file."""

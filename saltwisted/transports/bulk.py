@@ -9,7 +9,7 @@ left as it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -21,6 +21,8 @@ BUFFER = 256 * 1024
 """Bytes that a connection for bulk reads at once; with more in its queue its producer waits."""
 RECORD = 16 * 1024
 """Bytes that TLS encrypts together, at most."""
+WHOLE = 1024 * 1024
+"""Encrypted bytes that go to the socket as one: of what is in pieces, it makes one, once more."""
 _lib: Any = getattr(SSL, "_lib", None)
 _ffi: Any = getattr(SSL, "_ffi", None)
 _PARTIAL_WRITE = 1
@@ -67,6 +69,7 @@ def widen(transport: Any) -> None:
 
 _USED = (
     "_aborted",
+    "_appSendBuffer",
     "_bufferedWrite",
     "_flushReceiveBIO",
     "_flushSendBIO",
@@ -77,14 +80,16 @@ _USED = (
 
 
 def _write_together(tls: Any) -> None:
-    """What is written at once is encrypted, and then given to the socket, at once."""
-    write = tls._write
+    """
+    What is written at once is encrypted, and then given to the socket, at once.
 
-    def write_whole(data: bytes) -> None:
+    What is written as a sequence, too, without being made one before.
+    """
+    write, write_sequence = tls._write, tls.writeSequence
+
+    def encrypt(data: bytes) -> bool:
+        """False if the connection is lost, or wants to hear something first."""
         connection = tls.getHandle()
-        if len(data) <= RECORD or connection is None or tls._lostTLSConnection:
-            write(data)
-            return
         rest = memoryview(data)
         try:
             while rest:
@@ -93,15 +98,45 @@ def _write_together(tls: Any) -> None:
             tls._bufferedWrite(bytes(rest))
         except SSL.Error:
             tls._tlsShutdownFinished(Failure())
-            return
+            return False
+        return True
+
+    def give() -> None:
+        connection = tls.getHandle()
         with suppress(SSL.WantReadError):
             more = True
             while more:
-                encrypted = connection.bio_read(2 * BUFFER)
+                encrypted = connection.bio_read(WHOLE)
                 tls.transport.write(encrypted)
-                more = len(encrypted) == 2 * BUFFER
+                more = len(encrypted) == WHOLE
+
+    def write_whole(data: bytes) -> None:
+        if tls._appSendBuffer:
+            # Nothing overtakes what waits
+            tls._bufferedWrite(data)
+        elif len(data) <= RECORD or tls.getHandle() is None or tls._lostTLSConnection:
+            write(data)
+        elif encrypt(data):
+            give()
+
+    def write_parts(parts: Iterable[bytes]) -> None:
+        parts = list(parts)
+        lost = tls.getHandle() is None or tls._lostTLSConnection or tls.disconnecting
+        if lost or sum(map(len, parts)) <= RECORD:
+            write_sequence(parts)
+            return
+        aggregator = getattr(tls, "_aggregator", None)
+        if aggregator is not None:
+            aggregator.flush()
+        for part in parts:
+            if tls._appSendBuffer:
+                tls._bufferedWrite(part)
+            elif not encrypt(part):
+                return
+        give()
 
     tls._write = write_whole
+    tls.writeSequence = write_parts
 
 
 def _read_together(tls: Any) -> None:

@@ -293,6 +293,10 @@ class WarmPool:
         except (ProcessLookupError, PermissionError):
             pass
 
+    def preload(self, module: str) -> None:
+        """Have parents that are not started yet import one more module."""
+        self._preload = (*self._preload, module)
+
     # -- facts -----------------------------------------------------------------
 
     def set_fact(self, name: str, value: Any) -> None:

@@ -343,8 +343,11 @@ class WarmParent:
         if entry in self._prepared:
             return
         self._prepared.add(entry)
+        module = entry.partition(":")[0]
+        if module in sys.modules:
+            return
         try:
-            import_module(entry.partition(":")[0])
+            import_module(module)
         except Exception:
             return
         gc.collect()

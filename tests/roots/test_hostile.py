@@ -444,7 +444,7 @@ class TurnTests(SynchronousTestCase):
 
     def say(self, *numbers: int) -> None:
         """Messages in one piece."""
-        pieces = [frames.pack_frame(frames.BATCH, 0, bytes([number])) for number in numbers]
+        pieces = [frames.pack_head(frames.BATCH, 0, 1) + bytes([number]) for number in numbers]
         self.link.dataReceived(b"".join(pieces))
 
     def test_in_turns(self) -> None:

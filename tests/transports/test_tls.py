@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from OpenSSL import SSL
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
@@ -87,6 +88,43 @@ class WidenTests(SynchronousTestCase):
         self.pump()
         self.assertEqual(other.got, large[0] + b"small" + large[1] + large[2] + b"last")
 
+    def test_sequence(self) -> None:
+        """A sequence is one for the socket, behind what was written before."""
+        (one, transport, _), (_, _, other) = self.ends
+        widen(one)
+        body = os.urandom(32 * RECORD)
+        one.write(b"before")
+        transport.writes = 0
+        one.writeSequence([b"head", body])
+        self.assertLessEqual(transport.writes, 2)
+        one.writeSequence([b"small", b"one"])
+        one.writeSequence([])
+        one.write(b"after")
+        self.pump()
+        self.assertEqual(other.got, b"before" + b"head" + body + b"smallone" + b"after")
+
+    def test_sequence_while_it_waits(self) -> None:
+        """While TLS wants to hear something first, nothing overtakes what waits for that."""
+        (one, _, _), (_, _, other) = self.ends
+        widen(one)
+        send = one.getHandle().send
+        left = [2]
+
+        def waits(data: Any) -> int:
+            left[0] -= 1
+            if left[0] == 0:
+                raise SSL.WantReadError
+            return int(send(data))
+
+        one.getHandle().send = waits
+        first, second = os.urandom(3 * RECORD), os.urandom(3 * RECORD)
+        one.writeSequence([b"head", first, b"middle"])
+        one.writeSequence([second, b"tail"])
+        # Whatever the other says lets what waits go out
+        self.ends[1][0].write(b"go on")
+        self.pump()
+        self.assertEqual(other.got, b"head" + first + b"middle" + second + b"tail")
+
     def test_failure_while_reading(self) -> None:
         """What one connection had read when something broke is never given to another."""
         (one, transport, _), (two, _, other) = self.ends
@@ -128,6 +166,7 @@ class WidenTests(SynchronousTestCase):
         one.write(bytes(4 * RECORD))
         self.pump()
         one.write(bytes(4 * RECORD))
+        one.writeSequence([b"head", bytes(4 * RECORD)])
         self.assertEqual(inner.got, b"")
 
     def test_another_transport(self) -> None:

@@ -43,12 +43,11 @@ def pack_frames(kind: int, share: int, body: bytes) -> Iterator[bytes]:
             return
 
 
-def pack_frame(kind: int, share: int, *parts: bytes) -> bytes:
-    """A message that is no longer than a frame, of parts that are copied once."""
-    size = sum(map(len, parts))
+def pack_head(kind: int, share: int, size: int) -> bytes:
+    """What is before a body that is no longer than a frame."""
     if size > MAX_FRAME:
         raise ValueError(f"a frame of {size} bytes")
-    return b"".join((HEAD.pack(size, kind, share, 0), *parts))
+    return HEAD.pack(size, kind, share, 0)
 
 
 class Frames:

@@ -1,0 +1,55 @@
+"""Many rows with few statements."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.stores.database import change_many, insert_many
+
+
+def opened() -> sqlite3.Connection:
+    """An empty table."""
+    db = sqlite3.connect(":memory:", isolation_level=None)
+    db.execute("CREATE TABLE t(a INTEGER PRIMARY KEY, b)")
+    return db
+
+
+class ManyRowsTests(SynchronousTestCase):
+    """C{insert_many} and C{change_many}."""
+
+    @given(st.integers(0, 650))
+    @settings(max_examples=60, deadline=None)
+    def test_all_of_them(self, count: int) -> None:
+        """However many there are, each row is there once, and each change is made."""
+        db = opened()
+        insert_many(db, "INSERT INTO t", ((number, number * 2) for number in range(count)))
+        rows = db.execute("SELECT a, b FROM t ORDER BY a").fetchall()
+        self.assertEqual(rows, [(number, number * 2) for number in range(count)])
+
+        change_many(db, "UPDATE t SET b=? WHERE a", range(0, count, 2), -1)
+        change_many(db, "DELETE FROM t WHERE a", range(0, count, 3))
+
+        rows = db.execute("SELECT a, b FROM t ORDER BY a").fetchall()
+        left = [number for number in range(count) if number % 3]
+        self.assertEqual(rows, [(number, number * 2 if number % 2 else -1) for number in left])
+
+    def test_named_columns(self) -> None:
+        """Columns may be named; the others get their defaults."""
+        db = opened()
+        insert_many(db, "INSERT INTO t (b)", [("x",)] * 11)
+        self.assertEqual(db.execute("SELECT count(*), max(a) FROM t").fetchone(), (11, 11))
+
+    def test_statements(self) -> None:
+        """
+        A row takes far less than a statement of its own, for each lets another thread compute.
+        """
+        db = opened()
+        seen: list[str] = []
+        db.set_trace_callback(seen.append)
+        insert_many(db, "INSERT INTO t", [(number, 0) for number in range(10_219)])
+        change_many(db, "DELETE FROM t WHERE a", range(10_219))
+        self.assertEqual(len(seen), 2 * (51 + 1 + 9))
