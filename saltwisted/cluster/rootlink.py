@@ -59,6 +59,8 @@ VERSION = 1
 WINDOW = 8 * 1024 * 1024
 """Bytes of objects asked for and not received yet; also of received ones not written yet."""
 PACK = 1024 * 1024
+PACKS = 2
+"""Packs that are made at a time."""
 SLICE = 512 * 1024
 SLICES = 4
 """Slices that are read, or written, in one go: each go is a way to the pool and back."""
@@ -166,6 +168,7 @@ class RootLink(Protocol):
         self._paused = False
         self._bulk: deque[tuple[str, Want]] = deque()
         self._wanted = 0
+        self._packs: deque[tuple[str, Deferred[bytes]]] = deque()
         self._unasked = 0
         self._sending = False
         self._fetches: list[Fetch] = []
@@ -205,6 +208,7 @@ class RootLink(Protocol):
         for fetch in fetches:
             fetch.done.errback(TransportClosed(f"the roots stream to {self.node} was lost"))
         self._bulk.clear()
+        self._packs.clear()
         self._owner.link_down(self)
 
     def pauseProducing(self) -> None:
@@ -425,24 +429,29 @@ class RootLink(Protocol):
         self._pump()
 
     def _pump(self) -> None:
-        if self._sending or self._paused or self.closed or not self._bulk:
+        if self._sending or self._paused or self.closed or not (self._bulk or self._packs):
             return
         self._sending = True
         let_go(Deferred.fromCoroutine(self._serve()), self.log, "sending objects failed")
 
     async def _serve(self) -> None:
         try:
-            while self._bulk and not self.closed:
+            while (self._bulk or self._packs) and not self.closed:
                 if self._paused:
                     return
+                # While one is compressed and encrypted, the next is being made
+                while len(self._packs) < PACKS and self._begin_pack():
+                    pass
+                if self._packs:
+                    share, body = self._packs.popleft()
+                    self._write_data(share, await body)
+                    continue
                 share, first = self._bulk[0]
                 store = self._owner.store(share)
                 if store is None or first.size < 0:
                     self._bulk.popleft()
                     self._wanted -= 1
                     self._data_out(share, ["n", first.digest])
-                elif first.size <= SMALL:
-                    await self._serve_pack(share, store)
                 else:
                     self._bulk.popleft()
                     self._wanted -= 1
@@ -451,10 +460,13 @@ class RootLink(Protocol):
             self._sending = False
         self._pump()
 
-    async def _serve_pack(self, share: str, store: ContentStore) -> None:
+    def _begin_pack(self) -> bool:
+        """Have the next small objects packed; false if something else is next."""
         wants: list[Want] = []
+        share = self._bulk[0][0] if self._bulk else ""
+        store = self._owner.store(share) if self._bulk else None
         size = 0
-        while self._bulk and self._bulk[0][0] == share and size < PACK:
+        while store is not None and self._bulk and self._bulk[0][0] == share and size < PACK:
             want = self._bulk[0][1]
             if want.size < 0 or want.size > SMALL:
                 break
@@ -462,8 +474,9 @@ class RootLink(Protocol):
             self._wanted -= 1
             wants.append(want)
             size += want.size
-        body = await self._owner.pool(_make_pack, store, wants)
-        self._write_data(share, body)
+        if wants:
+            self._packs.append((share, self._owner.pool(_make_pack, store, wants)))
+        return bool(wants)
 
     def _write_slice(self, head: bytes, body: bytes) -> None:
         if not self.closed:

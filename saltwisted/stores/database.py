@@ -100,9 +100,7 @@ def insert_many(db: sqlite3.Connection, into: str, rows: Iterable[Sequence[Any]]
             at += size
 
 
-def change_many(
-    db: sqlite3.Connection, statement: str, keys: Iterable[Any], *values: Any
-) -> None:
+def change_many(db: sqlite3.Connection, statement: str, keys: Iterable[Any], *values: Any) -> None:
     """
     Change or delete the rows with these keys, many with each statement; inside a transaction.
 

@@ -19,21 +19,13 @@ Folder = Mapping[bytes, Entry]
 
 def folder_digest(folder: Folder) -> bytes:
     """The digest of the entries of one directory: names, kinds, modes and contents."""
-    whole = hashlib.sha256()
+    parts = []
     for name in sorted(folder):
-        entry = folder[name]
-        whole.update(
-            b"%d:%s%s%o:%d:%s"
-            % (
-                len(name),
-                name,
-                entry.kind.encode(),
-                entry.mode,
-                len(entry.content),
-                entry.content,
-            )
+        kind, mode, _, _, content = folder[name]
+        parts.append(
+            b"%d:%s%s%o:%d:%s" % (len(name), name, kind.encode(), mode, len(content), content)
         )
-    return whole.digest()
+    return hashlib.sha256(b"".join(parts)).digest()
 
 
 def root_digest(folders: Mapping[bytes, bytes]) -> bytes:
