@@ -166,7 +166,8 @@ class RootLink(Protocol):
         self._clock = clock
         self._frames = frames.Frames()
         self._paused = False
-        self._bulk: deque[tuple[str, Want]] = deque()
+        self._small: deque[tuple[str, Want]] = deque()
+        self._large: deque[tuple[str, Want]] = deque()
         self._wanted = 0
         self._packs: deque[tuple[str, Deferred[bytes]]] = deque()
         self._unasked = 0
@@ -207,7 +208,8 @@ class RootLink(Protocol):
         fetches, self._fetches = self._fetches, []
         for fetch in fetches:
             fetch.done.errback(TransportClosed(f"the roots stream to {self.node} was lost"))
-        self._bulk.clear()
+        self._small.clear()
+        self._large.clear()
         self._packs.clear()
         self._owner.link_down(self)
 
@@ -424,59 +426,61 @@ class RootLink(Protocol):
             ):
                 raise Forbidden("want")
             size = store.size(digest) if store is not None else -1
-            self._bulk.append((share, Want(digest, size, base, offset)))
+            queue = self._small if size <= SMALL else self._large
+            queue.append((share, Want(digest, size, base, offset)))
         self._wanted += len(value)
         self._pump()
 
     def _pump(self) -> None:
-        if self._sending or self._paused or self.closed or not (self._bulk or self._packs):
+        if self._sending or self._paused or self.closed:
             return
-        self._sending = True
-        let_go(Deferred.fromCoroutine(self._serve()), self.log, "sending objects failed")
+        if self._small or self._large or self._packs:
+            self._sending = True
+            let_go(Deferred.fromCoroutine(self._serve()), self.log, "sending objects failed")
 
     async def _serve(self) -> None:
         try:
-            while (self._bulk or self._packs) and not self.closed:
+            while (self._small or self._large or self._packs) and not self.closed:
                 if self._paused:
                     return
-                # While one is compressed and encrypted, the next is being made
                 while len(self._packs) < PACKS and self._begin_pack():
                     pass
-                if self._packs:
+                if self._packs and (self._packs[0][1].called or not self._large):
                     share, body = self._packs.popleft()
                     self._write_data(share, await body)
-                    continue
-                share, first = self._bulk[0]
-                store = self._owner.store(share)
-                if store is None or first.size < 0:
-                    self._bulk.popleft()
+                elif self._large:
+                    # Also while the next packs are being made: one core is not enough for both
+                    share, want = self._large.popleft()
                     self._wanted -= 1
-                    self._data_out(share, ["n", first.digest])
-                else:
-                    self._bulk.popleft()
-                    self._wanted -= 1
-                    await self._serve_large(share, store, first)
+                    store = self._owner.store(share)
+                    if store is None:
+                        self._data_out(share, ["n", want.digest])
+                    else:
+                        await self._serve_large(share, store, want)
         finally:
             self._sending = False
         self._pump()
 
     def _begin_pack(self) -> bool:
-        """Have the next small objects packed; false if something else is next."""
+        """Have the next small objects packed; false if there are none."""
         wants: list[Want] = []
-        share = self._bulk[0][0] if self._bulk else ""
-        store = self._owner.store(share) if self._bulk else None
         size = 0
-        while store is not None and self._bulk and self._bulk[0][0] == share and size < PACK:
-            want = self._bulk[0][1]
-            if want.size < 0 or want.size > SMALL:
-                break
-            self._bulk.popleft()
+        share = ""
+        while self._small and size < PACK and not (wants and self._small[0][0] != share):
+            share, want = self._small.popleft()
             self._wanted -= 1
-            wants.append(want)
-            size += want.size
-        if wants:
+            if want.size < 0:
+                self._data_out(share, ["n", want.digest])
+            else:
+                wants.append(want)
+                size += want.size
+        store = self._owner.store(share) if wants else None
+        if store is not None:
             self._packs.append((share, self._owner.pool(_make_pack, store, wants)))
-        return bool(wants)
+            return True
+        for want in wants:
+            self._data_out(share, ["n", want.digest])
+        return False
 
     def _write_slice(self, head: bytes, body: bytes) -> None:
         if not self.closed:
@@ -515,15 +519,15 @@ class RootLink(Protocol):
                 # The next ones are read while these are encrypted
                 if want.offset + SLICES * SLICE < want.size:
                     want.coming = self._read_slices(store, want, number, SLICES * SLICE)
-                elif self._bulk and (ahead := self._bulk[0])[0] == share:
+                elif self._large and (ahead := self._large[0])[0] == share:
                     self._begin_next(store, ahead[1], number)
             self._write_slice(*want.slices.popleft())
             want.offset = min(want.offset + SLICE, want.size)
-            overtaken = bool(self._bulk) and self._bulk[0][1].size <= SMALL
-            if want.offset < want.size and (self._paused or overtaken):
-                # What is left goes to the front: packs that were asked for since come first
+            if want.offset < want.size and (self._paused or self._packs or self._small):
+                # Packs that were asked for since come first
                 want.base = b""
-                self._requeue(share, want)
+                self._large.appendleft((share, want))
+                self._wanted += 1
                 return
 
     def _read_slices(
@@ -538,13 +542,6 @@ class RootLink(Protocol):
         """The object after this one is begun to be read, unless a delta may do."""
         if want.size > SMALL and not want.base and not want.slices and want.coming is None:
             want.coming = self._read_slices(store, want, number)
-
-    def _requeue(self, share: str, want: Want) -> None:
-        """Small objects overtake large ones; large ones keep their order."""
-        small = [item for item in self._bulk if item[1].size <= SMALL]
-        large = [item for item in self._bulk if item[1].size > SMALL]
-        self._bulk = deque([*small, (share, want), *large])
-        self._wanted += 1
 
     async def _serve_delta(self, share: str, want: Want, operations: list[Any]) -> None:
         part: list[Any] = []

@@ -31,6 +31,8 @@ from saltwisted.stores.treefs import CREATE, Identity, TreeFs, complete
 
 BULK = 8 * 1024 * 1024
 """Bytes from which a file is taken in, or written, apart from the small ones."""
+COPIERS = 2
+"""Large files of a new directory that are copied at a time when all else is done."""
 MOST_COPIES = 32
 """Large files of one new directory that are open at a time."""
 
@@ -211,6 +213,18 @@ def build(
         site.waiting = later + waiting[done:]
 
 
+def _make_next(fs: TreeFs, large: list[tuple[Site, bytes]], store: ContentStore) -> bool:
+    """Make one of these files whose content is here; false if there is none."""
+    for number, (site, path) in enumerate(large):
+        entry = site.entries[path]
+        if store.has(entry.content):
+            info = make(fs, _aside(site, path), entry, store)
+            site.made[path] = Known(entry, Identity.of(info))
+            del large[number]
+            return True
+    return False
+
+
 def end_copies(site: Site, sync: bool = False) -> None:
     """Wait until large files are copied."""
     while site.copied:
@@ -367,6 +381,12 @@ class Sites:
         ]
         if len(jobs) <= FEW:
             return
+        large = [
+            (site, path)
+            for site in self._prepared.values()
+            for path in site.waiting
+            if site.entries[path].kind == FILE and site.entries[path].size > SMALL
+        ]
         root = self._path, fs.device, fs.inode
         chunks = [jobs[at : at + AT_ONCE] for at in range(0, len(jobs), AT_ONCE)]
         asked: deque[Future[list[Any]]] = deque()
@@ -381,6 +401,8 @@ class Sites:
                     asked.append(helper(make_request(root, packs, files)))
                 if not asked:
                     return
+                while not (asked[0].done() or self._hurried) and _make_next(fs, large, store):
+                    pass
                 rows = asked.popleft().result(PATIENCE)
                 for (site, path, entry, _), row in zip(chunk, rows, strict=True):
                     if row is not None:
@@ -449,8 +471,8 @@ class Sites:
     ) -> dict[bytes, Known]:
         done: dict[bytes, Known] = {}
         sites: list[Site] = []
-        # The contents of large ones are copied in a thread, while the small ones are made
-        with ThreadPoolExecutor(1) as copier:
+        # The contents of large ones are copied in threads, while the small ones are made
+        with ThreadPoolExecutor(COPIERS) as copier:
             try:
                 for top, entries in new_tops(wanted, known, fs).items():
                     site = self._prepared.pop(top) if top in self._prepared else None

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from saltwisted.domain.roots.entry import FILE
+from saltwisted.domain.roots.entry import FILE, Entry
 from saltwisted.errors import RemoteError, StoreError
 from saltwisted.stores import filework, newfiles, objects, rootsites, worktree
 from saltwisted.stores.objects import ContentStore
@@ -245,6 +246,66 @@ class MakeTests(HelperCase, test_sites.PrepareTests):
         self.helper.before = lambda request: None
         self.write(entries)
         self.check(entries)
+
+    def large(self, top: str, entries: dict[bytes, Entry], count: int = 3) -> None:
+        """Some large files in that directory, the contents of all but the last in the store."""
+        for number in range(count):
+            data = os.urandom(objects.SMALL + 1 + number)
+            digest = self.store.objects.put(data)
+            if number == count - 1:
+                self.store.objects.forget([digest])
+            entries[f"{top}/large{number}".encode()] = Entry(FILE, 0o600, len(data), 10**9, digest)
+
+    def test_large_files_meanwhile(self) -> None:
+        """They are made while the other process makes the small ones."""
+        entries = self.entries("top")
+        self.large("top", entries)
+        go_on = threading.Event()
+        self.helper.before = lambda request: go_on.wait(10)
+        store = self.store.objects
+        has = store.has
+
+        def are_made(digest: bytes) -> bool:
+            if digest == entries[b"top/large2"].content and not go_on.is_set():
+                # Whatever is here of the large ones is made: nothing else was
+                self.assertEqual(self.made(), 2)
+                go_on.set()
+            return has(digest)
+
+        self.patch(store, "has", are_made)
+        self.prepare(entries)
+        self.assertTrue(go_on.is_set())
+        self.assertEqual(self.made(), 42)
+        data = os.urandom(entries[b"top/large2"].size)
+        entries[b"top/large2"] = entries[b"top/large2"]._replace(content=store.put(data))
+        self.write(entries)
+        self.check(entries)
+
+    def test_no_room_for_a_large_file(self) -> None:
+        """What was begun is given up, and all is written in the end."""
+        entries = self.entries("top")
+        self.large("top", entries, 1)
+        store = self.store.objects
+        entries[b"top/large0"] = entries[b"top/large0"]._replace(
+            content=store.put(b"x" * entries[b"top/large0"].size)
+        )
+        go_on = threading.Event()
+        self.helper.before = lambda request: go_on.wait(10)
+        full = [OSError(28, "No space left on device")]
+        make = rootsites.make
+
+        def refused(*args: Any, **more: Any) -> os.stat_result:
+            if full:
+                go_on.set()
+                raise full.pop()
+            return make(*args, **more)
+
+        self.patch(rootsites, "make", refused)
+        self.prepare(entries)
+        self.assertEqual(full, [])
+        self.write(entries)
+        self.check(entries)
+        self.assertEqual([name for name in self.listed() if name.startswith(".")], [])
 
     def test_somebody_waits(self) -> None:
         """Who wants to write waits for what was asked, not for all."""
