@@ -113,6 +113,7 @@ class RootControl:
     def _holding(self, args: Mapping[str, Any], path: bytes) -> list[tuple[RootShare, bytes]]:
         """Shares that know a path, which may be given below a root or from C{/} on."""
         found = []
+        why = "is in no share"
         for share in self._shares(args):
             rel = path
             if path.startswith(b"/"):
@@ -127,8 +128,10 @@ class RootControl:
             lost = any(one[0] == rel for one in store.database.conflicts())
             if lost or rel in store.index.rows or store.generation.get(rel) is not None:
                 found.append((share, rel))
+            else:
+                why = share.look.why_not(rel) or why
         if not found:
-            raise StoreError("is in no share", os.fsdecode(path))
+            raise StoreError(why, os.fsdecode(path))
         return found
 
     # -- looking

@@ -29,7 +29,7 @@ from saltwisted.cluster.rootwork import (
     trust,
 )
 from saltwisted.cluster.rootwrite import RootWrite
-from saltwisted.domain.roots.entry import Batch, Entry
+from saltwisted.domain.roots.entry import Batch, Entry, ancestors
 from saltwisted.errors import StoreError
 from saltwisted.stores.newfiles import Seen
 from saltwisted.stores.rootindex import Known
@@ -160,6 +160,14 @@ class RootLook:
     async def rescan(self) -> None:
         """Look at everything now."""
         await self._core.locked(self.take_all)
+
+    def why_not(self, path: bytes) -> str:
+        """Why a path does not take part; empty if no reason is known. Not under the lock."""
+        for one in (*ancestors(path), path):
+            if one in self.skipped:
+                return f"does not take part: {os.fsdecode(one)}: {self.skipped[one]}"
+        why = self._core.tree.why_excluded(path)
+        return f"does not take part: {why}" if why else ""
 
     # -- looking, under the lock
 

@@ -30,7 +30,7 @@ from saltwisted.domain.roots.guards import (
     check_entry,
     is_path,
 )
-from saltwisted.domain.roots.ignore import RULES_FILE, Ignored, ignorer
+from saltwisted.domain.roots.ignore import RULES_FILE, Ignored, ignorer, why_excluded
 from saltwisted.errors import StoreError
 from saltwisted.stores.files import store_error
 from saltwisted.stores.filework import Helper
@@ -303,6 +303,10 @@ class WorkTree:
         self._rules_changed = self._rules_changed or data != self._rules
         self._rules = data
         self.ignored = ignorer(data, self._extra)
+
+    def why_excluded(self, path: bytes) -> str:
+        """What keeps a path from taking part; empty if nothing does."""
+        return why_excluded(path, self.ignored)
 
     def is_busy(self) -> bool:
         """Whether git, hg or svn is in the middle of something."""

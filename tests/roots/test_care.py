@@ -16,7 +16,7 @@ from saltwisted.cluster.rootlink import Want
 from saltwisted.cluster.rootsync import READ_ONLY, Root, RootSync
 from saltwisted.domain.roots import hot
 from saltwisted.domain.roots.hot import FIRST, LONGEST, OFTEN, HotFiles
-from saltwisted.errors import DeniedError, TransportClosed
+from saltwisted.errors import DeniedError, StoreError, TransportClosed
 from saltwisted.stores import rootdeep
 from saltwisted.stores.progress import Progress
 from saltwisted.transports.ipc import Peer
@@ -271,6 +271,38 @@ class RoleTests(NodesCase):
             self.assertEqual(answer["entries"], 1)
             (work,) = told[0]["work"]
             self.assertEqual(work, {"share": SHARE, "doing": "paths written", "done": 3, "of": 1})
+
+        return self.run_coroutine(story)
+
+    def test_a_path_that_takes_no_part(self) -> Deferred[Any]:
+        """Who asks for it is told why: its name, a rule of the root, or what it is."""
+
+        async def story() -> None:
+            (one,) = await self.make("a")
+            one.write(".rootsignore", "*.bak\nbuild/\n")
+            for name in ("f", "4913", "old.bak", ".git/config", "build/x"):
+                one.write(name, name)
+            os.mkfifo(f"{one.tree}/pipe")
+            await self.start()
+            await self.settle()
+            control = RootControl(one.sync, clock)
+            for path, why in (
+                ("4913", "does not take part: 4913 is excluded: such names"),
+                (f"{one.tree}/.git/config", "does not take part: .git is excluded: such names"),
+                ("old.bak", "does not take part: old.bak is excluded by .rootsignore"),
+                ("build/x", "does not take part: build is excluded by .rootsignore"),
+                ("pipe", "does not take part: pipe: "),
+                ("nothing", "is in no share"),
+                ("/etc/passwd", "is in no share"),
+            ):
+                try:
+                    await control.do_trace({"path": path}, "test", print)
+                except StoreError as error:
+                    self.assertIn(why, str(error))
+                else:
+                    self.fail(path)
+            found = await control.do_trace({"path": "f"}, "test", print)
+            self.assertEqual([row["visible"] for row in found], [True])
 
         return self.run_coroutine(story)
 

@@ -8,9 +8,11 @@ the end means directories, C{!} takes back.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable
 
+from saltwisted.domain.roots.entry import ancestors
 from saltwisted.domain.roots.guards import MARKER, TEMPORARY, TRASH
 
 RULES_FILE = b".rootsignore"
@@ -98,3 +100,21 @@ def ignorer(rules: bytes = b"", extra: tuple[bytes, ...] = ()) -> Ignored:
         return result
 
     return ignored
+
+
+_BY_DEFAULT = ignorer()
+
+
+def why_excluded(path: bytes, ignored: Ignored) -> str:
+    """
+    What keeps a path from taking part, for a person who misses it; empty if nothing does.
+
+    @param ignored: the test for its root.
+    """
+    for one in (*reversed(list(ancestors(path))), path):
+        name = os.fsdecode(one)
+        if _BY_DEFAULT(one, True):
+            return f"{name} is excluded: such names are of editors, version control, or compilers"
+        if ignored(one, True) or (one == path and ignored(one, False)):
+            return f"{name} is excluded by {os.fsdecode(RULES_FILE)} or by the configuration"
+    return ""
