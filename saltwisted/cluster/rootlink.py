@@ -445,11 +445,11 @@ class RootLink(Protocol):
                     return
                 while len(self._packs) < PACKS and self._begin_pack():
                     pass
-                if self._packs and (self._packs[0][1].called or not self._large):
+                if self._packs and (self._packs[0][1].called or not self._has_slices()):
                     share, body = self._packs.popleft()
                     self._write_data(share, await body)
                 elif self._large:
-                    # Also while the next packs are being made: one core is not enough for both
+                    # Also while the next packs are being made: each keeps another core busy
                     share, want = self._large.popleft()
                     self._wanted -= 1
                     store = self._owner.store(share)
@@ -460,6 +460,10 @@ class RootLink(Protocol):
         finally:
             self._sending = False
         self._pump()
+
+    def _has_slices(self) -> bool:
+        """Whether the next large object goes in slices, and needs no delta to be found first."""
+        return bool(self._large) and not (self._large[0][1].base and not self._large[0][1].offset)
 
     def _begin_pack(self) -> bool:
         """Have the next small objects packed; false if there are none."""
@@ -515,6 +519,8 @@ class RootLink(Protocol):
                 except StoreError as error:
                     self.log.error("roots: an object cannot be read: {error}", error=str(error))
                     self._data_out(share, ["n", want.digest])
+                    return
+                if not self._is_open():
                     return
                 # The next ones are read while these are encrypted
                 if want.offset + SLICES * SLICE < want.size:
