@@ -108,6 +108,44 @@ class RealRootsTests(SynchronousTestCase):
         )
         self.assertEqual(same.stdout, "")
 
+    def test_last_writer_is_removed(self) -> None:
+        """What only one other had of a node that is lost for good comes to all, and they go on."""
+        one, other, writer = self.make("alpha beta gamma")
+        with open(f"{root_of(one)}/old.sls", "w") as file:
+            file.write("old\n")
+        self.assertTrue(self._roots(one, "sync", "--wait")["done"])
+        one.kill()
+        os.mkdir(f"{root_of(writer)}/new")
+        with open(f"{root_of(writer)}/new/last.sls", "w") as file:
+            file.write("last\n" * 1000)
+        os.unlink(f"{root_of(writer)}/old.sls")
+        last = f"{root_of(other)}/new/last.sls"
+        until("it on beta", lambda: os.path.exists(last))
+        until("it gone on beta", lambda: not os.path.exists(f"{root_of(other)}/old.sls"))
+        writer.kill()
+        other.command("remove", writer.name, check=True)
+
+        one.up()
+
+        until("it on alpha", lambda: os.path.exists(f"{root_of(one)}/new/last.sls"))
+        until("it gone on alpha", lambda: not os.path.exists(f"{root_of(one)}/old.sls"))
+        for number, node in enumerate((one, other)):
+            with open(f"{root_of(node)}/after{number}.sls", "w") as file:
+                file.write(node.name)
+            self.assertTrue(self._roots(node, "sync", "--wait")["done"])
+        same = subprocess.run(
+            ["rsync", "-anciO", "--delete", f"{root_of(one)}/", f"{root_of(other)}/"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        self.assertEqual(same.stdout, "")
+        names = {self._roots(node, "status")["generation"] for node in (one, other)}
+        self.assertEqual(len(names), 1)
+        self.assertEqual(self._roots(one, "conflicts"), [])
+        states = {row["node"]: row["roots"] for row in one.members()}
+        self.assertEqual(states, {"alpha": "in step", "beta": "in step"})
+
     def make(self, names: str) -> list[OurNode]:
         """A cluster whose nodes have roots of their own."""
         from tests.cluster import real
