@@ -294,15 +294,21 @@ class OurMaster(Daemon):
         self, name: str, *args: str, check: bool = False, seconds: float = 90
     ) -> subprocess.CompletedProcess[str]:
         """Run one of our commands (C{salt}, C{salt-key}, ...) against this master."""
-        done = subprocess.run(
-            [sys.executable, "-m", "saltwisted.cli.main", name, "-c", self.conf, *args],
-            capture_output=True,
-            text=True,
-            timeout=seconds,
-            cwd=self.root,
-            env=self.env,
-            check=False,
-        )
+        try:
+            done = subprocess.run(
+                [sys.executable, "-m", "saltwisted.cli.main", name, "-c", self.conf, *args],
+                capture_output=True,
+                text=True,
+                timeout=seconds,
+                cwd=self.root,
+                env=self.env,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise AssertionError(
+                f"{name} {args} did not end within {seconds} s:\n{error.output}\n{error.stderr}\n"
+                + self.tail()
+            ) from None
         if check and done.returncode != 0:
             raise AssertionError(
                 f"{name} {args} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}\n"

@@ -242,8 +242,13 @@ class ShareCore:
             self._timers[name].cancel()
 
     def consider_after(self, delay: float) -> None:
-        """Look for what this node lacks, after that many seconds."""
-        self.later("consider", delay, self.consider)
+        """
+        Look for what this node lacks, after that many seconds at the latest: where peers say
+        something every second, that puts off nothing.
+        """
+        soon = self.reactor.seconds() + delay
+        if not (self.waits("consider") and self._timers["consider"].getTime() <= soon):
+            self.later("consider", delay, self.consider)
 
     def pause(self, seconds: float) -> Deferred[None]:
         """Fires after that time."""

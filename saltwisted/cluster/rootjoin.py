@@ -19,7 +19,7 @@ from saltwisted.domain.replica.membership import WRITE
 from saltwisted.domain.roots.entry import DIR, Entry, Knowledge, covers, join
 from saltwisted.stores.newfiles import Seen
 from saltwisted.stores.rootindex import Known
-from saltwisted.stores.rootstore import discard
+from saltwisted.stores.rootstore import RootStore, discard
 from saltwisted.transports.loose import let_go
 
 STRANDED = 60.0
@@ -48,13 +48,15 @@ class RootJoin:
 
     # -- at the start
 
-    async def belong(self) -> None:
+    async def belong(self, store: RootStore) -> RootStore:
         """
         A node that joins another cluster leaves its history behind: the tree on its disk is
         compared with the cluster's as one that was never replicated.
+
+        @param store: as it was found.
+        @return: the one to be used; nobody has used either yet.
         """
-        core = self._core
-        store, cluster = core.db, core.owner.cluster
+        core, cluster = self._core, self._core.owner.cluster
         before = store.database.get("cluster")
         if cluster and before not in (None, cluster):
             self.log.info(
@@ -63,11 +65,11 @@ class RootJoin:
             root = store.database.get("root")
             store.close()
             await core.pool(discard, core.folder)
-            core.store = store = await core.pool(core.make_store, core.folder)
+            store = await core.pool(core.make_store, core.folder)
             if root:
                 with store.database.transaction():
                     store.database.set("root", root)
-        elif store.database.get("anew") or self._wrote_in_vain():
+        elif store.database.get("anew") or self._wrote_in_vain(store):
             self.log.warn(
                 "roots: {share}: nobody who may write has all that is here; the cluster's tree "
                 "comes first",
@@ -77,10 +79,11 @@ class RootJoin:
         if cluster and before != cluster:
             with store.database.transaction():
                 store.database.set("cluster", cluster)
+        return store
 
-    def _wrote_in_vain(self) -> bool:
+    def _wrote_in_vain(self, store: RootStore) -> bool:
         """Whether this node may not write any more, and has changes that nobody took."""
-        core, store, writers = self._core, self._core.db, self._core.writers()
+        core, writers = self._core, self._core.writers()
         if core.owner.may(core.owner.node, WRITE) or not writers:
             # Where nobody may write, what is here may be all that there is
             return False

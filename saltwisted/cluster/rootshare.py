@@ -49,6 +49,12 @@ from saltwisted.domain.roots.manifest import Generation
 from saltwisted.stores.rootstore import RootStore
 from saltwisted.stores.worktree import WorkTree
 
+MOST_EARLY = 1024 * 1024
+"""
+Bytes of messages that wait for the store; what is more is said again with the next half minute's
+greeting.
+"""
+
 
 class RootShare:
     """
@@ -73,6 +79,8 @@ class RootShare:
             owner, name, root, folder, reactor, settings, make_store, tree, self.consider
         )
         self.name, self.root = name, root
+        self._early: list[tuple[RootLink, int, bytes]] = []
+        self._early_bytes = 0
         self.trees = RootTrees(core)
         self.care = RootCare(core, self._lost)
         self.ahead = RootAhead(core, self.work)
@@ -119,8 +127,9 @@ class RootShare:
         @raises StoreError: the store cannot be opened.
         """
         core = self.core
-        core.store = await core.pool(core.make_store, core.folder)
-        await self.join.belong()
+        store = await core.pool(core.make_store, core.folder)
+        core.store = await self.join.belong(store)
+        self._take_early()
         self.keep_recent(set())
         await self.catchup.look_for_damage()
         await self.look.open_root()
@@ -131,6 +140,18 @@ class RootShare:
         # Streams may have come up before: say what we know, and ask for what we do not
         core.acknowledge()
         self.consider()
+
+    def _take_early(self) -> None:
+        early, self._early = self._early, []
+        self._early_bytes = 0
+        for link, kind, body in early:
+            if link.closed:
+                continue
+            try:
+                self.received(link, kind, body)
+            except Forbidden as error:
+                self.core.owner.flagged(link, error)
+                link.close(error.reason, error.path)
 
     async def found(self) -> None:
         """No peer has a tree: ours is the first."""
@@ -208,11 +229,15 @@ class RootShare:
 
     def received(self, link: RootLink, kind: int, body: bytes) -> None:
         """
-        A message about this share.
+        A message about this share. What comes while its store is being opened waits for that.
 
         @raises Forbidden: it is against the rules.
         """
-        if kind == BATCH:
+        if self.store is None:
+            self._early_bytes += len(body)
+            if self._early_bytes <= MOST_EARLY:
+                self._early.append((link, kind, body))
+        elif kind == BATCH:
             self.inbox.batch_came(link, body)
         elif kind == ACK:
             value = codec.unpack(body)

@@ -328,7 +328,7 @@ class RootSync:
             self._refuse_writes(link)
             return
         share = self.shares.get(name)
-        if share is not None and share.store is not None:
+        if share is not None:
             share.received(link, kind, body)
 
     def _refuse_writes(self, link: RootLink) -> None:

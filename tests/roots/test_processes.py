@@ -9,10 +9,12 @@ import os
 import signal
 import subprocess
 import threading
+import time
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.stores.rootstore import DAY, RootStore
 from tests.cluster.real import OurNode
 from tests.harness import OurMinion, needs_peers, until
 
@@ -145,6 +147,51 @@ class RealRootsTests(SynchronousTestCase):
         self.assertEqual(self._roots(one, "conflicts"), [])
         states = {row["node"]: row["roots"] for row in one.members()}
         self.assertEqual(states, {"alpha": "in step", "beta": "in step"})
+
+    def test_back_after_the_log_has_ended(self) -> None:
+        """
+        A node that was away for longer than the others keep their log gets the whole tree, keeps
+        what was edited on it meanwhile, and brings nothing back that was deleted.
+        """
+        one, other = self.make("alpha beta")
+        for name in ("old", "kept", "edited"):
+            with open(f"{root_of(one)}/{name}.sls", "w") as file:
+                file.write(f"{name}\n")
+        self.assertTrue(self._roots(one, "sync", "--wait")["done"])
+        other.kill()
+        os.unlink(f"{root_of(one)}/old.sls")
+        for number in range(3):
+            with open(f"{root_of(one)}/new{number}.sls", "w") as file:
+                file.write(f"new {number}\n")
+            self._roots(one, "sync")
+        one.kill()
+        with open(f"{root_of(other)}/edited.sls", "a") as file:
+            file.write("on beta, while it was away\n")
+        (folder,) = glob.glob(f"{one.root}/**/roots/file-base-0", recursive=True)
+        # Eight days go by for alpha's housekeeping
+        store = RootStore(folder, "alpha", os.urandom, lambda: time.time() + 8 * DAY)
+        self.assertTrue(store.log)
+        store.clean([])
+        self.assertEqual(store.log, [])
+        store.close()
+
+        for node in (one, other):
+            node.start()
+        for node in (one, other):
+            node.wait_serving()
+            self.assertTrue(self._roots(node, "sync", "--wait")["done"])
+
+        names = sorted(name for name in os.listdir(root_of(other)) if name.endswith(".sls"))
+        self.assertEqual(names, ["edited.sls", "kept.sls", "new0.sls", "new1.sls", "new2.sls"])
+        with open(f"{root_of(one)}/edited.sls") as file:
+            self.assertEqual(file.read(), "edited\non beta, while it was away\n")
+        same = subprocess.run(
+            ["rsync", "-anciO", "--delete", f"{root_of(one)}/", f"{root_of(other)}/"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        self.assertEqual(same.stdout, "")
 
     def make(self, names: str) -> list[OurNode]:
         """A cluster whose nodes have roots of their own."""
