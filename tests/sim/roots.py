@@ -26,7 +26,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from random import Random
@@ -87,7 +87,12 @@ class SimTimer:
     def __init__(self, node: SimNode, when: float, what: Callable[[], None]) -> None:
         self._node, self._life, self._what = node, node.life, what
         self._over = False
-        self._call = node.world.clock.callLater(when, node.awake, self._due)
+        clock = node.world.clock
+        self._time = clock.seconds() + when
+        self._call = clock.callLater(when, node.awake, self._due)
+
+    def getTime(self) -> float:
+        return self._time
 
     def _due(self) -> None:
         if not self._over:
@@ -159,6 +164,9 @@ class End:
             self._producer.pauseProducing()
         cut = dice.randrange(len(data) + 1)
         clock.callLater(self._last - clock.seconds(), self._carried, [data[:cut], data[cut:]])
+
+    def writeSequence(self, data: Iterable[bytes]) -> None:
+        self.write(b"".join(data))
 
     def _carried(self, pieces: list[bytes]) -> None:
         before = self._waiting
