@@ -561,6 +561,9 @@ class TcpPublishServer:
             return
         one.topic, one.ours = said
         self.topics[one.topic] += 1
+        if one.ours:
+            # At once: who has never had one does not miss them
+            one.write(PING)
 
     def _left(self, one: _Subscriber) -> None:
         self._connections.discard(one)

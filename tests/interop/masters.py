@@ -208,7 +208,11 @@ def kept_promise(
 ) -> float:
     """All of these answer this master L{in_time}; how long it took."""
     what = f"the answers of {', '.join(ids)} to {master.name}"
-    return in_time(what, lambda: all_answer(master, ids, minions, 120), more)
+    try:
+        return in_time(what, lambda: all_answer(master, ids, minions, 120), more)
+    except AssertionError as error:
+        logs = "\n".join(f"-- {name}\n{minions[name].tail(25)}" for name in sorted(minions))
+        raise AssertionError(f"{error}\n{logs}") from None
 
 
 def all_answer(

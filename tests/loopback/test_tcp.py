@@ -379,6 +379,15 @@ class PublicationTests(Rig):
         await until(lambda: client._connection is not first and client._connection is not None)
         self.assertEqual(heard, [])
 
+    async def test_first_sign_of_life(self) -> None:
+        """A server that hangs right after it was found is missed, too."""
+        self.patch(tcp, "SILENT", 0.3)
+        server = self.publications(who=lambda body: (b"a", True))
+        server._life.stop()  # before it has given any of those that come every two seconds
+        lost: list[int] = []
+        self.hearing(server.port, [], lambda: pack({}), lambda: lost.append(1))
+        await until(lambda: bool(lost))
+
     async def test_large_hello(self) -> None:
         """A subscriber may not send much."""
         server = self.publications()
