@@ -17,7 +17,7 @@ from OpenSSL import SSL
 from twisted.protocols.tls import TLSMemoryBIOProtocol
 from twisted.python.failure import Failure
 
-BUFFER = 256 * 1024
+BUFFER = 512 * 1024
 """Bytes that a connection for bulk reads at once; with more in its queue its producer waits."""
 RECORD = 16 * 1024
 """Bytes that TLS encrypts together, at most."""
