@@ -30,7 +30,7 @@ from saltwisted.domain.roots.guards import (
     check_entry,
     is_path,
 )
-from saltwisted.domain.roots.ignore import RULES_FILE, Ignored, ignorer, why_excluded
+from saltwisted.domain.roots.ignore import RULES_FILE, Ignored, ignorer, what_excludes
 from saltwisted.errors import StoreError
 from saltwisted.stores.files import store_error
 from saltwisted.stores.filework import Helper
@@ -305,8 +305,14 @@ class WorkTree:
         self.ignored = ignorer(data, self._extra)
 
     def why_excluded(self, path: bytes) -> str:
-        """What keeps a path from taking part; empty if nothing does."""
-        return why_excluded(path, self.ignored)
+        """What keeps a path from taking part, for who misses it; empty if nothing does."""
+        found = what_excludes(path, self.ignored)
+        if found is None:
+            return ""
+        name, always = os.fsdecode(found[0]), found[1]
+        if always:
+            return f"{name} is excluded: such names are of editors, version control, or compilers"
+        return f"{name} is excluded by {os.fsdecode(RULES_FILE)} or by the configuration"
 
     def is_busy(self) -> bool:
         """Whether git, hg or svn is in the middle of something."""

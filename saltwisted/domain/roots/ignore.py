@@ -8,7 +8,6 @@ the end means directories, C{!} takes back.
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 
@@ -105,16 +104,16 @@ def ignorer(rules: bytes = b"", extra: tuple[bytes, ...] = ()) -> Ignored:
 _BY_DEFAULT = ignorer()
 
 
-def why_excluded(path: bytes, ignored: Ignored) -> str:
+def what_excludes(path: bytes, ignored: Ignored) -> tuple[bytes, bool] | None:
     """
-    What keeps a path from taking part, for a person who misses it; empty if nothing does.
+    What keeps a path from taking part: the outermost name in it that is ignored, and whether that
+    is so everywhere; C{None} if nothing does.
 
     @param ignored: the test for its root.
     """
     for one in (*reversed(list(ancestors(path))), path):
-        name = os.fsdecode(one)
         if _BY_DEFAULT(one, True):
-            return f"{name} is excluded: such names are of editors, version control, or compilers"
+            return one, True
         if ignored(one, True) or (one == path and ignored(one, False)):
-            return f"{name} is excluded by {os.fsdecode(RULES_FILE)} or by the configuration"
-    return ""
+            return one, False
+    return None
