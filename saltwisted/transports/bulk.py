@@ -88,7 +88,7 @@ def _write_together(tls: Any) -> None:
     write, write_sequence = tls._write, tls.writeSequence
 
     def encrypt(data: bytes) -> bool:
-        """False if the connection is lost, or wants to hear something first."""
+        """False if the connection is lost. What has to wait for the other side is kept for it."""
         connection = tls.getHandle()
         rest = memoryview(data)
         try:

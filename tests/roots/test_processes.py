@@ -41,6 +41,16 @@ class RealRootsTests(SynchronousTestCase):
         done = node.command("roots", *words, "--json", check=check)
         return json.loads(done.stdout) if done.stdout else None
 
+    def check_alike(self, one: OurNode, other: OurNode) -> None:
+        """Rsync finds no difference between their roots."""
+        same = subprocess.run(
+            ["rsync", "-anciO", "--delete", f"{root_of(one)}/", f"{root_of(other)}/"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        self.assertEqual(same.stdout, "")
+
     def test_two_nodes(self) -> None:
         """An edit on one is on the other; status, log, trace, rollback and sync say the truth."""
         nodes = self.make("alpha beta")
@@ -63,13 +73,7 @@ class RealRootsTests(SynchronousTestCase):
         self._roots(one, "rollback", first["generation"])
         until("rollback", lambda: not os.path.exists(f"{root_of(other)}/more.sls"))
         self.assertEqual(self._roots(other, "status")["generation"], first["generation"])
-        same = subprocess.run(
-            ["rsync", "-anciO", "--delete", f"{root_of(one)}/", f"{root_of(other)}/"],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        self.assertEqual(same.stdout, "")
+        self.check_alike(one, other)
         states = {row["node"]: row["roots"] for row in one.members()}
         self.assertEqual(set(states.values()), {"in step"})
 
@@ -102,13 +106,7 @@ class RealRootsTests(SynchronousTestCase):
             killer.join()
         self.assertTrue(killed)
         self.assertTrue(result["done"], result)
-        same = subprocess.run(
-            ["rsync", "-anciO", "--delete", f"{root_of(one)}/", f"{root_of(other)}/"],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        self.assertEqual(same.stdout, "")
+        self.check_alike(one, other)
 
     def test_last_writer_is_removed(self) -> None:
         """What only one other had of a node that is lost for good comes to all, and they go on."""
@@ -135,13 +133,7 @@ class RealRootsTests(SynchronousTestCase):
             with open(f"{root_of(node)}/after{number}.sls", "w") as file:
                 file.write(node.name)
             self.assertTrue(self._roots(node, "sync", "--wait")["done"])
-        same = subprocess.run(
-            ["rsync", "-anciO", "--delete", f"{root_of(one)}/", f"{root_of(other)}/"],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        self.assertEqual(same.stdout, "")
+        self.check_alike(one, other)
         names = {self._roots(node, "status")["generation"] for node in (one, other)}
         self.assertEqual(len(names), 1)
         self.assertEqual(self._roots(one, "conflicts"), [])
@@ -185,13 +177,7 @@ class RealRootsTests(SynchronousTestCase):
         self.assertEqual(names, ["edited.sls", "kept.sls", "new0.sls", "new1.sls", "new2.sls"])
         with open(f"{root_of(one)}/edited.sls") as file:
             self.assertEqual(file.read(), "edited\non beta, while it was away\n")
-        same = subprocess.run(
-            ["rsync", "-anciO", "--delete", f"{root_of(one)}/", f"{root_of(other)}/"],
-            capture_output=True,
-            text=True,
-            check=True,
-        )
-        self.assertEqual(same.stdout, "")
+        self.check_alike(one, other)
 
     def make(self, names: str) -> list[OurNode]:
         """A cluster whose nodes have roots of their own."""

@@ -111,8 +111,9 @@ class SendingTests(SynchronousTestCase):
         self.sent()
 
     def ask(self, *digests: bytes, base: bytes = b"") -> None:
-        """The peer wants these, of which it has a version already."""
-        body = codec.pack([[digest, base, 0] for digest in digests])
+        """The peer wants these; of the last it has a version already, if C{base} is given."""
+        last = len(digests) - 1
+        body = codec.pack([[d, base if n == last else b"", 0] for n, d in enumerate(digests)])
         for frame in frames.pack_frames(WANT, 0, body):
             self.link.dataReceived(frame)
 
@@ -171,10 +172,8 @@ class SendingTests(SynchronousTestCase):
         self.assertEqual(self.owner.names(), [])
 
     def test_delta(self) -> None:
-        """What has to be compared first, for up to a second, holds up no pack."""
-        body = codec.pack([[self.small(1)[0], b"", 0], [CHANGED, BASE, 0]])
-        for frame in frames.pack_frames(WANT, 0, body):
-            self.link.dataReceived(frame)
+        """What has to be compared first, for up to a second, comes after the packs before it."""
+        self.ask(*self.small(1), CHANGED, base=BASE)
         self.assertEqual(self.owner.names(), ["_make_pack"])
         self.owner.do("_make_pack")
         self.assertEqual(self.sent(), ["1"])
