@@ -31,6 +31,10 @@ class ConfigError(SaltwistedError):
         self.line = line
 
 
+class PortError(ConfigError):
+    """Somebody else has a port or a socket of ours; that may pass."""
+
+
 class WireError(SaltwistedError):
     """
     Bytes from the network are wrong: drop them and count them.

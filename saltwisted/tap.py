@@ -2,8 +2,8 @@
 C{twistd saltwisted}: its options, and which role they start.
 
 Only C{--role} and C{--config} are read here; everything else is Salt's own
-configuration. Problems are told in one sentence and end with exit status 1,
-before anything is bound or written.
+configuration. Problems are told in one sentence and end with exit status 78 where a person
+has to mend something and 1 otherwise, before anything is bound or written.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from twisted.python.usage import UsageError
 
 from saltwisted import __version__
 from saltwisted.errors import SaltwistedError
+from saltwisted.roles.ending import status_of
 
 ROLES = ("master", "minion", "cluster")
 
@@ -59,5 +60,5 @@ def makeService(options: Any) -> IService:
         service: IService = role.build(reactor, options["config"], options["log-level"])
     except SaltwistedError as error:
         sys.stderr.write(f"saltwisted: {error}\n")
-        raise SystemExit(1) from None
+        raise SystemExit(status_of(error)) from None
     return service

@@ -122,7 +122,7 @@ class Lifecycle:
     @param build: C{build(card)} gives the member's service (C{startService}, C{stopService}).
     @param local: C{local()} gives this master's own identity and minions, as found on disk:
         C{{"fingerprint", "minions"}}.
-    @param fatal: ends the daemon, when a member that was built anew cannot start.
+    @param fatal: ends the daemon with this error, when a member that was built anew cannot start.
     @param room: C{room(open)}: open or close the control socket of a node that does not serve.
     """
 
@@ -140,7 +140,7 @@ class Lifecycle:
         now: Callable[[], float],
         dice: Callable[[], float],
         fingerprint_of: Callable[[bytes], str],
-        fatal: Callable[[], None],
+        fatal: Callable[[BaseException], None],
     ) -> None:
         self.settings = settings
         self.files = files
@@ -163,6 +163,7 @@ class Lifecycle:
         self._lock = DeferredLock()
         self._running = False
         self._started = False
+        self._opened = False
         self._forced = False
         self.port: PeerPort
         self.key: NodeKey
@@ -174,7 +175,7 @@ class Lifecycle:
         Open the peer port and go where the disk says; returns when a member serves, or at once
         when there is something to wait for.
 
-        @raises ConfigError: the port is taken.
+        @raises PortError: the port is taken.
         @raises StoreError: the node's own files cannot be read.
         """
         self._running = True
@@ -197,6 +198,7 @@ class Lifecycle:
             self._own_badge(),
             self._counters,
         )
+        self._opened = True
         self.port.startService()
         if self.files.pending_token()[0]:
             await self._search(self._join_pending())
@@ -216,6 +218,8 @@ class Lifecycle:
         """Stop whatever runs."""
         self._running = False
         self._stop_searching()
+        if not self._opened:
+            return  # the start ended before there was anything to stop
         await self._stop_member()
         await self._room(False)
         await as_deferred(self.port.stopService())
@@ -262,12 +266,12 @@ class Lifecycle:
         self._service = self.member
         try:
             await as_deferred(self._service.startService())
-        except Exception:
+        except Exception as error:
             if not self._started:
                 raise
             # Nobody waits for this start any more: without it the daemon is of no use
-            self.log.failure("the member did not start: this daemon ends")
-            self._fatal()
+            self.log.error("the member did not start: this daemon ends")
+            self._fatal(error)
 
     async def _serve_soon(self) -> None:
         """

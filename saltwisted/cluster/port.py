@@ -17,7 +17,7 @@ from twisted.internet.error import CannotListenError
 from twisted.logger import Logger
 
 from saltwisted.domain.replica.joining import Attempts
-from saltwisted.errors import ConfigError
+from saltwisted.errors import PortError
 from saltwisted.transports.tls import Acceptor, Badge, Doorway, Session, serve
 
 MAX_STRANGERS = 128
@@ -93,7 +93,7 @@ class PeerPort:
         """
         Listen.
 
-        @raises ConfigError: the port is taken.
+        @raises PortError: the port is taken.
         """
         try:
             self._listening = self._reactor.listenTCP(
@@ -102,7 +102,7 @@ class PeerPort:
                 interface=self._interface,
             )
         except CannotListenError as error:
-            raise ConfigError(
+            raise PortError(
                 f"cannot listen for peers on {self._interface}:{self.port} (cluster_pool_port): "
                 f"{error.socketError}; is another node running?"
             ) from error

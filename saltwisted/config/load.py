@@ -104,6 +104,9 @@ class Host(Protocol):
     def user(self) -> str:
         """The name of the user who runs this process."""
 
+    def owner(self, path: str) -> str:
+        """The name of the user to whom a path belongs; C{""} if there is no such path or user."""
+
     def home(self) -> str:
         """That user's home directory."""
 
@@ -375,6 +378,7 @@ class _Settling:
         if guess_id or values["id"]:
             self.identify(values)
         self.derive_paths(values)
+        self.settle_user(values)
         self.judge(values)
         return Loaded(self.typed(values), self.warnings, self.collector.sources, self.id_to_cache)
 
@@ -599,6 +603,17 @@ class _Settling:
         for option in PREPENDED_LOGS[self.role]:
             if values[option] and "://" not in values[option]:
                 values[option] = under_root(root, values[option])
+
+    def settle_user(self, values: dict[str, Any]) -> None:
+        """
+        Root's commands work for whom the keys belong to, where no file names a C{user}.
+
+        The package's units say themselves whom a master runs as. What a command of root's
+        makes below C{pki_dir} has to be that user's, too.
+        """
+        own = os.path.normpath(self.directory) == OWN_DIR
+        if own and "user" not in self.given and values["user"] == "root":
+            values["user"] = self.host.owner(values["pki_dir"]) or "root"
 
     def judge(self, values: Mapping[str, Any]) -> None:
         """Refuse what is of the right type and still cannot work."""

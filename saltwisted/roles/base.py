@@ -18,6 +18,7 @@ from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import ILogObserver, Logger
 
+from saltwisted.errors import SaltwistedError
 from saltwisted.roles.notify import ServiceManager
 from saltwisted.transports.loose import let_go
 
@@ -114,7 +115,10 @@ class OrderedService(Service):
                     # It was stopped under way: that is no failure of the start
                     self.log.debug("{part} was stopped while it started", part=_name(part))
                     return
-                self.log.failure("{part} did not start", part=_name(part))
+                if isinstance(error, SaltwistedError):
+                    self.log.error("{part} did not start: {error}", part=_name(part), error=error)
+                else:
+                    self.log.failure("{part} did not start", part=_name(part))
                 await self._stop_parts()
                 self._failed(error)
                 return

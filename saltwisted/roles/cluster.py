@@ -54,10 +54,11 @@ from saltwisted.roles.base import OrderedService
 from saltwisted.roles.clusterjobs import ClusterJobs
 from saltwisted.roles.clusterpillar import PillarRelay
 from saltwisted.roles.clusterroots import ClusterRoots
+from saltwisted.roles.ending import giving_up
 from saltwisted.roles.logs import observer
 from saltwisted.roles.master import SOCKET, Master
 from saltwisted.roles.memory import settle
-from saltwisted.roles.privileges import become, modest
+from saltwisted.roles.privileges import become, check_owner, modest
 from saltwisted.roles.reload import MASTER_BUILT_IN, Reload
 from saltwisted.stores.files import make_dir
 from saltwisted.stores.keys import KeyStore
@@ -91,13 +92,14 @@ def build(reactor: Any, config_dir: str | None, log_level: str | None) -> Ordere
     check(config)
     modest()
     become(config.user)
+    check_owner(config)
     settle()
     logs = observer(config, log_level, os.environ)
     node = Node(reactor, config)
     return OrderedService(
         reactor,
         [Banner(config, loaded.sources, loaded.warnings), node],
-        failed=lambda error: reactor.callWhenRunning(reactor.stop),
+        failed=giving_up(reactor),
         observer=logs,
         reload=Reload(
             node.config,
@@ -192,7 +194,7 @@ class Node:
             now=time.time,
             dice=random.SystemRandom().random,
             fingerprint_of=lambda pem: fingerprint(pem, self.config.hash_type),
-            fatal=lambda: reactor.callWhenRunning(reactor.stop),
+            fatal=giving_up(reactor),
         )
         self._operations = ClusterControl(self.lifecycle).operations()
 

@@ -19,7 +19,7 @@ from zmq import ZMQError
 from saltwisted import __version__
 from saltwisted.config.options import MasterConfig
 from saltwisted.domain.jid import JidMaker, jid_mark
-from saltwisted.errors import ConfigError, WireError
+from saltwisted.errors import ConfigError, PortError, WireError
 from saltwisted.master.announced import Announced
 from saltwisted.master.autosign import Autosign
 from saltwisted.master.context import Context
@@ -41,11 +41,12 @@ from saltwisted.master.table import clear_commands, sealed_commands
 from saltwisted.master.userkeys import UserKeys
 from saltwisted.roles.banner import Banner
 from saltwisted.roles.base import OrderedService
+from saltwisted.roles.ending import giving_up
 from saltwisted.roles.history import stock_history
 from saltwisted.roles.logs import observer
 from saltwisted.roles.memory import Collector, Trimmer, settle
 from saltwisted.roles.ports import TcpPorts, check_transport
-from saltwisted.roles.privileges import become, modest
+from saltwisted.roles.privileges import become, check_owner, modest
 from saltwisted.roles.reload import MASTER_BUILT_IN, Reload
 from saltwisted.stores.cache import MinionCache
 from saltwisted.stores.files import make_dir, read_file, sweep_temporary
@@ -89,13 +90,14 @@ def build(reactor: Any, config_dir: str | None, log_level: str | None) -> Ordere
     config = loaded.master
     modest()
     become(config.user)
+    check_owner(config)
     settle()
     logs = observer(config, log_level, os.environ)
     master = Master(reactor, config)
     return OrderedService(
         reactor,
         [Banner(config, loaded.sources, loaded.warnings), *master.parts],
-        failed=lambda error: reactor.callWhenRunning(reactor.stop),
+        failed=giving_up(reactor),
         started=master.started,
         observer=logs,
         reload=Reload(
@@ -229,7 +231,7 @@ class ZeroMqPorts:
         """
         Bind both.
 
-        @raises ConfigError: naming the port that is taken.
+        @raises PortError: naming the port that is taken.
         """
         for server, start in (
             (self.publications, self.publications.listen),
@@ -238,7 +240,7 @@ class ZeroMqPorts:
             try:
                 start()
             except ZMQError as error:
-                raise ConfigError(
+                raise PortError(
                     f"cannot listen on {self._interface}:{server.port}: {error.strerror}; "
                     "is another master running?"
                 ) from error

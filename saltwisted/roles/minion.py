@@ -44,10 +44,11 @@ from saltwisted.minion.subscriber import Seen, Subscriber
 from saltwisted.minion.tcp import TcpDialer
 from saltwisted.roles.banner import Banner
 from saltwisted.roles.base import OrderedService
+from saltwisted.roles.ending import giving_up
 from saltwisted.roles.logs import observer
 from saltwisted.roles.memory import Collector, Trimmer, settle
 from saltwisted.roles.ports import check_transport
-from saltwisted.roles.privileges import become, modest
+from saltwisted.roles.privileges import become, check_owner, modest
 from saltwisted.roles.reload import MINION_BUILT_IN, Reload
 from saltwisted.stores.files import make_dir, read_file, sweep_temporary, write_atomic
 from saltwisted.stores.keys import master_keys
@@ -86,13 +87,14 @@ def build(reactor: Any, config_dir: str | None, log_level: str | None) -> Ordere
     config = loaded.minion
     modest()
     become(config.user)
+    check_owner(config)
     settle()
     logs = observer(config, log_level, os.environ)
     minion = MinionRole(reactor, config)
     return OrderedService(
         reactor,
         [Banner(config, loaded.sources, loaded.warnings), *minion.parts],
-        failed=lambda error: reactor.callWhenRunning(reactor.stop),
+        failed=giving_up(reactor),
         started=minion.started,
         observer=logs,
         reload=Reload(

@@ -10,7 +10,7 @@ from typing import Any
 from twisted.internet.error import CannotListenError
 
 from saltwisted.config.options import CommonOptions, MasterConfig
-from saltwisted.errors import ConfigError
+from saltwisted.errors import ConfigError, PortError
 from saltwisted.master.announced import Announced
 from saltwisted.master.requests import Requests
 from saltwisted.transports.ssl_options import ServerTLS
@@ -74,7 +74,7 @@ class TcpPorts:
         """
         Bind both.
 
-        @raises ConfigError: naming the port that is taken.
+        @raises PortError: naming the port that is taken.
         """
         for server, start in (
             (self.publications, self.publications.listen),
@@ -83,7 +83,7 @@ class TcpPorts:
             try:
                 start()
             except CannotListenError as error:
-                raise ConfigError(
+                raise PortError(
                     f"cannot listen on {self._interface}:{server.port}: {error.socketError}; "
                     "is another master running?"
                 ) from error

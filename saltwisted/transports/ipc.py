@@ -32,6 +32,7 @@ from zope.interface import implementer
 from saltwisted.errors import (
     ConfigError,
     DeniedError,
+    PortError,
     RemoteError,
     SaltwistedError,
     TargetError,
@@ -444,7 +445,7 @@ class ControlServer:
             self._port = self.clock.listenUNIX(path, factory, backlog=128, mode=0o666)
         except Exception as error:
             self._unlock()
-            raise ConfigError(f"cannot listen on {path}: {error}") from error
+            raise PortError(f"cannot listen on {path}: {error}") from error
 
     def _lock(self, path: str) -> None:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -453,7 +454,7 @@ class ControlServer:
             fcntl.flock(self._lock_fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self._unlock()
-            raise ConfigError(
+            raise PortError(
                 f"another daemon uses {self.path}: stop it, or set another sock_dir"
             ) from None
 

@@ -84,6 +84,21 @@ class Machine:
         except KeyError:
             return str(uid)
 
+    def owner(self, path: str) -> str:
+        """Whose a path is; nobody's if it is not there, or its owner has no name."""
+        try:
+            uid = os.stat(path).st_uid
+        except OSError:
+            return ""
+        if uid == 0:
+            return "root"
+        import pwd
+
+        try:
+            return pwd.getpwuid(uid).pw_name
+        except KeyError:
+            return ""
+
     def home(self) -> str:
         """The home directory."""
         return os.path.expanduser("~")

@@ -252,6 +252,20 @@ class PlaceTests(SynchronousTestCase):
         self.assertEqual(master_config.token_dir, "/var/cache/saltwisted/master/tokens")
         self.assertEqual(master_config.key_logfile, "/var/log/saltwisted/key")
 
+    def test_user_of_the_keys(self) -> None:
+        """Root's commands work for whom C{pki_dir} belongs to, unless a file names a user."""
+        host = StillHost()
+        host.theirs = {"/etc/saltwisted/pki/master": "saltwisted", "/srv/pki": "other"}
+
+        def user(text: str, directory: str = "/etc/saltwisted") -> str:
+            disk = MemoryDisk({f"{directory}/master": text})
+            return load("master", disk, host, directory).master.user
+
+        self.assertEqual(user(""), "saltwisted")
+        self.assertEqual(user("pki_dir: /srv/pki"), "other")
+        self.assertEqual(user("user: root"), "root")
+        self.assertEqual(user("pki_dir: /srv/pki", "/etc/salt"), "root")
+
     def test_salts_paths(self) -> None:
         """With any other directory the default paths are Salt's, under root_dir."""
         config = master("root_dir: /home/me/salt\n", config_dir="/@")

@@ -77,9 +77,16 @@ class StillHost:
 
     name = "host.example.com"
 
+    def __init__(self) -> None:
+        self.theirs: dict[str, str] = {}
+
     def user(self) -> str:
         """Root."""
         return "root"
+
+    def owner(self, path: str) -> str:
+        """Root has everything but what C{theirs} says."""
+        return self.theirs.get(path, "root")
 
     def home(self) -> str:
         """Root's."""
