@@ -85,7 +85,7 @@ def _render_tab(tab: dict[str, list[Any]]) -> list[str]:
     return lines
 
 
-def _crontab(user: str, argument: str) -> tuple[str, dict[str, Any]]:
+def _crontab(user: str, argument: str) -> tuple[list[str], dict[str, Any]]:
     """The command on a user's table, and how to run it: as ourselves if we may, else as they."""
     uid = os.geteuid()
     try:
@@ -93,10 +93,10 @@ def _crontab(user: str, argument: str) -> tuple[str, dict[str, Any]]:
     except KeyError:
         same = False
     if same:
-        return f"crontab {argument}", {"python_shell": False}
+        return ["crontab", argument], {"python_shell": False}
     if uid == 0:
-        return f"crontab -u {user} {argument}", {"python_shell": False}
-    return f"crontab {argument}", {"python_shell": False, "runas": user}
+        return ["crontab", "-u", f"{user}", argument], {"python_shell": False}
+    return ["crontab", argument], {"python_shell": False, "runas": user}
 
 
 def write_cron_file(user: str, path: str) -> bool:

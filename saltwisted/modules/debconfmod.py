@@ -64,7 +64,7 @@ def show(name: str) -> list[list[str]] | None:
 
 
 def _load(path: str) -> None:
-    __salt__["cmd.run_stdout"](f"debconf-set-selections {path}", python_shell=False)
+    __salt__["cmd.run_stdout"](["debconf-set-selections", path], python_shell=False)
 
 
 def set_(package: str, question: str, type: str, value: str, *extra: str) -> bool:

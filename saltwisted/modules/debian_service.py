@@ -40,7 +40,7 @@ def __virtual__() -> Any:
 
 def _service(name: str, action: str, **kwargs: Any) -> bool:
     """Run the script; true if it ended with 0."""
-    return not __salt__["cmd.retcode"](f"service {name} {action}", **kwargs)
+    return not __salt__["cmd.retcode"](["service", name, action], python_shell=False, **kwargs)
 
 
 def _runlevel() -> str:
@@ -199,7 +199,7 @@ def disable(name: str, **kwargs: Any) -> bool:
 
         salt '*' service.disable <service name>
     """
-    return not __salt__["cmd.retcode"](f"update-rc.d {name} disable")
+    return not __salt__["cmd.retcode"](["update-rc.d", name, "disable"], python_shell=False)
 
 
 def enabled(name: str, **kwargs: Any) -> bool:

@@ -66,7 +66,7 @@ def usage(args: Any = None) -> dict[str, dict[str, str]]:
     if not os.path.isfile("/etc/mtab") and not os.path.exists("/proc/self/mounts"):
         log.error("df cannot run without /etc/mtab")
         return {}
-    command = f"df -P -{flags}" if flags else "df -P"
+    command = ["df", "-P", *([f"-{flags}"] if flags else [])]
     fields = ("filesystem", "1K-blocks", "used", "available", "capacity")
     found: dict[str, dict[str, str]] = {}
     for words in _df(__salt__["cmd.run"](command, python_shell=False)):
@@ -87,7 +87,7 @@ def inodeusage(args: Any = None) -> dict[str, dict[str, str]]:
         salt '*' disk.inodeusage
     """
     flags = _flags(args, "disk.inodeusage")
-    command = f"df -iP -{flags}" if flags else "df -iP"
+    command = ["df", "-iP", *([f"-{flags}"] if flags else [])]
     fields = ("filesystem", "inodes", "used", "free", "use")
     found: dict[str, dict[str, str]] = {}
     for line in __salt__["cmd.run"](command, python_shell=False).splitlines():
@@ -183,11 +183,11 @@ def tune(device: str, **kwargs: Any) -> Any:
             wrong[key] = value
             continue
         asked.append("getro" if key == "read-write" else switch.replace("set", "get"))
-        options.append(f"--{switch} " if flag else f"--{switch} {value} ")
+        options += [f"--{switch}"] if flag else [f"--{switch}", f"{value}"]
     if wrong:
         shown = ", ".join(f"{key}={value}" for key, value in wrong.items())
         raise SaltInvocationError(f"Invalid keyword arguments: {shown}")
-    done = __salt__["cmd.run_all"](f"blockdev {''.join(options)}{device}", python_shell=False)
+    done = __salt__["cmd.run_all"](["blockdev", *options, device], python_shell=False)
     if done["retcode"] != 0:
         raise CommandExecutionError(f"{done['stderr']}")
     return dump(device, asked)
@@ -201,7 +201,7 @@ def wipe(device: str) -> bool:
 
         salt '*' disk.wipe /dev/sda1
     """
-    done = __salt__["cmd.run_all"](f"wipefs -a {device}", python_shell=False)
+    done = __salt__["cmd.run_all"](["wipefs", "-a", device], python_shell=False)
     if done["retcode"] == 0:
         return True
     log.error("Error wiping device %s: %s", device, done["stderr"])
@@ -223,8 +223,8 @@ def dump(device: str, args: Any = None) -> Any:
         salt '*' disk.dump /dev/sda1
     """
     names = _DUMP.split()
-    switches = " ".join(f"--{name}" for name in names)
-    done = __salt__["cmd.run_all"](f"blockdev {switches} {device}", python_shell=False)
+    command = ["blockdev", *(f"--{name}" for name in names), device]
+    done = __salt__["cmd.run_all"](command, python_shell=False)
     if done["retcode"] != 0:
         return False
     lines = [line for line in done["stdout"].splitlines() if line]
@@ -240,7 +240,7 @@ def resize2fs(device: str) -> bool | None:
 
         salt '*' disk.resize2fs /dev/sda1
     """
-    done = __salt__["cmd.run_all"](f"resize2fs {device}", python_shell=False)
+    done = __salt__["cmd.run_all"](["resize2fs", device], python_shell=False)
     return True if done["retcode"] == 0 else None
 
 
@@ -284,7 +284,7 @@ def format_(
         elif kind == "xfs":
             command.append("-f")
     command.append(str(device))
-    made = __salt__["cmd.retcode"](command, ignore_retcode=True) == 0
+    made = __salt__["cmd.retcode"](command, ignore_retcode=True, python_shell=False) == 0
     synced = __salt__["cmd.retcode"]("sync", ignore_retcode=True) == 0
     return bool(made and synced)
 
@@ -298,13 +298,13 @@ def fstype(device: str) -> str:
 
         salt '*' disk.fstype /dev/sdX1
     """
-    for command in ("lsblk -o fstype", "df -T"):
-        if not systools.which(command.split()[0]):
+    for command in (["lsblk", "-o", "fstype"], ["df", "-T"]):
+        if not systools.which(command[0]):
             continue
-        lines = __salt__["cmd.run"](f"{command} {device}").splitlines()
+        lines = __salt__["cmd.run"]([*command, device], python_shell=False).splitlines()
         if len(lines) > 1:
             # Of df Salt gives the whole second line.
-            kind = lines[1].strip() if command.startswith("lsblk") else lines[1]
+            kind = lines[1].strip() if command[0] == "lsblk" else lines[1]
             if kind:
                 return str(kind)
     return ""
@@ -322,11 +322,11 @@ def get_fstype_from_path(path: str) -> str:
 
 
 @needs("hdparm")
-def _hdparm(args: str, failhard: bool = True) -> str:
-    command = f"hdparm {args}"
-    done = __salt__["cmd.run_all"](command)
+def _hdparm(*args: str, failhard: bool = True) -> str:
+    command = ["hdparm", *args]
+    done = __salt__["cmd.run_all"](command, python_shell=False)
     if done["retcode"] != 0:
-        text = f"{command}: {done['stderr']}"
+        text = f"{' '.join(command)}: {done['stderr']}"
         if failhard:
             raise CommandExecutionError(text)
         log.warning(text)
@@ -348,7 +348,7 @@ def hdparms(disks: Any, args: Any = "aAbBcCdgHiJkMmNnQrRuW") -> dict[str, dict[s
     for name in names:
         disk = name if name.startswith("/dev") else f"/dev/{name}"
         data = {}
-        for line in _hdparm(f"-{letters} {disk}", False).splitlines():
+        for line in _hdparm(f"-{letters}", disk, failhard=False).splitlines():
             key, value = _hdparm_line(line.strip(), disk)
             if key:
                 data[key] = value
@@ -417,7 +417,8 @@ def hpa(disks: Any, size: Any = None) -> Any:
             wanted = (100 - int(size.strip("%"))) * total // 100
         else:
             wanted = total - int(size)
-        _hdparm(f"--yes-i-know-what-i-am-doing -Np{wanted if wanted > 0 else total} {disk}")
+        sectors = wanted if wanted > 0 else total
+        _hdparm("--yes-i-know-what-i-am-doing", f"-Np{sectors}", disk)
     return None
 
 
@@ -436,7 +437,9 @@ def smart_attributes(
         salt '*' disk.smart_attributes /dev/sda attributes=(5,198)
     """
     disk = dev if dev.startswith("/dev/") else f"/dev/{dev}"
-    done = __salt__["cmd.run_all"](f"smartctl --attributes {disk}", output_loglevel="quiet")
+    done = __salt__["cmd.run_all"](
+        ["smartctl", "--attributes", disk], output_loglevel="quiet", python_shell=False
+    )
     if done["retcode"] != 0:
         raise CommandExecutionError(done["stderr"])
     lines = iter(done["stdout"].splitlines())
@@ -482,11 +485,12 @@ def iostat(interval: int = 1, count: int = 5, disks: Any = None) -> dict[str, di
         salt '*' disk.iostat 1 5 disks=sda
     """
     if disks is None:
-        command = f"iostat -x {interval} {count} "
+        command = ["iostat", "-x", f"{interval}", f"{count}"]
     else:
-        names = disks if isinstance(disks, str) else " ".join(disks)
-        command = f"iostat -xd {interval} {count} {names}"
-    lines = iter(__salt__["cmd.run_stdout"](command, output_loglevel="quiet").splitlines())
+        names = disks.split() if isinstance(disks, str) else disks
+        command = ["iostat", "-xd", f"{interval}", f"{count}", *names]
+    output = __salt__["cmd.run_stdout"](command, output_loglevel="quiet", python_shell=False)
+    lines = iter(output.splitlines())
     heads: dict[str, list[str]] = {}
     samples: dict[str, list[list[Decimal]]] = {}
     for line in lines:

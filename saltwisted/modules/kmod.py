@@ -79,7 +79,7 @@ def lsmod() -> list[dict[str, Any]]:
         salt '*' kmod.lsmod
     """
     found = []
-    for line in __salt__["cmd.run"](program("lsmod")).splitlines():
+    for line in __salt__["cmd.run"]([program("lsmod")], python_shell=False).splitlines():
         words = line.split()
         if len(words) > 2 and words[0] != "Module":
             found.append(
@@ -150,7 +150,7 @@ def load(mod: str, persist: bool = False) -> Any:
         salt '*' kmod.load kvm
     """
     before = set(mod_list())
-    done = __salt__["cmd.run_all"](f"{program('modprobe')} {mod}", python_shell=False)
+    done = __salt__["cmd.run_all"]([program("modprobe"), mod], python_shell=False)
     if done["retcode"] != 0:
         return f"Error loading module {mod}: {done['stderr']}"
     new = set(mod_list()) - before
@@ -180,7 +180,7 @@ def remove(mod: str, persist: bool = False, comment: bool = True) -> Any:
         salt '*' kmod.remove kvm
     """
     before = set(mod_list())
-    done = __salt__["cmd.run_all"](f"{program('rmmod')} {mod}", python_shell=False)
+    done = __salt__["cmd.run_all"]([program("rmmod"), mod], python_shell=False)
     if done["retcode"] != 0:
         return f"Error removing module {mod}: {done['stderr']}"
     gone = before - set(mod_list())

@@ -70,7 +70,7 @@ def run(name: str, action: str) -> bool:
 
         salt '*' service.run apache2 reload
     """
-    command = f"{os.path.join(_folder(), name)} {action}"
+    command = [os.path.join(_folder(), name), action]
     return not __salt__["cmd.retcode"](command, python_shell=False)
 
 

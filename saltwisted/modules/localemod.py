@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import shlex
 import subprocess
 from typing import Any
 
@@ -91,8 +92,9 @@ def _localectl_status() -> dict[str, Any]:
 def _localectl_set(locale: str) -> bool:
     settings = _localectl_status().get("system_locale", {})
     settings["LANG"] = str(locale)
-    words = " ".join(f'{key}="{value}"' for key, value in settings.items() if value is not None)
-    if not __salt__["cmd.retcode"](f"localectl set-locale {words}", python_shell=False):
+    words = [f"{key}={value}" for key, value in settings.items() if value is not None]
+    command = ["localectl", "set-locale", *words]
+    if not __salt__["cmd.retcode"](command, python_shell=False):
         return True
     # Seen where the service behind it is masked, as in containers.
     _set_line("/etc/locale.conf", "LANG", f"LANG={locale}")
@@ -132,18 +134,18 @@ def get_locale() -> str:
         return str(_localectl_status()["system_locale"].get("LANG", ""))
     family = __grains__["os_family"]
     if "Suse" in family:
-        command = 'grep "^RC_LANG" /etc/sysconfig/language'
+        command = ["grep", "^RC_LANG", "/etc/sysconfig/language"]
     elif "RedHat" in family:
-        command = 'grep "^LANG=" /etc/sysconfig/i18n'
+        command = ["grep", "^LANG=", "/etc/sysconfig/i18n"]
     elif "Debian" in family:
-        command = 'grep "^LANG=" /etc/default/locale'
+        command = ["grep", "^LANG=", "/etc/default/locale"]
     elif "Gentoo" in family:
         return str(__salt__["cmd.run"]("eselect --brief locale show").strip())
     else:
         raise CommandExecutionError(f'Error: "{__grains__["oscodename"]}" is unsupported!')
-    words = __salt__["cmd.run"](command).split("=")
+    words = __salt__["cmd.run"](command, python_shell=False).split("=")
     if len(words) < 2:
-        log.error('Error occurred while running "%s"', command)
+        log.error('Error occurred while running "%s"', shlex.join(command))
         return ""
     return str(words[1].replace('"', ""))
 
@@ -168,12 +170,12 @@ def set_locale(locale: str) -> bool:
         program = systools.which("update-locale")
         if program is None:
             raise CommandExecutionError('Cannot set locale: "update-locale" was not found.')
-        __salt__["cmd.run"](program)
+        __salt__["cmd.run"]([program], python_shell=False)
         __salt__["file.replace"](
             "/etc/default/locale", "^LANG=.*", f'LANG="{locale}"', append_if_not_found=True
         )
     elif "Gentoo" in family:
-        command = f"eselect --brief locale set {locale}"
+        command = ["eselect", "--brief", "locale", "set", locale]
         return bool(__salt__["cmd.retcode"](command, python_shell=False) == 0)
     else:
         raise CommandExecutionError("Error: Unsupported platform!")
@@ -238,7 +240,7 @@ def gen_locale(locale: str, **kwargs: Any) -> Any:
         raise CommandExecutionError(
             'Command "locale-gen" or "localedef" was not found on this system.'
         )
-    done = __salt__["cmd.run_all"](command)
+    done = __salt__["cmd.run_all"](command, python_shell=False)
     if done["retcode"]:
         log.error(done["stderr"])
     return done if kwargs.get("verbose") else done["retcode"] == 0

@@ -131,7 +131,7 @@ def restart(
     if ret["retcode"]:
         comment.append("Kill failed - not restarting")
     elif command:
-        ret["restart"] = __salt__["cmd.run_all"](command, env=dict(os.environ))
+        ret["restart"] = __salt__["cmd.run_all"](command, env=dict(os.environ), python_shell=False)
         ret["restart"].pop("pid", None)
         code = ret["restart"].pop("retcode", 0)
         if code:

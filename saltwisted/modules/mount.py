@@ -450,9 +450,9 @@ def set_automaster(
 # --- doing it
 
 
-def _mount_arguments(opts: Any, fstype: str) -> str:
-    words = f"-o {','.join(opts)}" if opts is not None else ""
-    return f"{words} -t {fstype}" if fstype else words
+def _mount_arguments(opts: Any, fstype: str) -> list[str]:
+    words = ["-o", ",".join(opts)] if opts is not None else []
+    return [*words, "-t", fstype] if fstype else words
 
 
 def mount(
@@ -481,9 +481,9 @@ def mount(
     options = opts.split(",") if isinstance(opts, str) else opts
     if mkmnt and not os.path.exists(name):
         __salt__["file.mkdir"](name, user=user)
-    command = f"mount '{name}' "
+    command = ["mount", name]
     if device:
-        command = f"mount {_mount_arguments(options, fstype)} '{device}' '{name}' "
+        command = ["mount", *_mount_arguments(options, fstype), device, name]
     done = __salt__["cmd.run_all"](command, runas=user, python_shell=False)
     return done["stderr"] if done["retcode"] else True
 
@@ -521,7 +521,7 @@ def remount(
         return mount(name, device, mkmnt, fstype, options, user=user)
     if "remount" not in options:
         options.append("remount")
-    command = f"mount {_mount_arguments(options, fstype)} '{device}' '{name}' "
+    command = ["mount", *_mount_arguments(options, fstype), device, name]
     done = __salt__["cmd.run_all"](command, runas=user, python_shell=False)
     return done["stderr"] if done["retcode"] else True
 
@@ -551,7 +551,7 @@ def umount(
         return None
     if name not in active():
         return f"{name} does not have anything mounted"
-    command = f"umount{' -l' if lazy else ''} '{device or name}'"
+    command = ["umount", *(["-l"] if lazy else []), device or name]
     done = __salt__["cmd.run_all"](command, runas=user, python_shell=False)
     return done["stderr"] if done["retcode"] else True
 
@@ -569,7 +569,7 @@ def is_fuse_exec(cmd: str) -> bool:
         return False
     if not systools.which("ldd"):
         raise CommandNotFoundError("ldd")
-    return "libfuse" in __salt__["cmd.run"](f"ldd {path}", python_shell=False)
+    return "libfuse" in __salt__["cmd.run"](["ldd", path], python_shell=False)
 
 
 # --- swap
@@ -603,8 +603,8 @@ def swapon(name: str, priority: Any = None) -> dict[str, Any]:
     before = swaps()
     if name in before:
         return {"stats": before[name], "new": False}
-    option = f" -p {priority}" if priority else ""
-    __salt__["cmd.run"](f"swapon '{name}'{option}", python_shell=False)
+    option = ["-p", f"{priority}"] if priority else []
+    __salt__["cmd.run"](["swapon", name, *option], python_shell=False)
     after = swaps()
     return {"stats": after[name], "new": True} if name in after else {}
 
@@ -619,7 +619,7 @@ def swapoff(name: str) -> bool | None:
     """
     if name not in swaps():
         return None
-    __salt__["cmd.run"](f"swapoff '{name}'", python_shell=False)
+    __salt__["cmd.run"](["swapoff", name], python_shell=False)
     return name not in swaps()
 
 

@@ -53,11 +53,11 @@ def ping(host: str, timeout: Any = False, return_boolean: bool = False) -> Any:
         salt '*' network.ping archlinux.org
         salt '*' network.ping archlinux.org timeout=3 return_boolean=True
     """
-    wait = f"-W {timeout} " if timeout else ""
-    command = f"ping {wait}-c 4 {sanitize_host(host)}"
+    wait = ["-W", f"{timeout}"] if timeout else []
+    command = ["ping", *wait, "-c", "4", sanitize_host(host)]
     if return_boolean:
-        return __salt__["cmd.run_all"](command)["retcode"] == 0
-    return __salt__["cmd.run"](command)
+        return __salt__["cmd.run_all"](command, python_shell=False)["retcode"] == 0
+    return __salt__["cmd.run"](command, python_shell=False)
 
 
 def netstat() -> list[dict[str, Any]]:
@@ -137,7 +137,8 @@ def traceroute(host: str) -> list[dict[str, Any]]:
 
         salt '*' network.traceroute archlinux.org
     """
-    output = __salt__["cmd.run"](f"traceroute {sanitize_host(host)}", timeout=120)
+    command = ["traceroute", sanitize_host(host)]
+    output = __salt__["cmd.run"](command, timeout=120, python_shell=False)
     if "Timed out after" in output:
         return []
     version = _traceroute_version(__salt__["cmd.run"]("traceroute --version"))
@@ -200,7 +201,7 @@ def dig(host: str) -> str:
 
         salt '*' network.dig archlinux.org
     """
-    return str(__salt__["cmd.run"](f"dig {sanitize_host(host)}"))
+    return str(__salt__["cmd.run"](["dig", sanitize_host(host)], python_shell=False))
 
 
 @needs("arp")
@@ -505,19 +506,19 @@ def mod_hostname(hostname: str | None) -> bool:
     program = systools.which("hostnamectl") or systools.which("hostname") or "hostname"
     if program.endswith("hostnamectl"):
         old = get_hostname()
-        status = __salt__["cmd.run_all"](f"{program} status")
+        status = __salt__["cmd.run_all"]([program, "status"], python_shell=False)
         if status["retcode"] == 0:
             for line in status["stdout"].splitlines():
                 label, _colon, value = line.partition(":")
                 if "Static hostname" in label:
                     old = value.partition(":")[0].strip()
-        done = __salt__["cmd.run_all"](f"{program} set-hostname {hostname}")
+        done = __salt__["cmd.run_all"]([program, "set-hostname", hostname], python_shell=False)
         if done["retcode"] != 0:
             log.debug("%s was unable to set hostname. Error: %s", program, done["stderr"])
             return False
     else:
         old = socket.getfqdn()
-        __salt__["cmd.run"](f"{program} {hostname}")
+        __salt__["cmd.run"]([program, hostname], python_shell=False)
     _rename_in_hosts(old, hostname)
     family = __grains__["os_family"]
     if family == "RedHat":
@@ -636,7 +637,7 @@ def get_bufsize(iface: str) -> dict[str, Any]:
     """
     if not os.path.exists("/sbin/ethtool"):
         return {}
-    output = __salt__["cmd.run"](f"/sbin/ethtool -g {iface}")
+    output = __salt__["cmd.run"](["/sbin/ethtool", "-g", iface], python_shell=False)
     found: dict[str, Any] = {"result": False}
     suffix = "max-"
     for line in output.splitlines():
@@ -676,15 +677,15 @@ def mod_bufsize(iface: str, *args: Any, **kwargs: Any) -> Any:
         found["comment"] = "Unknown arguments: " + " ".join(str(item) for item in args)
         return found
     words = [
-        f"{name} {kwargs[name]}"
+        word
         for name in ("rx", "tx", "rx-mini", "rx-jumbo")
         if kwargs.get(name) is not None
+        for word in (name, f"{kwargs[name]}")
     ]
     if not words:
         return found
-    settings = " ".join(words)
-    output = __salt__["cmd.run"](f"/sbin/ethtool -G {iface} {settings}")
-    return {"result": not output, "comment": output or settings}
+    output = __salt__["cmd.run"](["/sbin/ethtool", "-G", iface, *words], python_shell=False)
+    return {"result": not output, "comment": output or " ".join(words)}
 
 
 def _check_family(family: Any) -> None:
@@ -722,9 +723,9 @@ def _route(family: str, destination: str, gateway: str, mask: str, flags: str, i
 
 
 def _netstat_routes(family: str) -> list[dict[str, str]]:
-    command = f"netstat -A {family} -rn | tail -n+3"
     found = []
-    for line in __salt__["cmd.run"](command, python_shell=True).splitlines():
+    output = __salt__["cmd.run"](["netstat", "-A", family, "-rn"], python_shell=False)
+    for line in output.splitlines()[2:]:
         words = line.split()
         if family == "inet":
             found.append(_route(family, words[0], words[1], words[2], words[3], words[7]))
@@ -751,7 +752,7 @@ def _ip_routes() -> list[dict[str, str]]:
         return words[at + 1] if len(words) > at + 1 and words[at] == "dev" else ""
 
     found = []
-    for line in __salt__["cmd.run"]("ip -4 route show table main", python_shell=True).splitlines():
+    for line in __salt__["cmd.run"]("ip -4 route show table main", python_shell=False).splitlines():
         words = line.split()
         if words[0] == "unreachable":
             continue
@@ -762,7 +763,7 @@ def _ip_routes() -> list[dict[str, str]]:
             net = convert_cidr(words[0])
             iface = device(words, 1)
             found.append(_route("inet", net["network"], "0.0.0.0", net["netmask"], "U", iface))
-    for line in __salt__["cmd.run"]("ip -6 route show table all", python_shell=True).splitlines():
+    for line in __salt__["cmd.run"]("ip -6 route show table all", python_shell=False).splitlines():
         words = line.split()
         if words[0] in _ROUTE_KINDS:
             continue
@@ -800,7 +801,7 @@ def get_route(ip: str) -> dict[str, str | None]:
 
         salt '*' network.get_route 10.10.10.10
     """
-    output = __salt__["cmd.run"](f"ip route get {ip}", python_shell=True)
+    output = __salt__["cmd.run"](["ip", "route", "get", ip], python_shell=False)
     match = re.search(
         r"(via\s+(?P<gateway>[\w.:]+))?\s+dev\s+(?P<interface>[\w.:\-]+)\s+.*src\s+(?P<source>[\w.:]+)",
         output.splitlines()[0] if output else "",

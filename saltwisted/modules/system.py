@@ -351,7 +351,7 @@ def set_reboot_required_witnessed() -> bool:
         raise SaltInvocationError(
             f"Error creating {folder} (-{error.errno}): {error.strerror}"
         ) from error
-    return bool(__salt__["cmd.run_all"](f"touch {_WITNESS}")["retcode"] == 0)
+    return bool(__salt__["cmd.run_all"](["touch", _WITNESS], python_shell=False)["retcode"] == 0)
 
 
 def get_reboot_required_witnessed() -> bool:

@@ -303,7 +303,7 @@ def _runlevel() -> str:
     key = "systemd._runlevel"
     if key not in __context__:
         output = __salt__["cmd.run"](
-            systools.which("runlevel"), python_shell=False, ignore_retcode=True
+            [systools.which("runlevel") or "runlevel"], python_shell=False, ignore_retcode=True
         )
         words = output.split()
         __context__[key] = words[1] if len(words) > 1 else _default_runlevel()
@@ -705,7 +705,7 @@ def firstboot(
     ):
         if value:
             command += [f"--{option}", str(value)]
-    done = __salt__["cmd.run_all"](command)
+    done = __salt__["cmd.run_all"](command, python_shell=False)
     if done["retcode"] != 0:
         raise CommandExecutionError(f"systemd-firstboot error: {done['stderr']}")
     return True

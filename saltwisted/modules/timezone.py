@@ -157,7 +157,7 @@ def set_zone(timezone: str) -> Any:
     """
     if systools.which("timedatectl"):
         try:
-            __salt__["cmd.run"](f"timedatectl set-timezone {timezone}")
+            __salt__["cmd.run"](["timedatectl", "set-timezone", timezone], python_shell=False)
         except CommandExecutionError:
             # Without a running systemd the files below do it.
             pass

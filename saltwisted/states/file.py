@@ -745,7 +745,7 @@ def mod_run_check_cmd(cmd: str, filename: str, **check_cmd_opts: Any) -> Any:
     """
     Run a command with a file's name after it: true, or what to put into the return.
     """
-    did = __salt__["cmd.run_all"](f"{cmd} {filename}", **check_cmd_opts)
+    did = __salt__["cmd.run_all"](f"{cmd} {shlex.quote(filename)}", **check_cmd_opts)
     if did["retcode"] == 0:
         return True
     parts = ["check_cmd execution failed", did.get("stdout"), did.get("stderr")]

@@ -141,7 +141,7 @@ class _Mounted:
         self._current["opts"].append("bind")
 
     def _labelled(self, label: str) -> str:
-        found = __salt__["cmd.run_all"](f"blkid -t LABEL={label}")
+        found = __salt__["cmd.run_all"](["blkid", "-t", f"LABEL={label}"], python_shell=False)
         if found["retcode"] > 0:
             self.finish(f"Unable to find device with label {label}.")
         self.devices = [line.split(":")[0] for line in found["stdout"].splitlines()]

@@ -96,7 +96,7 @@ def managed(
         requirements = cached
 
     def version() -> str:
-        return str(__salt__["cmd.run_stderr"](f"{interpreter} -V")).strip("\n")
+        return str(__salt__["cmd.run_stderr"]([interpreter, "-V"], python_shell=False)).strip("\n")
 
     if exists and clear:
         ret["changes"]["cleared_packages"] = __salt__["pip.freeze"](bin_env=name)

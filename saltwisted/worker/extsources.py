@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import logging
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -20,11 +21,25 @@ log = logging.getLogger(__name__)
 
 # -- commands ----------------------------------------------------------------------
 
+_HARMLESS = re.compile(r"[\w@%+=:,.][\w@%+=:,.-]*")
+"""
+Ids that are one plain word to every shell, quoted or not, and no option of a program.
+
+An id may have other characters, and chooses them itself. Quoting it here would not do: the
+operator's line may have C{%s} in quotes of its own, or in a line within a line.
+"""
+
 
 def _command(sources: Sources, parse: Callable[[str], Any], by_shell: bool) -> Callable[..., Any]:
     def ext_pillar(minion_id: str, pillar: Any, command: str) -> Any:
         """Run a command; C{%s} in it is the minion's id. Output that cannot be read is nothing."""
         sources.host.volatile.add("command")
+        if "%s" in command and _HARMLESS.fullmatch(minion_id) is None:
+            log.critical(
+                "ext_pillar command not run: the id %r is no plain word, and a shell would read it",
+                minion_id,
+            )
+            return {}
         functions = sources.functions()
         line = command.replace("%s", minion_id)
         try:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import importlib.util
 import logging
 import os
+import shlex
 import types
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -31,12 +32,21 @@ GRAINS: dict[str, Any] = {
 }
 
 
+def _words(line: str) -> list[str]:
+    """The words of a command line, as a shell finds them; a line that none can read is one."""
+    try:
+        return shlex.split(line)
+    except ValueError:
+        return [line]
+
+
 class Commands:
     """
     What C{cmd.*} would run: each call is kept, and answered from a table.
 
     The table maps a command, or the start of one, to its output or to C{run_all} fields; the
-    longest key that fits wins. Commands are compared as text, words joined by blanks.
+    longest key that fits wins. Commands are compared as text, words joined by blanks: one text
+    and a list of its words are the same.
 
     @ivar ran: the commands in order, as text.
     @ivar calls: the same with their keyword arguments.
@@ -48,10 +58,12 @@ class Commands:
         self.calls: list[tuple[str, dict[str, Any]]] = []
 
     def _answer(self, cmd: Any, kwargs: dict[str, Any]) -> dict[str, Any]:
-        text = cmd if isinstance(cmd, str) else " ".join(str(word) for word in cmd)
+        text = cmd
+        if not isinstance(cmd, str) or not kwargs.get("python_shell"):
+            text = " ".join(str(word) for word in (_words(cmd) if isinstance(cmd, str) else cmd))
         self.ran.append(text)
         self.calls.append((text, kwargs))
-        fitting = [key for key in self.answers if text.startswith(key)]
+        fitting = [key for key in self.answers if text.startswith((key, " ".join(_words(key))))]
         answer = self.answers[max(fitting, key=len)] if fitting else ""
         if isinstance(answer, list):
             answer = answer.pop(0) if len(answer) > 1 else answer[0]

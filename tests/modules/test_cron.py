@@ -19,16 +19,16 @@ class CronTests(SynchronousTestCase):
 
     def setUp(self) -> None:
         self.tab: str | None = None
-        self.ran: list[tuple[str, dict[str, Any]]] = []
+        self.ran: list[tuple[list[str], dict[str, Any]]] = []
         self.user = pwd.getpwuid(os.geteuid()).pw_name
 
-        def show(command: str, **kwargs: Any) -> str:
+        def show(command: list[str], **kwargs: Any) -> str:
             self.ran.append((command, kwargs))
             return self.tab or ""
 
-        def put(command: str, **kwargs: Any) -> dict[str, Any]:
+        def put(command: list[str], **kwargs: Any) -> dict[str, Any]:
             self.ran.append((command, kwargs))
-            with open(command.split()[-1], encoding="utf-8") as file:
+            with open(command[-1], encoding="utf-8") as file:
                 text = file.read()
             if "BAD" in text:
                 return {"retcode": 1, "stderr": "bad minute", "stdout": ""}
@@ -203,16 +203,16 @@ class CronTests(SynchronousTestCase):
         """What crontab refuses is the answer, and its temporary file is gone."""
         self.assertEqual(self.job("1", "*", "*", "*", "*", "BAD"), "bad minute")
 
-        path = self.ran[-1][0].split()[-1]
+        path = self.ran[-1][0][-1]
         self.assertFalse(os.path.exists(path))
 
     def test_whose_table(self) -> None:
         """One's own table needs no option; root names the user; others become the user."""
-        self.assertEqual(self.cron._crontab(self.user, "-l")[0], "crontab -l")
+        self.assertEqual(self.cron._crontab(self.user, "-l")[0], ["crontab", "-l"])
         self.patch(os, "geteuid", lambda: 0)
-        self.assertEqual(self.cron._crontab("daemon", "-l")[0], "crontab -u daemon -l")
+        self.assertEqual(self.cron._crontab("daemon", "-l")[0], ["crontab", "-u", "daemon", "-l"])
         self.patch(os, "geteuid", lambda: 12345)
         self.assertEqual(
             self.cron._crontab("daemon", "f"),
-            ("crontab f", {"python_shell": False, "runas": "daemon"}),
+            (["crontab", "f"], {"python_shell": False, "runas": "daemon"}),
         )
