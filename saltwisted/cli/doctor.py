@@ -1,5 +1,5 @@
 """
-C{saltwisted doctor}: what is wrong with the master on this machine, and what mends it.
+C{saltwisted doctor}: what is wrong with the daemons on this machine, and what mends it.
 """
 
 from __future__ import annotations
@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 
 from saltwisted.cli import console, options
 from saltwisted.cli.options import Parser
-from saltwisted.domain.doctor import Finding, Severity
+from saltwisted.domain.doctor import Finding, Severity, configuration, sorted_findings
+from saltwisted.errors import ConfigError
 from saltwisted.worker.configio import load_from_disk
-from saltwisted.worker.doctor import Doctor, mend
+from saltwisted.worker.doctor import Doctor, MinionDoctor, mend
+from saltwisted.worker.units import is_used
 
 EX_ERROR = 1
 EX_DEGRADED = 3
@@ -22,19 +24,24 @@ def build_parser() -> Parser:
     """The options of C{saltwisted doctor}."""
     parser = Parser(
         "doctor",
-        "%prog [--json] [--fix]",
-        "Looks at the master on this machine from all sides: ports, clocks, keys, modes of "
-        "files, room on disks, limits, old minions, options, its cluster. Leaves with 0 when "
+        "%prog [--role ROLE] [--json] [--fix]",
+        "Looks at the daemons on this machine from all sides: ports, clocks, keys, file modes, "
+        "disk space, limits, old minions, options, the cluster and its roots. Exits with 0 when "
         "nothing is wrong, 3 for warnings, 1 for errors.",
     )
     options.config_dir(parser)
+    parser.add_option(
+        "--role",
+        choices=("master", "minion", "cluster"),
+        help="look at this one alone (default: all that have run on this machine, or the master)",
+    )
     options._flag(parser, "--json", help="print JSON, for scripts")
-    options._flag(parser, "--fix", help="do what is safe to do without asking (modes of files)")
+    options._flag(parser, "--fix", help="mend what is safe to mend without asking (file modes)")
     parser.add_option(
         "--from-minion",
         default="",
         metavar="ID",
-        help="let this minion ring the master's ports, too",
+        help="also let this minion try to reach the master's ports",
     )
     return parser
 
@@ -45,9 +52,17 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     chosen, rest = parser.parse_args(list(argv))
     if rest:
         parser.error(f"there is nothing to say to it but options: {' '.join(rest)}")
-    loaded = load_from_disk("master", chosen.config_dir, environ, guess_id=False)
-    doctor = Doctor(loaded.master, list(loaded.sources))
-    found = doctor.look(chosen.from_minion)
+    found: list[Finding] = []
+    unknown: dict[str, str] = {}
+    for role in roles(chosen.role, chosen.config_dir, environ):
+        try:
+            one = doctor_for(role, chosen.config_dir, environ)
+        except ConfigError as error:
+            found.append(configuration(str(error)))
+            continue
+        found += one.look(chosen.from_minion)
+        unknown.update(one.unknown)
+    found = sorted_findings(found)
     done: dict[str, str] = {}
     if chosen.fix:
         for finding in found:
@@ -63,16 +78,50 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
                 {
                     "findings": [finding.as_json() for finding in found],
                     "mended": sorted(done.values()),
-                    "unknown": doctor.unknown,
+                    "unknown": unknown,
                 },
                 indent=4,
             )
         )
     else:
-        show(found, done, doctor.unknown)
+        show(found, done, unknown)
     if any(finding.severity is Severity.ERROR for finding in found):
         return EX_ERROR
     return EX_DEGRADED if any(one.severity is Severity.WARNING for one in found) else 0
+
+
+def roles(asked: str | None, directory: str | None, environ: Mapping[str, str]) -> list[str]:
+    """
+    Which daemons to look at: the one that was asked for, or all that have run here.
+
+    One whose configuration cannot be read counts: somebody has to know.
+    """
+    if asked:
+        return ["minion" if asked == "minion" else "master"]
+    used, broken = [], []
+    for role in ("master", "minion"):
+        try:
+            config = load_from_disk(role, directory, environ, guess_id=False).config
+        except ConfigError:
+            broken.append(role)
+            continue
+        if is_used(config.pki_dir, config.sock_dir, role):
+            used.append(role)
+    return [*broken, *used] or ["master"]
+
+
+def doctor_for(
+    role: str, directory: str | None, environ: Mapping[str, str]
+) -> Doctor | MinionDoctor:
+    """
+    Who looks at a role.
+
+    @raises ConfigError: the daemon would not start with this configuration.
+    """
+    loaded = load_from_disk(role, directory, environ, guess_id=False)
+    if role == "minion":
+        return MinionDoctor(loaded.minion, list(loaded.sources))
+    return Doctor(loaded.master, list(loaded.sources))
 
 
 def show(found: list[Finding], done: Mapping[str, str], unknown: Mapping[str, str]) -> None:

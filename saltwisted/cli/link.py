@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from saltwisted.worker.control import ControlClient
+from saltwisted.worker.units import start_command
 
 SOCKET = "saltwisted.sock"
 
@@ -26,8 +27,7 @@ def connect(opts: Mapping[str, Any]) -> ControlClient:
 
 def how_to_start(opts: Mapping[str, Any], role: str) -> str:
     """The command that starts the daemon which was not found."""
-    directory = os.path.dirname(str(opts.get("conf_file", "")))
-    return f"twistd --nodaemon --pidfile= saltwisted --role {role} --config {directory or 'DIR'}"
+    return start_command(role, opts)
 
 
 class Channel(ControlClient):

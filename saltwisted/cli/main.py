@@ -13,6 +13,8 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from saltwisted.errors import SaltwistedError
+
 COMMANDS = {
     "salt": ("salt", "run functions on minions"),
     "salt-key": ("key", "accept, reject, delete and show the keys of minions"),
@@ -33,7 +35,7 @@ COMMANDS = {
     "roots": ("roots", "keep file_roots and pillar_roots alike on all masters of a cluster"),
     "demo": ("demo", "start a master and minions of its own, and show what they do"),
     "status": ("status", "say whether the daemons here serve, as an exit code"),
-    "doctor": ("doctor", "find what is wrong with the master here, and what mends it"),
+    "doctor": ("doctor", "find what is wrong with the daemons here, and what mends it"),
     "backup": ("backup", "put all state of the master here into one file, while it runs"),
     "restore": ("backup:restore", "put the state in a backup back in its place"),
     "takeover": ("takeover", "take the place of a stock salt-master, or give it back"),
@@ -81,6 +83,10 @@ def run(name: str, words: Sequence[str]) -> int:
         if code is None or isinstance(code, int):
             return code or 0
         sys.stderr.write(f"{code}\n")
+        return 1
+    except SaltwistedError as error:
+        # A broken configuration, a disk that refuses: one line that says so, in every command
+        sys.stderr.write(f"saltwisted: {error}\n")
         return 1
     except KeyboardInterrupt:
         sys.stderr.write("\nExiting gracefully on Ctrl-c\n")

@@ -13,11 +13,13 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from saltwisted.cli import console, link, options
 from saltwisted.cli.options import CommandLine, Parser
+from saltwisted.domain.doctor import MOST_EVIDENCE, Finding, Severity
+from saltwisted.domain.roots import health
 from saltwisted.errors import RemoteError, TransportClosed
 from saltwisted.worker.control import ControlClient
 
@@ -210,8 +212,9 @@ def _show_status(value: Mapping[str, Any]) -> None:
             f"  generation {share['generation']} (#{share['number']}, {_when(share['at'])}), "
             f"{share['files']} files, {_size(share['bytes'])}"
         )
-        for text in _troubles(share):
-            console.say(f"  {text}")
+        for found in health.of_share(name, share):
+            for text in _finding(found):
+                console.say(f"  {text}")
     for name, why in value["left_out"].items():
         console.say(f"{name}  not replicated: {why}")
     if value["peers"]:
@@ -230,35 +233,15 @@ def _show_status(value: Mapping[str, Any]) -> None:
         _table(rows)
 
 
-def _troubles(share: Mapping[str, Any]) -> list[str]:
-    found = []
-    if share["suspended"]:
-        found.append(f"SUSPENDED: {share['suspended']} (saltwisted roots adopt)")
-    if not share["ready"]:
-        found.append("waits for a generation from a peer")
-    if share["held"]:
-        found.append(f"HELD: {share['held']} deletions (saltwisted roots approve, or adopt)")
-    for origin, why in share["held_from"].items():
-        found.append(f"HELD: changes of {origin}: {why}")
-    if share["conflicts"]:
-        found.append(f"{share['conflicts']} conflicts (saltwisted roots conflicts)")
-    if share["pending"]:
-        found.append("changes are being taken in")
-    for path, why in share["skipped"].items():
-        found.append(f"does not take part: {path}: {why}")
-    for path, why in share["failed"].items():
-        found.append(f"cannot be written: {path}: {why}")
-    for path in share["kept"]:
-        found.append(f"removed elsewhere, holds other things here: {path}")
-    for path, pause in share["hot"].items():
-        found.append(f"changes all the time, is taken in every {pause:.2g} s: {path}")
-    for path in share["rotten"]:
-        found.append(f"is not what was committed, though nobody wrote it: {path}")
-    if share["alarm"]:
-        found.append(f"ALARM: {share['alarm']}")
-    if share["error"]:
-        found.append(f"last error: {share['error']}")
-    return found
+def _finding(found: Finding) -> Iterator[str]:
+    """Lines about one thing that is wrong; errors stand out."""
+    yield f"{'ERROR: ' if found.severity is Severity.ERROR else ''}{found.text}"
+    for line in found.evidence[:MOST_EVIDENCE]:
+        yield f"    {line}"
+    if len(found.evidence) > MOST_EVIDENCE:
+        yield f"    and {len(found.evidence) - MOST_EVIDENCE} more"
+    if found.command:
+        yield f"    > {found.command}"
 
 
 def _log(asked: Asked) -> int:

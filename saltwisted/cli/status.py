@@ -13,9 +13,13 @@ from typing import Any
 
 from saltwisted.cli import console, options
 from saltwisted.cli.options import Parser
+from saltwisted.domain.doctor import Severity
+from saltwisted.domain.roots import health
 from saltwisted.errors import RemoteError, SaltwistedError, TransportClosed
+from saltwisted.words import counted
 from saltwisted.worker.configio import load_from_disk
 from saltwisted.worker.control import ControlClient
+from saltwisted.worker.units import is_used
 
 SERVING, ERROR, NOT_READY, DEGRADED = 0, 1, 2, 3
 WORDS = {SERVING: "serving", ERROR: "error", NOT_READY: "not ready", DEGRADED: "degraded"}
@@ -85,10 +89,9 @@ def look(
     try:
         status = client.call("status")
         members = members_of(client) if role == "master" else None
+        roots = roots_of(client) if members is not None else None
     except TransportClosed as error:
-        # Both roles have a configuration file on a machine with our package: a socket that was
-        # never made is a role that nobody uses
-        if not wanted and not os.path.isdir(config.sock_dir):
+        if not wanted and not is_used(config.pki_dir, config.sock_dir, role):
             return None
         return {"role": role, "code": NOT_READY, "why": [str(error)]}
     except TimeoutError:
@@ -97,7 +100,7 @@ def look(
         return {"role": role, "code": ERROR, "why": [error.message]}
     finally:
         client.close()
-    code, why = judge(status, members)
+    code, why = judge(status, members, roots)
     name = "cluster" if members is not None else str(status.get("role") or role)
     return {"role": name, "code": code, "why": why, "status": status}
 
@@ -113,38 +116,74 @@ def members_of(client: ControlClient) -> dict[str, Any] | None:
     return found
 
 
-def judge(status: Mapping[str, Any], members: Mapping[str, Any] | None) -> tuple[int, list[str]]:
-    """What a daemon's own words amount to, and why."""
+def roots_of(client: ControlClient) -> dict[str, Any] | None:
+    """What a node of a cluster says of its roots; C{None} while it is no member yet."""
+    try:
+        found: dict[str, Any] = client.call("roots", do="status")
+    except RemoteError:
+        return None
+    return found
+
+
+def judge(
+    status: Mapping[str, Any],
+    members: Mapping[str, Any] | None = None,
+    roots: Mapping[str, Any] | None = None,
+) -> tuple[int, list[str]]:
+    """
+    What a daemon's own words amount to, and why.
+
+    @param members: in a cluster: what it says of its members.
+    @param roots: in a cluster: what it says of its roots.
+    """
     if status.get("role") == "minion":
         return judge_minion(status)
     code = SERVING
-    keys = status.get("keys") or {}
-    why = [
-        f"version {status.get('version')}, pid {status.get('pid')}, "
-        f"up {float(status.get('uptime') or 0):.0f} s, {keys.get('accepted', 0)} accepted keys"
-    ]
+    why = [_who(status)]
     for name, problem in (status.get("problems") or {}).items():
         code = DEGRADED
         why.append(f"{name}: {problem}")
     if members is not None:
         if not members.get("ready"):
-            return NOT_READY, [*why, str(members.get("problem") or "not serving yet")]
+            return NOT_READY, [*why, str(members.get("problem") or "it does not serve yet")]
         for row in members.get("members", []):
             if row.get("state") != "serving":
                 code = DEGRADED
                 problem = f": {row['problem']}" if row.get("problem") else ""
                 why.append(f"{row.get('node')} is {row.get('state')}{problem}")
+    for finding in health.roots(roots or {}):
+        if finding.severity is not Severity.NOTE:
+            code = DEGRADED
+        why.append(finding.text)
     return code, why
+
+
+def _who(status: Mapping[str, Any]) -> str:
+    """What a daemon says of itself; a node that is no member yet says little."""
+    parts = [f"version {status['version']}"] if status.get("version") else []
+    parts.append(f"pid {status.get('pid')}")
+    if "uptime" in status:
+        parts.append(f"up {float(status['uptime'] or 0):.0f} s")
+    if "keys" in status:
+        parts.append(counted(int((status["keys"] or {}).get("accepted", 0)), "accepted key"))
+    if status.get("role") == "minion":
+        parts.append(f"id {status.get('id')}")
+    return ", ".join(parts)
 
 
 def judge_minion(status: Mapping[str, Any]) -> tuple[int, list[str]]:
     """A minion serves when it has a master; one of several that is away is a gap."""
     masters = status.get("masters") or []
     up = [row for row in masters if row.get("state") == "up"]
-    why = [f"version {status.get('version')}, pid {status.get('pid')}, id {status.get('id')}"]
+    why = [_who(status)]
+    if status.get("master_type") == "disable":
+        # It was told to be alone: it runs its schedule, and nothing is missing
+        return SERVING, [*why, "it has no master: master_type is disable"]
     for row in masters:
         reason = f": {row['reason']}" if row.get("reason") else ""
         why.append(f"master {row.get('master')}: {row.get('state')}{reason}")
+    if not masters:
+        why.append("it knows of no master")
     if not up:
         return NOT_READY, why
     # With failover the others are idle, and nothing is missing

@@ -15,6 +15,8 @@ from typing import Any
 
 from attrs import field, frozen
 
+from saltwisted.words import counted
+
 MOST_EVIDENCE = 10
 SHORTEST_IDLE = 40.0
 """Seconds that a proxy must leave a link alone: heartbeats come every 10 to 30."""
@@ -74,7 +76,10 @@ class Finding:
 
 
 def ports(
-    ours: int, listeners: Mapping[int, str], reached: Mapping[str, bool]
+    ours: int,
+    listeners: Mapping[int, str],
+    reached: Mapping[str, bool],
+    unit: str = "saltwisted-master",
 ) -> Iterator[Finding]:
     """
     Whether our ports are ours, and can be reached.
@@ -82,6 +87,7 @@ def ports(
     @param ours: our process, 0 if it does not run.
     @param listeners: who listens on each of our ports; empty if nobody.
     @param reached: C{side to address:port}, and whether a connection came about.
+    @param unit: the unit of systemd that the daemon belongs to; here and below.
     """
     for port, who in listeners.items():
         if not who and ours:
@@ -89,7 +95,7 @@ def ports(
                 id="port.closed",
                 severity=Severity.ERROR,
                 text=f"nobody listens on port {port}, though the daemon runs",
-                command="journalctl -u saltwisted-master -n 50",
+                command=f"journalctl -u {unit} -n 50",
             )
         elif who and f"(pid {ours})" not in who and who != "another user's process":
             yield Finding(
@@ -135,7 +141,9 @@ def clocks(synchronised: bool | None, skews: Mapping[str, float]) -> Iterator[Fi
         )
 
 
-def certificates(entries: Iterable[tuple[str, str, float, float]], now: float) -> Iterator[Finding]:
+def certificates(
+    entries: Iterable[tuple[str, str, float, float]], now: float, unit: str = "saltwisted-master"
+) -> Iterator[Finding]:
     """
     Certificates that are not valid, or will soon not be.
 
@@ -157,11 +165,15 @@ def certificates(entries: Iterable[tuple[str, str, float, float]], now: float) -
                 id="certificate.ended" if ended else "certificate.ends",
                 severity=Severity.ERROR if ended else Severity.WARNING,
                 text=f"the certificate of {name} "
-                + (f"ended {-days:.0f} days ago" if ended else f"ends in {days:.0f} days"),
+                + (f"ended {_days(-days)} ago" if ended else f"ends in {_days(days)}"),
                 evidence=[f"{path}: until {_day(until)}"],
                 command=f"openssl x509 -noout -subject -dates -in {path}  # then have it renewed, "
-                "and: systemctl restart saltwisted-master",
+                f"and: systemctl restart {unit}",
             )
+
+
+def _days(number: float) -> str:
+    return counted(round(number), "day")
 
 
 def _day(moment: float) -> str:
@@ -273,15 +285,16 @@ def disks(free: Mapping[str, tuple[int, int, int, int]]) -> Iterator[Finding]:
             )
 
 
-def limits(open_files: int, minions: int) -> Iterator[Finding]:
+def limits(open_files: int, minions: int, unit: str = "saltwisted-master") -> Iterator[Finding]:
     """Whether as many connections are allowed as there are minions."""
     need = minions * DESCRIPTORS_PER_MINION + SPARE_DESCRIPTORS
     if 0 < open_files < need:
         yield Finding(
             id="limit.files",
             severity=Severity.ERROR,
-            text=f"{open_files} open files are allowed, {minions} minions need {need}",
-            command="systemctl edit saltwisted-master  # [Service] LimitNOFILE=100000",
+            text=f"the daemon may open {open_files} files; "
+            f"with {counted(minions, 'minion')} it may need {need}",
+            command=f"systemctl edit {unit}  # [Service] LimitNOFILE=100000",
         )
 
 
@@ -344,7 +357,7 @@ def proxy(timeouts: Mapping[str, float]) -> Iterator[Finding]:
 def cluster(
     rows: Sequence[Mapping[str, Any]], drift: Sequence[Mapping[str, Any]]
 ) -> Iterator[Finding]:
-    """What C{members} and its drift say."""
+    """What C{members} and its drift say; of roots see L{saltwisted.domain.roots.health}."""
     for row in rows:
         node, state = str(row.get("node")), str(row.get("state"))
         if state not in ("serving", "alive"):
@@ -358,7 +371,7 @@ def cluster(
         lag = row.get("lag") or {}
         behind = [
             f"{name}: {lag[name]}"
-            for name in ("keys", "returns", "roots")
+            for name in ("keys", "returns")
             if isinstance(lag.get(name), (int, float)) and lag[name] > LAG_ENTRIES
         ]
         if behind:
@@ -390,7 +403,44 @@ def unsupported(options: Mapping[str, str]) -> Iterator[Finding]:
         )
 
 
-def shut_in(problems: Mapping[str, str]) -> Iterator[Finding]:
+def minion(status: Mapping[str, Any], unit: str = "saltwisted-minion") -> Iterator[Finding]:
+    """Whether a minion has its masters, by its own words."""
+    rows = status.get("masters") or []
+    if status.get("master_type") == "disable":
+        yield Finding(
+            id="minion.alone",
+            severity=Severity.NOTE,
+            text="the minion has no master: master_type is disable",
+        )
+        return
+    away = [row for row in rows if row.get("state") not in ("up", "idle")]
+    if away or not rows:
+        has_one = any(row.get("state") == "up" for row in rows)
+        yield Finding(
+            id="minion.master",
+            severity=Severity.WARNING if has_one else Severity.ERROR,
+            text="the minion is not connected to "
+            + ("some of its masters" if has_one else "any master"),
+            evidence=[
+                f"{row.get('master')}: {row.get('state')}"
+                + (f": {row['reason']}" if row.get("reason") else "")
+                for row in away
+            ],
+            command=f"journalctl -u {unit} -n 50",
+        )
+
+
+def configuration(reason: str) -> Finding:
+    """A configuration that the daemon refuses, in its own words."""
+    return Finding(
+        id="config.broken",
+        severity=Severity.ERROR,
+        text="the configuration cannot be used: the daemon does not start with it",
+        evidence=[reason],
+    )
+
+
+def shut_in(problems: Mapping[str, str], unit: str = "saltwisted-master") -> Iterator[Finding]:
     """What the daemon itself says it cannot do (a disk that refuses, mostly)."""
     for name, problem in problems.items():
         yield Finding(
@@ -398,7 +448,7 @@ def shut_in(problems: Mapping[str, str]) -> Iterator[Finding]:
             severity=Severity.ERROR,
             text=f"the store of {name} cannot write",
             evidence=[problem],
-            command="df -h; journalctl -u saltwisted-master -p err",
+            command=f"df -h; journalctl -u {unit} -p err",
         )
 
 

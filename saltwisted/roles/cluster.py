@@ -240,7 +240,13 @@ class Node:
 
     async def _answer(self, op: str, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
         if op == "status":
-            return {"role": "cluster", "id": self.config.id, "pid": os.getpid(), "serving": False}
+            return {
+                "role": "cluster",
+                "id": self.config.id,
+                "version": __version__,
+                "pid": os.getpid(),
+                "serving": False,
+            }
         operation = self._operations.get(op)
         if operation is None:
             state = await self._operations["members"]({}, peer, stream)

@@ -592,6 +592,7 @@ class MinionRole:
             "pid": os.getpid(),
             "config_dir": self.config.config_dir,
             **self.minion.status(),
+            "master_type": str(self.config.master_type),
             "masters": self.network.links.status(),
             "publications": dict(self.network.subscriber.counters),
             "jobs": {

@@ -224,20 +224,20 @@ class WorkTree:
             fs = self.fs
         except StoreError as error:
             return f"the root cannot be opened: {error.reason}"
-        marker = self._marker()
         if remembered is None:
+            marker = self._marker()
             if marker not in (None, self.share):
-                return f"the root belongs to {marker!r}"
+                return self._stranger()
             if marker is None:
                 # Where we may not write, device and inode alone tell the root from another
                 with suppress(PermissionError):
                     self.mark()
-        elif marker is None and self.is_writable():
-            return "the marker file .saltwisted-root is missing: is the disk mounted?"
-        elif marker != self.share:
-            return f"the root belongs to {marker!r}"
-        elif remembered[0] != fs.device or remembered[1] != fs.inode:
-            return "the root is another directory than it was"
+        else:
+            stranger = self._stranger()
+            if stranger:
+                return stranger
+            if remembered != (fs.device, fs.inode):
+                return "the root is another directory than it was"
         self.read_rules()
         return ""
 
@@ -247,12 +247,21 @@ class WorkTree:
             return "the root is not open"
         if not self._fs.same_root():
             return "the root is another directory than it was"
+        return self._stranger()
+
+    def _stranger(self) -> str:
+        """What the marker file says against this directory; empty if nothing."""
         marker = self._marker()
         if marker is None:
-            if not self.is_writable():
-                return ""
-            return "the marker file .saltwisted-root is missing: is the disk mounted?"
-        return "" if marker == self.share else f"the root belongs to {marker!r}"
+            # Where we may not write we could not leave one, either
+            return (
+                "the marker file .saltwisted-root is missing: is the disk mounted?"
+                if self.is_writable()
+                else ""
+            )
+        if marker == self.share:
+            return ""
+        return f"the marker file .saltwisted-root says that this is the root of {marker}"
 
     def is_writable(self) -> bool:
         """Whether this process may write into the root."""

@@ -18,9 +18,10 @@ from contextlib import suppress
 from typing import Any
 
 from saltwisted.config.document import parse
-from saltwisted.config.options import MasterConfig
+from saltwisted.config.options import MasterConfig, MinionConfig
 from saltwisted.domain import doctor
 from saltwisted.domain.doctor import Finding, Severity
+from saltwisted.domain.roots import health
 from saltwisted.domain.takeover import Verdict, judge
 from saltwisted.errors import RemoteError, SaltwistedError, TransportClosed
 from saltwisted.wire.expiry import validities
@@ -28,6 +29,7 @@ from saltwisted.wire.msgpack import unpack_bin
 from saltwisted.wire.rsa import fingerprint
 from saltwisted.worker.control import ControlClient
 from saltwisted.worker.ports import listener
+from saltwisted.worker.units import master_role, start_command, unit, unit_of
 
 FOLDERS = {
     "accepted": "minions",
@@ -42,53 +44,32 @@ EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
 MOST_MINIONS_READ = 5000
 
 
-class Doctor:
+class Looker:
     """
-    Looks at one master.
+    What is looked at in the same way for every role.
 
+    @ivar role: C{master}, C{cluster} or C{minion}.
+    @ivar unit: the unit of systemd that the daemon belongs to, or would.
     @ivar unknown: what could not be looked at, and why.
+    @ivar status: what the daemon says of itself; empty while none answers.
     """
 
-    def __init__(self, config: MasterConfig, sources: list[str]) -> None:
+    def __init__(self, config: MasterConfig | MinionConfig, sources: list[str], role: str) -> None:
         self.config = config
         self.sources = sources
+        self.role = role
+        self.unit = unit(role)
         self.unknown: dict[str, str] = {}
         self.status: Mapping[str, Any] = {}
-
-    def look(self, from_minion: str = "") -> list[Finding]:
-        """
-        Everything.
-
-        @param from_minion: a minion that is asked to ring our ports, too.
-        """
-        found: list[Finding] = list(self._try("daemon", self._daemon))
-        pid = int(self.status.get("pid") or 0)
-        publish, ret = int(self.config.publish_port), int(self.config.ret_port)
-        listeners = {port: listener(port) for port in (publish, ret)}
-        found += self._try("ports", lambda: doctor.ports(pid, listeners, self._reach(from_minion)))
-        found += self._try("clock", lambda: doctor.clocks(synchronised(), self._skews()))
-        found += self._try(
-            "certificates", lambda: doctor.certificates(self._certificates(), time.time())
-        )
-        found += self._try("keys", lambda: doctor.keys(self._keys()))
-        owner = os.stat(f"/proc/{pid}").st_uid if pid else os.geteuid()
-        found += self._try("modes", lambda: doctor.modes(self._secrets(), owner))
-        found += self._try("disks", lambda: doctor.disks(self._room()))
-        accepted = int((self.status.get("keys") or {}).get("accepted") or 0)
-        found += self._try("limits", lambda: doctor.limits(open_files(pid), accepted))
-        found += self._try("versions", lambda: doctor.versions(self._versions()))
-        found += self._try("proxy", lambda: doctor.proxy(haproxy_timeouts(HAPROXY)))
-        found += self._try("options", lambda: doctor.unsupported(self._unsupported()))
-        if self._in_cluster():
-            found += self._try("cluster", self._cluster)
-        return doctor.sorted_findings(found)
 
     def _try(self, what: str, look: Callable[[], Iterator[Finding]]) -> list[Finding]:
         try:
             return list(look())
         except PermissionError as error:
             self.unknown[what] = f"{error.filename}: not allowed; ask as root"
-        except (OSError, SaltwistedError, TimeoutError, ValueError, KeyError) as error:
+        except (SaltwistedError, TimeoutError) as error:
+            self.unknown[what] = str(error)
+        except (OSError, ValueError, KeyError) as error:
             self.unknown[what] = f"{type(error).__name__}: {error}"
         return []
 
@@ -107,15 +88,131 @@ class Doctor:
         try:
             self.status = self.ask("status")
         except (TransportClosed, TimeoutError) as error:
+            what = {"cluster": "node of the cluster"}.get(self.role, self.role)
             yield Finding(
                 id="daemon.down",
                 severity=Severity.ERROR,
-                text="no master answers",
+                text=f"no {what} answers",
                 evidence=[str(error)],
-                command="systemctl start saltwisted-master",
+                command=start_command(self.role, {"conf_file": self.config.conf_file}),
             )
             return
-        yield from doctor.shut_in(self.status.get("problems") or {})
+        self.unit = unit_of(self.pid) or self.unit
+        yield from doctor.shut_in(self.status.get("problems") or {}, self.unit)
+
+    @property
+    def pid(self) -> int:
+        """The daemon's process; 0 while none answers."""
+        return int(self.status.get("pid") or 0)
+
+    @property
+    def owner(self) -> int:
+        """Who the daemon runs as, as far as it can be seen."""
+        with suppress(OSError):
+            if self.pid:
+                return os.stat(f"/proc/{self.pid}").st_uid
+        return os.geteuid()
+
+    def _secrets(self) -> Iterator[tuple[str, int, int, int]]:
+        """Files that hold secrets, with the bits that are too many."""
+        group = 0 if getattr(self.config, "permissive_pki_access", False) else 0o070
+        paths = [(self.config.pki_dir, 0o007 | group), (self.config.cachedir, 0o007)]
+        with suppress(FileNotFoundError):
+            for name in os.listdir(self.config.pki_dir):
+                if name.endswith(".pem"):
+                    paths.append((os.path.join(self.config.pki_dir, name), 0o007 | group))
+        # What is in the configuration is for everybody, unless it names a password
+        for path in self.sources:
+            paths.append((path, 0o007 if _has_secret(path) else 0o002))
+        for path, forbidden in paths:
+            with suppress(FileNotFoundError):
+                info = os.stat(path)
+                yield path, stat.S_IMODE(info.st_mode), info.st_uid, forbidden
+
+    def _room(self) -> dict[str, tuple[int, int, int, int]]:
+        found = {}
+        for path in (self.config.cachedir, self.config.pki_dir):
+            with suppress(FileNotFoundError):
+                room = os.statvfs(path)
+                found[path] = (
+                    room.f_bavail * room.f_frsize,
+                    room.f_blocks * room.f_frsize,
+                    room.f_favail,
+                    room.f_files,
+                )
+        return found
+
+    def _unsupported(self) -> dict[str, str]:
+        found: dict[str, str] = {}
+        known = {*self.config.fields, *self.config.dotted}
+        for path in self.sources:
+            with open(path, encoding="utf-8") as stream:
+                for name in parse(stream.read(), path):
+                    value = getattr(self.config, str(name), self.config.extra.get(name))
+                    fate = judge(str(name), value, known, HERE)
+                    if fate.verdict is Verdict.UNSUPPORTED:
+                        found[str(name)] = fate.reason
+        return found
+
+
+class MinionDoctor(Looker):
+    """Looks at one minion."""
+
+    def __init__(self, config: MinionConfig, sources: list[str]) -> None:
+        super().__init__(config, sources, "minion")
+
+    def look(self, from_minion: str = "") -> list[Finding]:
+        """Everything that a minion needs."""
+        found: list[Finding] = list(self._try("daemon", self._daemon))
+        if self.status:
+            found += self._try("masters", lambda: doctor.minion(self.status, self.unit))
+        found += self._try("clock", lambda: doctor.clocks(synchronised(), {}))
+        found += self._try("modes", lambda: doctor.modes(self._secrets(), self.owner))
+        found += self._try("disks", lambda: doctor.disks(self._room()))
+        found += self._try("options", lambda: doctor.unsupported(self._unsupported()))
+        return doctor.sorted_findings(found)
+
+
+class Doctor(Looker):
+    """Looks at one master, with its cluster if it has one."""
+
+    config: MasterConfig
+
+    def __init__(self, config: MasterConfig, sources: list[str]) -> None:
+        super().__init__(config, sources, master_role(config.pki_dir))
+
+    def look(self, from_minion: str = "") -> list[Finding]:
+        """
+        Everything.
+
+        @param from_minion: a minion that is asked to ring our ports, too.
+        """
+        found: list[Finding] = list(self._try("daemon", self._daemon))
+        publish, ret = int(self.config.publish_port), int(self.config.ret_port)
+        listeners = {port: listener(port) for port in (publish, ret)}
+        found += self._try(
+            "ports",
+            lambda: doctor.ports(self.pid, listeners, self._reach(from_minion), self.unit),
+        )
+        found += self._try("clock", lambda: doctor.clocks(synchronised(), self._skews()))
+        found += self._try(
+            "certificates",
+            lambda: doctor.certificates(self._certificates(), time.time(), self.unit),
+        )
+        found += self._try("keys", lambda: doctor.keys(self._keys()))
+        found += self._try("modes", lambda: doctor.modes(self._secrets(), self.owner))
+        found += self._try("disks", lambda: doctor.disks(self._room()))
+        accepted = int((self.status.get("keys") or {}).get("accepted") or 0)
+        found += self._try(
+            "limits", lambda: doctor.limits(open_files(self.pid), accepted, self.unit)
+        )
+        found += self._try("versions", lambda: doctor.versions(self._versions()))
+        found += self._try("proxy", lambda: doctor.proxy(haproxy_timeouts(HAPROXY)))
+        found += self._try("options", lambda: doctor.unsupported(self._unsupported()))
+        if self._in_cluster() and self.status:
+            found += self._try("cluster", self._cluster)
+            found += self._try("roots", self._roots)
+        return doctor.sorted_findings(found)
 
     def _reach(self, from_minion: str) -> dict[str, bool]:
         """Connections to our ports from here, and from a minion if one is named."""
@@ -178,7 +275,7 @@ class Doctor:
                         yield path, one.name, one.since, one.until
 
     def _skews(self) -> dict[str, float]:
-        if not self._in_cluster():
+        if not self._in_cluster() or not self.status:
             return {}
         rows = self.ask("members").get("members", [])
         return {str(row["node"]): float(row["skew"]) for row in rows if "skew" in row}
@@ -195,6 +292,13 @@ class Doctor:
             return iter(())
         return doctor.cluster(rows, drift or [])
 
+    def _roots(self) -> Iterator[Finding]:
+        try:
+            return health.roots(self.ask("roots", do="status"))
+        except RemoteError as error:
+            self.unknown["roots"] = error.message
+            return iter(())
+
     def _keys(self) -> dict[str, dict[str, str]]:
         found: dict[str, dict[str, str]] = {}
         for state, folder in FOLDERS.items():
@@ -205,34 +309,6 @@ class Doctor:
             for name in os.listdir(path):
                 with open(os.path.join(path, name), "rb") as stream:
                     found[state][name] = fingerprint(stream.read(), self.config.hash_type)
-        return found
-
-    def _secrets(self) -> Iterator[tuple[str, int, int, int]]:
-        """Files that hold secrets, with the bits that are too many."""
-        group = 0 if self.config.permissive_pki_access else 0o070
-        paths = [(self.config.pki_dir, 0o007 | group), (self.config.cachedir, 0o007)]
-        for name in os.listdir(self.config.pki_dir):
-            if name.endswith(".pem"):
-                paths.append((os.path.join(self.config.pki_dir, name), 0o007 | group))
-        # What is in the configuration is for everybody, unless it names a password
-        for path in self.sources:
-            paths.append((path, 0o007 if _has_secret(path) else 0o002))
-        for path, forbidden in paths:
-            with suppress(FileNotFoundError):
-                info = os.stat(path)
-                yield path, stat.S_IMODE(info.st_mode), info.st_uid, forbidden
-
-    def _room(self) -> dict[str, tuple[int, int, int, int]]:
-        found = {}
-        for path in (self.config.cachedir, self.config.pki_dir):
-            with suppress(FileNotFoundError):
-                room = os.statvfs(path)
-                found[path] = (
-                    room.f_bavail * room.f_frsize,
-                    room.f_blocks * room.f_frsize,
-                    room.f_favail,
-                    room.f_files,
-                )
         return found
 
     def _versions(self) -> dict[str, str]:
@@ -247,18 +323,6 @@ class Doctor:
                 # ours tells the version of Salt that it is compatible with
                 if isinstance(grains, Mapping) and "saltwistedversion" not in grains:
                     found[minion_id] = str(grains.get("saltversion") or "")
-        return found
-
-    def _unsupported(self) -> dict[str, str]:
-        found: dict[str, str] = {}
-        known = {*MasterConfig.fields, *MasterConfig.dotted}
-        for path in self.sources:
-            with open(path, encoding="utf-8") as stream:
-                for name in parse(stream.read(), path):
-                    value = getattr(self.config, str(name), self.config.extra.get(name))
-                    fate = judge(str(name), value, known, HERE)
-                    if fate.verdict is Verdict.UNSUPPORTED:
-                        found[str(name)] = fate.reason
         return found
 
 
@@ -302,8 +366,8 @@ def haproxy_timeouts(path: str) -> dict[str, float]:
     if "4505" not in text and "4506" not in text:
         return {}
     found: dict[str, float] = {}
-    for kind, number, unit in _TIMEOUT.findall(text):
-        seconds = int(number) * _UNITS[unit or "ms"]
+    for kind, number, scale in _TIMEOUT.findall(text):
+        seconds = int(number) * _UNITS[scale or "ms"]
         found[f"timeout {kind}"] = min(seconds, found.get(f"timeout {kind}", seconds))
     return found
 

@@ -128,6 +128,46 @@ class CareTests(SynchronousTestCase):
         self.assertIn("reactor", found["option.unsupported"]["evidence"][0])
 
     @takes_time
+    def test_doctor_minion(self) -> None:
+        """The doctor looks at the roles that run here; a minion without a master is an error."""
+        minion = self.minion()
+
+        def look(*words: str) -> dict[str, Any]:
+            done = command("doctor", "-c", minion.conf, "--json", *words)
+            said = json.loads(done.stdout)
+            self.assertEqual(said["unknown"], {})
+            return {one["id"]: one for one in said["findings"]}
+
+        self.assertNotIn("minion.master", look())
+        self.assertEqual(self.master.stop(), -15)
+        until("the minion to notice", lambda: "minion.master" in look("--role", "minion"))
+        self.assertEqual(look()["minion.master"]["severity"], "error")
+        minion.kill()
+        self.assertIn("--role minion", look()["daemon.down"]["command"])
+
+    def test_broken(self) -> None:
+        """A file that is no YAML: every command says so in one line, as the daemon does."""
+        with open(os.path.join(self.master.conf, "master"), "a") as stream:
+            stream.write("\nx: [\n")
+        done = command("doctor", "-c", self.master.conf, "--json")
+        (broken,) = [
+            one for one in json.loads(done.stdout)["findings"] if one["id"] == "config.broken"
+        ]
+        self.assertEqual(done.returncode, 1)
+        daemon = subprocess.run(
+            [os.path.join(os.path.dirname(sys.executable), "twistd"), "--nodaemon", "--pidfile=",
+             "saltwisted", "--role", "master", "--config", self.master.conf],
+            capture_output=True, text=True, timeout=60, check=False, cwd=self.home,
+            env={**os.environ, "PYTHONPATH": ROOT},
+        )  # fmt: skip
+        self.assertIn(broken["evidence"][0], daemon.stderr)
+        for name in ("status", "backup", "members", "roots", "salt-run", "keys"):
+            done = command(name, "-c", self.master.conf, *["/x"] * (name == "backup"))
+            self.assertNotIn("Traceback", done.stderr, name)
+            self.assertNotEqual(done.returncode, 0, name)
+            self.assertIn(broken["evidence"][0], done.stdout + done.stderr, name)
+
+    @takes_time
     def test_backup(self) -> None:
         """Taken while it runs, shown, put back: keys and jobs are those of then."""
         minion = self.minion()
@@ -210,6 +250,31 @@ class NodeTests(SynchronousTestCase):
         self.assertEqual(json.loads(done.stdout)["unknown"], {})
         self.assertNotEqual(done.returncode, 1, done.stdout)
         self.check_backup(master)
+        self.check_roots(master)
+
+    def check_roots(self, node: OurMaster) -> None:
+        """C{status} and C{doctor} see what is wrong with its roots, and name the node's role."""
+        pipe = os.path.join(node.file_root, "pipe")
+        os.mkfifo(pipe)
+        command("roots", "-c", node.conf, "sync")
+        done = command("status", "-c", node.conf)
+        self.assertEqual(done.returncode, 3, done.stdout)
+        self.assertIn("1 path is not replicated", done.stdout)
+        done = command("doctor", "-c", node.conf, "--json")
+        found = {one["id"]: one for one in json.loads(done.stdout)["findings"]}
+        self.assertIn("pipe", found["roots.skipped"]["evidence"][0])
+        os.unlink(pipe)
+        os.unlink(os.path.join(node.file_root, ".saltwisted-root"))
+        command("roots", "-c", node.conf, "sync")
+        done = command("status", "-c", node.conf)
+        self.assertEqual(done.returncode, 3, done.stdout)
+        self.assertIn("file/base/0 is suspended", done.stdout)
+        done = command("doctor", "-c", node.conf)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertIn("roots.suspended", done.stdout)
+        node.stop()
+        done = command("doctor", "-c", node.conf)
+        self.assertIn("--role cluster --config", done.stdout)
 
     def check_backup(self, node: OurMaster) -> None:
         """What makes it a node is in a backup: its key, the facts, roots with their contents."""

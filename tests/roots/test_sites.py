@@ -282,6 +282,35 @@ class ManyTests(TreeCase):
         self.assertIsNone(known.identity)
 
 
+class MarkerTests(TreeCase):
+    """The file that says which root a directory is."""
+
+    def remembered(self) -> tuple[int, int]:
+        """The directory as it was found the last time."""
+        info = os.stat(self.root)
+        return info.st_dev, info.st_ino
+
+    def test_read_only(self) -> None:
+        """A root that the service may only read has no marker, and is trusted at every start."""
+        marker = f"{self.root}/.saltwisted-root"
+        self.assertEqual(self.tree.open(self.remembered()), "")
+        os.unlink(marker)
+        self.assertIn("is missing", self.tree.open(self.remembered()))
+        self.patch(self.tree, "is_writable", lambda: False)
+
+        self.assertEqual(self.tree.open(self.remembered()), "")
+        self.assertEqual(self.tree.check(), "")
+        device, inode = self.remembered()
+        self.assertIn("another directory", self.tree.open((device, inode + 1)))
+
+    def test_other(self) -> None:
+        """The marker of another share is named, at the start and later."""
+        with open(f"{self.root}/.saltwisted-root", "w") as file:
+            file.write("t\n")
+        for problem in (self.tree.open(self.remembered()), self.tree.open(None), self.tree.check()):
+            self.assertIn("is the root of t", problem)
+
+
 class BehindTests(TreeCase):
     """What is known of the tree, written after a large change."""
 

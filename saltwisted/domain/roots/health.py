@@ -1,0 +1,180 @@
+"""
+What is wrong with the roots of a node: rules from what it says of itself to findings.
+
+One place for C{saltwisted status}, C{doctor} and C{roots status}. The facts are the answer to
+C{roots status} (L{saltwisted.cluster.rootcontrol}), as plain data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from saltwisted.domain.doctor import Finding, Severity
+from saltwisted.words import counted
+
+LAG = 100
+"""Changes behind which somebody ought to know; fewer are on their way at any moment."""
+
+
+def roots(status: Mapping[str, Any]) -> Iterator[Finding]:
+    """All that is wrong, and what a person may want to know though nothing is."""
+    if status.get("clock"):
+        yield Finding(
+            id="roots.clock",
+            severity=Severity.ERROR,
+            text=f"roots: {status['clock']}; changes made here wait",
+            command="timedatectl",
+        )
+    for name, share in (status.get("shares") or {}).items():
+        yield from of_share(str(name), share)
+    yield from _left_out(status.get("left_out") or {})
+    for node, peer in (status.get("peers") or {}).items():
+        yield from _of_peer(str(node), peer)
+
+
+def of_share(name: str, share: Mapping[str, Any]) -> Iterator[Finding]:
+    """One directory that is kept alike on all masters."""
+    which = f"--share {name}"
+    if share.get("suspended"):
+        yield Finding(
+            id="roots.suspended",
+            severity=Severity.ERROR,
+            text=f"{name} is suspended: {share['suspended']}",
+            evidence=[
+                f"changes in {share.get('root')} go nowhere, and those of other members are not "
+                "written there; what was committed is still served"
+            ],
+            command=f"saltwisted roots adopt --restore {which}  # or --accept: take it as it is",
+        )
+    if not share.get("ready", True):
+        yield Finding(
+            id="roots.waiting",
+            severity=Severity.WARNING,
+            text=f"{name} waits for the cluster's tree",
+            command="saltwisted members",
+        )
+    if share.get("held"):
+        yield Finding(
+            id="roots.held",
+            severity=Severity.WARNING,
+            text=f"{name}: {_are(int(share['held']), 'deletion')} held until somebody approves",
+            command=f"saltwisted roots approve {which}  # or, to undo: adopt --restore {which}",
+        )
+    for origin, why in (share.get("held_from") or {}).items():
+        yield Finding(
+            id="roots.held",
+            severity=Severity.WARNING,
+            text=f"{name}: the changes of {origin} are held: {why}",
+            command=f"on {origin}: saltwisted roots approve {which}  # or adopt --restore {which}",
+        )
+    if share.get("conflicts"):
+        yield Finding(
+            id="roots.conflict",
+            severity=Severity.WARNING,
+            text=f"{name}: {counted(int(share['conflicts']), 'open conflict')}",
+            command=f"saltwisted roots conflicts {which}",
+        )
+    skipped = share.get("skipped") or {}
+    if skipped:
+        yield Finding(
+            id="roots.skipped",
+            severity=Severity.WARNING,
+            text=f"{name}: {_are(max(int(share.get('skipped_count') or 0), len(skipped)), 'path')} "
+            "not replicated",
+            evidence=_pairs(skipped),
+        )
+    failed = share.get("failed") or {}
+    if failed:
+        yield Finding(
+            id="roots.unwritten",
+            severity=Severity.ERROR,
+            text=f"{name}: {counted(len(failed), 'path')} cannot be written here",
+            evidence=_pairs(failed),
+        )
+    rotten = share.get("rotten") or ()
+    if rotten:
+        yield Finding(
+            id="roots.rotten",
+            severity=Severity.ERROR,
+            text=f"{name}: {counted(len(rotten), 'file')} changed on disk although nobody wrote "
+            + ("it" if len(rotten) == 1 else "them"),
+            evidence=list(rotten),
+            command="smartctl -a and dmesg tell of a failing disk",
+        )
+    if share.get("alarm"):
+        yield Finding(
+            id="roots.alarm", severity=Severity.ERROR, text=f"{name}: alarm: {share['alarm']}"
+        )
+    if share.get("error"):
+        yield Finding(id="roots.error", severity=Severity.WARNING, text=f"{name}: {share['error']}")
+    yield from _notes(name, share)
+
+
+def _notes(name: str, share: Mapping[str, Any]) -> Iterator[Finding]:
+    """What is as it should be, and looks odd."""
+    if share.get("pending"):
+        yield Finding(
+            id="roots.pending",
+            severity=Severity.NOTE,
+            text=f"{name}: changes are being taken in",
+        )
+    kept = share.get("kept") or ()
+    if kept:
+        yield Finding(
+            id="roots.kept",
+            severity=Severity.NOTE,
+            text=f"{name}: removed elsewhere, but not here, where other files are in "
+            + ("it" if len(kept) == 1 else "them"),
+            evidence=list(kept),
+        )
+    hot = share.get("hot") or {}
+    if hot:
+        yield Finding(
+            id="roots.hot",
+            severity=Severity.NOTE,
+            text=f"{name}: {_are(len(hot), 'file')} changing all the time",
+            evidence=[f"{path}: taken in every {pause:.2g} s" for path, pause in hot.items()],
+        )
+
+
+def _left_out(left_out: Mapping[str, str]) -> Iterator[Finding]:
+    if left_out:
+        yield Finding(
+            id="roots.not-replicated",
+            severity=Severity.NOTE,
+            text=f"{_are(len(left_out), 'root')} not replicated",
+            evidence=_pairs(left_out),
+        )
+
+
+def _of_peer(node: str, peer: Mapping[str, Any]) -> Iterator[Finding]:
+    if peer.get("error"):
+        yield Finding(
+            id="roots.peer",
+            severity=Severity.WARNING,
+            text=f"roots of {node}: {peer['error']}",
+            command="saltwisted roots status",
+        )
+    shares = (peer.get("shares") or {}).values()
+    lacks, ahead = (sum(int(one.get(way) or 0) for one in shares) for way in ("lacks", "ahead"))
+    for count, text in (
+        (lacks, f"{node} lacks {counted(lacks, 'change')}"),
+        (ahead, f"this node lacks {counted(ahead, 'change')} of {node}"),
+    ):
+        if count:
+            yield Finding(
+                id="roots.lag",
+                severity=Severity.WARNING if count > LAG else Severity.NOTE,
+                text=f"roots: {text}",
+                command="saltwisted roots sync --wait",
+            )
+
+
+def _are(number: int, noun: str) -> str:
+    """C{1 path is}, C{2 paths are}."""
+    return f"{counted(number, noun)} {'is' if number == 1 else 'are'}"
+
+
+def _pairs(reasons: Mapping[str, str]) -> Sequence[str]:
+    return [f"{path}: {why}" for path, why in reasons.items()]

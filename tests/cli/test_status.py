@@ -1,0 +1,49 @@
+"""
+What C{saltwisted status} makes of what daemons say.
+"""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.cli.status import DEGRADED, NOT_READY, SERVING, judge
+
+MASTER = {"role": "master", "version": "1", "pid": 7, "uptime": 1.0, "keys": {"accepted": 1}}
+SERVES = {"ready": True, "members": [{"node": "a", "state": "serving"}]}
+
+
+class JudgeTests(SynchronousTestCase):
+    """Exit codes and sentences."""
+
+    def test_roots(self) -> None:
+        """What is wrong with roots makes a node degraded; what passes by itself does not."""
+        share = {"root": "/srv/salt", "ready": True, "conflicts": 1}
+        code, why = judge(MASTER, SERVES, {"shares": {"file/base/0": share}})
+        self.assertEqual(code, DEGRADED)
+        self.assertIn("file/base/0: 1 open conflict", why)
+        code, why = judge(MASTER, SERVES, {"shares": {"s": {**share, "conflicts": 0}}})
+        self.assertEqual((code, len(why)), (SERVING, 1))
+        code, _ = judge(MASTER, SERVES, {"shares": {"s": {"ready": True, "pending": 1}}})
+        self.assertEqual(code, SERVING)
+
+    def test_waiting(self) -> None:
+        """A node that is in no cluster yet says why; what it does not know is left out."""
+        members = {"ready": False, "problem": "it waits for b"}
+        code, why = judge({"role": "cluster", "pid": 7, "version": "1"}, members)
+        self.assertEqual((code, why), (NOT_READY, ["version 1, pid 7", "it waits for b"]))
+
+    def test_first_line(self) -> None:
+        """Counted as one counts."""
+        self.assertEqual(judge(MASTER)[1], ["version 1, pid 7, up 1 s, 1 accepted key"])
+
+    def test_disabled_minion(self) -> None:
+        """A minion that is to have no master serves; one that has lost its own does not."""
+        alone = {"role": "minion", "version": "1", "pid": 7, "id": "m", "masters": []}
+        code, why = judge({**alone, "master_type": "disable"})
+        self.assertEqual(code, SERVING)
+        self.assertIn("master_type is disable", why[1])
+        code, why = judge({**alone, "master_type": "str"})
+        self.assertEqual(code, NOT_READY)
+        rows = [{"master": "a", "state": "down", "reason": "refused"}]
+        code, why = judge({**alone, "masters": rows})
+        self.assertEqual((code, why[1]), (NOT_READY, "master a: down: refused"))

@@ -1,0 +1,28 @@
+"""
+Singular, plural, and lists in sentences.
+"""
+
+from __future__ import annotations
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.words import counted, listed
+
+
+class WordsTests(SynchronousTestCase):
+    """What sentences are put together from."""
+
+    def test_counted(self) -> None:
+        """One is singular, all else is plural, and nothing is a word."""
+        self.assertEqual(counted(1, "conflict"), "1 conflict")
+        self.assertEqual(counted(2, "conflict"), "2 conflicts")
+        self.assertEqual(counted(0, "conflict"), "no conflicts")
+        self.assertEqual(counted(3, "entry", "entries"), "3 entries")
+        self.assertEqual(counted(1, "entry", "entries"), "1 entry")
+
+    def test_listed(self) -> None:
+        """Commas, and a word before the last."""
+        self.assertEqual(listed([]), "")
+        self.assertEqual(listed(["a"]), "a")
+        self.assertEqual(listed(["a", "b"]), "a and b")
+        self.assertEqual(listed(["a", "b", "c"], "or"), "a, b or c")
