@@ -9,17 +9,33 @@ from __future__ import annotations
 
 import os
 import pwd
+from functools import partial
 from typing import Any
 
 from saltwisted.cluster.lifecycle import Lifecycle
 from saltwisted.cluster.member import ClusterMember
+from saltwisted.cluster.ondisk import done_or_unknown
 from saltwisted.domain.replica.membership import RIGHTS, rights_of
 from saltwisted.domain.replica.tokens import MASTER, MAX_USES, MINION, ROLES, new_token, parse
-from saltwisted.errors import DeniedError, RemoteError, WireError
+from saltwisted.errors import DeniedError, RemoteError, StoreError, WireError
 from saltwisted.stores.node import LEFT, REMOVED
 from saltwisted.transports.ipc import Peer
 
 MAX_TTL = 365 * 86400.0
+
+
+ACTS = frozenset(
+    (
+        "token_create",
+        "token_revoke",
+        "cluster_leave",
+        "cluster_remove",
+        "identity_change",
+        "members_approve",
+        "members_rights",
+    )
+)
+"""What adds to the fact log: it is done when that is on this node's disk."""
 
 
 class ClusterControl:
@@ -32,19 +48,25 @@ class ClusterControl:
         """Operation name to C{async method(args, peer)}."""
         prefix = "op_"
         return {
-            name.removeprefix(prefix): self._guarded(getattr(self, name))
+            name.removeprefix(prefix): self._guarded(name.removeprefix(prefix), getattr(self, name))
             for name in dir(self)
             if name.startswith(prefix)
         }
 
-    def _guarded(self, method: Any) -> Any:
+    def _guarded(self, name: str, method: Any) -> Any:
         async def run(args: dict[str, Any], peer: Peer, stream: Any) -> Any:
             if peer.uid not in (0, os.geteuid()):
                 raise RemoteError(
                     "AuthorizationError", "the cluster is for root and the master's own user"
                 )
             try:
-                return await method(args, _user(peer.uid))
+                member = getattr(self._lifecycle.member, "cluster", None)
+                act = partial(method, args, _user(peer.uid))
+                if name not in ACTS or not isinstance(member, ClusterMember):
+                    return await act()
+                return await done_or_unknown(member.reactor, member.unwritten, act)
+            except StoreError as error:
+                raise RemoteError("StoreError", str(error)) from None
             except WireError as error:
                 raise RemoteError("SaltInvocationError", error.reason) from None
             except DeniedError as error:

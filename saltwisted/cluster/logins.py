@@ -15,6 +15,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
 
+from saltwisted.cluster.ondisk import done_or_unknown
 from saltwisted.domain.eauth import Token
 from saltwisted.domain.replica.logins import KIND, LoginTokens, delete_body, make_body
 from saltwisted.stores.tokens import TokenFiles
@@ -47,6 +48,7 @@ class ClusterTokens:
         members: Callable[[], Container[str]],
         node: str,
         files: TokenFiles,
+        problem: Callable[[], str] = lambda: "",
     ) -> None:
         """
         @param append: C{append(kind, body)} of the fact log; on this node's disk when it returns.
@@ -58,6 +60,7 @@ class ClusterTokens:
         @param behind: whether it has still to hear what others did while it stood still, or
             while a link was down: tokens wait meanwhile.
         @param members: the other members: they delete their own ended tokens.
+        @param problem: why this node's disk does not take what is appended, or C{""}.
         """
         self._clock = clock
         self._fold = fold
@@ -70,6 +73,7 @@ class ClusterTokens:
         self._members = members
         self._node = node
         self._files = files
+        self._problem = problem
         self._loop = LoopingCall(self.look)
         self._loop.clock = clock
 
@@ -128,14 +132,27 @@ class ClusterTokens:
                 yield digest, state.token
 
     async def put(self, digest: str, token: Token) -> None:
-        """Keep a new one; when this returns the members that can be reached honour it too."""
-        await self._append(KIND, make_body(digest, token))
-        await self._settled()
+        """
+        Keep a new one; when this returns the members that can be reached honour it too.
+
+        @raises StoreError: it is not on this node's disk.
+        """
+        await self._do(make_body(digest, token))
+
+    async def _do(self, body: Mapping[str, Any]) -> None:
+        async def act() -> None:
+            await self._append(KIND, body)
+            await self._settled()
+
+        await done_or_unknown(self._clock, self._problem, act)
 
     async def drop(self, digest: str) -> bool:
-        """Delete one; when this returns no member that can be reached honours it any more."""
+        """
+        Delete one; when this returns no member that can be reached honours it any more.
+
+        @raises StoreError: that is not on this node's disk.
+        """
         if self.get(digest) is None:
             return False
-        await self._append(KIND, delete_body(digest))
-        await self._settled()
+        await self._do(delete_body(digest))
         return True

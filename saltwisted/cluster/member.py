@@ -84,6 +84,7 @@ class ClusterMember:
     @ivar append: C{append(kind, body)} of the fact log.
     @ivar settled: C{settled(nodes)}: fires with the nodes that have not confirmed what this node
         has appended so far, at the latest after some seconds.
+    @ivar unwritten: C{unwritten()}: why this node's disk does not take what is appended, or C{""}.
     @ivar status: C{status()}: what this node says of itself: plain data.
     @ivar lags: C{lags(node)}: C{keys}, C{returns}: entries that a member has yet to have; C{None}
         where that is not known.
@@ -111,6 +112,7 @@ class ClusterMember:
     append: Callable[[str, Mapping[str, Any]], Awaitable[Any]]
     listen: Callable[[str, Callable[[Sequence[Any]], None]], None]
     settled: Callable[[], Awaitable[Sequence[str]]]
+    unwritten: Callable[[], str]
     status: Callable[[], dict[str, Any]]
     lags: Callable[[str], dict[str, Any]]
     set_slot: Callable[[int], None]

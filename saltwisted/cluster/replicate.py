@@ -19,21 +19,23 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 from attrs import field, frozen
-from twisted.internet.defer import Deferred, DeferredList, TimeoutError
+from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
+from saltwisted.cluster.ondisk import refuse, unknown
 from saltwisted.domain.keys import clean_key
 from saltwisted.domain.replica.keyset import KIND, MANY, MAX_ACTS, KeySet, finger_of
 from saltwisted.errors import StoreError
 from saltwisted.stores import files
 from saltwisted.stores.keys import DIRECTORIES, KeyStore
-from saltwisted.transports.loose import as_deferred, let_go
+from saltwisted.transports.loose import all_within, as_deferred, let_go
 
 EXCLUSIVE = ("accepted", "rejected", "pending")
 ACT = {"accepted": "accept", "rejected": "reject", "pending": "pend"}
@@ -89,6 +91,7 @@ class KeyReplica:
         listen: Callable[[str, Callable[[Sequence[Any]], None]], None],
         alarm: Callable[[str, Mapping[str, Any]], None],
         confirmed: Callable[[], Awaitable[Sequence[str]]],
+        problem: Callable[[], str] = lambda: "",
     ) -> None:
         """
         @param cluster: its id: keys of before this node belonged to it are taken over once.
@@ -96,9 +99,12 @@ class KeyReplica:
         @param confirmed: waits for what was appended last; the members that have not got it.
         @param append: C{append(kind, body)} of the fact log; in the folds when it returns.
         @param alarm: C{alarm(tag, data)}: fires an event.
+        @param problem: why this node's disk does not take what is appended, or C{""}.
         """
         self._clock = clock
         self._node = node
+        self._problem = problem
+        self._refused: list[str] = []
         self._cluster = cluster
         self._marker = marker
         self._keys = keys
@@ -272,7 +278,12 @@ class KeyReplica:
 
     @contextmanager
     def together(self) -> Iterator[None]:
-        """What an operator does to many keys at once is one act, for up to L{MAX_ACTS} of them."""
+        """
+        What an operator does to many keys at once is one act, for up to L{MAX_ACTS} of them.
+
+        @raises StoreError: nothing is begun that would not be written.
+        """
+        refuse(self._problem())
         if self._batch is not None:
             yield
             return
@@ -312,19 +323,31 @@ class KeyReplica:
             self._pending.discard(done)
             return result
 
-        let_go(done.addBoth(ended), self.log, "a key change is not in the log")
+        def refused(failure: Failure) -> None:
+            error = failure.trap(StoreError) and failure.value
+            self.log.error("a key change is not in the log: {error}", error=error)
+            self._refused.append(str(error))
+            # The directories say again what the log says
+            self._facts_changed(sorted({str(each["id"]) for each in body.get("acts", [body])}))
+
+        let_go(done.addBoth(ended).addErrback(refused), self.log, "a key change is not in the log")
 
     async def settled(self) -> Sequence[str]:
         """
         Wait until what was changed here is in the log, and the members that can be reached have it.
 
         @return: the members that have not confirmed it within two seconds.
+        @raises StoreError: it is not on this node's disk; with what is true then.
         """
         self._flush()
-        if self._pending:
-            written = DeferredList(list(self._pending))
-            with suppress(TimeoutError):
-                await written.addTimeout(WRITTEN_SECONDS, self._clock)
+        written = await all_within(
+            self._clock, WRITTEN_SECONDS, list(self._pending), lambda: self._refused
+        )
+        refused, self._refused = self._refused, []
+        if refused:
+            raise StoreError(f"not written: {refused[0]}; taken back")
+        if not written:
+            raise unknown(self._problem())
         return await self._confirmed()
 
     def _take_in(self, minion_id: str, shown: Shown, first: bool) -> None:

@@ -33,6 +33,7 @@ class RootCommit:
 
     @param then: what is to be done about the conflicts of a commit.
     @ivar approved: by whom what is committed now is approved; empty for nobody.
+    @ivar failures: how often the disk has refused a commit or what belongs to it.
     """
 
     log = Logger()
@@ -49,6 +50,7 @@ class RootCommit:
         self._care = care
         self._then = then
         self.approved = ""
+        self.failures = 0
 
     async def commit(
         self,
@@ -131,6 +133,7 @@ class RootCommit:
 
     def failed_to_store(self, error: StoreError) -> None:
         """The disk refuses: it is told, and everything looked at again later."""
+        self.failures += 1
         self._core.last_error = str(error)
         self.log.error("roots: {share}: {error}", share=self._core.name, error=str(error))
         self._watch.look_everywhere(RETRY)

@@ -13,8 +13,9 @@ from saltwisted.cluster.rootinbox import RootInbox
 from saltwisted.cluster.rootlook import RootLook
 from saltwisted.cluster.rootwatch import RootWatch
 from saltwisted.cluster.rootwrite import RootWrite
-from saltwisted.domain.roots.entry import Dot, Entry
+from saltwisted.domain.roots.entry import Batch, Dot, Entry
 from saltwisted.domain.roots.manifest import name_of
+from saltwisted.errors import StoreError
 from saltwisted.stores.newfiles import Seen
 
 
@@ -48,7 +49,10 @@ class RootOrders:
             self._edits.brake.clear()
             # At once, not only when the look begins: who asks sees that something is to be done
             self._watch.everything = True
+            failures = self._commits.failures
             await self._core.locked(self._look.take)
+            if self._commits.failures != failures:
+                raise StoreError(f"not done: {self._core.last_error}", self._core.name)
         finally:
             self._commits.approved = ""
         return count + self._inbox.approve()
@@ -89,7 +93,7 @@ class RootOrders:
         wanted = await core.pool(store.way_back, change.number)
         if wanted:
             note = f"rollback to {name_of(change.digest)}"
-            await self._commits.commit(wanted, approved=user, note=note)
+            self._sure(await self._commits.commit(wanted, approved=user, note=note))
             await self._writes.write()
         return {"share": core.name, "to": name_of(change.digest), "changed": len(wanted)}
 
@@ -107,10 +111,23 @@ class RootOrders:
         for _, version, _, _ in found:
             if version.dot == take:
                 wanted[path] = version.entry
-        await self._commits.commit(
-            wanted,
-            settled=[(path, version.dot) for _, version, _, _ in found],
-            note=f"resolved by {user}",
-        )
+        if found:
+            batch = await self._commits.commit(
+                wanted,
+                settled=[(path, version.dot) for _, version, _, _ in found],
+                note=f"resolved by {user}",
+            )
+            self._sure(batch)
         await self._writes.write()
         return len(found)
+
+    def _sure(self, batch: Batch | None) -> None:
+        """
+        An order is done when its batch is on the disk. Nobody tries it again.
+
+        @raises StoreError: there was something to be said, and nothing was.
+        """
+        if batch is None:
+            core = self._core
+            why = "this node may not write" if core.is_read_only else core.last_error
+            raise StoreError(f"not done: {why or 'nothing was committed'}", core.name)

@@ -363,6 +363,7 @@ class MemberService:
             append=self.append,
             listen=self.folds.listen,
             settled=self.settled,
+            unwritten=lambda: self.log.problem,
             status=self.status,
             lags=self._lags,
             set_slot=self._set_slot,
@@ -401,6 +402,7 @@ class MemberService:
             listen=self.folds.listen,
             alarm=ctx.bus.fire,
             confirmed=self.settled,
+            problem=lambda: self.log.problem,
         )
         self.minions = MinionData(
             reactor, master.cache, minions, self.append, holds, self._pillars_travel
@@ -417,6 +419,7 @@ class MemberService:
             self.cluster.others,
             node,
             master.tokens,
+            lambda: self.log.problem,
         )
         ctx.logins.tokens = self.logins
         self.gap = Gap(
@@ -459,6 +462,7 @@ class MemberService:
             lambda name: lifecycle.build_anew(f"{name} is ahead of all nodes that may write")
         )
         PillarRelay(ctx, self.peers, self.membership, holds, lambda: sync.complete)
+        master.stores["facts"] = self.log
         master.operations.update(operations)
         master.operations["members_drift"] = self.drift.operation
         master.operations["keys_shown"] = KeyView(self.keyset, config.hash_type).operation
@@ -532,7 +536,11 @@ class MemberService:
         return self._last
 
     async def settled(self) -> Sequence[str]:
-        """The members that have not confirmed, after some seconds, what was added here last."""
+        """
+        The members that have not confirmed, after some seconds, what was added here last.
+
+        For those alone whose own entries are on this node's disk: before, it would be an older one.
+        """
         linked = {link.node for link in self.peers.links()}
         late = set(self.cluster.others()) - linked
         if self._last is not None:

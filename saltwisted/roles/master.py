@@ -376,6 +376,7 @@ class Master:
             self.ports = ZeroMqPorts(reactor, config, self.requests)
         publisher.add_server(self.ports.publications)
         self.operations: dict[str, Operation] = {}
+        self.stores: dict[str, Any] = {"jobs": jobs, "cache": cache}
         self._master_control = Control(self.ctx, self.status)
         self.control = ControlServer(
             reactor,
@@ -465,11 +466,6 @@ class Master:
             "latency": self.meter.figures(),
             "jobs_queued": ctx.jobs.queued,
             "problems": {
-                name: store.problem
-                for name, store in (
-                    ("jobs", self.jobs),
-                    ("cache", self.cache),
-                )
-                if store.problem
+                name: store.problem for name, store in self.stores.items() if store.problem
             },
         }

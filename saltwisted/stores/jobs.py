@@ -65,6 +65,7 @@ from saltwisted.stores.jobtable import (
     prune,
     published_of,
 )
+from saltwisted.stores.stall import Stall
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 T = TypeVar("T")
@@ -119,7 +120,6 @@ class JobStore:
     """
     Jobs and returns. Reactor thread only; Deferreds fire there, a few per turn.
 
-    @ivar problem: why the last write failed, or C{""}; for the status.
     @param reactor: for C{callFromThread} and C{callLater}.
     @param path: the database file; C{-wal} and C{-shm} lie beside it. All 0600.
     @param now: seconds since 1970.
@@ -162,7 +162,8 @@ class JobStore:
         self._open_readers: list[sqlite3.Connection] = []
         self._delivering: deque[list[_Write]] = deque()
         self._known: dict[str, int] = {}
-        self.problem = ""
+        self.stall = Stall()
+        self._refusal = ""
         self._renewed = False
         # Whether no other node can have an entry by the number that comes next
         self._unused = False
@@ -214,6 +215,11 @@ class JobStore:
 
         threading.Thread(target=close, name="jobs-stop", daemon=True).start()
         return done
+
+    @property
+    def problem(self) -> str:
+        """Why the disk does not take jobs and returns, or C{""}; for the status."""
+        return self._refusal or self.stall.problem
 
     # -- writing
 
@@ -404,6 +410,7 @@ class JobStore:
                     break
                 batch = self._next_batch()
                 last = not self._queue
+            self.stall.begins()
             try:
                 if self._renewed:
                     self._describe_jobs(batch)
@@ -416,6 +423,7 @@ class JobStore:
                 failure = Failure()
                 for write in batch:
                     write.result, write.number = failure, 0
+            self.stall.ends()
             self._reactor.callFromThread(self._deliver, batch)
         self._close()
 
@@ -442,8 +450,8 @@ class JobStore:
                     self._db = self._open_or_renew()
                     self._reactor.callFromThread(self.replica.load, self._book)
                 self._transact(self._db, batch)
-                if self.problem:
-                    self.problem = ""
+                if self._refusal:
+                    self._refusal = ""
                     self.log.info("{path}: the disk takes writes again", path=self.path)
                 return
             except sqlite3.Error as error:
@@ -454,7 +462,7 @@ class JobStore:
                     self._renewed = True
                     self._describe_jobs(batch)
                     continue
-                known, self.problem = self.problem, str(error)
+                known, self._refusal = self._refusal, str(error)
                 if not known:
                     self.log.error(
                         "{path}: the job cache cannot be written: {error}. Returns are not "

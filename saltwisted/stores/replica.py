@@ -40,6 +40,7 @@ from saltwisted.interfaces import Entropy, ILog
 from saltwisted.stores import files
 from saltwisted.stores import replicatable as table
 from saltwisted.stores.database import connect
+from saltwisted.stores.stall import Stall, apart
 
 _QUEUE_BYTES = 64 * 1024 * 1024
 _BATCH_BYTES = 8 * 1024 * 1024
@@ -77,7 +78,6 @@ class ReplicaLog:
     The fact log. Reactor thread only; Deferreds fire there.
 
     @ivar folds: what the entries add up to; kinds are added before the start.
-    @ivar problem: why the last write failed, or C{""}; for the status.
     @ivar renewals: why a new incarnation was begun, newest last.
     @ivar heard: whether all other members have said in this life what they know, and it is here.
     """
@@ -96,7 +96,8 @@ class ReplicaLog:
     ) -> None:
         self.path = path
         self.folds = folds
-        self.problem = ""
+        self.stall = Stall()
+        self._refusal = ""
         self.renewals: list[str] = []
         self.heard: Callable[[], bool] = lambda: True
         self._reactor = reactor
@@ -228,6 +229,11 @@ class ReplicaLog:
         threading.Thread(target=close, name="replica-stop", daemon=True).start()
         return done
 
+    @property
+    def problem(self) -> str:
+        """Why the disk does not take what was added here, or C{""}; for the status."""
+        return self._refusal or self.stall.problem
+
     # -- ILog, in memory
 
     @property
@@ -283,7 +289,8 @@ class ReplicaLog:
 
     def append(self, kind: str, body: Mapping[str, Any]) -> Deferred[Entry]:
         """
-        Add an entry; it is in the folds when this returns. Fires when it is on disk.
+        Add an entry; it is in the folds when this returns. Fires when it is on disk. Who stops
+        waiting takes nothing back: it is written all the same.
 
         @raises StoreError: at once, when the disk is too far behind.
         """
@@ -294,7 +301,7 @@ class ReplicaLog:
         if not self._unused:
             self._use()
         entry = self._book.append(kind, body, self._now())
-        return self._write_own([entry]).addCallback(lambda _: entry)
+        return apart(self._write_own([entry]).addCallback(lambda _: entry))
 
     def _use(self) -> None:
         """Go on with the numbers of an earlier life, if it is sure that no other node has more."""
@@ -339,7 +346,7 @@ class ReplicaLog:
             return new
 
         write = _Write(work, size=sum(entry.size for entry in new))
-        return self._enqueue(write).addCallback(written)
+        return apart(self._enqueue(write).addCallback(written))
 
     def merge_state(
         self, facts: Sequence[tuple[str, Fact]], knowledge: Knowledge | None
@@ -357,7 +364,7 @@ class ReplicaLog:
 
         higher = beyond(knowledge or {}, self._book.knowledge())
         size = sum(64 + len(fact.body) * 64 for _, fact in facts)
-        return self._enqueue(_Write(work, size=size)).addCallback(written)
+        return apart(self._enqueue(_Write(work, size=size)).addCallback(written))
 
     def merge_facts(self, facts: Sequence[tuple[str, Fact]]) -> Deferred[None]:
         """Take facts that differ, of a peer which knows the same."""
@@ -368,7 +375,7 @@ class ReplicaLog:
         def work(db: sqlite3.Connection, streams: table.Streams) -> None:
             table.add_facts(db, streams, facts)
 
-        return self._enqueue(_Write(work, size=64 * len(facts))).addCallback(written)
+        return apart(self._enqueue(_Write(work, size=64 * len(facts))).addCallback(written))
 
     def confirmed(self, number: int) -> None:
         """Another node has the present stream up to here on its disk."""
@@ -410,7 +417,7 @@ class ReplicaLog:
             entries = [self._book.append(e.kind, e.fields(), now, e.stamp) for e in lost]
             return self._write_own(entries) if entries else None
 
-        return self._enqueue(_Write(work)).addCallback(again)
+        return apart(self._enqueue(_Write(work)).addCallback(again))
 
     def _enqueue(self, write: _Write, wake: bool = True) -> Deferred[None]:
         with self._condition:
@@ -442,8 +449,10 @@ class ReplicaLog:
                     batch.append(self._queue.popleft())
                     size += batch[-1].size
                 self._queued_bytes -= size
+            self.stall.begins()
             if not self._commit(batch):
                 break
+            self.stall.ends()
             self._reactor.callFromThread(self._deliver, batch)
         self._db.close()
 
@@ -462,7 +471,7 @@ class ReplicaLog:
                     db.execute("ROLLBACK")
                 with suppress(sqlite3.Error):
                     streams.forget()
-                known, self.problem = self.problem, str(error)
+                known, self._refusal = self._refusal, str(error)
                 if not known:
                     self.log.critical(
                         "{path}: {error}; changes wait until the disk takes them",
@@ -475,8 +484,8 @@ class ReplicaLog:
                     ):
                         return False
                 continue
-            if self.problem:
-                self.problem = ""
+            if self._refusal:
+                self._refusal = ""
                 self.log.info("{path}: the disk takes writes again", path=self.path)
             return True
 

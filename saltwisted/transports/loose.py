@@ -4,7 +4,7 @@ Deferreds that nobody waits for: their failure is logged, never lost.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -39,3 +39,48 @@ def as_deferred(waiting: Any) -> Deferred[Any]:
     if isinstance(waiting, Deferred):
         return waiting
     return Deferred.fromCoroutine(wait_for(waiting))
+
+
+async def all_within(
+    clock: Any,
+    seconds: float,
+    waiting: Iterable[Deferred[Any]],
+    given_up: Callable[[], Any] = lambda: None,
+    look: float = 0.25,
+) -> bool:
+    """
+    Wait until all of these have fired, for at most so long. Nothing is cancelled by it.
+
+    @param given_up: asked every C{look} seconds whether it makes no sense to wait any longer.
+    @return: whether all have.
+    """
+    left = [work for work in waiting if not work.called or work.paused]
+    count = [len(left)]
+    done: Deferred[None] = Deferred()
+
+    def fired(result: Any) -> Any:
+        count[0] -= 1
+        if not count[0] and not done.called:
+            done.callback(None)
+        return result
+
+    for work in left:
+        work.addBoth(fired)  # type: ignore[unused-awaitable]
+    if not count[0]:
+        return True
+    end = clock.seconds() + seconds
+    timers: list[Any] = []
+
+    def again() -> None:
+        if clock.seconds() >= end or given_up():
+            done.callback(None)
+        else:
+            timers[:] = [clock.callLater(min(look, max(end - clock.seconds(), 0.001)), again)]
+
+    timers.append(clock.callLater(min(look, seconds), again))
+    try:
+        await done
+    finally:
+        if timers[0].active():
+            timers[0].cancel()
+    return not count[0]

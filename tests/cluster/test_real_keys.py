@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import sqlite3
 import time
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -54,6 +55,53 @@ class KeyTests(SynchronousTestCase):
         c.command("salt-key", "-y", "-d", "web1", check=True)
 
         self.everywhere([a, b, c], {})
+
+    def test_stalled_disk(self) -> None:
+        """
+        While the disk under the fact log takes no writes, an act is not reported as done, and the
+        node is not well; when the disk is back the act holds everywhere.
+        """
+        a, b = cluster(self, "a b")
+        signed_in(a, "web1")
+        a.command("salt-key", "-y", "-a", "web1", check=True)
+        disk = sqlite3.connect(f"{a.pki}/cluster/facts.sqlite", isolation_level=None)
+        self.addCleanup(disk.close)
+        disk.execute("BEGIN IMMEDIATE")
+
+        said = a.command("salt-key", "-y", "-d", "web1")
+
+        self.assertEqual(said.returncode, 1, said.stdout)
+        self.assertIn("unknown: ", said.stdout + said.stderr)
+        self.assertNotIn("web1 deleted", said.stdout)
+        sick = a.command("status")
+        self.assertEqual(sick.returncode, 3, sick.stdout)
+        self.assertIn("facts: ", sick.stdout)
+        refused = a.command("token", "create")
+        self.assertEqual(refused.returncode, 1, refused.stdout)
+        self.assertIn("not done: ", (refused.stdout + refused.stderr).lower())
+        self.assertEqual(listed(b), {"minions": ["web1"]})
+
+        disk.execute("ROLLBACK")
+
+        self.everywhere([a, b], {})
+        until("all to be well", lambda: a.command("status").returncode == 0)
+
+    def test_stalled_disk_and_a_kill(self) -> None:
+        """An act that was told to be unknown may be gone after a kill, alike on all nodes."""
+        a, b = cluster(self, "a b")
+        signed_in(a, "web1")
+        a.command("salt-key", "-y", "-a", "web1", check=True)
+        disk = sqlite3.connect(f"{a.pki}/cluster/facts.sqlite", isolation_level=None)
+        self.addCleanup(disk.close)
+        disk.execute("BEGIN IMMEDIATE")
+        said = a.command("salt-key", "-y", "-d", "web1")
+        self.assertEqual(said.returncode, 1, said.stdout)
+
+        a.kill()
+        disk.execute("ROLLBACK")
+        a.up()
+
+        self.everywhere([a, b], {"minions": ["web1"]})
 
     def test_away(self) -> None:
         """A node that was down when a key was deleted knows it before it serves."""

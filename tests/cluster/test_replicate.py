@@ -14,6 +14,7 @@ from saltwisted.domain.replica.book import Book
 from saltwisted.domain.replica.entry import Entry
 from saltwisted.domain.replica.fold import Folds
 from saltwisted.domain.replica.keyset import KIND, KeySet
+from saltwisted.errors import StoreError
 from saltwisted.stores.keys import KeyStore
 
 ONE, TWO = b"key one\n", b"key two\n"
@@ -49,14 +50,24 @@ class Node:
             listen=self.book.folds.listen,
             alarm=lambda tag, data: self.alarms.append(tag),
             confirmed=self.confirmed,
+            problem=lambda: self.problem,
         )
+        self.stalled: list[Deferred[None]] | None = None
+        self.problem = ""
+        self.refuses = False
         self.done = self.replica.startService()
         for _ in range(200):
             self.clock.advance(0)
         self.test.successResultOf(self.done)
 
     async def append(self, kind: str, body: Mapping[str, Any]) -> Entry:
+        if self.refuses:
+            raise StoreError("the disk is too far behind")
         entry = self.book.append(kind, body, self.clock.seconds())
+        if self.stalled is not None:
+            write: Deferred[None] = Deferred()
+            self.stalled.append(write)
+            await write
         self.entries.append(entry)
         self.book.written([entry])
         return entry
@@ -380,6 +391,56 @@ class KeyReplicaTests(SynchronousTestCase):
         waiting: Deferred[Any] = Deferred.fromCoroutine(a.replica.settled())
 
         self.assertEqual(self.successResultOf(waiting), ["far"])
+
+    def test_stalled_disk(self) -> None:
+        """
+        While the disk does not take an act, who waits for it is told that it is not known; when the
+        disk takes it at last, the act is in the log: to stop waiting takes nothing back.
+        """
+        a, b = self.accepted(1)
+        a.stalled = []
+        a.keys.delete("m0")
+        waiting: Deferred[Any] = Deferred.fromCoroutine(a.replica.settled())
+        a.clock.pump([0.5] * 9)
+        self.assertNoResult(waiting)
+
+        a.clock.pump([0.5] * 3)
+
+        self.assertIn("unknown: ", str(self.failureResultOf(waiting, StoreError).value))
+        for write in a.stalled:
+            write.callback(None)
+        a.stalled = None
+        a.meet(b)
+        self.assertEqual((a.shown(), b.shown()), ({}, {}))
+        again: Deferred[Any] = Deferred.fromCoroutine(a.replica.settled())
+        self.assertEqual(self.successResultOf(again), ["far"])
+
+    def test_disk_known_to_be_stalled(self) -> None:
+        """Nothing is begun while it is known that the disk takes no writes."""
+        a, _ = self.accepted(1)
+        a.problem = "database or disk is full"
+
+        with self.assertRaises(StoreError) as caught, a.replica.together():
+            a.keys.delete("m0")
+
+        self.assertIn("not done: database or disk is full", str(caught.exception))
+        self.assertEqual(a.shown(), {"minions": ["m0"]})
+
+    def test_refused_is_taken_back(self) -> None:
+        """An act that the log does not take is told as such, and the key files say what it says."""
+        a, _ = self.accepted(1)
+        a.refuses = True
+        a.keys.delete("m0")
+        waiting: Deferred[Any] = Deferred.fromCoroutine(a.replica.settled())
+
+        error = self.failureResultOf(waiting, StoreError).value
+        self.assertEqual(str(error), "not written: the disk is too far behind; taken back")
+        a.turn()
+        self.assertEqual(a.shown(), {"minions": ["m0"]})
+        a.refuses = False
+        a.keys.delete("m0")
+        a.turn()
+        self.assertEqual(a.shown(), {})
 
     def test_together(self) -> None:
         """What is done to many keys at once is one entry, and the same on the other node."""

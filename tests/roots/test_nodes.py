@@ -8,8 +8,10 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
+from saltwisted.cluster import rootcommit
 from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.entry import DIR, Batch, Entry, ReplicaId
+from saltwisted.errors import StoreError
 from saltwisted.stores import worktree
 from tests.roots.nodes import NodesCase, until
 
@@ -460,6 +462,38 @@ class GuardTests(NodesCase):
             await until(lambda: a.read("x") == b"1" and a.read("d/y") == b"1")
             await self.settle()
             self.assertEqual(a.digest, name)
+
+        return self.run_coroutine(story)
+
+    def test_rollback_on_a_full_disk(self) -> Deferred[None]:
+        """An order whose batch the disk refuses is not reported as done, and changes nothing."""
+
+        async def story() -> None:
+            (a,) = await self.make("a")
+            a.write("x", "1")
+            await self.start()
+            await self.settle()
+            name = a.digest
+            a.write("x", "2")
+            await until(lambda: a.digest != name)
+            await self.settle()
+            kept = rootcommit.commit_and_pack
+
+            def full(*args: Any) -> Any:
+                raise StoreError("No space left on device")
+
+            self.patch(rootcommit, "commit_and_pack", full)
+            try:
+                await a.share.orders.rollback(name, "root")
+            except StoreError as error:
+                said = str(error)
+            else:
+                said = "done"
+            self.patch(rootcommit, "commit_and_pack", kept)
+
+            self.assertIn("not done: No space left on device", said)
+            self.assertEqual(a.read("x"), b"2")
+            self.flushLoggedErrors()
 
         return self.run_coroutine(story)
 

@@ -8,7 +8,7 @@ from tempfile import mkdtemp
 from typing import Any
 
 from twisted.internet import reactor
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.trial.unittest import TestCase
 
 from saltwisted.domain.replica.entry import Entry, Stream, pack_fields
@@ -16,6 +16,7 @@ from saltwisted.domain.replica.fold import Folds
 from saltwisted.domain.replica.keyset import KIND, KeySet
 from saltwisted.errors import StoreError
 from saltwisted.stores.replica import ReplicaLog
+from saltwisted.stores.stall import Stall
 
 PUB = b"-----BEGIN PUBLIC KEY-----\nabc\n-----END PUBLIC KEY-----\n"
 FAR = Stream("far", "f" * 16)
@@ -283,6 +284,54 @@ class ReplicaLogTests(TestCase):
             self.assertEqual(log.knowledge(), {log.stream: 2})
             self.assertEqual(log.problem, "")
             self.flushLoggedErrors()
+
+        return self.run_async(run())
+
+    def test_nobody_waits(self) -> Deferred[Any]:
+        """Who stops waiting for an entry takes nothing back: it is known once it is on the disk."""
+
+        async def run() -> None:
+            log = self.opened()
+            told: list[int] = []
+            log.on_entries(lambda entries, source: told.extend(e.number for e in entries))
+            blocker = sqlite3.connect(self.path, isolation_level=None)
+            blocker.execute("BEGIN IMMEDIATE")
+            impatient = self.accept(log, "m1")
+            impatient.addErrback(lambda failure: failure.trap(CancelledError))
+            impatient.cancel()
+
+            blocker.execute("ROLLBACK")
+            blocker.close()
+            await self.accept(log, "m2")
+
+            self.assertEqual((log.knowledge(), told), ({log.stream: 2}, [1, 2]))
+
+        return self.run_async(run())
+
+    def test_stall_is_told(self) -> Deferred[Any]:
+        """A write that does not come back is a problem, also while there is no error."""
+
+        async def run() -> None:
+            log = self.opened()
+            time = 1.0
+            log.stall = Stall(lambda: time)
+            blocker = sqlite3.connect(self.path, isolation_level=None)
+            blocker.execute("BEGIN IMMEDIATE")
+            waiting = self.accept(log, "m1")
+            while not log.stall.since:
+                await _turn()
+            self.assertEqual(log.problem, "")
+
+            time = 8.0
+            said = log.problem
+
+            blocker.execute("ROLLBACK")
+            blocker.close()
+            await waiting
+            self.assertEqual(said, "the disk has not finished a write for 7 s")
+            while log.stall.since:
+                await _turn()
+            self.assertEqual(log.problem, "")
 
         return self.run_async(run())
 

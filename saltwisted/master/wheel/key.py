@@ -13,17 +13,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from twisted.internet.task import deferLater
+from twisted.logger import Logger
 
 from saltwisted.errors import StoreError, WireError
 from saltwisted.master.context import Context
 from saltwisted.master.wheel_table import Call
 from saltwisted.stores.keys import DIRECTORIES
+from saltwisted.transports.loose import all_within, as_deferred, let_go
 from saltwisted.wire.rsa import PrivateKey, PublicKey, fingerprint
 
+log = Logger()
 GROUP = DIRECTORIES
 """State to the name of its group."""
 STATE = {group: state for state, group in GROUP.items()}
 LOCAL = ("master.pem", "master.pub")
+FLUSH_SECONDS = 5.0
+"""How long the disk has to make key files last."""
 SLICE = 32
 """Keys that are moved between two turns of the reactor."""
 
@@ -115,7 +120,24 @@ async def _change(call: Call, chosen: Mapping[str, Sequence[str]], target: str) 
                 done += 1
                 if done % SLICE == 0:
                     await deferLater(ctx.clock, 0)
-    await ctx.pool(ctx.keys.flush)
+    await _flushed(ctx)
+
+
+async def _flushed(ctx: Context) -> None:
+    """
+    Wait for the disk under the key directories, but not for ever.
+
+    @raises StoreError: it refuses, or does not answer.
+    """
+    flushing = as_deferred(ctx.pool(ctx.keys.flush))
+    if not await all_within(ctx.clock, FLUSH_SECONDS, [flushing]):
+        let_go(flushing, log, "key files were not written")
+        raise StoreError(
+            f"unknown: the disk has not finished a write for {FLUSH_SECONDS:.0f} s; the change "
+            "holds for now, and may be undone if the machine fails",
+            ctx.keys.pki_dir,
+        )
+    await flushing
 
 
 def _usable(pub: bytes) -> bool:
@@ -254,7 +276,7 @@ async def _delete(
                 done += 1
                 if done % SLICE == 0:
                     await deferLater(ctx.clock, 0)
-    await ctx.pool(ctx.keys.flush)
+    await _flushed(ctx)
     if done:
         _rotate(ctx, rotate)
 
@@ -316,8 +338,10 @@ async def gen_accept(
     if call.ctx.keys.accepted(id_) is not None and not force:
         return {}
     pair = await gen(call, id_, keysize)
-    call.ctx.keys.put("accepted", id_, pair["pub"].encode())
-    await call.ctx.pool(call.ctx.keys.flush)
+    with call.ctx.keys_together():
+        call.ctx.keys.put("accepted", id_, pair["pub"].encode())
+    await _flushed(call.ctx)
+    await call.ctx.keys_settled()
     return pair
 
 
