@@ -1,0 +1,154 @@
+"""
+Runs suites of tests side by side, each in a trial of its own, and adds up what they say.
+
+A suite is a line of C{.ci/suites}: a name, its options, and what trial is to run. Those that take
+longest stand first. What promises seconds is marked C{alone}, and runs when all others have ended.
+Most of the time passes in waiting for daemons, so more suites run at once than there are cores.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from argparse import ArgumentParser
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent
+SKIPPED = re.compile(
+    r"\b(needs_peers|takes_time|SALTWISTED_PEERS|SALTWISTED_LONG|tests\.sim\.play)\b"
+)
+"""What a test module says that has more to run here than by the README's command."""
+
+
+@dataclass
+class Suite:
+    """
+    @ivar options: C{debian}: on Debian's own packages; C{bare}: without stock peers, as the
+        README's command runs them; C{alone}: with nothing beside it.
+    """
+
+    name: str
+    options: set[str]
+    tests: list[str]
+
+
+@dataclass
+class Outcome:
+    """What one trial said; without its closing line it failed."""
+
+    suite: Suite
+    status: int
+    seconds: float
+    log: Path
+
+    def counts(self) -> tuple[int, int, int]:
+        """Tests that passed, that failed and that were skipped."""
+        text = self.log.read_text(errors="replace")
+        ran = re.findall(r"^Ran (\d+) tests", text, re.M)
+        closing = re.findall(r"^(?:PASSED|FAILED) ?(?:\((.*)\))?$", text, re.M)
+        told = dict(re.findall(r"(\w+)=(\d+)", closing[-1] if closing else ""))
+        skipped = int(told.get("skips", 0))
+        failed = sum(
+            int(told.get(word, 0)) for word in ("failures", "errors", "unexpectedSuccesses")
+        )
+        if self.status and not failed:
+            failed = 1
+        total = int(ran[-1]) if ran else failed
+        return max(total - failed - skipped, 0), failed, skipped
+
+
+def read(path: Path) -> list[Suite]:
+    """
+    The suites of a file, and one for each module that no line names and that has tests which
+    need a stock peer, or take time, so that the README's command skips them.
+    """
+    suites = []
+    for line in path.read_text().splitlines():
+        words = line.partition("#")[0].split()
+        if words:
+            name, options, *tests = words
+            suites.append(Suite(name, set(options.split(",")) - {"-"}, tests))
+    named = {test for suite in suites if "bare" not in suite.options for test in suite.tests}
+    for file in sorted((ROOT / "tests").rglob("test_*.py")):
+        words = file.relative_to(ROOT).with_suffix("").parts
+        prefixes = {".".join(words[:end]) for end in range(2, len(words) + 1)}
+        if not prefixes & named and SKIPPED.search(file.read_text()):
+            suites.append(Suite("-".join(words[1:]), set(), [".".join(words)]))
+    return suites
+
+
+def run(suite: Suite, work: Path, pythons: dict[str, str], peers: str) -> Outcome:
+    """Run one suite to its end; all that it prints goes to a file."""
+    env = dict(os.environ)
+    if "bare" not in suite.options:
+        env["SALTWISTED_PEERS"] = peers
+        env["SALTWISTED_PACKAGES"] = str(work / "debian")
+    python = pythons["debian" if "debian" in suite.options else "newest"]
+    scratch = work / f"trial-{suite.name}"
+    log = work / f"{suite.name}.log"
+    argv = [python, "-m", "twisted.trial", "--reporter", "timing"]
+    began = time.monotonic()
+    with log.open("wb") as out:
+        status = subprocess.run(
+            [*argv, "--temp-directory", str(scratch), *suite.tests],
+            cwd=ROOT,
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=subprocess.STDOUT,
+            check=False,
+        ).returncode
+    outcome = Outcome(suite, status, time.monotonic() - began, log)
+    passed, failed, skipped = outcome.counts()
+    print(
+        f"{suite.name}: {passed} passed, {failed} failed, {skipped} skipped"
+        f" in {outcome.seconds:.0f} s",
+        flush=True,
+    )
+    return outcome
+
+
+def main() -> int:
+    """Run all; the exit status is 1 if one failed."""
+    parser = ArgumentParser()
+    parser.add_argument("--work", type=Path, required=True, help="where logs go")
+    parser.add_argument("--newest", required=True, help="a python with the newest packages")
+    parser.add_argument("--debian", required=True, help="a python with Debian's packages")
+    parser.add_argument("--peers", required=True, help="the directory of the stock Salts")
+    parser.add_argument("--at-once", type=int, default=4, help="suites side by side (4)")
+    parser.add_argument("only", nargs="*", help="suites by name (all)")
+    options = parser.parse_args()
+    suites = read(HERE / "suites")
+    if options.only:
+        suites = [suite for suite in suites if suite.name in options.only]
+    pythons = {"newest": options.newest, "debian": options.debian}
+
+    def one(suite: Suite) -> Outcome:
+        return run(suite, options.work, pythons, options.peers)
+
+    together = [suite for suite in suites if "alone" not in suite.options]
+    with ThreadPoolExecutor(options.at_once) as pool:
+        outcomes = list(pool.map(one, together))
+    outcomes += [one(suite) for suite in suites if "alone" in suite.options]
+    for outcome in outcomes:
+        if outcome.status:
+            print(f"\n== {outcome.suite.name} failed\n")
+            print(outcome.log.read_text(errors="replace"))
+    counts = [outcome.counts() for outcome in outcomes]
+    passed, failed, skipped = (sum(each) for each in zip(*counts, strict=True))
+    failures = [outcome.suite.name for outcome in outcomes if outcome.status]
+    if failures:
+        print("FAILED:", " ".join(failures))
+    # Last, and alone on its line: how a test runner closes
+    (options.work / "closing").write_text(f"{passed} {failed} {skipped}\n")
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
