@@ -3,6 +3,7 @@ Logins: who proves by a password or a token to be a user of C{external_auth}.
 
 Passwords are judged in worker processes, one at a time for each user and source, and whoever is
 refused waits as long as everybody who is, whether the backend, the user or the password was wrong.
+Whose turn it is, and how long a refusal takes, is decided in L{saltwisted.domain.tries}.
 Tokens are looked up by their digests. What a user may then do is a matter of
 L{saltwisted.domain.acl}.
 """
@@ -13,8 +14,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from attrs import evolve, frozen
-from twisted.internet.defer import DeferredLock
+from attrs import frozen
+from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
@@ -29,6 +30,7 @@ from saltwisted.domain.eauth import (
     rules_of,
     token_digest,
 )
+from saltwisted.domain.tries import Slowness, Tries, Try
 from saltwisted.errors import DeniedError, SaltwistedError
 from saltwisted.interfaces import Entropy
 
@@ -39,15 +41,8 @@ NEAR = ("uid ", "runner ")
 """How a source begins that is a user of this machine and no address."""
 PATIENCE = 60.0
 """Seconds that a backend may take; PAM may ask servers far away."""
-WAITING = 16
-"""Logins of one source that may wait for their turn; more are refused."""
-OF_ONE = 32
-"""Logins of one user that may wait, from wherever they come."""
-IN_ALL = 256
 PER_USER = 1000
 """Tokens that one user may have; a new one ends the oldest."""
-LEAST = 1.0
-"""Seconds, about, that a refusal takes at least."""
 QUIET = 60.0
 """Seconds for which one line about refused logins in the log is enough."""
 
@@ -128,12 +123,12 @@ class Verdict:
     """
     What a backend says.
 
-    @ivar waited: a refusal that has taken its time already.
+    @ivar began: when it was asked.
     """
 
     ok: bool
+    began: float
     groups: tuple[str, ...] = ()
-    waited: bool = False
 
 
 class Logins:
@@ -165,9 +160,10 @@ class Logins:
         self._workers = workers
         self.tokens = tokens
         self._counters = counters
-        self._turns: dict[tuple[str, str, str], DeferredLock] = {}
-        self._waiting: Counter[object] = Counter()
-        self._slowest: dict[str, float] = {}
+        self._lines = {ENTRY: Tries(), NEAR_ENTRY: Tries()}
+        self._turns: dict[str, dict[Try, Deferred[bool]]] = {ENTRY: {}, NEAR_ENTRY: {}}
+        self._later: dict[str, Any] = {}
+        self._slowness = Slowness()
         self._told: dict[str, float] = {}
 
     # -- who is it
@@ -220,9 +216,8 @@ class Logins:
 
         @raises NotProven: after the time that every refusal takes.
         """
-        began = self._clock.seconds()
         asked = credentials(given)
-        verdict = Verdict(False)
+        verdict = Verdict(False, self._clock.seconds())
         if asked is not None and asked.eauth in self._config.external_auth:
             verdict = await self._judge_in_turn(asked, source)
         if asked is not None and verdict.ok:
@@ -230,46 +225,53 @@ class Logins:
             return asked, verdict.groups
         name = str(given.get("username") or "UNKNOWN")[:64]
         self._refuse("eauth", name, source)
-        if verdict.waited:
-            raise NotProven("eauth", name)
-        await self._wait_since(began, asked.eauth if asked is not None else "")
+        # Only who is refused waits here: nobody whose turn comes after
+        now = self._clock.seconds()
+        left = verdict.began + self._slowness.seconds(now) - now
+        if left > 0:
+            await deferLater(self._clock, left)
         raise NotProven("eauth", name)
 
     async def _judge_in_turn(self, asked: Credentials, source: str) -> Verdict:
-        key = (asked.eauth, asked.username, source)
-        user, near = key[:2], source.startswith(NEAR)
-        if (
-            self._waiting[source] >= WAITING
-            or self._waiting[user] >= OF_ONE
-            or self._waiting[near] >= IN_ALL
-        ):
+        entry = NEAR_ENTRY if source.startswith(NEAR) else ENTRY
+        line, turns = self._lines[entry], self._turns[entry]
+        mine, out = line.offer(asked.eauth, asked.username, source)
+        turn = turns[mine] = Deferred()
+        if out is not None:
             self._counters["login:too-many"] += 1
-            return Verdict(False)
-        turn = self._turns.setdefault(key, DeferredLock())
-        for each in (source, user, near):
-            self._waiting[each] += 1
+            turns.pop(out).callback(False)
+        self._go_on(entry)
         try:
-            await turn.acquire()
-            began = self._clock.seconds()
-            verdict = Verdict(False)
-            try:
-                verdict = await self._judge(asked, NEAR_ENTRY if near else ENTRY)
-                if not verdict.ok:
-                    # The next try of this user has to wait as well: one in a second
-                    await self._wait_since(began, asked.eauth)
-                    verdict = evolve(verdict, waited=True)
-                return verdict
-            finally:
-                turn.release()
+            if not await turn:
+                return Verdict(False, self._clock.seconds())
         finally:
-            for each in (source, user, near):
-                self._waiting[each] -= 1
-                if not self._waiting[each]:
-                    del self._waiting[each]
-            if not turn.locked and not turn.waiting:
-                self._turns.pop(key, None)
+            line.withdraw(mine)
+            turns.pop(mine, None)
+        began, ok = self._clock.seconds(), False
+        try:
+            verdict = await self._judge(asked, entry)
+            ok = verdict.ok
+        finally:
+            now = self._clock.seconds()
+            self._slowness.judged(now - began, now)
+            line.done(mine, not ok, now)
+            self._go_on(entry)
+        return verdict
+
+    def _go_on(self, entry: str) -> None:
+        """Let those be judged whose turn it is, and look again when the next one's is."""
+        line, turns = self._lines[entry], self._turns[entry]
+        while (mine := line.take(self._clock.seconds())) is not None:
+            turns.pop(mine).callback(True)
+        later = self._later.pop(entry, None)
+        if later is not None and later.active():
+            later.cancel()
+        pause = line.pause(self._clock.seconds())
+        if pause is not None:
+            self._later[entry] = self._clock.callLater(pause, self._go_on, entry)
 
     async def _judge(self, asked: Credentials, entry: str) -> Verdict:
+        began = self._clock.seconds()
         problem = why_not(asked.eauth)
         answer: Mapping[str, Any] = {}
         if not problem and self._workers is not None:
@@ -289,7 +291,7 @@ class Logins:
         if answer.get("closed"):
             await self._close(asked)
         groups = tuple(str(group) for group in answer.get("groups") or ())
-        return Verdict(answer.get("ok") is True, groups)
+        return Verdict(answer.get("ok") is True, began, groups)
 
     def _settings(self, eauth: str) -> dict[str, Any]:
         config = self._config
@@ -307,20 +309,6 @@ class Logins:
             if (token.name, token.eauth) == (asked.username, asked.eauth):
                 await self.tokens.drop(digest)
                 self._counters["login:token-ended"] += 1
-
-    async def _wait_since(self, began: float, eauth: str) -> None:
-        """
-        Until as long has passed as every refusal by this backend takes, give or take a quarter:
-        as long as the slowest of them, so that no user is told from one that is not there.
-        """
-        took = self._clock.seconds() - began
-        slowest = max(self._slowest.get(eauth, LEAST), min(took, PATIENCE))
-        if eauth in self._config.external_auth:
-            self._slowest[eauth] = slowest
-        dice = int.from_bytes(self._entropy(2), "big") / 65536
-        left = slowest * (0.75 + dice / 2) - took
-        if left > 0:
-            await deferLater(self._clock, left)
 
     # -- tokens
 

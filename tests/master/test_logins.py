@@ -8,12 +8,14 @@ import os
 from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.internet.task import deferLater
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.domain.tries import AT_ONCE, IN_ALL, LANE, WINDOW
 from saltwisted.errors import RemoteError
 from saltwisted.master import logins as logins_module
 from saltwisted.master.control import Control
-from saltwisted.master.logins import NEAR_ENTRY, WAITING, NotProven
+from saltwisted.master.logins import ENTRY, NEAR_ENTRY, NotProven
 from saltwisted.stores.tokens import TokenFiles
 from saltwisted.transports.ipc import Peer
 from saltwisted.wire.msgpack import pack, unpack
@@ -135,7 +137,7 @@ class LoginTests(SynchronousTestCase):
             {"service": "other"},
         ):
             seconds, answer = self.refusal_time(**changes)
-            self.assertTrue(0.7 < seconds < 1.4, (seconds, changes))
+            self.assertEqual(round(seconds, 1), 1.0, changes)
             told.add(repr(answer))
         self.assertEqual(len(told), 1, told)
         self.assertIn("Authentication error occurred.", told.pop())
@@ -167,7 +169,7 @@ class LoginTests(SynchronousTestCase):
     def test_one_at_a_time(self) -> None:
         """Tries for one user from one place wait for one another; too many are refused."""
         calls = []
-        for _ in range(WAITING + 4):
+        for _ in range(LANE + 5):
             calls.append(self.ask("mk_token", **self.good(password="wrong")))
         self.assertEqual(len(self.rig.backends.asked), 1)
         self.rig.clock.pump([0.1] * 15)
@@ -175,29 +177,107 @@ class LoginTests(SynchronousTestCase):
 
         other = self.publish(**self.good())
         self.assertEqual(len(other), 1, "another place waits for nobody")
-        self.rig.clock.pump([0.1] * 30 * WAITING)
+        self.rig.clock.pump([0.1] * 30 * LANE)
         for call in calls:
             self.failureResultOf(call, RemoteError)
         self.assertEqual(self.rig.ctx.counters["login:too-many"], 4)
+        self.assertEqual(self.rig.clock.getDelayedCalls(), [])
+
+    def test_own_mistakes(self) -> None:
+        """Who mistook the password, many times in a row, is let in a second after the last."""
+        for _ in range(LANE + 5):
+            self.ask("mk_token", **self.good(password="wrong")).addErrback(silent)
+        right = self.ask("mk_token", **self.good())
+        self.rig.clock.pump([0.1] * 11)
+
+        self.assertEqual(self.successResultOf(right)["name"], "fred")
+        self.rig.clock.pump([0.1] * 300)
+
+    def test_flood_for_one_user(self) -> None:
+        """However many places send wrong passwords for a user, he logs in from his own at once."""
+        logins = self.rig.ctx.logins
+        self.slow_backend(3.0)
+        for number in range(2 * IN_ALL):
+            given = self.good(password="wrong")
+            d = Deferred.fromCoroutine(logins.prove(given, f"10.0.{number // 256}.{number % 256}"))
+            d.addErrback(silent)
+        right = Deferred.fromCoroutine(logins.prove(self.good(), "192.0.2.1"))
+        self.rig.clock.pump([0.1] * 65)
+
+        self.assertEqual(self.successResultOf(right).name, "fred")
+        self.rig.clock.pump([1.0] * 600)
+        self.assertTrue(all(line.idle for line in logins._lines.values()))
+
+    def slow_backend(self, seconds: float) -> None:
+        """Passwords are judged after so long."""
+        answers = self.rig.backends.call
+
+        def call(*args: Any) -> Deferred[Any]:
+            return deferLater(self.rig.clock, seconds, answers, *args)
+
+        self.rig.backends.call = call  # type: ignore[method-assign]
+
+    def test_T_EAUTH_4_time(self) -> None:
+        """T-EAUTH-4: a refusal takes as long as the slowest judgement of late, and no longer."""
+        quick = [
+            self.refusal_time(username=name, password="wrong")[0] for name in ("fred", "nobody")
+        ]
+        self.assertEqual([round(each, 1) for each in quick], [1.0, 1.0], "to the tenth")
+
+        backend = self.rig.backends.call
+        self.slow_backend(4.0)
+        slow = self.ask("mk_token", **self.good())
+        self.rig.clock.advance(4)
+        self.successResultOf(slow)
+        self.rig.backends.call = backend  # type: ignore[method-assign]
+        after = [
+            round(self.refusal_time(**changes)[0], 1)
+            for changes in ({"password": "wrong"}, {"username": "nobody"}, {"eauth": "none"})
+        ]
+        self.assertEqual(after, [4.0, 4.0, 4.0], "a slow success counts, for everybody")
+
+        self.slow_backend(50.0)
+        self.ask("mk_token", **self.good(password="wrong")).addErrback(silent)
+        self.rig.clock.advance(51)
+        self.rig.backends.call = backend  # type: ignore[method-assign]
+        self.assertEqual(round(self.refusal_time(username="nobody")[0], 1), 10.0, "the most")
+
+        self.rig.clock.advance(2 * WINDOW)
+        self.assertEqual(round(self.refusal_time(username="nobody")[0], 1), 1.0, "forgotten")
+
+    def test_T_EAUTH_4_nobody_waits(self) -> None:
+        """T-EAUTH-4: however long refusals take, the right password waits for none of them."""
+        self.slow_backend(50.0)
+        self.ask("mk_token", **self.good(password="wrong")).addErrback(silent)
+        self.rig.clock.advance(51)
+        del self.rig.backends.call  # type: ignore[method-assign]
+        refused = self.ask("mk_token", **self.good(password="wrong"))
+        right = self.ask("mk_token", **self.good())
+        self.rig.clock.pump([0.1] * 11)
+
+        self.assertEqual(self.successResultOf(right)["name"], "fred")
+        self.assertNoResult(refused)
+        self.rig.clock.pump([0.1] * 110)
+        self.failureResultOf(refused, RemoteError)
 
     def test_flood_from_the_network(self) -> None:
         """However many addresses send wrong logins, users of this machine log in at once."""
         logins, answers = self.rig.ctx.logins, []
-        self.patch(logins_module, "IN_ALL", 20)
+        self.slow_backend(3.0)
         for number in range(60):
             given = self.good(username=f"u{number}", password="wrong")
             answers.append(Deferred.fromCoroutine(logins.prove(given, f"10.0.0.{number}")))
-        self.assertEqual(len(self.rig.backends.asked), 20)
+        self.rig.clock.advance(0)
+        near = self.ask("mk_token", **self.good())
+        self.rig.clock.advance(3)
 
-        made = self.successResultOf(self.ask("mk_token", **self.good()))
-
-        self.assertEqual(made["name"], "fred")
-        self.assertEqual(set(self.rig.backends.entries), {logins_module.ENTRY, NEAR_ENTRY})
-        self.rig.clock.pump([0.1] * 30)
+        self.assertEqual(self.successResultOf(near)["name"], "fred")
+        self.assertEqual(self.rig.backends.entries, [ENTRY] * AT_ONCE + [NEAR_ENTRY])
+        self.rig.clock.pump([0.5] * 120)
         for answer in answers:
             self.failureResultOf(answer, NotProven)
-        self.assertEqual(logins._waiting, {})
-        self.assertEqual(logins._turns, {})
+        self.assertTrue(all(line.idle for line in logins._lines.values()))
+        self.assertEqual(logins._turns, {ENTRY: {}, NEAR_ENTRY: {}})
 
     # -- runners and wheel functions
 
