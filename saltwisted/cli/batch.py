@@ -14,13 +14,11 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from saltwisted.cli import console, link, output
-
-if TYPE_CHECKING:
-    from saltwisted.cli.salt import Salt
-
+from saltwisted.cli.returns import Return, as_return, retcode_of
+from saltwisted.worker.control import ControlClient
 
 NOBODY = "No minions matched the target."
 
@@ -83,7 +81,28 @@ class Plan:
         return min(self._cooling, default=None) if self.pending else None
 
 
-def run_batch(command: Salt) -> int:
+class Publishing(Protocol):
+    """What a batch needs of the C{salt} command; see L{saltwisted.cli.salt.Salt}."""
+
+    options: Any
+    opts: dict[str, Any]
+    client: ControlClient
+    jid: str | None
+
+    def publication(self) -> dict[str, Any]:
+        """The load of the job, but for its id."""
+
+    def returns(self, publication: dict[str, Any]) -> Iterator[Return]:
+        """Publish a load, and yield returns as they come."""
+
+    def timeouts(self) -> dict[str, Any]:
+        """How long the master waits."""
+
+    def show(self, data: Any, out: str, retcode: int = 0) -> int:
+        """Print; gives the exit status."""
+
+
+def run_batch(command: Publishing) -> int:
     """
     Run the command's job in parts and print it; the result is the exit status.
 
@@ -106,7 +125,7 @@ def run_batch(command: Salt) -> int:
 class _Batch:
     """One batch on its way."""
 
-    def __init__(self, command: Salt, size: Any, quiet: bool) -> None:
+    def __init__(self, command: Publishing, size: Any, quiet: bool) -> None:
         self.command = command
         self.opts = command.opts
         self.size = size
@@ -211,8 +230,6 @@ class _Batch:
         self, message: dict[str, Any], plan: Plan, parts: dict[int, set[str]]
     ) -> list[tuple[str, dict[str, Any] | None, int]]:
         """What a message says: returns, and those who will not return (no value, code 0)."""
-        from saltwisted.cli.salt import as_return, retcode_of
-
         number = message["id"]
         waiting = parts.get(number)
         if waiting is None:

@@ -33,7 +33,7 @@ COMMANDS = {
     "rotate-identity": ("rotate", "give all masters of the cluster another key"),
     "cluster": ("cluster:cluster", "found a cluster although listed peers do not answer"),
     "roots": ("roots", "keep file_roots and pillar_roots alike on all masters of a cluster"),
-    "demo": ("demo", "start a master and minions of its own, and show what they do"),
+    "demo": ("democommand", "start a master and minions of its own, and show what they do"),
     "status": ("status", "say whether the daemons here serve, as an exit code"),
     "doctor": ("doctor", "find what is wrong with the daemons here, and what mends it"),
     "backup": ("backup", "put all state of the master here into one file, while it runs"),

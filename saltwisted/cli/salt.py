@@ -16,6 +16,7 @@ from typing import Any
 from saltwisted.cli import args as words
 from saltwisted.cli import console, link, options, output
 from saltwisted.cli.options import CommandLine, Parser
+from saltwisted.cli.returns import Return, as_return, formatted, missing_return, retcode_of
 from saltwisted.errors import RemoteError, TransportClosed
 from saltwisted.worker.control import ControlClient
 
@@ -201,10 +202,6 @@ def _several(line: CommandLine, functions: int, rest: list[str]) -> list[list[An
                 "Cannot execute compound command with more arguments than commands.\n",
             )
     return [words.parse_input(part, line.options.no_parse) for part in parts]
-
-
-Return = dict[str, dict[str, Any]]
-"""One minion's return: its id to C{{ret, retcode, out, jid}}."""
 
 
 class Salt:
@@ -508,27 +505,6 @@ class Salt:
         console.say("\n".join(lines))
 
 
-def as_return(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The parts of a return event that are shown, in Salt's order."""
-    found = {"ret": data.get("return")}
-    found.update((key, data[key]) for key in ("out", "retcode", "jid") if key in data)
-    return found
-
-
-def missing_return(connected: bool, jid: str | None) -> dict[str, Any]:
-    """What is shown for a minion that did not answer, as a return of its own."""
-    if connected:
-        text = (
-            "Minion did not return. [No response]\nThe minions may not have all finished "
-            "running and any remaining minions will return upon completion. To look up the "
-            "return data for this job later, run the following command:\n\n"
-            f"salt-run jobs.lookup_jid {jid}"
-        )
-    else:
-        text = "Minion did not return. [Not connected]"
-    return {"out": "no_return", "ret": text, "retcode": 1}
-
-
 def _interrupted(jid: str | None) -> str:
     text = "\nExiting gracefully on Ctrl-c\n"
     if jid is not None:
@@ -539,24 +515,3 @@ def _interrupted(jid: str | None) -> str:
             f"following command:\n\nsalt-run jobs.lookup_jid {jid}\n"
         )
     return text
-
-
-def retcode_of(item: Any) -> int:
-    """The return code in a return: a number, or the highest of several functions'."""
-    if isinstance(item, dict):
-        code = item.get("retcode", 0)
-        if isinstance(code, dict):
-            return max(code.values(), default=0)
-        return code if code else 0
-    return 1 if item is False else 0
-
-
-def formatted(full: Return) -> tuple[dict[str, Any], str, int]:
-    """A return as id to value, its outputter and its return code."""
-    shown = {name: item["ret"] for name, item in full.items()}
-    out = ""
-    retcode = 0
-    for item in full.values():
-        out = item.get("out", out) or out
-        retcode = max(retcode, retcode_of(item))
-    return shown, out, retcode

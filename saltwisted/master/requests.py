@@ -21,8 +21,9 @@ from twisted.python.failure import Failure
 
 from saltwisted.errors import AuthenticationError, WireError
 from saltwisted.master.context import Context
+from saltwisted.master.replies import Chunk, Elsewhere, Private
 from saltwisted.master.sessions import MinionSession
-from saltwisted.master.table import Chunk, Elsewhere, Private, Row
+from saltwisted.master.table import Row
 from saltwisted.transports.loose import as_deferred, let_go
 from saltwisted.wire.commands import Common, parse_command, take_common
 from saltwisted.wire.envelope import (
@@ -155,10 +156,8 @@ class Requests:
             return
         if isawaitable(value):
             self._later(value, row, request, session, nonce, reply)
-        elif type(value) is Chunk:
-            self._reply_chunk(value, row, session, nonce, reply)
         else:
-            reply(self._seal(session, value, nonce))
+            self._answer(value, row, request, session, nonce, reply)
 
     def _check_identity(
         self, request: SealedRequest, common: Common, session: MinionSession
@@ -188,16 +187,30 @@ class Requests:
         def done(result: Any) -> None:
             if isinstance(result, Failure):
                 self._failed(result, row, session, nonce, reply)
-            elif type(result) is Private:
-                self._reply_private(result, row, request, session, nonce, reply)
-            elif type(result) is Elsewhere:
-                self._reply_elsewhere(result, row, request, session, nonce, reply)
-            elif type(result) is Chunk:
-                self._reply_chunk(result, row, session, nonce, reply)
             else:
-                reply(self._seal(session, result, nonce))
+                self._answer(result, row, request, session, nonce, reply)
 
         let_go(d.addBoth(done), self.log, "no reply to {cmd}", cmd=row.counter)
+
+    def _answer(
+        self,
+        value: Any,
+        row: Row,
+        request: SealedRequest,
+        session: MinionSession,
+        nonce: str,
+        reply: Reply,
+    ) -> None:
+        """Send what a handler gave back, in the way of its kind."""
+        kind = type(value)
+        if kind is Chunk:
+            self._reply_chunk(value, row, session, nonce, reply)
+        elif kind is Private:
+            self._reply_private(value, row, request, session, nonce, reply)
+        elif kind is Elsewhere:
+            self._reply_elsewhere(value, row, request, session, nonce, reply)
+        else:
+            reply(self._seal(session, value, nonce))
 
     def _reply_elsewhere(
         self,

@@ -27,9 +27,8 @@ from saltwisted.worker.highstate import (
     add_excludes,
     changed_options,
     master_options,
-    read_cache,
-    write_cache,
 )
+from saltwisted.worker.statecache import read_cache, write_cache
 from saltwisted.worker.staterun import kept_surroundings
 
 log = logging.getLogger(__name__)

@@ -8,13 +8,11 @@ import json
 import logging
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from saltwisted.domain.render.yaml import safe_load
 from saltwisted.domain.render.yamlex import load_yamlex
-
-if TYPE_CHECKING:
-    from saltwisted.worker.extpillar import Sources
+from saltwisted.worker.exthost import PillarHost
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +28,9 @@ operator's line may have C{%s} in quotes of its own, or in a line within a line.
 """
 
 
-def _command(sources: Sources, parse: Callable[[str], Any], by_shell: bool) -> Callable[..., Any]:
+def _command(
+    sources: PillarHost, parse: Callable[[str], Any], by_shell: bool
+) -> Callable[..., Any]:
     def ext_pillar(minion_id: str, pillar: Any, command: str) -> Any:
         """Run a command; C{%s} in it is the minion's id. Output that cannot be read is nothing."""
         sources.host.volatile.add("command")
@@ -56,17 +56,17 @@ def _command(sources: Sources, parse: Callable[[str], Any], by_shell: bool) -> C
     return ext_pillar
 
 
-def cmd_json(sources: Sources) -> Callable[..., Any]:
+def cmd_json(sources: PillarHost) -> Callable[..., Any]:
     """A command that writes JSON."""
     return _command(sources, json.loads, by_shell=False)
 
 
-def cmd_yaml(sources: Sources) -> Callable[..., Any]:
+def cmd_yaml(sources: PillarHost) -> Callable[..., Any]:
     """A command that writes YAML."""
     return _command(sources, safe_load, by_shell=True)
 
 
-def cmd_yamlex(sources: Sources) -> Callable[..., Any]:
+def cmd_yamlex(sources: PillarHost) -> Callable[..., Any]:
     """A command that writes yamlex."""
     return _command(sources, load_yamlex, by_shell=True)
 
@@ -74,7 +74,7 @@ def cmd_yamlex(sources: Sources) -> Callable[..., Any]:
 # -- small ones ----------------------------------------------------------------------
 
 
-def extra_minion_data_in_pillar(sources: Sources) -> Callable[..., Any]:
+def extra_minion_data_in_pillar(sources: PillarHost) -> Callable[..., Any]:
     """What the minion sends of its own configuration (C{pass_to_ext_pillars})."""
 
     def ext_pillar(minion_id: str, pillar: Any, include: Any, extra_minion_data: Any = None) -> Any:
@@ -103,7 +103,7 @@ def extra_minion_data_in_pillar(sources: Sources) -> Callable[..., Any]:
     return ext_pillar
 
 
-def gpg(sources: Sources) -> Callable[..., Any]:
+def gpg(sources: PillarHost) -> Callable[..., Any]:
     """Decrypt what other sources brought."""
 
     def ext_pillar(minion_id: str, pillar: Any, *args: Any, **kwargs: Any) -> Any:
@@ -115,7 +115,7 @@ def gpg(sources: Sources) -> Callable[..., Any]:
     return ext_pillar
 
 
-def nodegroups(sources: Sources) -> Callable[..., Any]:
+def nodegroups(sources: PillarHost) -> Callable[..., Any]:
     """The node groups that the minion is in."""
 
     def ext_pillar(minion_id: str, pillar: Any, pillar_name: str | None = None) -> Any:
@@ -125,7 +125,7 @@ def nodegroups(sources: Sources) -> Callable[..., Any]:
     return ext_pillar
 
 
-def git(sources: Sources) -> Callable[..., Any]:
+def git(sources: PillarHost) -> Callable[..., Any]:
     """Branches of git repositories, each a pillar with a top file of its own."""
 
     def ext_pillar(minion_id: str, pillar: Any, *repos: Any) -> Any:

@@ -11,7 +11,7 @@ import glob
 import logging
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader
 from jinja2.sandbox import SandboxedEnvironment
@@ -19,17 +19,15 @@ from jinja2.sandbox import SandboxedEnvironment
 from saltwisted.domain.render.serialize import SaltExtension
 from saltwisted.domain.render.tree import traverse
 from saltwisted.domain.render.yaml import safe_load
+from saltwisted.worker.exthost import PillarHost
 from saltwisted.worker.renderhost import RootsHost, file_stamp
-
-if TYPE_CHECKING:
-    from saltwisted.worker.extpillar import Sources
 
 log = logging.getLogger(__name__)
 
 STRATEGIES = ("overwrite", "merge-first", "merge-last", "remove")
 
 
-def stack(sources: Sources) -> Callable[..., Any]:
+def stack(sources: PillarHost) -> Callable[..., Any]:
     """Templates listed in templates, merged by rules that stand in the data (C{__})."""
 
     def ext_pillar(minion_id: str, pillar: Any, *args: str, **kwargs: Any) -> Any:
@@ -73,7 +71,7 @@ class _RecordingLoader(FileSystemLoader):
 
 
 def _stack_file(
-    sources: Sources, path: str, found: dict[str, Any], minion_id: str, pillar: Any
+    sources: PillarHost, path: str, found: dict[str, Any], minion_id: str, pillar: Any
 ) -> dict[str, Any]:
     base, name = os.path.split(path)
     environment = SandboxedEnvironment(

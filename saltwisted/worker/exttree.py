@@ -8,21 +8,19 @@ import logging
 import os
 from collections.abc import Callable
 from fnmatch import fnmatch
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import define
 
 from saltwisted.domain.render.pipeline import Renderer, RenderSettings
 from saltwisted.domain.render.tree import merge
+from saltwisted.worker.exthost import PillarHost
 from saltwisted.worker.renderhost import file_stamp
-
-if TYPE_CHECKING:
-    from saltwisted.worker.extpillar import Sources
 
 log = logging.getLogger(__name__)
 
 
-def file_tree(sources: Sources) -> Callable[..., Any]:
+def file_tree(sources: PillarHost) -> Callable[..., Any]:
     """Directories as maps and files as values: C{hosts/<id>} over C{nodegroups/<group>}."""
 
     def ext_pillar(
@@ -89,7 +87,7 @@ def file_tree(sources: Sources) -> Callable[..., Any]:
 
 @define
 class _Tree:
-    sources: Sources
+    sources: PillarHost
     follow: bool
     keep_newline: Any
     renderer: Renderer | None

@@ -26,6 +26,7 @@ from saltwisted.worker.exceptions import CommandExecutionError, SaltException
 from saltwisted.worker.fileclient import create_url
 from saltwisted.worker.loader import Loaders, make_grains
 from saltwisted.worker.renderhost import LocalHost
+from saltwisted.worker.statecache import read_cache, write_cache
 from saltwisted.worker.staterun import StateRun
 
 log = logging.getLogger(__name__)
@@ -511,29 +512,6 @@ def _summary(error: BaseException) -> str:
     """An error for the log, where no template and no data may stand."""
     summary = getattr(error, "summary", None)
     return summary() if callable(summary) else type(error).__name__
-
-
-def read_cache(path: str) -> Any:
-    """High data of an earlier run."""
-    from saltwisted.wire.msgpack import unpack
-
-    with open(path, "rb") as stream:
-        return unpack(stream.read())
-
-
-def write_cache(path: str, data: Any) -> None:
-    """Keep high data or results, readable by nobody else; what cannot be kept is not."""
-    from saltwisted.wire.msgpack import pack
-    from saltwisted.worker.jobfiles import write_whole
-
-    try:
-        packed = pack(data)
-    except (TypeError, ValueError, RecursionError, OverflowError):
-        return
-    try:
-        write_whole(path, packed, sync=False)
-    except OSError as error:
-        log.error("Unable to write to state cache file %s: %s", path, error)
 
 
 @contextmanager

@@ -51,6 +51,7 @@ from saltwisted.worker.exceptions import SaltInvocationError
 from saltwisted.worker.loader import Loaders, make_grains
 from saltwisted.worker.masking import redact
 from saltwisted.worker.slots import fill_slots
+from saltwisted.worker.statecache import read_cache, write_cache
 
 log = logging.getLogger(__name__)
 
@@ -86,8 +87,6 @@ class Parallel:
         status = 1
         try:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            from saltwisted.worker.highstate import write_cache
-
             write_cache(self.path, self._work())
             status = 0
         finally:
@@ -107,8 +106,6 @@ class Parallel:
 
     def result(self) -> dict[str, Any]:
         """What the process left."""
-        from saltwisted.worker.highstate import read_cache
-
         try:
             answer = read_cache(self.path)
             os.remove(self.path)
@@ -941,8 +938,6 @@ class StateRun:
         path = os.path.join(self.opts["cachedir"], "state_pause", str(self.jid))
         began = time.time()
         while os.path.isfile(path):
-            from saltwisted.worker.highstate import read_cache
-
             try:
                 wishes = read_cache(path)
             except (OSError, ValueError):

@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred, maybeDeferred
 
 from saltwisted.master.fileserver import FileServer, parse_path
 from saltwisted.master.handlers import files as handlers
-from saltwisted.master.table import Chunk
+from saltwisted.master.replies import Chunk
 from saltwisted.stores.roots import Roots
 from saltwisted.wire.commands import parse_command
 from saltwisted.wire.msgpack import pack, unpack

@@ -24,7 +24,7 @@ from saltwisted.master import pillars as module
 from saltwisted.master.context import Context
 from saltwisted.master.handlers.pillar import pillar as handler
 from saltwisted.master.pillars import Pillars
-from saltwisted.master.table import Private
+from saltwisted.master.replies import Private
 from saltwisted.wire.commands import Pillar, parse_command
 from saltwisted.wire.msgpack import unpack
 from saltwisted.worker.pillarwork import PillarWorker

@@ -4,9 +4,6 @@ One call in this process.
 
 from __future__ import annotations
 
-import contextlib
-import io
-import json
 import os
 import shutil
 import tempfile
@@ -14,7 +11,7 @@ import tempfile
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.worker.configio import load_from_disk
-from saltwisted.worker.localcall import main, run_call
+from saltwisted.worker.localcall import run_call
 
 
 class LocalCallTests(SynchronousTestCase):
@@ -41,14 +38,3 @@ class LocalCallTests(SynchronousTestCase):
         with open(copy) as stream:
             self.assertEqual(stream.read(), "world")
         self.assertFalse(run_call(config, "nope.nope", kwargs={"a": 1})["success"])
-
-    def test_command(self) -> None:
-        """The developer's command prints the return as JSON and exits by its retcode."""
-        out = io.StringIO()
-        with contextlib.redirect_stdout(out):
-            good = main(["-c", self.base, "test.arg", "1", "a=b"])
-            bad = main(["-c", self.base, "test.nothing_like_it"])
-
-        first = json.JSONDecoder().raw_decode(out.getvalue())[0]
-        self.assertEqual((good, bad), (0, 1))
-        self.assertEqual((first["return"]["args"], first["return"]["kwargs"]["a"]), ([1], "b"))

@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred
 
 from saltwisted.master.context import Context
 from saltwisted.master.fileserver import FileServer
-from saltwisted.master.table import Chunk
+from saltwisted.master.replies import Chunk
 from saltwisted.wire.commands import (
     DirList,
     FileEnvs,

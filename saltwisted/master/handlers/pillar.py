@@ -14,7 +14,7 @@ from typing import Any
 from saltwisted.domain.keys import valid_minion_id
 from saltwisted.errors import DeniedError, WireError
 from saltwisted.master.context import Context
-from saltwisted.master.table import Elsewhere, Private
+from saltwisted.master.replies import Elsewhere, Private
 from saltwisted.wire.commands import Pillar, parse_command
 from saltwisted.wire.envelope import encode_private_reply
 from saltwisted.wire.msgpack import pack, pack_bin, unpack, unpack_bin
