@@ -1885,15 +1885,15 @@ def diskusage(path: str) -> int:
     if os.path.isfile(path):
         return os.stat(path).st_size
     total = 0
-    seen: set[int] = set()
+    seen: set[tuple[int, int]] = set()
     for folder, _, names in os.walk(path):
         for name in names:
             try:
                 found = os.stat(os.path.join(folder, name))
             except OSError:
                 continue
-            if found.st_ino not in seen:
-                seen.add(found.st_ino)
+            if (found.st_dev, found.st_ino) not in seen:
+                seen.add((found.st_dev, found.st_ino))
                 total += found.st_size
     return total
 

@@ -29,6 +29,7 @@ from saltwisted.states import _file_data, _file_recurse, _file_rules
 from saltwisted.wire import msgpack
 from saltwisted.worker import systools
 from saltwisted.worker.exceptions import CommandExecutionError
+from saltwisted.worker.walk import walk
 
 log = logging.getLogger(__name__)
 
@@ -320,7 +321,7 @@ def tidied(
         return not any(one.match(shown) for one in excluded)
 
     found = []
-    for root, folders, names in os.walk(name, topdown=False, followlinks=followlinks):
+    for root, folders, names in walk(name, followlinks, topdown=False):
         for one in names + folders:
             path = os.path.join(root, one)
             try:

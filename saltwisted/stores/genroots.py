@@ -13,7 +13,7 @@ import hashlib
 import os
 import stat
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from attrs import frozen
@@ -27,6 +27,8 @@ from saltwisted.stores.roots import Found, Roots, RootsOptions, RunInPool, clean
 from saltwisted.stores.tree import INLINE, Listing, read_now
 
 MOST_LINKS = 40
+MOST_BY_LINKS = 100_000
+"""Paths that lead through links to directories, so that links among a few directories end."""
 _MAX_HASHES = 50_000
 _MAX_LISTINGS = 32
 
@@ -204,27 +206,72 @@ class GenerationRoots(Roots):
         empty: set[str] = set()
         links: dict[str, str] = {}
         for root, generation in generations:
-            for path, entry in generation.walk():
+            try:
+                found = list(ways(generation, self._follow))
+            except StoreError as error:
+                self.log.error(
+                    "{root}: {why} at {path}: lists of files are without what is behind links",
+                    root=root,
+                    why=error.reason,
+                    path=error.path,
+                )
+                found = list(ways(generation, False))
+            for path, entry, folder in found:
                 rel = os.fsdecode(path)
                 if self._ignored(f"{root}/{rel}"):
                     continue
-                if entry.kind == DIR:
-                    folders.add(rel)
-                    if not generation.folders.get(path):
-                        empty.add(rel)
-                elif entry.kind == FILE:
-                    files.add(rel)
-                elif entry.kind == LINK and not self._ignore_links:
-                    target = resolve(generation, path, True)
-                    there = generation.get(target) if target is not None else None
-                    (folders if there is not None and there.kind == DIR else files).add(rel)
+                if entry.kind == LINK:
+                    if self._ignore_links:
+                        continue
                     links[rel] = os.fsdecode(entry.content)
+                if folder is None:
+                    files.add(rel)
+                    continue
+                folders.add(rel)
+                if not generation.folders.get(folder):
+                    empty.add(rel)
         return Listing(
             tuple(sorted(files)),
             tuple(sorted(folders)),
             tuple(sorted(empty)),
             dict(sorted(links.items())),
         )
+
+
+def ways(generation: Generation, follow: bool) -> Iterator[tuple[bytes, Entry, bytes | None]]:
+    """
+    Every path that leads to something in a generation, also through links to directories.
+
+    A directory is not entered below itself; one to which two ways lead is entered by both, as
+    in L{saltwisted.stores.tree}, so that what lists files lists all that it can fetch.
+
+    @return: the path, what is at it, and the directory that is meant, if one is.
+    @raises StoreError: links among directories make more paths than anybody means.
+    """
+    by_links = 0
+    # Each with the directories above it: a link to one of those would never end
+    waiting: list[tuple[bytes, bytes, tuple[bytes, ...]]] = [(b"", b"", ())]
+    while waiting:
+        shown, folder, above = waiting.pop()
+        here = (*above, folder)
+        if shown != folder:
+            by_links += 1 + len(generation.folders.get(folder, ()))
+            if by_links > MOST_BY_LINKS:
+                raise StoreError("too many ways through links to directories", os.fsdecode(shown))
+        for name, entry in generation.folders.get(folder, {}).items():
+            path = shown + b"/" + name if shown else name
+            real: bytes | None = folder + b"/" + name if folder else name
+            if entry.kind == LINK:
+                real = resolve(generation, real or b"", True)
+                # The root itself is no entry
+                there = generation.get(real) if real else None
+                if real != b"" and (there is None or there.kind != DIR):
+                    real = None
+            elif entry.kind != DIR:
+                real = None
+            yield path, entry, real
+            if real is not None and real not in here and (follow or entry.kind != LINK):
+                waiting.append((path, real, here))
 
 
 def resolve(generation: Generation, path: bytes, follow: bool) -> bytes | None:

@@ -16,6 +16,7 @@ from saltwisted.domain.render.pipeline import Renderer, RenderSettings
 from saltwisted.domain.render.tree import merge
 from saltwisted.worker.exthost import PillarHost
 from saltwisted.worker.renderhost import file_stamp
+from saltwisted.worker.walk import walk
 
 log = logging.getLogger(__name__)
 
@@ -131,7 +132,7 @@ class _Tree:
         def failed(error: OSError) -> None:
             log.error("%s: %s", error.filename, error.strerror)
 
-        for here, folders, files in os.walk(top, onerror=failed, followlinks=self.follow):
+        for here, folders, files in walk(top, self.follow, onerror=failed):
             self.sources.host.seen[here] = file_stamp(here)
             node = nodes[os.path.normpath(here)]
             prefix = os.path.relpath(here, top)

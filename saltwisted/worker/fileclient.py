@@ -29,6 +29,7 @@ from typing import Any, BinaryIO, Protocol
 from saltwisted.worker.exceptions import CommandExecutionError, MinionError
 from saltwisted.worker.jobfiles import remove_quietly
 from saltwisted.worker.localroots import LocalRoots, digest
+from saltwisted.worker.walk import walk
 
 log = logging.getLogger(__name__)
 
@@ -278,7 +279,7 @@ class FileClient:
             inside(os.path.join(self.get_cachedir(), "files"), saltenv),
             os.path.join(self.get_cachedir(), "localfiles"),
         ):
-            for folder, _, files in os.walk(base or "", followlinks=True):
+            for folder, _, files in walk(base or ""):
                 found.update(os.path.join(folder, name) for name in files)
         return sorted(found)
 

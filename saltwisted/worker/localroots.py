@@ -17,6 +17,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from saltwisted.worker.walk import walk
+
 
 class LocalRoots:
     """
@@ -101,13 +103,7 @@ class LocalRoots:
     def _walk(self, saltenv: str) -> Iterator[tuple[str, str, str, str]]:
         """Kind, relative path, full path and root of all that is not ignored."""
         for root in self.directories(saltenv):
-            seen = set()
-            for parent, dirs, files in os.walk(root, followlinks=self._follow):
-                real = os.path.realpath(parent)
-                if real in seen:
-                    dirs[:] = []
-                    continue
-                seen.add(real)
+            for parent, dirs, files in walk(root, self._follow):
                 plain = set(files)
                 for name in (*dirs, *files):
                     full = os.path.join(parent, name)

@@ -22,6 +22,7 @@ from typing import Any
 
 from saltwisted.domain.render.netfilters import bracketed
 from saltwisted.worker.exceptions import SaltException
+from saltwisted.worker.walk import walk
 
 TEXT_BYTES = bytes(range(32, 127)) + b"\n\r\t\f\b"
 PATHS = ("/sbin", "/bin", "/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin")
@@ -244,21 +245,10 @@ def is_empty(filename: str) -> bool:
 
 
 def list_files(directory: str) -> list[str]:
-    """A directory and all that is below it, links to directories followed once."""
+    """A directory and all that is below it, by every way that links to directories give."""
     found = {directory}
-    seen: set[tuple[int, int]] = set()
-    for here, folders, files in os.walk(directory, followlinks=True):
+    for here, folders, files in walk(directory):
         found.update(os.path.join(here, name) for name in (*files, *folders))
-        kept = []
-        for name in folders:
-            try:
-                about = os.stat(os.path.join(here, name))
-            except OSError:
-                continue
-            if (about.st_dev, about.st_ino) not in seen:
-                seen.add((about.st_dev, about.st_ino))
-                kept.append(name)
-        folders[:] = kept
     return list(found)
 
 

@@ -25,6 +25,7 @@ from saltwisted.domain.render.errors import TemplateFailure
 from saltwisted.worker.exceptions import CommandExecutionError, SaltInvocationError
 from saltwisted.worker.masking import plain_pillar
 from saltwisted.worker.renderfilters import impure_filters, which
+from saltwisted.worker.walk import walk
 
 log = logging.getLogger(__name__)
 
@@ -173,14 +174,6 @@ def _gpg_reason(output: bytes) -> str:
     return " ".join(sorted({word.decode() for word in words})) or "no output"
 
 
-def _leads_back(path: str) -> bool:
-    """Whether a directory is a link to one of those above it: a walk would never end."""
-    if not os.path.islink(path):
-        return False
-    real = os.path.realpath(path)
-    return (os.path.realpath(os.path.dirname(path)) + os.sep).startswith(real + os.sep)
-
-
 class RootsHost(LocalHost):
     """
     Files in directories by environment, with a record of all that was looked at.
@@ -234,14 +227,10 @@ class RootsHost(LocalHost):
 
     def _walk(self, root: str, found: set[str]) -> None:
         self.seen[root] = file_stamp(root)
-        for here, folders, files in os.walk(root, followlinks=True):
+        for here, folders, files in walk(root):
             if here != root:
                 self.seen[here] = file_stamp(here)
-            folders[:] = [
-                name
-                for name in folders
-                if not self._is_ignored(name) and not _leads_back(os.path.join(here, name))
-            ]
+            folders[:] = [name for name in folders if not self._is_ignored(name)]
             prefix = os.path.relpath(here, root)
             prefix = "" if prefix == "." else prefix + "/"
             for name in files:

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
+from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.roots.entry import DIR, FILE, LINK, Entry, lanes
@@ -16,7 +17,7 @@ from saltwisted.domain.roots.index import Index
 from saltwisted.domain.roots.pins import UNUSED, Pins, reads_files
 from saltwisted.stores.genroots import GenerationRoots, Kept
 from saltwisted.stores.objects import ContentStore
-from saltwisted.stores.tree import Listing
+from saltwisted.stores.tree import Listing, list_roots
 from saltwisted.transports.inotify import IS_DIR, TreeWatch
 from tests.roots.nodes import NodesCase, until
 
@@ -187,10 +188,89 @@ class ServedTests(SynchronousTestCase):
         """Lists come from the manifest."""
         listing = self.roots().listing("base")
         assert isinstance(listing, Listing)
-        self.assertEqual(listing.files, ("d/init.sls", "d/up", "loop", "out", "top.sls"))
+        self.assertEqual(
+            listing.files,
+            ("d/init.sls", "d/up", "in/init.sls", "in/up", "loop", "out", "top.sls"),
+        )
         self.assertEqual(listing.dirs, ("d", "empty", "in"))
         self.assertEqual(listing.empty_dirs, ("empty",))
         self.assertEqual(listing.links["in"], "d")
+
+    def tangle(self, links: dict[str, str]) -> None:
+        """Serve C{a/x}, C{b/y}, an empty directory, and these links."""
+        index = Index(*lanes("m", b"12345678"))
+        text = Entry(FILE, 0o644, 4, 5 * 10**9, self.store.put(b"top\n"))
+        tree = {
+            b"a": Entry(DIR, 0o755),
+            b"a/x": text,
+            b"b": Entry(DIR, 0o755),
+            b"b/y": text,
+            b"none": Entry(DIR, 0o755),
+        }
+        for name, target in links.items():
+            tree[name.encode()] = Entry(LINK, 0, 0, 0, target.encode())
+        index.commit(tree, 1)
+        self.generation = index.generation()
+
+    def test_listed_as_the_directory_is(self) -> None:
+        """A generation lists what the same directory lists on a lone master, by every way."""
+        links = {
+            "second": "a",
+            "third": "a/../a",
+            "a/round": "../b",
+            "b/round": "../a",
+            "b/self": ".",
+            "whole": ".",
+            "nothing": "none",
+            "broken": "gone",
+            "file": "a/x",
+        }
+        self.tangle(links)
+        top = self.mktemp()
+        for name in ("a", "b", "none"):
+            os.makedirs(f"{top}/{name}")
+        for name in ("a/x", "b/y"):
+            with open(f"{top}/{name}", "w") as stream:
+                stream.write("top\n")
+        for name, target in links.items():
+            os.symlink(target, f"{top}/{name}")
+        for follow in (True, False):
+            for without in (True, False):
+                options = {
+                    "fileserver_followsymlinks": follow,
+                    "fileserver_ignoresymlinks": without,
+                }
+                mine = self.roots(**options).listing("base")
+                theirs, _ = list_roots((top,), follow, without, lambda path: False, 0.0)
+                assert isinstance(mine, Listing)
+                self.assertEqual(mine.files, theirs.files, options)
+                self.assertEqual(mine.dirs, theirs.dirs, options)
+                self.assertEqual(mine.empty_dirs, theirs.empty_dirs, options)
+                if follow:
+                    for name in mine.files:
+                        found = self.roots(**options).find("base", name)
+                        self.assertEqual(found is None, name.endswith("broken"), name)
+
+    def test_too_many_ways(self) -> None:
+        """Links from everywhere to everywhere do not hold the listing up, and it is logged."""
+        count = 12
+        tree = {}
+        for one in range(count):
+            tree[b"d%d" % one] = Entry(DIR, 0o755)
+            for other in range(count):
+                tree[b"d%d/to%d" % (one, other)] = Entry(LINK, 0, 0, 0, b"../d%d" % other)
+        index = Index(*lanes("m", b"12345678"))
+        index.commit(tree, 1)
+        self.generation = index.generation()
+        said: list[Any] = []
+        globalLogPublisher.addObserver(said.append)
+        self.addCleanup(globalLogPublisher.removeObserver, said.append)
+
+        listing = self.roots().listing("base")
+
+        assert isinstance(listing, Listing)
+        self.assertEqual(len(listing.dirs), count + count * count)
+        self.assertTrue(any("ways through links" in str(one.get("why")) for one in said), said)
 
     def test_other_hash(self) -> None:
         """Other hash types are computed from the contents."""

@@ -19,11 +19,14 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.stores.tree import list_roots
 from saltwisted.worker import fileclient
 from saltwisted.worker.exceptions import CommandExecutionError, MinionError
 from saltwisted.worker.fetch import redact
 from saltwisted.worker.fileclient import FileClient, Replacement, create_url, parse_url, wanted
 from saltwisted.worker.localroots import LocalRoots
+from saltwisted.worker.renderfilters import list_files
+from saltwisted.worker.renderhost import RootsHost
 
 
 class PretendedMaster:
@@ -393,6 +396,65 @@ class LocalTests(Case):
         os.symlink("..", os.path.join(self.root, "a", "up"))
 
         self.assertEqual(self.local().file_list(), ["a/f"])
+
+    def test_two_ways(self) -> None:
+        """
+        A directory that two links lead to is listed by every way, as by a master.
+
+        Stock lists it so; only a link to a directory above it is not entered, where stock goes
+        on until the system refuses, forty links deep (and has no end where two such links are).
+        """
+        self.put("a/f", b"1")
+        self.put("deep/er/g", b"1")
+        os.makedirs(os.path.join(self.root, "none"))
+        for link, target in (
+            ("aa", "a"),
+            ("deep/to_a", "../a"),
+            ("deep/er/round", "../../a"),
+            ("a/back", "."),
+            ("empty", "none"),
+            ("broken", "gone"),
+        ):
+            os.symlink(target, os.path.join(self.root, link))
+        local = LocalRoots({}, {"base": [self.root]})
+        master, _ = list_roots((self.root,), True, False, lambda path: False, 0.0)
+
+        listed = {
+            cmd: local.request({"cmd": cmd})
+            for cmd in ("_file_list", "_dir_list", "_file_list_emptydirs", "_symlink_list")
+        }
+
+        self.assertEqual(listed["_file_list"], list(master.files))
+        self.assertEqual(listed["_dir_list"], list(master.dirs))
+        self.assertEqual(listed["_file_list_emptydirs"], list(master.empty_dirs))
+        self.assertEqual(listed["_symlink_list"], master.links)
+        self.assertLessEqual({"a/f", "aa/f", "deep/to_a/f"}, set(listed["_file_list"]))
+        stock = {
+            os.path.relpath(os.path.join(here, name), self.root)
+            for here, _, names in os.walk(self.root, followlinks=True)
+            for name in names
+        }
+        mine = set(listed["_file_list"])
+        self.assertLessEqual(mine, stock)
+        self.assertEqual({one for one in stock - mine if "back/" not in one}, set())
+
+    def test_other_walks(self) -> None:
+        """The other walks that follow links end, and list by every way too."""
+        self.put("a/f.sls", b"1")
+        self.put("b/g.sls", b"1")
+        for link, target in (("a/to_b", "../b"), ("b/to_a", "../a"), ("again", "a")):
+            os.symlink(target, os.path.join(self.root, link))
+        wanted = {"a/f", "b/g", "again/f", "a/to_b/g", "b/to_a/f", "again/to_b/g"}
+
+        names = RootsHost({"base": [self.root]}, {}).names("base")
+        found = {
+            os.path.relpath(one, self.root)[:-4]
+            for one in list_files(self.root)
+            if one.endswith(".sls")
+        }
+
+        self.assertEqual({name.replace(".", "/") for name in names}, wanted)
+        self.assertEqual(found, wanted)
 
     def test_local_cache(self) -> None:
         """A local file can be cached, and the caches are listed."""
