@@ -50,7 +50,7 @@ Run = Callable[..., Awaitable[Any]]
 
 
 class Requests(Protocol):
-    """What carries requests: L{saltwisted.transports.zeromq.DealerClient} and its likes."""
+    """What carries requests: L{saltwisted.transports.zeromq.dealer.DealerClient} and its likes."""
 
     def request(self, frame: bytes, timeout: float) -> Deferred[bytes]:
         """Send a frame, fire with its reply, or fail with L{TransportClosed} within the time."""

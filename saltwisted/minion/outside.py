@@ -23,7 +23,9 @@ from saltwisted.domain.replica.tokens import Token
 from saltwisted.interfaces import Entropy
 from saltwisted.minion.channel import Identity, Requests, Run
 from saltwisted.minion.directory import Ask, Kept, Service
-from saltwisted.transports.zeromq import DealerClient, Keepalive, SubClient, ZeroMQ
+from saltwisted.transports.zeromq.dealer import DealerClient
+from saltwisted.transports.zeromq.fairness import Keepalive, ZeroMQ
+from saltwisted.transports.zeromq.subscriber import SubClient
 from saltwisted.wire.rsa import PublicKey
 
 HEARTBEAT, HEARTBEAT_TIMEOUT = 2000, 3000

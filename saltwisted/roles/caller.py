@@ -37,7 +37,7 @@ from saltwisted.stores.minion import MasterKeyFile, MastersFile, TokenFile
 from saltwisted.transports.bus import EventBus
 from saltwisted.transports.ipc import ControlServer
 from saltwisted.transports.threads import Threads
-from saltwisted.transports.zeromq import ZeroMQ
+from saltwisted.transports.zeromq.fairness import ZeroMQ
 from saltwisted.worker.configio import load_from_disk
 from saltwisted.worker.loader import Loaders, make_grains
 

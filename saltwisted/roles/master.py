@@ -63,7 +63,9 @@ from saltwisted.transports.ipc import ControlServer, Peer, Stream
 from saltwisted.transports.latency import LatencyMeter
 from saltwisted.transports.threads import Threads
 from saltwisted.transports.workers import PoolLimits, WarmPool
-from saltwisted.transports.zeromq import Keepalive, PubServer, RouterServer, ZeroMQ
+from saltwisted.transports.zeromq.fairness import Keepalive, ZeroMQ
+from saltwisted.transports.zeromq.publisher import PubServer
+from saltwisted.transports.zeromq.router import RouterServer
 from saltwisted.wire.crypticle import SessionKey
 from saltwisted.wire.handshake import MasterIdentity, signed_form_of
 from saltwisted.wire.publication import topic_of

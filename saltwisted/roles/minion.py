@@ -58,7 +58,7 @@ from saltwisted.transports.ipc import ControlServer
 from saltwisted.transports.latency import LatencyMeter
 from saltwisted.transports.threads import Threads
 from saltwisted.transports.workers import WarmPool
-from saltwisted.transports.zeromq import ZeroMQ
+from saltwisted.transports.zeromq.fairness import ZeroMQ
 from saltwisted.wire.publication import Job
 from saltwisted.wire.rsa import PrivateKey, PublicKey
 from saltwisted.worker.configio import load_from_disk

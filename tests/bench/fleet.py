@@ -36,7 +36,7 @@ from saltwisted.minion.links import Links
 from saltwisted.minion.outside import Outside, ZeroMQDialer, resolver
 from saltwisted.minion.subscriber import Seen, Subscriber
 from saltwisted.transports.threads import Threads
-from saltwisted.transports.zeromq import ZeroMQ
+from saltwisted.transports.zeromq.fairness import ZeroMQ
 from saltwisted.wire.rsa import PrivateKey, PublicKey
 
 PER_CONTEXT = 200

@@ -19,7 +19,7 @@ from saltwisted.minion.connection import Hooks, MasterLink
 from saltwisted.minion.outside import ZeroMQDialer, endpoint, resolver
 from saltwisted.minion.rules import Rules
 from saltwisted.minion.subscriber import Seen, Subscriber
-from saltwisted.transports import zeromq
+from saltwisted.transports.zeromq.publisher import PubServer
 from saltwisted.wire.publication import topic_of
 from tests.loopback.test_zeromq import Rig, until
 from tests.minion.fakemaster import JID, FakeMaster, FakeNet, MemoryKeys, config, facts, outside
@@ -32,7 +32,7 @@ class LinkTests(Rig):
         master, jobs, heard = FakeMaster(), [], []
         seen = Seen(MemoryKept(), lambda: 0)
         requests = self.router(lambda frame, _, reply: answer(master, frame, reply))
-        publisher = zeromq.PubServer(self.zeromq, "127.0.0.1", 0)
+        publisher = PubServer(self.zeromq, "127.0.0.1", 0)
         publisher.listen()
         self.addCleanup(publisher.stop)
         master.publish_port = publisher.port

@@ -20,7 +20,12 @@ from twisted.internet.task import deferLater
 from twisted.trial.unittest import TestCase
 
 from saltwisted.errors import RequestTimeout, TransportClosed
-from saltwisted.transports import zeromq
+from saltwisted.transports.zeromq import dealer
+from saltwisted.transports.zeromq.dealer import DealerClient
+from saltwisted.transports.zeromq.fairness import ZeroMQ
+from saltwisted.transports.zeromq.publisher import PubServer
+from saltwisted.transports.zeromq.router import RouterServer
+from saltwisted.transports.zeromq.subscriber import SubClient
 
 FLOOD = """
 import sys, zmq
@@ -74,19 +79,19 @@ class Rig(TestCase):
                 setattr(cls, name, awaited(test))
 
     def setUp(self) -> None:
-        self.zeromq = zeromq.ZeroMQ(reactor, linger=0)
+        self.zeromq = ZeroMQ(reactor, linger=0)
         self.addCleanup(self.zeromq.shutdown)
         self.peers = zmq.Context()
         self.addCleanup(self.peers.destroy, 0)
 
-    def router(self, handler: Any, **options: Any) -> zeromq.RouterServer:
-        server = zeromq.RouterServer(self.zeromq, "127.0.0.1", 0, **options)
+    def router(self, handler: Any, **options: Any) -> RouterServer:
+        server = RouterServer(self.zeromq, "127.0.0.1", 0, **options)
         server.listen(handler)
         self.addCleanup(server.stop)
         return server
 
-    def dealer(self, port: int, **options: Any) -> zeromq.DealerClient:
-        client = zeromq.DealerClient(self.zeromq, f"tcp://127.0.0.1:{port}", **options)
+    def dealer(self, port: int, **options: Any) -> DealerClient:
+        client = DealerClient(self.zeromq, f"tcp://127.0.0.1:{port}", **options)
         self.addCleanup(client.close)
         return client
 
@@ -142,7 +147,7 @@ class RequestTests(Rig):
 
     async def test_unused_are_closed(self) -> None:
         """What a crowd has opened is closed after a while, but for one; the next is answered."""
-        self.patch(zeromq, "UNUSED", 0.05)
+        self.patch(dealer, "UNUSED", 0.05)
         client = self.dealer(self.router(lambda frame, _, reply: reply(frame)).port)
         await gatherResults([client.request(b"%d" % n, 5) for n in range(8)])
         self.assertGreater(len(client._idle), 1)
@@ -370,7 +375,7 @@ class RequestTests(Rig):
 
 
 class PublishTests(Rig):
-    async def again(self, server: zeromq.PubServer) -> None:
+    async def again(self, server: PubServer) -> None:
         """Listen again on the same port; the thread of ZeroMQ may still be closing the old one."""
         for _ in range(200):
             try:
@@ -380,14 +385,14 @@ class PublishTests(Rig):
                 await deferLater(reactor, 0.01)
         raise AssertionError("the port is not free")
 
-    def pub(self, **options: Any) -> zeromq.PubServer:
-        server = zeromq.PubServer(self.zeromq, "127.0.0.1", 0, **options)
+    def pub(self, **options: Any) -> PubServer:
+        server = PubServer(self.zeromq, "127.0.0.1", 0, **options)
         server.listen()
         self.addCleanup(server.stop)
         return server
 
-    def sub(self, port: int, got: list[Any], **options: Any) -> zeromq.SubClient:
-        client = zeromq.SubClient(
+    def sub(self, port: int, got: list[Any], **options: Any) -> SubClient:
+        client = SubClient(
             self.zeromq,
             f"tcp://127.0.0.1:{port}",
             lambda payload, topic: got.append((payload, topic)),

@@ -1,0 +1,221 @@
+"""
+The request port of a master.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import zmq
+from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from saltwisted.interfaces import IRequestServer
+from saltwisted.transports.zeromq.fairness import (
+    FairConnection,
+    Keepalive,
+    ZeroMQ,
+    address_of,
+    tcp_address,
+)
+
+MAX_REQUEST = 128 * 1024 * 1024
+
+
+class _Reply:
+    """
+    The way back of one request. When it is thrown away unused, the request is no longer
+    counted as one that will be answered.
+    """
+
+    __slots__ = ("_connection", "_route", "_server")
+
+    def __init__(
+        self, server: RouterServer, connection: FairConnection | None, route: list[bytes]
+    ) -> None:
+        self._server = server
+        self._connection = connection
+        self._route: list[bytes] | None = route
+
+    def __call__(self, data: bytes) -> None:
+        route, self._route = self._route, None
+        if route is not None:
+            self._server._answer(self._connection, route, data)
+
+    def forget(self) -> None:
+        """There will be no answer."""
+        route, self._route = self._route, None
+        if route is not None:
+            self._server._forgotten(self._connection, route[0])
+
+    def __del__(self) -> None:
+        self.forget()
+
+
+@implementer(IRequestServer)
+class RouterServer:
+    """
+    The request port of a master: ROUTER.
+
+    A client may have C{per_client} requests unanswered, all together C{in_flight}.
+    Above the first, its further requests are dropped and counted (stock clients have
+    one or a few); at the second, reading stops until some are answered, and the
+    clients wait in ZeroMQ's and TCP's queues, served in turn. Of a client that does not
+    read its answers at most twice C{per_client} are kept, then they are dropped.
+
+    @ivar port: the bound port.
+    @ivar dropped: requests dropped, by reason.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        zeromq: ZeroMQ,
+        interface: str = "0.0.0.0",  # noqa: S104 - Salt's default
+        port: int = 4506,
+        backlog: int = 1000,
+        keepalive: Keepalive | None = None,
+        heartbeat: int = 30_000,
+        heartbeat_timeout: int = 60_000,
+        hwm: int = 1000,
+        max_message: int = MAX_REQUEST,
+        per_client: int = 64,
+        in_flight: int = 4096,
+        ipv6: bool = False,
+    ) -> None:
+        """
+        @param heartbeat: milliseconds between ZMTP pings to idle clients, 0 for none.
+        """
+        self._zeromq = zeromq
+        self._interface = interface
+        self.port = port
+        self._hwm = hwm
+        self._per_client = per_client
+        self._limit = in_flight
+        self._options: dict[int, Any] = {
+            zmq.ROUTER_HANDOVER: 1,
+            zmq.BACKLOG: backlog,
+            zmq.MAXMSGSIZE: max_message,
+            # An answer may be a megabyte of a file. Twice, since ZeroMQ learns of what was read
+            # by halves of the mark only, and must have room for all that is in flight.
+            zmq.SNDHWM: 2 * per_client,
+            zmq.IPV6: int(ipv6 or ":" in interface),
+            **(keepalive or Keepalive(idle=60, interval=15, count=3)).options(),
+        }
+        if heartbeat > 0:
+            self._options[zmq.HEARTBEAT_IVL] = heartbeat
+            self._options[zmq.HEARTBEAT_TIMEOUT] = heartbeat_timeout
+        self._handler: Callable[[bytes, str, Callable[[bytes], None]], None] | None = None
+        self._connection: FairConnection | None = None
+        self._retry: IDelayedCall | None = None
+        self._open_by: dict[bytes, int] = {}
+        self.unanswered = 0
+        self.dropped: Counter[str] = Counter()
+
+    def listen(self, handler: Callable[[bytes, str, Callable[[bytes], None]], None]) -> None:
+        """
+        Bind and serve.
+
+        @param handler: see L{IRequestServer.listen}.
+        @raises zmq.ZMQError: the port is taken.
+        """
+        self._handler = handler
+        self._bind()
+
+    def _bind(self) -> None:
+        self._retry = None
+        connection = FairConnection(
+            self._zeromq,
+            zmq.ROUTER,
+            self._received,
+            self._options,
+            hwm=self._hwm,
+            broken=self._rebind,
+        )
+        try:
+            self.port = connection.bind(tcp_address(self._interface, self.port))
+        except zmq.ZMQError:
+            connection.shutdown()
+            raise
+        self._connection = connection
+
+    def _rebind(self) -> None:
+        """The socket broke: open another on the same port, for as long as it takes."""
+        self._connection = None
+        self._open_by.clear()
+        self.unanswered = 0
+        try:
+            self._bind()
+        except zmq.ZMQError as error:
+            self.log.error("request port: {error}", error=str(error))
+            self._retry = self._zeromq.reactor.callLater(1.0, self._rebind)
+
+    def _received(self, message: list[Any]) -> None:
+        if len(message) < 2 or len(message) > 8:
+            self.dropped["framing"] += 1
+            return
+        identity = message[0].bytes
+        open_by = self._open_by
+        count = open_by.get(identity, 0)
+        if count >= self._per_client:
+            self.dropped["client"] += 1
+            return
+        frame = message[-1]
+        route = [part.bytes for part in message[:-1]]
+        if b"" not in route[1:] and len(route) > 1:
+            self.dropped["framing"] += 1
+            return
+        open_by[identity] = count + 1
+        self.unanswered += 1
+        if self.unanswered >= self._limit and self._connection is not None:
+            self._connection.pause()
+        handler = self._handler
+        if handler is None:
+            return
+        reply = _Reply(self, self._connection, route)
+        try:
+            handler(frame.bytes, address_of(frame), reply)
+        except Exception:
+            # It did not take the request; the traceback must not keep it counted.
+            self.log.failure("a request was lost in its handler")
+            reply.forget()
+
+    def _done(self, connection: FairConnection | None, identity: bytes) -> None:
+        if connection is not self._connection or connection is None:
+            return
+        open_by = self._open_by
+        count = open_by.get(identity, 0)
+        if count > 1:
+            open_by[identity] = count - 1
+        else:
+            open_by.pop(identity, None)
+        if count:
+            self.unanswered -= 1
+            if connection.paused and self.unanswered < self._limit - self._limit // 8:
+                connection.resume()
+
+    def _answer(self, connection: FairConnection | None, route: list[bytes], data: bytes) -> None:
+        self._done(connection, route[0])
+        if connection is not None and connection is self._connection:
+            route.append(data)
+            connection.send(route)
+
+    def _forgotten(self, connection: FairConnection | None, identity: bytes) -> None:
+        """Nobody can answer this request any more; said from whatever thread noticed."""
+        self.dropped["unanswered"] += 1
+        self._zeromq.reactor.callFromThread(self._done, connection, identity)
+
+    def stop(self) -> None:
+        """Close the port; replies that come later go nowhere. Idempotent."""
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+        if self._connection is not None:
+            self._connection.shutdown()
+            self._connection = None
+        self._open_by.clear()
+        self.unanswered = 0
