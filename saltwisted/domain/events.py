@@ -31,7 +31,11 @@ _MASTERS = (
     "saltwisted/*",
 )
 _FORBIDDEN = compile_pattern("|".join(translate(pattern) for pattern in _MASTERS))
-_JOB_WORDS = frozenset(("ret", "prog", "start"))
+_JOB_WORDS = frozenset(("ret", "prog", "start", "sub"))
+_ABOUT = {("salt", "minion"): 2, ("salt", "beacon"): 2, ("salt", "state_result"): 3}
+_ABOUT |= {("minion", "refresh"): 2, ("resource", "refresh"): 2}
+"""The first two words of tags about one minion, to the place of its id."""
+_JUDGED = ("salt/", "cluster/", "saltwisted/", "minion/", "resource/")
 _MAX_TAG = 4096
 
 
@@ -40,19 +44,20 @@ def minion_may_fire(minion_id: str, tag: object) -> bool:
     Whether a minion may fire this tag, alone or in a list.
 
     Refused: what Salt refuses in lists; in addition the tags of sign-in, keys, wheel,
-    presence and cluster; tags of jobs, minions and beacons that name another minion;
-    and what cannot be a tag (the packed form of events ends it at two newlines).
+    presence and cluster; tags of jobs, state results, refreshes, minions and beacons that name
+    another minion; and what cannot be a tag (the packed form of events ends it at two newlines).
     """
     if not isinstance(tag, str) or not tag or len(tag) > _MAX_TAG or "\n\n" in tag:
         return False
-    if not tag.startswith(("salt/", "cluster/", "saltwisted/")):
+    if not tag.startswith(_JUDGED):
         return True
     if _FORBIDDEN.match(tag) is not None:
         return False
     words = tag.split("/")
-    if words[1] in ("minion", "beacon"):
-        return len(words) < 3 or words[2] == minion_id
-    if words[1] == "job" and len(words) > 3 and words[3] in _JOB_WORDS:
+    place = _ABOUT.get((words[0], words[1]))
+    if place is not None:
+        return len(words) <= place or words[place] == minion_id
+    if words[:2] == ["salt", "job"] and len(words) > 3 and words[3] in _JOB_WORDS:
         return len(words) > 4 and words[4] == minion_id
     return True
 
