@@ -89,8 +89,10 @@ class IKeyStore(Interface):
 class IJobStore(Interface):
     """Jobs and returns, on disk before they are acknowledged. Reactor thread only."""
 
-    def save_job(jid: str, load: Mapping[str, Any], minions: Sequence[str]) -> Awaitable[None]:
-        """Remember a published job and whom it expects."""
+    def save_job(
+        jid: str, load: Mapping[str, Any], minions: Sequence[str], chosen: bool = False
+    ) -> Awaitable[None]:
+        """Remember a published job and whom it expects; C{chosen} if its jid was a caller's."""
 
     def save_return(load: Mapping[str, Any]) -> Awaitable[bool]:
         """

@@ -22,7 +22,8 @@ from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
-from saltwisted.domain.jid import jid_seconds
+from saltwisted.domain.jid import is_jid, jid_seconds
+from saltwisted.domain.jobids import BEGUN, JobInParts
 from saltwisted.domain.replica.delivery import (
     Acknowledge,
     Copies,
@@ -165,7 +166,9 @@ class Forward:
     def _job_came(self, node: str, body: bytes) -> None:
         try:
             job, minions = unpack_bin(body)
-            jid, expected = str(job["jid"]), [str(minion) for minion in minions]
+            jid, expected = job["jid"], [str(minion) for minion in minions]
+            if not isinstance(job, dict) or not is_jid(jid):
+                raise WireError("job")
         except (WireError, KeyError, TypeError, ValueError):
             self._counters["refused:job"] += 1
             return
@@ -200,6 +203,9 @@ class Forward:
     def _heard(
         self, node: str, jid: str, job: Mapping[str, Any], minions: Sequence[str], age: float
     ) -> None:
+        if not self._is_part(jid, job):
+            self._counters["refused:jid-of-another-job"] += 1
+            return
         now = self._clock.seconds()
         for effect in self._window.heard(jid, minions, self._holders.own(), age, now):
             self._remember(jid, job, minions)
@@ -215,6 +221,14 @@ class Forward:
         # It was published there before it was sent
         self._window.published(jid, node)
         self._schedule()
+
+    def _is_part(self, jid: str, job: Mapping[str, Any]) -> bool:
+        """Whether this is the job that is known here by its jid, or a part of it (T-PATH-6)."""
+        known = self._maps.get(jid)
+        if known is None:
+            return True
+        first = [JobInParts.first(str(each.get("user")), each, 0.0) for each in (known[0], job)]
+        return first[0].has_part(first[1])
 
     def _offer(self, offer: Offer) -> None:
         let_go(self._ask_and_publish(offer), self.log, "{jid} was not offered", jid=offer.jid)
@@ -317,7 +331,8 @@ class Forward:
         fields = entry.fields()
         jid = fields["jid"]
         job = {**unpack_bin(fields["load"]), "jid": jid}
-        job.pop("kwargs", None)
+        for kept in ("kwargs", BEGUN):
+            job.pop(kept, None)
         self._judge(entry.stream.node, jid, job, unpack_bin(fields["minions"]))
 
     # -- acknowledgements

@@ -17,6 +17,7 @@ from fnmatch import fnmatch
 from functools import lru_cache
 from typing import Any
 
+from saltwisted.domain.targeting.selection import guesses_pillar
 from saltwisted.errors import TargetError
 
 Resolve = Callable[[Any, str], Collection[str]]
@@ -238,13 +239,16 @@ def allowed(
     """
     Whether rules allow a command on a target: all its functions, on all minions that are meant.
 
-    A target by pillar values must mean the same minions when read without wildcards,
-    since with them a user could guess secrets.
+    A target by pillar values must not have wildcards, not even in what it excludes, and means the
+    same minions when read exactly, since with them a user could guess secrets. Node groups are the
+    operator's words.
     """
     wanted = calls(fun, arg)
     if not wanted or any(not name for name, _ in wanted):
         return False
     try:
+        if guesses_pillar(tgt, str(tgt_type).lower(), {}):
+            return False
         minions = frozenset(resolve(tgt, tgt_type))
         exact = _EXACT.get(str(tgt_type).lower())
         if exact is not None and not minions <= frozenset(resolve(tgt, exact)):

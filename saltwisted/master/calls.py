@@ -18,9 +18,11 @@ from typing import Any
 from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
 
+from saltwisted.domain.jobids import judged_jid
 from saltwisted.errors import SaltwistedError, TargetError
 from saltwisted.master import runner_table as runners
 from saltwisted.master import wheel_table as wheels
+from saltwisted.master.chosen import Chosen
 from saltwisted.master.context import Context
 from saltwisted.master.runners.auth import hidden_arguments, hidden_value
 from saltwisted.transports.loose import let_go
@@ -54,9 +56,10 @@ class Calls:
 
     log = Logger()
 
-    def __init__(self, ctx: Context, new_jid: Callable[[], str]) -> None:
+    def __init__(self, ctx: Context, new_jid: Callable[[], str], chosen: Chosen) -> None:
         self._ctx = ctx
         self._new_jid = new_jid
+        self._chosen = chosen
         self._runners = runners.functions()
         self._wheels = wheels.functions()
         self.active: dict[str, dict[str, Any]] = {}
@@ -70,7 +73,8 @@ class Calls:
         stream: Stream | None = None,
         background: bool = False,
         keep: bool = True,
-        jid: str = "",
+        jid: Any = "",
+        exact: bool = False,
     ) -> dict[str, Any]:
         """
         Call a runner.
@@ -79,11 +83,18 @@ class Calls:
         @param background: answer with C{jid} and C{tag} at once; the result comes on the bus.
         @param keep: put the run into the job cache, as C{runner_returns} says.
         @param jid: the job id, if the caller has chosen one.
+        @param exact: a minion wants it: its targets are read without wildcards for pillar values.
+        @raises RemoteError: the jid is none.
+        @raises DeniedError: the jid is in use.
         """
-        jid = jid or self._new_jid()
+        jid = judged_jid(jid)
+        if jid:
+            await self._chosen.single(jid, f"runner.{fun}", list(arg), user)
+        else:
+            jid = self._new_jid()
         tag = f"salt/run/{jid}"
         stream = stream or _silent
-        run = runners.Run(self._ctx, jid, user, self._progress(tag, stream), stream)
+        run = runners.Run(self._ctx, jid, user, self._progress(tag, stream), stream, exact=exact)
         function = self._runners.get(fun)
         call = self._call(
             "runner",

@@ -17,7 +17,6 @@ from typing import Any
 from twisted.logger import Logger
 
 from saltwisted.domain.acl import blacklisted
-from saltwisted.domain.jid import is_jid
 from saltwisted.errors import DeniedError, RemoteError, StoreError
 from saltwisted.master.context import Context
 from saltwisted.master.logins import NotProven
@@ -189,9 +188,6 @@ class Control:
         C{keep} false keeps it out of the job cache: C{salt-run} asks for documentation so.
         """
         user = await self._caller(peer, "runner", args)
-        jid = str(args.get("jid") or "")
-        if jid and not is_jid(jid):
-            raise RemoteError("SaltInvocationError", f"{jid!r} is no job id")
         return await self._ctx.dispatcher.runner(
             str(args["fun"]),
             list(args.get("arg") or []),
@@ -200,7 +196,7 @@ class Control:
             stream,
             bool(args.get("async")),
             keep=bool(args.get("keep", True)),
-            jid=jid,
+            jid=args.get("jid"),
         )
 
     async def op_wheel(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:

@@ -10,16 +10,19 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from saltwisted.domain.jid import JidMaker
+from saltwisted.domain.jobids import BEGUN, judged_jid
 from saltwisted.domain.targeting.nodegroups import unfold
-from saltwisted.domain.targeting.selection import Universe
-from saltwisted.errors import RemoteError, TargetError
+from saltwisted.domain.targeting.selection import Universe, guesses_pillar, pillar_words
+from saltwisted.errors import DeniedError, RemoteError, TargetError
 from saltwisted.master.calls import Calls
+from saltwisted.master.chosen import Chosen
 from saltwisted.master.context import Context
 from saltwisted.master.runs import Run
 from saltwisted.master.targets import Targets, Workers
@@ -27,8 +30,6 @@ from saltwisted.transports.loose import let_go
 
 OPTIONAL_KWARGS = ("metadata", "ret_config", "ret_kwargs", "module_executors", "executor_opts")
 """Keys of a publish load's C{kwargs} that stock minions understand inside the job map."""
-PARTS = 256
-"""Jids chosen by callers of which the minions so far are remembered."""
 ISSUERS = 10_000
 """Jobs published for minions of which the issuer is remembered."""
 REKEY = "saltwisted.next_key"
@@ -49,8 +50,8 @@ class Dispatcher:
         self.targets = Targets(ctx.clock, self.universe, workers)
         self._jids = jids
         self._issuers: OrderedDict[str, str] = OrderedDict()
-        self._parts: OrderedDict[str, dict[str, None]] = OrderedDict()
-        self._calls = Calls(ctx, self.new_jid)
+        self._chosen = Chosen(ctx)
+        self._calls = Calls(ctx, self.new_jid, self._chosen)
         self.runner = self._calls.runner
         self.wheel = self._calls.wheel
 
@@ -71,13 +72,20 @@ class Dispatcher:
             data_cache=bool(ctx.config.minion_data_cache),
         )
 
-    async def publish(self, load: Mapping[str, Any], user: str) -> dict[str, Any]:
+    async def publish(
+        self, load: Mapping[str, Any], user: str, jid: str = "", exact: bool = False
+    ) -> dict[str, Any]:
         """
         Publish one job.
 
-        @param load: Salt's publish load: C{tgt tgt_type fun arg ret jid kwargs}.
+        @param load: Salt's publish load: C{tgt tgt_type fun arg ret jid kwargs}. Its jid is the
+            caller's choice, and judged.
+        @param jid: one of L{new_jid} that the caller has already listened for.
+        @param exact: a minion wants it: the target is read without wildcards for pillar values.
         @return: C{{jid, minions, missing}}; jid C{None} and an C{error} when nothing matched.
-        @raises RemoteError: no target or function, or a node group that is not there.
+        @raises RemoteError: no target or function, a jid that is none, or a node group that is
+            not there.
+        @raises DeniedError: the jid is another job's, or the target would guess pillar values.
         """
         ctx = self._ctx
         if "tgt" not in load or not load.get("fun"):
@@ -86,9 +94,15 @@ class Dispatcher:
         tgt_type = str(load.get("tgt_type") or "glob")
         tgt = load["tgt"]
         delimiter = str(kwargs.get("delimiter") or ":")
-        selection = await self.targets.find(tgt, tgt_type, delimiter)
+        chosen = "" if jid else judged_jid(load.get("jid"))
+        groups = ctx.config.nodegroups or {}
+        if exact and guesses_pillar(tgt, tgt_type, groups):
+            ctx.counters["denied:pillar-guess"] += 1
+            raise DeniedError(f"{user} may not ask for pillar values by wildcards")
+        selection = await self.targets.find(tgt, tgt_type, delimiter, exact=exact)
         try:
-            tgt, tgt_type = unfold(tgt, tgt_type, ctx.config.nodegroups or {})
+            by_pillar = exact and pillar_words(tgt, tgt_type, groups)
+            tgt, tgt_type = unfold(tgt, tgt_type, groups)
         except TargetError as error:
             conf_file = f"{ctx.config.config_dir}/master"
             reason = error.reason.replace("the master config file", conf_file)
@@ -104,7 +118,11 @@ class Dispatcher:
                     else "No minions matched the target."
                 ),
             }
-        jid = str(load.get("jid") or "") or self.new_jid()
+        if by_pillar:
+            # Minions would read the words themselves, each in its own pillar and not exactly
+            tgt, tgt_type = list(minions), "list"
+        whole = await self._chosen.part(chosen, load, user) if chosen else None
+        jid = jid or chosen or self.new_jid()
         job = self._job_map(load, kwargs, tgt, tgt_type, delimiter, jid, user)
         announced = {
             "jid": jid,
@@ -117,9 +135,12 @@ class Dispatcher:
             "missing": list(selection.missing),
         }
         if not kwargs.get("nocache"):
-            everybody = self._joined(jid, minions) if load.get("jid") else list(minions)
             record = {**job, "kwargs": _plain(kwargs), **ctx.job_facts(jid, job["fun"])}
-            await ctx.jobs.save_job(jid, record, everybody)
+            if whole is None:
+                await ctx.jobs.save_job(jid, record, list(minions))
+            else:
+                record[BEGUN] = whole.begun
+                await ctx.jobs.save_job(jid, record, whole.join(minions), chosen=True)
         ctx.bus.fire(f"salt/job/{jid}/new", announced)
         ctx.publisher.publish(job, minions)
         ctx.job_published(job, minions)
@@ -156,14 +177,6 @@ class Dispatcher:
             job["id"] = load["id"]
         return job
 
-    def _joined(self, jid: str, minions: Sequence[str]) -> list[str]:
-        """All minions so far of a jid that the caller chose: a batch publishes it in parts."""
-        known = self._parts.setdefault(jid, {})
-        known.update(dict.fromkeys(minions))
-        while len(self._parts) > PARTS:
-            self._parts.popitem(last=False)
-        return list(known)
-
     # -- jobs that minions publish -----------------------------------------------------
 
     def remember_issuer(self, jid: str, minion_id: str) -> None:
@@ -184,9 +197,12 @@ class Dispatcher:
         user: str,
         timeout: Any = None,
         gather_job_timeout: Any = None,
+        exact: bool = False,
     ) -> AsyncIterator[dict[str, Any]]:
         """
         Publish a job and follow it to its end.
+
+        @param exact: as for L{publish}.
 
         @param timeout: seconds until the silent are asked whether they still run it.
         @param gather_job_timeout: seconds that they have to say so.
@@ -195,7 +211,7 @@ class Dispatcher:
         config = self._ctx.config
         return Run(
             self._ctx,
-            self.publish,
+            partial(self.publish, exact=exact),
             dict(load),
             user,
             float(timeout or config.timeout),

@@ -46,7 +46,8 @@ async def local_may_publish(ctx: Context, user: str, owner: bool, load: Mapping[
     @param owner: whether he is root or the master's own user.
     """
     config = ctx.config
-    name = bound_by_acl(bool(config.sudo_acl), config.publisher_acl, user)
+    # Of others it is the name of their account, which says nothing about who they were before
+    name = bound_by_acl(bool(config.sudo_acl), config.publisher_acl, user) if owner else ""
     if owner and not name:
         return not blacklisted(
             config.publisher_acl_blacklist, user, load.get("fun"), load.get("arg") or []

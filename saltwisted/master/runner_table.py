@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import re
 import textwrap
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
@@ -48,6 +48,8 @@ class Run:
     @ivar progress: sends an event to whoever waits for this run: C{progress(data, tag_end)}.
     @ivar tell: sends an item to the caller alone, without an event.
     @ivar outputter: set by a runner that wants one of Salt's outputters for its value.
+    @ivar exact: whether a minion called, by C{peer_run}. Targets therefore go through L{find}
+        and L{publish}, never to the dispatcher itself.
     """
 
     ctx: Context
@@ -56,6 +58,18 @@ class Run:
     progress: Callable[[Any, str], Awaitable[None]]
     tell: Callable[[Any], Awaitable[None]] = field(default=_nobody)
     outputter: str | None = None
+    exact: bool = False
+
+    async def find(self, tgt: Any, tgt_type: str) -> Sequence[str]:
+        """The accepted minions that a target of the caller means."""
+        targets = self.ctx.dispatcher.targets
+        return (await targets.find(tgt, tgt_type, exact=self.exact)).minions
+
+    def publish(
+        self, load: Mapping[str, Any], timeout: Any = None, gather_job_timeout: Any = None
+    ) -> AsyncIterator[dict[str, Any]]:
+        """Publish a job in the caller's name, and follow it; see L{Dispatcher.run}."""
+        return self.ctx.dispatcher.run(load, self.user, timeout, gather_job_timeout, self.exact)
 
     async def say(self, text: str) -> None:
         """A line for the standard output of whoever called."""

@@ -10,17 +10,24 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
+from saltwisted.domain.jobids import judged_jid
 from saltwisted.domain.jobs import Done, Effect, PublishFindJob, RunningJob, Yield
 from saltwisted.master.context import Context
 from saltwisted.transports.loose import let_go
 
-Publish = Callable[[Mapping[str, Any], str], Awaitable[dict[str, Any]]]
+
+class Publish(Protocol):
+    """How to publish; C{jid} is one of ours, without it the load's own is the caller's choice."""
+
+    def __call__(
+        self, load: Mapping[str, Any], user: str, jid: str = ""
+    ) -> Awaitable[dict[str, Any]]: ...
 
 
 class Run:
@@ -50,8 +57,9 @@ class Run:
         self._early: list[tuple[str, Mapping[str, Any]]] = []
         self._stops: list[Callable[[], None]] = []
         self._ended = False
+        self._chosen = judged_jid(load.get("jid"))
         # A batch runs its parts under one jid, and each part awaits its own minions only
-        self._shared = bool(load.get("jid"))
+        self._shared = bool(self._chosen)
 
     async def items(self) -> AsyncIterator[dict[str, Any]]:
         """
@@ -60,11 +68,11 @@ class Run:
         Leaving early (the caller went away) stops the waiting, never the job.
         """
         dispatcher = self._ctx.dispatcher
-        jid = str(self._load.get("jid") or "") or dispatcher.new_jid()
-        self._load["jid"] = jid
+        own = "" if self._chosen else dispatcher.new_jid()
+        jid = self._chosen or own
         self._listen(f"salt/job/{jid}/ret/", self._returned)
         try:
-            published = await self._publish(self._load, self._user)
+            published = await self._publish(self._load, self._user, own)
             yield {
                 "kind": "published",
                 "jid": published.get("jid"),
@@ -162,12 +170,11 @@ class Run:
             "tgt_type": "list",
             "fun": "saltutil.find_job",
             "arg": [self._job.jid],
-            "jid": jid,
         }
-        let_go(self._ask_and_tell(load), self.log, "find_job could not be published")
+        let_go(self._ask_and_tell(load, jid), self.log, "find_job could not be published")
 
-    async def _ask_and_tell(self, load: Mapping[str, Any]) -> None:
-        await self._publish(load, self._user)
+    async def _ask_and_tell(self, load: Mapping[str, Any], jid: str) -> None:
+        await self._publish(load, self._user, jid)
         if self._job is not None:
             self._job.asked(self._ctx.clock.seconds())
             self._schedule()

@@ -20,6 +20,7 @@ from saltwisted.domain.targeting.selection import (
     Risky,
     Selection,
     Universe,
+    exact_form,
     first_keys,
     selecting,
 )
@@ -70,15 +71,19 @@ class Targets:
         delimiter: str = ":",
         greedy: bool = True,
         only: str | None = None,
+        exact: bool = False,
     ) -> Selection:
         """
         The accepted minions that a target means, by what the master knows of them.
 
+        @param exact: read pillar values without wildcards: for every target that a minion names
+            and that is not about itself.
         @param only: ask of this one minion alone.
         """
         universe = self._universe()
         if only is not None:
             universe = evolve(universe, accepted=[m for m in universe.accepted if m == only])
+        tgt_type = exact_form(tgt_type) if exact else tgt_type
         steps = selecting(tgt, tgt_type, universe, delimiter, greedy)
         answer: Sequence[str] | None = None
         until = thread_time() + turns.PORTION

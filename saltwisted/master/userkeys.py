@@ -77,8 +77,13 @@ class UserKeys:
             os.chown(path, uid, -1)
         return key
 
-    def user_of(self, key: str | None, claimed: str) -> str | None:
-        """Whose key this is, or C{None}; all are compared, so that time tells nothing."""
+    def user_of(self, key: str | None, claimed: str) -> tuple[str, bool] | None:
+        """
+        Whose key this is, or C{None}; all are compared, so that time tells nothing.
+
+        @return: the name, and whether it is the master's own user or root, who may do everything:
+            by the key, since C{sudo_ann} may as well be somebody's account.
+        """
         found = None
         given = (key or "").encode()
         for user, own in self._keys.items():
@@ -87,12 +92,8 @@ class UserKeys:
         if found is None:
             return None
         if found == self._owner and claimed.startswith("sudo_"):
-            return claimed
-        return found
-
-    def is_owner(self, user: str) -> bool:
-        """Whether this is the master's own user or root, who may do everything."""
-        return user in (self._owner, "root") or user.startswith("sudo_")
+            return claimed, True
+        return found, found in (self._owner, "root")
 
 
 def _known(users: Sequence[str]) -> set[str]:

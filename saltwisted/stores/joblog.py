@@ -5,7 +5,8 @@ A job's record and a return each have a place in the stream of the node where th
 are sent on as they are. A number whose row is gone (a repeated return, a record that was
 replaced, what was pruned in between) is sent as C{void}, so that streams have no gaps. Whatever
 the order of arrival, all nodes keep the same: of two returns of one minion to one job the
-earlier, of two records of one job the later, and a published record before a derived one.
+earlier, of two records of one job the later, of two jobs under one jid the one that began
+first, and a published record before a derived one.
 
 L{JobLog} is what the cluster sees (C{ILog}); L{saltwisted.stores.jobs} writes and reads.
 """
@@ -21,6 +22,8 @@ from twisted.internet.defer import Deferred, fail, succeed
 from twisted.logger import Logger
 from zope.interface import implementer
 
+from saltwisted.domain.jid import is_jid
+from saltwisted.domain.jobids import precedence
 from saltwisted.domain.replica.entry import Entry, Stream, fields_of
 from saltwisted.domain.replica.hlc import stamp_at
 from saltwisted.errors import StoreError, WireError
@@ -189,7 +192,7 @@ def merge_rows(
         if not row:
             changed.append(False)
         elif row[0] == JOB:
-            changed.append(_merge_job(db, row[1:], names))
+            changed.append(merge_job(db, row[1:], names))
         else:
             number, jid, minion_id, at, load, published = row[1:]
             changed.append(_merge_return(db, (number, jid, minion_id, at, load), names))
@@ -227,12 +230,22 @@ def _merge_derived(db: sqlite3.Connection, number: int, row: tuple[Any, ...]) ->
     )
 
 
-def _merge_job(db: sqlite3.Connection, row: tuple[Any, ...], names: Mapping[int, Stream]) -> bool:
+def merge_job(db: sqlite3.Connection, row: tuple[Any, ...], names: Mapping[int, Stream]) -> bool:
+    """
+    Put a published record in, if it holds against the one that is there; whether it did.
+
+    Of two jobs under one jid that which began first holds, of two records of one job the later.
+    """
     number, jid, started = row[:3]
-    old = db.execute("SELECT number, started, rank FROM jobs WHERE jid = ?", (jid,)).fetchone()
+    query = "SELECT number, started, rank, load FROM jobs WHERE jid = ?"
+    old = db.execute(query, (jid,)).fetchone()
     if old is not None and old[2] == PUBLISHED:
+        first = precedence(unpack_bin(old[3]), old[1])
+        other = precedence(unpack_bin(row[5]), started)
         theirs = (started, names[number // SPAN], number)
-        if theirs <= (old[1], names[old[0] // SPAN], old[0]):
+        if other > first:
+            return False
+        if other == first and theirs <= (old[1], names[old[0] // SPAN], old[0]):
             return False
     db.execute("INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?)", row)
     return True
@@ -427,6 +440,8 @@ class JobLog:
         try:
             body = fields_of(entry.body)
             jid, at, load = str(body["jid"]), float(body["at"]), bytes(body["load"])
+            if not is_jid(jid) or not isinstance(unpack_bin(load), dict):
+                raise WireError("job entry")
             if entry.kind == JOB:
                 fun, minions = str(body["fun"]), bytes(body["minions"])
                 self._store.published(jid)

@@ -32,7 +32,7 @@ from zope.interface import implementer
 
 from saltwisted.domain.jid import jid_at
 from saltwisted.domain.replica.entry import Entry, Stream
-from saltwisted.errors import StoreError
+from saltwisted.errors import DeniedError, StoreError
 from saltwisted.interfaces import IJobStore
 from saltwisted.stores import files
 from saltwisted.stores.database import connect
@@ -45,6 +45,7 @@ from saltwisted.stores.joblog import (
     begin_stream,
     book_of,
     job_entry,
+    merge_job,
     merge_rows,
     raise_floors,
     read_book,
@@ -86,6 +87,7 @@ class _Write:
     done: Deferred[Any]
     size: int
     put_job: tuple[Any, ...] | None = None
+    chosen: bool = False
     add_job: tuple[Any, ...] | None = None
     row: tuple[Any, ...] | None = None
     prune: float | None = None
@@ -223,15 +225,23 @@ class JobStore:
 
     # -- writing
 
-    def save_job(self, jid: str, load: Mapping[str, Any], minions: Sequence[str]) -> Deferred[None]:
-        """Remember a published job and whom it expects; fires once that is on disk."""
+    def save_job(
+        self, jid: str, load: Mapping[str, Any], minions: Sequence[str], chosen: bool = False
+    ) -> Deferred[None]:
+        """
+        Remember a published job and whom it expects; fires once that is on disk.
+
+        @param chosen: its jid was a caller's choice, so that another node may have a job by it.
+        @raises DeniedError: through the Deferred, when that job holds.
+        """
         try:
             packed = pack_bin({k: v for k, v in load.items() if k != "jid"})
             row = (jid, self._moment(), _fun_text(load.get("fun")), packed, pack_bin(list(minions)))
         except TypeError as error:
             return fail(StoreError(str(error), self.path))
         self._remember(jid)
-        return self._add(_Write(Deferred(), len(packed) + len(row[4]), put_job=row))
+        size = len(packed) + len(row[4])
+        return self._add(_Write(Deferred(), size, put_job=row, chosen=chosen))
 
     def save_return(self, load: Mapping[str, Any], requested: bool = False) -> Deferred[bool]:
         """
@@ -498,8 +508,10 @@ class JobStore:
         found = [write.add_job for write in batch if write.add_job is not None]
         rows = [write for write in batch if write.row is not None]
         others = [write for write in batch if not write.is_plain]
+        chosen = any(write.chosen for write in jobs)
         # A single statement is a transaction by itself: one turn without the GIL, fsync included
-        whole = not others and (pieces(len(jobs)) + pieces(len(found)) + pieces(len(rows)) == 1)
+        count = pieces(len(jobs)) + pieces(len(found)) + pieces(len(rows))
+        whole = count == 1 and not others and not chosen
         if not whole:
             db.execute("BEGIN IMMEDIATE")
         book = self._book
@@ -524,10 +536,16 @@ class JobStore:
         if jobs:
             values = []
             for write in jobs:
+                jid, at, fun, load, minions = write.put_job  # type: ignore[misc]
+                row = (last + 1, jid, at, fun, PUBLISHED, load, minions)
+                if write.chosen and not merge_job(db, row, self.replica.names):
+                    write.result, write.number = Failure(DeniedError(f"{jid} is another job")), 0
+                    continue
+                write.result = None
                 last += 1
                 write.number = last
-                jid, at, fun, load, minions = write.put_job  # type: ignore[misc]
-                values.append((last, jid, at, fun, PUBLISHED, load, minions))
+                if not write.chosen:
+                    values.append(row)
             insert(db, PUT_JOBS, values)
         if rows:
             first = last

@@ -9,8 +9,9 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.domain.jid import jid_at
 from saltwisted.wire.crypticle import open_sealed
-from saltwisted.wire.msgpack import unpack_raw
+from saltwisted.wire.msgpack import pack_bin, unpack_raw
 from tests.cluster.memory import Node, Nodes
 from tests.master.rig import RigMinion
 
@@ -73,6 +74,25 @@ class ForwardTests(SynchronousTestCase):
             (job,) = node.published_jobs()
             self.assertEqual((job["jid"], job["arg"]), (published["jid"], ["x"]))
             self.assertNotIn("kwargs", job)
+
+    def test_T_PATH_6_one_jid_two_jobs(self) -> None:
+        """T-PATH-6: no node publishes a job by the jid of another, or by what is no jid."""
+        jid = jid_at(self.nodes.clock.seconds())
+        first = {"tgt": "*", "fun": "test.ping", "arg": [], "jid": jid, "user": "ann"}
+        link = self.a.peers.links()[0]
+        other = self.nodes.one[link.node]
+        link.tell("job", pack_bin([first, ["m", "n"]]))
+        self.nodes.turn(1)
+        for change in ({"user": "bob"}, {"fun": "cmd.run"}, {"jid": "../x"}, {"jid": 5}):
+            link.tell("job", pack_bin([{**first, **change}, ["m", "n", "o"]]))
+        self.nodes.turn(1)
+
+        self.assertEqual([job["user"] for job in other.published_jobs()], ["ann"])
+        self.assertEqual(other.ctx.counters["refused:jid-of-another-job"], 2)
+        self.assertEqual(other.ctx.counters["refused:job"], 2)
+        link.tell("job", pack_bin([first, ["m", "n", "o"]]))
+        self.nodes.turn(1)
+        self.assertEqual(other.ctx.counters["refused:jid-of-another-job"], 2)
 
     def test_under_way(self) -> None:
         """Any node knows of some minions which have not returned to a job."""

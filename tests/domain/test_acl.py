@@ -142,6 +142,21 @@ class PublisherTests(SynchronousTestCase):
         self.assertFalse(may(["test.*"], "test.ping", tgt="secret:*", kind="pillar"))
         self.assertTrue(may(["test.*"], "test.ping", tgt="secret:*", kind="grain"))
 
+    def test_T_PIL_3_guessing_by_exclusion(self) -> None:
+        """T-PIL-3: nor may a user say whom pillar wildcards exclude, which tells them apart too."""
+
+        def everybody(tgt: Any, tgt_type: str) -> Collection[str]:
+            return ("web1", "web2")
+
+        for tgt, good in (
+            ("not I@secret:a*", False),
+            ("web* and not ( J@secret:a )", False),
+            ("I@secret:abc or web*", True),
+            ("N@webs", True),
+        ):
+            given = (["test.*"], "test.ping", [], tgt, "compound", everybody)
+            self.assertEqual(allowed(*given), good, tgt)
+
     def test_arguments(self) -> None:
         """A rule may fix arguments: those that it mentions must be there, others are free."""
         rules = [{"*": [{"cmd.run": {"args": ["uptime$", None], "kwargs": {"cwd": "/tmp$"}}}]}]

@@ -26,7 +26,9 @@ class FakeJobs:
         self.held: list[Deferred[bool]] | None = None
         self.queued = 0
 
-    def save_job(self, jid: str, load: Mapping[str, Any], minions: Sequence[str]) -> Deferred[None]:
+    def save_job(
+        self, jid: str, load: Mapping[str, Any], minions: Sequence[str], chosen: bool = False
+    ) -> Deferred[None]:
         """Remember a job."""
         if self.full:
             return fail(StoreError("no space left on device"))

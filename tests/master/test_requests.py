@@ -320,9 +320,9 @@ class PublishTests(SynchronousTestCase):
         jid = JID
         real = rig.jobs.save_job
 
-        def slow(*args: object) -> object:
+        def slow(*args: object, **more: object) -> object:
             one.ask("_return", jid=jid, fun="test.ping", **{"return": True})
-            return real(*args)  # type: ignore[arg-type]
+            return real(*args, **more)  # type: ignore[arg-type]
 
         rig.jobs.save_job = slow  # type: ignore[method-assign,assignment]
         done = _run(

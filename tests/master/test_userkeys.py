@@ -52,7 +52,7 @@ class UserKeyTests(SynchronousTestCase):
         with open(os.path.join(self.folder, ".root_key"), encoding="ascii") as file:
             root = file.read()
 
-        self.assertEqual(self.made.user_of(fred, "root"), "fred")
-        self.assertEqual(self.made.user_of(fred, "sudo_root"), "fred")
-        self.assertEqual(self.made.user_of(root, "sudo_ann"), "sudo_ann")
+        self.assertEqual(self.made.user_of(fred, "root"), ("fred", False))
+        self.assertEqual(self.made.user_of(fred, "sudo_root"), ("fred", False))
+        self.assertEqual(self.made.user_of(root, "sudo_ann"), ("sudo_ann", True))
         self.assertIsNone(self.made.user_of("", "root"))

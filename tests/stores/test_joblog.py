@@ -4,6 +4,7 @@ The job cache as a log: what one node has, every node can have, in any order, an
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import shutil
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from saltwisted.domain.replica.entry import Entry, decode_entries, encode_entries
-from saltwisted.errors import StoreError
+from saltwisted.errors import DeniedError, StoreError
 from saltwisted.stores.jobs import JobStore
 from saltwisted.stores.jobtable import MIGRATIONS
 from tests.stores.support import FolderTestCase, ThreadReactor
@@ -58,10 +59,12 @@ class LogTestCase(FolderTestCase):
         """Store a return."""
         return bool(self.get(store.save_return(load(minion, jid, **more))))
 
-    def publish(self, store: JobStore, jid: str = JID, *minions: str) -> None:
-        """Store a job."""
-        job = {"fun": "test.ping", "arg": [], "tgt": "*", "user": store.node}
-        self.get(store.save_job(jid, job, minions))
+    def publish(self, store: JobStore, jid: str = JID, *minions: str, begun: float = 0) -> None:
+        """Store a job; one under a jid that a caller chose, or a part of it, if it has begun."""
+        job: dict[str, Any] = {"fun": "test.ping", "arg": [], "tgt": "*", "user": store.node}
+        if begun:
+            job["begun"] = begun
+        self.get(store.save_job(jid, job, minions, chosen=bool(begun)))
 
 
 class JobLogTests(LogTestCase):
@@ -432,6 +435,23 @@ class JobLogTests(LogTestCase):
 class ConvergenceTests(LogTestCase):
     """Any order."""
 
+    def test_T_PATH_6_one_jid_two_jobs(self) -> None:
+        """T-PATH-6: of two jobs under one jid that which began first holds, on all nodes."""
+        a, b, c = (self.store(name) for name in "abc")
+        self.publish(a, JID, "web1", begun=self.now)
+        self.now += 1
+        self.publish(b, JID, "db1", begun=self.now)
+        self.now += 1
+        self.publish(a, JID, "web1", "web2", begun=self.now - 2)
+        for source, target in ((b, c), (a, c), (a, b), (b, a)):
+            self.ship(source, target)
+
+        for store in (a, b, c):
+            job = self.get(store.job(JID))
+            self.assertEqual((job["user"], job["minions"]), ("a", ["web1", "web2"]))
+        self.assertRaises(DeniedError, self.publish, c, JID, "db2", begun=self.now)
+        self.assertEqual(self.get(c.job(JID))["minions"], ["web1", "web2"])
+
     def test_all_orders(self) -> None:
         """Whatever three nodes store, and however it is shipped, they end up printing the same."""
         for seed in range(12):
@@ -443,7 +463,9 @@ class ConvergenceTests(LogTestCase):
                 self.now += dice.choice([0, 0, 1])
                 act = dice.random()
                 if act < 0.1:
-                    self.publish(store, jid, dice.choice("xyz"))
+                    begun = self.now - dice.choice([0, 0, 1, 2])
+                    with contextlib.suppress(DeniedError):
+                        self.publish(store, jid, dice.choice("xyz"), begun=begun)
                 elif act < 0.6:
                     self.save(store, f"m{dice.randrange(6)}", jid, value=dice.random())
                 elif act < 0.63:

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 
 from attrs import field, frozen
 
-from saltwisted.domain.targeting.compound import Word, select
+from saltwisted.domain.targeting.compound import Word, parse_word, select, words_of
 from saltwisted.domain.targeting.matchers import compiled, in_network, parse_network
 from saltwisted.domain.targeting.nodegroups import expand
 from saltwisted.domain.targeting.regexes import is_risky
@@ -151,9 +151,9 @@ class _Search:
     def find(self, tgt: Any, tgt_type: str, delimiter: str) -> Steps:
         if tgt_type in ("compound", "compound_pillar_exact"):
             return (yield from self.compound(tgt, tgt_type != "compound"))
-        if tgt_type == "nodegroup":
+        if tgt_type in ("nodegroup", "nodegroup_pillar_exact"):
             words = expand(str(tgt), self.universe.nodegroups, self.problems.append)
-            return (yield from self.compound(words, False))
+            return (yield from self.compound(words, tgt_type != "nodegroup"))
         if tgt_type in NESTED:
             return (yield from self.nested(tgt, tgt_type, delimiter))
         long = LONG.get(tgt_type)
@@ -371,3 +371,57 @@ NESTED = {
 """Target type to: which bank, regular expression, exact."""
 
 NESTED_ENGINES = {"G": "grain", "P": "grain_pcre", "I": "pillar", "J": "pillar_pcre"}
+
+EXACT_FORMS = {
+    "pillar": "pillar_exact",
+    "pillar_pcre": "pillar_exact",
+    "compound": "compound_pillar_exact",
+    "nodegroup": "nodegroup_pillar_exact",
+}
+"""Target type to the one that reads pillar values without wildcards, also those in its words."""
+
+
+def exact_form(tgt_type: str) -> str:
+    """
+    The type as which a target is read that a minion names, which must not learn others' pillar.
+
+    With wildcards it could spell a value out, one sign after another.
+    """
+    return EXACT_FORMS.get(tgt_type, tgt_type)
+
+
+def pillar_words(tgt: Any, tgt_type: str, nodegroups: Mapping[str, Any]) -> list[Word]:
+    """
+    Those operands of a target that ask for pillar, of its node groups as well.
+
+    @param nodegroups: empty to look at what the target itself says alone.
+    """
+    if tgt_type in ("pillar", "pillar_pcre"):
+        return [Word("I" if tgt_type == "pillar" else "J", "", str(tgt))]
+    if tgt_type == "nodegroup":
+        words = expand(str(tgt), nodegroups)
+    elif tgt_type == "compound":
+        words = words_of(tgt) or []
+    else:
+        return []
+    found = []
+    for word in map(parse_word, words):
+        if word.engine == "N" and word.pattern in nodegroups:
+            found += [w for w in map(parse_word, expand(word.pattern, nodegroups)) if w.engine]
+        else:
+            found.append(word)
+    return [word for word in found if word.engine in ("I", "J")]
+
+
+def guesses_pillar(tgt: Any, tgt_type: str, nodegroups: Mapping[str, Any]) -> bool:
+    """
+    Whether a target asks for pillar values by wildcards or expressions, in negations too.
+
+    Read exactly, C{not I@role:db*} would mean the very minions that it excludes: where a job is
+    to run, such a target is refused instead.
+    """
+    # Any regular expression is one: it matches the beginning of a value
+    return any(
+        word.engine == "J" or not {"*", "?", "["}.isdisjoint(word.pattern)
+        for word in pillar_words(tgt, tgt_type, nodegroups)
+    )

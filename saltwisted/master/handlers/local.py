@@ -58,12 +58,16 @@ async def publish(ctx: Context, request: ClearRequest, peer: str) -> bytes:
         found = ctx.users.user_of(cmd.key, cmd.user or "")
         if found is None:
             return _failed(ctx)
-        user = found
-        may = await local_may_publish(ctx, user, ctx.users.is_owner(user), load)
+        user, owner = found
+        may = await local_may_publish(ctx, user, owner, load)
     if not may:
         ctx.counters["denied:local"] += 1
         return _refusal("AuthorizationError", "Authorization error occurred.")
-    return pack({"enc": "clear", "load": await ctx.dispatcher.publish(load, user)})
+    try:
+        published = await ctx.dispatcher.publish(load, user)
+    except (DeniedError, RemoteError) as error:
+        return _denied(ctx, error)
+    return pack({"enc": "clear", "load": published})
 
 
 async def _caller(
@@ -82,8 +86,8 @@ async def _caller(
     key, user = load.get("key"), load.get("user")
     if isinstance(key, str):
         found = ctx.users.user_of(key, user if isinstance(user, str) else "")
-        if found is not None and ctx.users.is_owner(found):
-            return found
+        if found is not None and found[1]:
+            return found[0]
     raise RemoteError("UserAuthenticationError", 'Authentication failure of type "user" occurred')
 
 

@@ -56,7 +56,8 @@ async def mine_get(ctx: Context, who: str, cmd: MineGet) -> dict[str, Any]:
         peer_allows(ctx.config.mine_get, who, fun) for fun in functions
     ):
         return {}
-    return await gather(ctx, who, cmd.tgt, cmd.tgt_type or cmd.expr_form or "glob", functions)
+    tgt_type = cmd.tgt_type or cmd.expr_form or "glob"
+    return await gather(ctx, who, cmd.tgt, tgt_type, functions, exact=True)
 
 
 def functions_of(fun: Any) -> list[str]:
@@ -67,10 +68,20 @@ def functions_of(fun: Any) -> list[str]:
 
 
 async def gather(
-    ctx: Context, who: str | None, tgt: Any, tgt_type: str, functions: list[str]
+    ctx: Context,
+    who: str | None,
+    tgt: Any,
+    tgt_type: str,
+    functions: list[str],
+    exact: bool = False,
 ) -> dict[str, Any]:
-    """The mine as C{who} may see it; C{None} is the master itself, which may see all."""
-    selection = await ctx.dispatcher.targets.find(tgt, tgt_type, greedy=False)
+    """
+    The mine as C{who} may see it; C{None} is the master itself, which may see all.
+
+    @param exact: a minion asks: the answer must not tell it other minions' pillar.
+    """
+    targets = ctx.dispatcher.targets
+    selection = await targets.find(tgt, tgt_type, greedy=False, exact=exact)
     found: dict[str, dict[str, Any]] = {}
     judged: dict[str, bool] = {}
     async for minion in in_turns(ctx.clock, selection.minions):

@@ -3,7 +3,8 @@ Requests by which a minion makes the master act: publish a job, run a runner, re
 
 Nothing here is allowed unless the C{peer}, C{peer_run} or
 C{allow_minion_key_revoke} option says so; the answer to a refusal is Salt's
-empty map, alike for every reason.
+empty map, alike for every reason. Targets are read without wildcards for pillar values, in all
+that a minion names: else it could spell out the pillar of others.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from saltwisted.domain.acl import peer_allows
+from saltwisted.domain.targeting.selection import exact_form, guesses_pillar
 from saltwisted.errors import DeniedError
 from saltwisted.master.context import Context
 from saltwisted.wire.commands import (
@@ -40,10 +42,14 @@ async def _permitted(ctx: Context, who: str, cmd: MinionPub | MinionPublish) -> 
     functions = _functions(cmd.fun)
     if any(f.startswith("publish.") for f in functions):
         return False
+    tgt_type = cmd.tgt_type or "glob"
+    if guesses_pillar(cmd.tgt, tgt_type, ctx.config.nodegroups or {}):
+        ctx.counters["denied:pillar-guess"] += 1
+        return False
     return await ctx.dispatcher.targets.judged(
         lambda resolve: all(
             peer_allows(
-                ctx.config.peer, who, f, _args(cmd.arg), cmd.tgt, cmd.tgt_type or "glob", resolve
+                ctx.config.peer, who, f, _args(cmd.arg), cmd.tgt, exact_form(tgt_type), resolve
             )
             for f in functions
         )
@@ -65,6 +71,7 @@ async def minion_pub(ctx: Context, who: str, cmd: MinionPub) -> dict[str, Any]:
             "id": who,
         },
         who,
+        exact=True,
     )
     if published.get("jid"):
         ctx.dispatcher.remember_issuer(published["jid"], who)
@@ -88,6 +95,7 @@ async def minion_publish(ctx: Context, who: str, cmd: MinionPublish) -> dict[str
         },
         who,
         timeout=float(cmd.timeout or ctx.config.timeout),
+        exact=True,
     ):
         if item["kind"] == "return":
             data = item["data"]
@@ -113,7 +121,7 @@ async def minion_runner(ctx: Context, who: str, cmd: MinionRunner) -> Any:
         ctx.counters["denied:minion_runner"] += 1
         return {}
     try:
-        result = await ctx.dispatcher.runner(cmd.fun, _args(cmd.arg), {}, who)
+        result = await ctx.dispatcher.runner(cmd.fun, _args(cmd.arg), {}, who, exact=True)
     except DeniedError:
         return {}
     return result.get("return")

@@ -21,7 +21,7 @@ MOST = 64 * 1024 * 1024
 async def _ids(run: Run, tgt: Any, tgt_type: str) -> list[str]:
     if tgt in (None, "*"):
         return list(run.ctx.keys.accepted_ids())
-    return list((await run.ctx.find(tgt, tgt_type)).minions)
+    return list(await run.find(tgt, tgt_type))
 
 
 async def _values(run: Run, bank: str, ids: list[str]) -> dict[str, Any]:

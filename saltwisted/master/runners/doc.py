@@ -42,7 +42,7 @@ async def execution(run: Run) -> dict[str, Any]:
         salt-run doc.execution
     """
     shown: dict[str, Any] = {}
-    async for item in run.ctx.dispatcher.run({"tgt": "*", "fun": "sys.doc", "arg": []}, run.user):
+    async for item in run.publish({"tgt": "*", "fun": "sys.doc", "arg": []}):
         if item["kind"] == "return" and isinstance(item["data"].get("return"), dict):
             shown.update(item["data"]["return"])
     return shown

@@ -331,9 +331,7 @@ async def active(run: Run, display_progress: bool = False) -> dict[str, Any]:
         salt-run jobs.active
     """
     shown: dict[str, Any] = {}
-    async for item in run.ctx.dispatcher.run(
-        {"tgt": "*", "fun": "saltutil.running", "arg": []}, run.user
-    ):
+    async for item in run.publish({"tgt": "*", "fun": "saltutil.running", "arg": []}):
         if item["kind"] != "return":
             continue
         minion, jobs = item["id"], item["data"].get("return")

@@ -18,12 +18,8 @@ async def _ping(
 ) -> tuple[list[str], list[str]]:
     expected: list[str] = []
     up: set[str] = set()
-    async for item in run.ctx.dispatcher.run(
-        {"tgt": tgt, "tgt_type": tgt_type, "fun": "test.ping", "arg": []},
-        run.user,
-        timeout=timeout,
-        gather_job_timeout=gather_job_timeout,
-    ):
+    load = {"tgt": tgt, "tgt_type": tgt_type, "fun": "test.ping", "arg": []}
+    async for item in run.publish(load, timeout, gather_job_timeout):
         if item["kind"] == "published":
             expected = list(item["minions"])
         elif item["kind"] == "return":
@@ -152,9 +148,7 @@ async def versions(run: Run) -> dict[str, Any]:
     same: dict[str, Any] = {}
     older: dict[str, Any] = {}
     expected: list[str] = []
-    async for item in run.ctx.dispatcher.run(
-        {"tgt": "*", "fun": "test.version", "arg": []}, run.user
-    ):
+    async for item in run.publish({"tgt": "*", "fun": "test.version", "arg": []}):
         if item["kind"] == "published":
             expected = list(item["minions"])
         elif item["kind"] == "return" and isinstance(item["data"].get("return"), str):

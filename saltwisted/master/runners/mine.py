@@ -19,7 +19,8 @@ async def get(run: Run, tgt: Any, fun: Any, tgt_type: str = "glob") -> Any:
 
         salt-run mine.get '*' network.interfaces
     """
-    return await gather(run.ctx, run.ctx.node, tgt, tgt_type, functions_of(fun))
+    functions = functions_of(fun)
+    return await gather(run.ctx, run.ctx.node, tgt, tgt_type, functions, run.exact)
 
 
 async def update(

@@ -25,7 +25,7 @@ async def _grains(run: Run, minion: str, kwargs: dict[str, Any]) -> dict[str, An
         return {"id": minion, **given}
     cached = run.ctx.cache.get("grains", minion)
     if cached is None:
-        for candidate in (await run.ctx.find(minion, "glob")).minions:
+        for candidate in await run.find(minion, "glob"):
             cached = run.ctx.cache.get("grains", candidate)
             if cached is not None:
                 break
@@ -83,8 +83,7 @@ async def show_pillar_cache(run: Run, minion: str = "*", **kwargs: Any) -> dict[
         salt-run pillar.show_pillar_cache 'web*'
     """
     shown = {}
-    selection = await run.ctx.find(minion, "glob")
-    async for name in in_turns(run.ctx.clock, selection.minions):
+    async for name in in_turns(run.ctx.clock, await run.find(minion, "glob")):
         value = run.ctx.cache.get("pillar", name)
         if value is not None:
             shown[name] = value

@@ -41,9 +41,9 @@ async def execute(
         given.append({"__kwarg__": True, **named})
     load = {"tgt": tgt, "tgt_type": tgt_type, "fun": fun, "arg": given, "ret": ret}
     if jid:
-        load["jid"] = str(jid)
+        load["jid"] = jid
     found: dict[str, Any] = {}
-    async for item in run.ctx.dispatcher.run(load, run.user, timeout=timeout):
+    async for item in run.publish(load, timeout):
         if item["kind"] == "published" and not item["jid"]:
             await run.say(NOBODY)
         if item["kind"] == "return":
