@@ -417,10 +417,15 @@ class Link:
         """Something came."""
         self._heard = self._clock.seconds()
 
+    @property
+    def silence(self) -> float:
+        """Seconds since something came."""
+        return float(self._clock.seconds() - self._heard)
+
     def _watch(self) -> None:
-        silence = self._clock.seconds() - self._heard
+        silence = self.silence
         if silence >= DEAD:
-            self.close(f"silent for {silence:.0f} s")
+            self.close(f"no sign of life for {silence:.0f} s")
             return
         if silence >= QUIET:
             d = self.wire.callRemote(Ping)

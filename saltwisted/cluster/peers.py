@@ -33,6 +33,8 @@ MOST_DELAY = 5.0
 PATIENCE = 10.0
 """Seconds without a link after which the higher name dials, too: the lower may be unable to."""
 CONNECT_TIME = 5.0
+REPLACED = "there is another connection"
+"""Why one of two links to the same member ends: nothing is lost by it."""
 
 Receiver = Callable[[Link, bool], None]
 
@@ -132,9 +134,13 @@ class Contact:
     A member that is to be linked to.
 
     @ivar problem: why there is no link, for C{members}.
+    @ivar since: since when there is none.
+    @ivar is_away: whether the log says that the member is away.
     """
 
     member: Member
+    since: float = 0.0
+    is_away: bool = False
     link: Link | None = None
     tries: int = 0
     timer: IDelayedCall | None = None
@@ -250,7 +256,7 @@ class Peers:
         for key, member in current.items():
             contact = self._contacts.get(key)
             if contact is None:
-                contact = self._contacts[key] = Contact(member)
+                contact = self._contacts[key] = Contact(member, self._now())
                 self._plan(contact, 0.0 if self.node < member.node else PATIENCE)
             elif contact.member != member:
                 moved = contact.member.addresses != member.addresses
@@ -285,6 +291,14 @@ class Peers:
             return
         contact.problem = problem[:200]
         contact.tries += 1
+        if not contact.is_away and self._now() - contact.since >= PATIENCE:
+            # Never here since this node began: of a link that is lost link_down has told
+            contact.is_away = True
+            self.log.warn(
+                "{node} cannot be reached: {reason}",
+                node=contact.member.node,
+                reason=contact.problem,
+            )
         delay = min(MOST_DELAY, FIRST_DELAY * 1.6 ** min(contact.tries, 12))
         delay *= 0.5 + self._dice()
         if self.node > contact.member.node:
@@ -360,10 +374,10 @@ class Peers:
         old = contact.link
         if old is not None:
             if self._is_regular(old) and not self._is_regular(link):
-                link.close("there is a link already")
+                link.close(REPLACED)
                 return
             contact.link = None
-            old.close("replaced by a newer one")
+            old.close(REPLACED)
         contact.link = link
         contact.problem = ""
         contact.tries = 0
@@ -371,7 +385,11 @@ class Peers:
         _cancel(contact)
         if link.name:
             self._names[link.name] = link
-        self.log.info("link to {node} is up", node=link.node)
+        if contact.is_away:
+            contact.is_away = False
+            self.log.warn("{node} is connected again", node=link.node)
+        else:
+            self.log.info("{node} is connected", node=link.node)
         self._tell(link, True)
 
     def _is_regular(self, link: Link) -> bool:
@@ -383,10 +401,16 @@ class Peers:
         contact = self._contacts.get(link.session.key)
         if contact is not None and contact.link is link:
             contact.link = None
-            contact.seen = self._now()
+            contact.since = self._now()
+            contact.seen = contact.since - link.silence
         if was_up:
             self._counters["peer_links_lost"] += 1
-            self.log.info("link to {node} is down: {reason}", node=link.node, reason=reason)
+            is_gone = contact is not None and contact.link is None and reason != REPLACED
+            if contact is not None and is_gone and self._running:
+                contact.is_away = True
+                self.log.warn(
+                    "{node} is not connected any more: {reason}", node=link.node, reason=reason
+                )
             self._tell(link, False)
         if contact is not None and contact.link is None and contact.timer is None:
             self._retry(contact, reason)

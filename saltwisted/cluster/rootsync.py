@@ -26,7 +26,7 @@ from saltwisted.cluster.rootlink import RootLink
 from saltwisted.cluster.rootshare import RootShare
 from saltwisted.domain.replica.membership import PILLAR, WRITE
 from saltwisted.domain.roots import codec
-from saltwisted.domain.roots.entry import Batch, gap
+from saltwisted.domain.roots.entry import Batch, Conflict, gap
 from saltwisted.domain.roots.frames import BATCH, OFFER, STATE
 from saltwisted.domain.roots.guards import MIB, Forbidden, Limits
 from saltwisted.domain.roots.index import Outcome, Policy
@@ -38,6 +38,7 @@ from saltwisted.stores.objects import ContentStore
 from saltwisted.stores.rootstore import DAY, RootStore
 from saltwisted.stores.worktree import WorkTree
 from saltwisted.transports.loose import let_go
+from saltwisted.words import counted
 
 VERSION = 1
 FOUND_AFTER = 10.0
@@ -46,6 +47,8 @@ CLEAN_EVERY = 3600.0
 READ_ONLY = "403: read-only: its changes are refused"
 TELL_AGAIN = 30.0
 STEP = 0.02
+MOST_LINES = 20
+"""Conflicts of one commit that get a line of the log each."""
 KINDS = ("file", "pillar")
 NO_PILLAR = "this node has no right to pillars (saltwisted members rights)"
 
@@ -461,12 +464,30 @@ class RootSync:
                 },
             )
         if outcome.conflicts:
+            self._tell_conflicts(name, outcome.conflicts)
             self.event(
                 "conflict",
                 {
                     "share": name,
                     "paths": sorted({os.fsdecode(one.path) for one in outcome.conflicts})[:100],
                 },
+            )
+
+    def _tell_conflicts(self, name: str, conflicts: Sequence[Conflict]) -> None:
+        """A line for each path, and a count where there are very many."""
+        for path, version in conflicts[:MOST_LINES]:
+            self.log.warn(
+                "roots: {share}: {path}: changed on two masters at once; the change of {master} "
+                "is not served, and is kept: saltwisted roots conflicts",
+                share=name,
+                path=os.fsdecode(path),
+                master=version.dot.replica.master,
+            )
+        if len(conflicts) > MOST_LINES:
+            self.log.warn(
+                "roots: {share}: {more}",
+                share=name,
+                more=counted(len(conflicts) - MOST_LINES, "more conflict"),
             )
 
     def room_problem(self, objects: ContentStore | None, folder: str, size: int) -> str:

@@ -9,6 +9,7 @@ sockets closed before stores are flushed. Nothing here knows what the parts do.
 from __future__ import annotations
 
 import signal
+import time
 from collections.abc import Callable, Sequence
 from inspect import isawaitable
 from typing import Any
@@ -16,11 +17,15 @@ from typing import Any
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.interfaces import IReactorTime
+from twisted.internet.task import LoopingCall
 from twisted.logger import ILogObserver, Logger
 
 from saltwisted.errors import SaltwistedError
 from saltwisted.roles.notify import ServiceManager
 from saltwisted.transports.loose import let_go
+
+SETTLE = 10.0
+"""Seconds after which it is told how often lines came again."""
 
 
 async def _settle(value: Any) -> None:
@@ -76,6 +81,7 @@ class OrderedService(Service):
         self._failed = failed
         self._started = started
         self._deadline = deadline
+        self._settling: Any = None
         self._up: list[Any] = []
         self._starting: Deferred[None] | None = None
         self._stopping: Deferred[None] | None = None
@@ -100,6 +106,10 @@ class OrderedService(Service):
         if call is not None and self._manager is not None:
             # SIGHUP ends a process that does not expect it: we do from here on
             signal.signal(signal.SIGHUP, lambda number, frame: call(self.reload))
+        if hasattr(self._observer, "settle"):
+            self._settling = LoopingCall(lambda: self._observer.settle(time.time()))
+            self._settling.clock = self._clock
+            let_go(self._settling.start(SETTLE, now=False), self.log, "repetitions are not told")
         self._starting = Deferred.fromCoroutine(self._start())
         return self._starting
 
@@ -172,6 +182,15 @@ class OrderedService(Service):
         return d
 
     async def _stop_parts(self) -> None:
+        try:
+            await self._stop_each()
+        finally:
+            if self._settling is not None:
+                settling, self._settling = self._settling, None
+                settling.stop()
+                self._observer.settle(time.time(), everything=True)
+
+    async def _stop_each(self) -> None:
         end = self._clock.seconds() + self._within
         while self._up:
             part = self._up.pop()

@@ -12,9 +12,11 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterator, Mapping
+from threading import Lock
 from typing import Any, TextIO
 
+from attrs import define
 from twisted.logger import (
     ILogObserver,
     LogEvent,
@@ -22,6 +24,8 @@ from twisted.logger import (
     formatEvent,
 )
 from zope.interface import implementer
+
+from saltwisted.words import counted
 
 LEVELS = {
     "all": 0,
@@ -80,6 +84,73 @@ def level_number(name: Any, default: int = 30) -> int:
     return LEVELS.get(str(name).lower(), default)
 
 
+QUIET = 10.0
+"""A line that says the same within so many seconds is counted, and not written; ..."""
+TELL = 60.0
+"""... how often it came is written at least so often."""
+LOOK = 1.0
+"""Seconds between two looks at all of them."""
+MOST = 500
+"""Lines that are remembered; of more the oldest are told and forgotten."""
+
+
+@define
+class Repeated:
+    """
+    A line that may come again.
+
+    @ivar event: what is written again, with the count.
+    @ivar told: when it was written.
+    @ivar last: when it came last.
+    """
+
+    event: LogEvent
+    told: float
+    last: float
+    count: int = 0
+
+
+class Repeats:
+    """
+    Which lines only say again what was said a moment ago.
+
+    A disk that refuses, or a peer that is away, would otherwise fill the log with one line, and
+    hide all others in it. Time is an argument.
+    """
+
+    def __init__(self) -> None:
+        self._lines: dict[Hashable, Repeated] = {}
+        self._looked = 0.0
+
+    def is_new(self, key: Hashable, event: LogEvent, now: float) -> bool:
+        """Whether a line is to be written; if not, it is counted."""
+        known = self._lines.get(key)
+        if known is None:
+            # A failure would keep all frames of its traceback
+            self._lines[key] = Repeated({**event, "log_failure": None}, now, now)
+            return True
+        known.count += 1
+        known.last = now
+        return False
+
+    def due(self, now: float, everything: bool = False) -> Iterator[tuple[LogEvent, int, float]]:
+        """
+        Lines that came again: the event, how often, and within how many seconds.
+
+        In the order in which they came last, so that what was said last stands last.
+        """
+        if not everything and len(self._lines) <= MOST and 0 <= now - self._looked < LOOK:
+            return
+        self._looked = now
+        for key, line in sorted(self._lines.items(), key=lambda pair: pair[1].last):
+            is_quiet = everything or not 0 <= now - line.last < QUIET or len(self._lines) > MOST
+            if line.count and (is_quiet or now - line.told >= TELL):
+                yield line.event, line.count, max(line.last - line.told, 0.0)
+                line.told, line.count = now, 0
+            if is_quiet:
+                del self._lines[key]
+
+
 class Target:
     """One place that lines are written to, from one level on."""
 
@@ -115,11 +186,15 @@ class SaltLog:
 
     def __init__(self, targets: list[Target], environ: Mapping[str, str] | None = None) -> None:
         self._targets = targets
+        self._repeats = Repeats()
+        self._lock = Lock()
         self._journal = "JOURNAL_STREAM" in (environ or {})
         self._console = targets[0].stream if targets else sys.stderr
 
     def follow(self, config: Any, level: str | None) -> None:
         """Log as this configuration says from now on; the file is opened anew, for logrotate."""
+        # Another file, perhaps: there a line is new
+        self.settle(time.time(), everything=True)
         # sys.stderr is Twisted's by now, and leads back to us: the one of the start is meant
         new = targets(config, level, self._journal, self._console)
         old, self._targets = self._targets, new
@@ -128,20 +203,45 @@ class SaltLog:
                 target.stream.close()
 
     def __call__(self, event: LogEvent) -> None:
-        """Format and write one event."""
+        """Write one event, unless it only says again what was said a moment ago."""
+        now = float(event.get("log_time") or 0.0)
+        number = self._number(event)
+        if number >= _NUMBER[LogLevel.info] and not event.get("always"):
+            self.settle(now)
+            with self._lock:
+                if not self._repeats.is_new(_key(event, number), event, now):
+                    return
+        self._write(event, number)
+
+    def settle(self, now: float, everything: bool = False) -> None:
+        """Write how often lines came again; from time to time, and at the end."""
+        with self._lock:
+            due = list(self._repeats.due(now, everything))
+        for event, count, seconds in due:
+            again = f"{counted(count, 'time')} more within {seconds:.0f} s"
+            self._write(event, self._number(event), f" ({again})", now)
+
+    @staticmethod
+    def _number(event: LogEvent) -> int:
         number = _NUMBER.get(event.get("log_level", LogLevel.info), 20)
         namespace = str(event.get("log_namespace") or "")
         if number == 20 and namespace.startswith(("twisted.", "log_legacy", "-")):
             # Twisted's own life-cycle notes ("Starting factory ...") are details here
             number = 10
+        return number
+
+    def _write(
+        self, event: LogEvent, number: int, more: str = "", now: float | None = None
+    ) -> None:
+        namespace = str(event.get("log_namespace") or "")
         # The first line (which version, which configuration) is shown at every level but quiet
         shown = LEVELS["critical"] if event.get("always") else number
         if not any(shown >= target.level for target in self._targets):
             return
-        created = float(event.get("log_time") or 0.0)
+        created = float(event.get("log_time") or 0.0) if now is None else now
         record = {
             "levelname": _NAME.get(number, "INFO"),
-            "message": formatEvent(event) or str(event.get("message") or ""),
+            "message": _text(event) + more,
             "name": namespace.removeprefix("saltwisted.") or "saltwisted",
             "lineno": 0,
             "process": os.getpid(),
@@ -166,6 +266,17 @@ class SaltLog:
             trace = failure.getTraceback()
         for target in self._targets:
             target.write(shown, dict(record), trace)
+
+
+def _text(event: LogEvent) -> str:
+    return formatEvent(event) or str(event.get("message") or "")
+
+
+def _key(event: LogEvent, number: int) -> Hashable:
+    """What is the same of two lines that say the same."""
+    failure = event.get("log_failure")
+    why = "" if failure is None else f"{failure.type}: {failure.getErrorMessage()}"
+    return number, event.get("log_namespace"), _text(event), why
 
 
 def fields_of(event: Mapping[str, Any]) -> dict[str, Any]:

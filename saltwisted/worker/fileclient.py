@@ -388,6 +388,7 @@ class FileClient:
                 found = self._download(relative, saltenv, gzip, out, announced)
                 out.keep = found == announced["hsum"]
             if out.keep:
+                log.info("Fetching file from saltenv '%s', ** done ** '%s'", saltenv, relative)
                 return target
             if found is None:
                 return False

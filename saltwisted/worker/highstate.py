@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,6 +31,9 @@ from saltwisted.worker.statecache import read_cache, write_cache
 from saltwisted.worker.staterun import StateRun
 
 log = logging.getLogger(__name__)
+
+PROFILE = 15
+"""Salt's level between debug and info."""
 
 NO_STATES = "no_|-states_|-states_|-None"
 
@@ -115,7 +119,10 @@ class HighState:
         self.client = loaders.pack["__fileclient__"]
         self._override, self._override_enc = pillar_override, pillar_enc
         if fresh_pillar or pillar_override:
+            log.debug("Gathering pillar data for state run")
             loaders.replace(pillar=self.gathered_pillar())
+            log.debug("Finished gathering pillar data for state run")
+        log.info("Loading fresh modules for state activity")
         self.run = StateRun(loaders, jid=jid, mocked=mocked, gather_pillar=self.gathered_pillar)
         self.environments = Environments(self.client, self._environments)
         self.assembly = Assembly(self, bool(self.opts.get("state_auto_order", True)))
@@ -173,7 +180,7 @@ class HighState:
             return Rendered(None, origin, errors, found=False)
         data = None
         try:
-            data = self.renderer.file(path, saltenv, sls, rendered_sls=rendered)
+            data = self._rendered(path, saltenv, sls, rendered)
         except (TemplateFailure, SaltException) as error:
             if isinstance(error, TemplateFailure) and error.unforeseen and error.__cause__:
                 trace = "".join(traceback.format_exception(error.__cause__))
@@ -188,6 +195,13 @@ class HighState:
             log.critical("Rendering SLS %s failed, render error: %s", sls, type(error).__name__)
         self.run.processed.add(sls)
         return Rendered(data, origin, errors)
+
+    def _rendered(self, path: str, saltenv: str, sls: str, rendered: set[str] | None = None) -> Any:
+        log.debug("compile template: %s", path)
+        began = time.monotonic()
+        data = self.renderer.file(path, saltenv, sls, rendered_sls=rendered)
+        log.log(PROFILE, "Time (in seconds) to render '%s': %s", path, time.monotonic() - began)
+        return data
 
     @property
     def renderer(self) -> Renderer:
@@ -222,7 +236,7 @@ class HighState:
         )
 
     def _rendered_top(self, path: Any, saltenv: str, sls: str = "") -> Any:
-        return self.renderer.file(path, saltenv, sls) if path else {}
+        return self._rendered(path, saltenv, sls) if path else {}
 
     def tops(self) -> topfile.Tops:
         """

@@ -57,6 +57,8 @@ log = logging.getLogger(__name__)
 
 MOMENT = 0.01
 """Seconds between looks at parallel processes."""
+COMMANDS = ("cmd", "cron")
+"""States whose names are commands."""
 DEEPEST = 20
 """So often a call is tried again because a requisite has no result."""
 
@@ -595,6 +597,8 @@ class StateRun:
         self, low: Chunk, chunks: Sequence[Chunk], running: Running | None, attempt: int
     ) -> Any:
         began = datetime.now(tz=UTC)
+        name = _logged_name(low)
+        log.info("Running state [%s] at time %s", name, began.astimezone().time().isoformat())
         errors = self.verify(low)
         if errors:
             result: Any = {
@@ -605,10 +609,12 @@ class StateRun:
                 "__run_num__": self._number,
             }
             self._number += 1
-            _log(result)
+            _log(name, result)
             self._check_refresh(low, result)
             return result
         full = f"{low['state']}.{low['fun']}"
+        if not low.get("__prereq__"):
+            log.info("Executing state %s for [%s]", full, name)
         self.context["runas"] = low.get("runas")
         password = "password" if low["state"] == "cmd" and "password" in low else "runas_password"
         self.context["runas_password"] = low.get(password)
@@ -626,10 +632,16 @@ class StateRun:
         if low.get("no_log"):
             result["comment"] = redact(result["comment"])
             result["changes"] = redact(result["changes"])
-        _log(result)
+        _log(name, result)
         self._check_refresh(low, result)
         result["start_time"], result["duration"] = _span(began)
         result["__id__"] = low["__id__"]
+        log.info(
+            "Completed state [%s] at time %s (duration_in_ms=%s)",
+            name,
+            _instant()[0],
+            result["duration"],
+        )
         if "retry" in low and "parallel" not in low:
             result = self._retried(low, chunks, running, attempt, result)
         return result
@@ -779,6 +791,10 @@ class StateRun:
         if retry["until"] == result["result"] or retry["attempts"] <= attempt:
             return result
         interval = _interval(retry)
+        log.info(
+            "State result does not match retry until value, state will be re-run in %s seconds",
+            interval,
+        )
         self.functions["test.sleep"](interval)
         again = self.call(low, chunks, running, attempt + 1)
         told = _attempt(attempt, result)
@@ -1048,10 +1064,36 @@ def _remove(path: str) -> None:
         log.debug("%s was not there", path)
 
 
-def _log(result: Mapping[str, Any]) -> None:
+def _logged_name(low: Chunk) -> Any:
+    """
+    The name of a state as it may be logged.
+
+    Of a command that is its first word, as C{cmd} does itself: its arguments may be secrets, and so
+    may be the login in an address, and all of a state with C{no_log}.
+    """
+    name = low.get("name")
+    if low.get("no_log"):
+        return low.get("__id__")
+    if not isinstance(name, str):
+        return name
+    name = name.strip()
+    if low.get("state") in COMMANDS:
+        return name.split(None, 1)[0] if name else name
+    if "://" in name:
+        from saltwisted.worker.fetch import redact as without_login  # heavy, and seldom needed
+
+        return without_login(name)
+    return name
+
+
+def _log(name: Any, result: Mapping[str, Any]) -> None:
     """A result in a few words; comments and changes may hold secrets and are not logged."""
     if result.get("result") is False:
-        log.error("The state %s failed", result.get("name"))
+        log.error("The state %s failed", name)
+    elif result.get("changes"):
+        log.info("The state %s made changes", name)
+    else:
+        log.info("No changes made for %s", name)
 
 
 def _traceback() -> str:

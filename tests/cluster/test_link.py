@@ -7,13 +7,17 @@ They need the reactor: TLS over TCP is what is tested.
 from __future__ import annotations
 
 import os
+import time
 from typing import Any
 
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.protocol import Protocol
+from twisted.logger import Logger, LogLevel, formatEvent
 from twisted.trial.unittest import TestCase
 
+from saltwisted.cluster import peers
+from saltwisted.cluster.peers import Peers
 from saltwisted.domain.replica.certificates import NodeKey
 from saltwisted.errors import RemoteError, RequestTimeout, TransportClosed
 from tests.cluster.rig import PeerNode, introduce, remove, run, until
@@ -39,6 +43,67 @@ class Pair(TestCase):
         ends = self.a.link("b"), self.b.link("a")
         await until(lambda: all(end.bulk.transport for end in ends), "the bulk connection")
         return ends
+
+
+class LogTests(Pair):
+    """What the log says of members that come and go, where warnings alone are shown."""
+
+    def setUp(self) -> None:
+        """Hear what C{a} says."""
+        super().setUp()
+        self.said: list[str] = []
+        self.patch(Peers, "log", Logger(observer=self._hear))
+
+    def _hear(self, event: Any) -> None:
+        if event["log_source"] is self.a.peers and event["log_level"] >= LogLevel.warn:
+            self.said.append(formatEvent(event))
+
+    def test_lost(self) -> Deferred[Any]:
+        """A line when a member goes, with the reason, and one when it is back; none at the end."""
+
+        async def play() -> None:
+            _, theirs = await self.linked()
+            self.assertEqual(self.said, [])
+
+            theirs.close("a test")
+            await until(lambda: len(self.said) == 2, "two lines")
+
+            self.assertRegex(self.said[0], "^b is not connected any more: .*lost")
+            self.assertEqual(self.said[1], "b is connected again")
+            await self.a.stop()
+            self.assertEqual(len(self.said), 2)
+
+        return run(play())
+
+    def test_never_here(self) -> Deferred[Any]:
+        """A member that was never reached since the start is named once, with the reason."""
+        self.patch(peers, "PATIENCE", 0.5)
+
+        async def play() -> None:
+            await self.b.stop()
+            introduce(self.a, self.b)
+            contact = next(iter(self.a.peers.contacts().values()))
+            await until(lambda: contact.is_away and contact.tries > 4, "some tries")
+
+            (line,) = self.said
+            self.assertRegex(line, "^b cannot be reached: .*refused")
+
+        return run(play())
+
+    def test_silent(self) -> Deferred[Any]:
+        """A member that falls silent was seen last when it last said something."""
+
+        async def play() -> None:
+            ours, _ = await self.linked()
+            contact = next(iter(self.a.peers.contacts().values()))
+            ours._heard -= 100.0
+            ours._watch()
+            await until(lambda: self.said, "the line")
+
+            self.assertEqual(self.said[0], "b is not connected any more: no sign of life for 100 s")
+            self.assertLess(contact.seen, time.time() - 99)
+
+        return run(play())
 
 
 class LinkTests(Pair):

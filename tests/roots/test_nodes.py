@@ -7,8 +7,10 @@ import shutil
 from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.logger import Logger, formatEvent
 
 from saltwisted.cluster import rootcommit
+from saltwisted.cluster.rootsync import RootSync
 from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.entry import DIR, Batch, Entry, ReplicaId
 from saltwisted.errors import StoreError
@@ -209,7 +211,9 @@ class ConflictTests(NodesCase):
     """Two edit at once."""
 
     def test_concurrent_edit(self) -> Deferred[None]:
-        """Both show the same version, both keep the other, and it can be taken."""
+        """Both show the same version, both keep the other and say so, and it can be taken."""
+        said: list[str] = []
+        self.patch(RootSync, "log", Logger(observer=lambda event: said.append(formatEvent(event))))
 
         async def story() -> None:
             a, b = await self.make("ab")
@@ -235,6 +239,10 @@ class ConflictTests(NodesCase):
                 self.assertEqual(lost[0], b"x.sls")
                 self.assertEqual(store.objects.read(lost[1].entry.content), b"from a\n")
                 self.assertIn("salt/roots/conflict", [tag for tag, _ in node.events])
+            lines = [line for line in said if "changed on two masters at once" in line]
+            self.assertEqual(len(lines), 2, said)
+            self.assertIn("file/base/0: x.sls: changed", lines[0])
+            self.assertIn("the change of a is not served", lines[0])
             await a.share.orders.resolve(b"x.sls", lost[1].dot, "root")
             await until(lambda: b.read("x.sls") == b"from a\n")
             await self.settle()
