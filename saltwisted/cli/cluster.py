@@ -107,7 +107,8 @@ def _print_members(state: Mapping[str, Any]) -> None:
         if row.get("problem"):
             console.say(f"{row['node']}: {row['problem']}")
         advice = ADVICE.get(row["state"])
-        if advice:
+        # What it says of itself is nearer to the point
+        if advice and not (row.get("problem") and row["state"] in ("degraded", "starting")):
             console.say(advice.format(node=row["node"]))
 
 

@@ -33,8 +33,8 @@ def build_parser() -> Parser:
         "status",
         "%prog [--role ROLE] [--json]",
         "Says how the daemons on this machine are. Leaves with 0 when they serve, 1 for an "
-        "error, 2 when one is not ready (or does not run), 3 when one serves with something "
-        "missing.",
+        "error, 2 when one does not run (or belongs to no cluster or master yet), 3 when one runs "
+        "with something missing: a full disk, a member that is away, roots that it waits for.",
     )
     options.config_dir(parser)
     parser.add_option(
@@ -143,9 +143,15 @@ def judge(
     for name, problem in (status.get("problems") or {}).items():
         code = DEGRADED
         why.append(f"{name}: {problem}")
+    if members is None and status.get("serving") is False:
+        return DEGRADED, [*why, "not serving: its ports are not open yet"]
     if members is not None:
         if not members.get("ready"):
-            return NOT_READY, [*why, str(members.get("problem") or "it does not serve yet")]
+            problem = str(members.get("problem") or "it does not serve yet")
+            # A member that runs, and waits for its roots say: it keeps keys and jobs meanwhile
+            state = next((one["state"] for one in members["members"] if one.get("this")), "")
+            code = DEGRADED if state == "starting" else NOT_READY
+            return code, [*why, f"not serving: {problem}"]
         for row in members.get("members", []):
             if row.get("state") != "serving":
                 code = DEGRADED

@@ -78,14 +78,8 @@ class ClusterControl:
         member = self._lifecycle.member
         found = getattr(member, "cluster", None)
         if not isinstance(found, ClusterMember):
-            raise DeniedError(self._why_not())
+            raise DeniedError(self._lifecycle.why_not())
         return found
-
-    def _why_not(self) -> str:
-        life = self._lifecycle
-        if life.waits_for:
-            return "this node is in no cluster yet: it waits for " + ", ".join(life.waits_for)
-        return life.problem or "this node is in no cluster yet"
 
     async def op_members(self, args: dict[str, Any], user: str) -> Any:
         """C{{"cluster", "node", "ready", "members", "problem"}}."""
@@ -96,14 +90,14 @@ class ClusterControl:
                 "cluster": life.state.cluster,
                 "node": life.state.node,
                 "ready": False,
-                "problem": self._why_not(),
+                "problem": life.why_not(),
                 "members": [
                     {
                         "node": life.state.node,
                         "role": "cluster",
                         "state": "waiting" if life.waits_for else life.state.phase,
                         "this": True,
-                        "problem": self._why_not(),
+                        "problem": life.why_not(),
                     }
                 ],
             }
@@ -114,6 +108,7 @@ class ClusterControl:
             "node": life.state.node,
             "ready": own.get("state") in ("serving", "degraded"),
             "problem": own.get("problem") or "",
+            "progress": own.get("received"),
             "members": rows,
         }
 

@@ -44,7 +44,8 @@ AGAIN = 1.0
 GOOD_BYE = 0.2
 """Seconds between an answer on the control socket and the end of the service behind it."""
 START_TIME = 30.0
-"""Seconds after which the daemon counts as started although it does not serve yet."""
+"""Seconds without progress after which the daemon counts as started although it does not serve."""
+TELL_EVERY = 2.0
 APPROVAL = 2.0
 """Seconds between two questions of a joiner that waits for an operator."""
 
@@ -119,10 +120,12 @@ class Lifecycle:
     """
     Brings a node into its phase, and from one to another.
 
-    @param build: C{build(card)} gives the member's service (C{startService}, C{stopService}).
+    @param build: C{build(card)} gives the member's service (C{startService}, C{stopService}, and
+        for people C{waiting}, C{problems}, C{progress}).
     @param local: C{local()} gives this master's own identity and minions, as found on disk:
         C{{"fingerprint", "minions"}}.
     @param fatal: ends the daemon with this error, when a member that was built anew cannot start.
+    @param still_starting: hears now and then why a member that starts does not serve yet.
     @param room: C{room(open)}: open or close the control socket of a node that does not serve.
     """
 
@@ -141,6 +144,7 @@ class Lifecycle:
         dice: Callable[[], float],
         fingerprint_of: Callable[[bytes], str],
         fatal: Callable[[BaseException], None],
+        still_starting: Callable[[str], None] = lambda why: None,
     ) -> None:
         self.settings = settings
         self.files = files
@@ -156,6 +160,7 @@ class Lifecycle:
         self._now = now
         self._dice = dice
         self._fatal = fatal
+        self._still_starting = still_starting
         self._fingerprint_of = fingerprint_of
         self._counters: Counter[str] = Counter()
         self._service: Any = None
@@ -275,17 +280,43 @@ class Lifecycle:
 
     async def _serve_soon(self) -> None:
         """
-        Serve; but a node that waits for others for long (C{serve_alone: false}, a joiner whose
-        members are away) counts as started, or the service manager would kill it.
+        Serve; the daemon counts as started when minions are served. But one that gets no further
+        for long (C{serve_alone: false}, a joiner whose members are away, a root that waits for an
+        operator) counts as started, too: what starts after it should not wait for that.
         """
         serving = Deferred.fromCoroutine(self._serve())
-        end = self._reactor.seconds() + START_TIME
-        while not serving.called and self._reactor.seconds() < end:
+        now = self._reactor.seconds()
+        end, told, progress = now + START_TIME, now, None
+        while not serving.called and now < end:
             await deferLater(self._reactor, 0.02)
+            now = self._reactor.seconds()
+            if now < told + TELL_EVERY or self.member is None:
+                continue
+            told, before = now, progress
+            progress = self.member.progress()
+            if progress != before:
+                end = now + START_TIME
+            self._still_starting(self.summary())
         if serving.called:
             await serving
         else:
             let_go(serving, self.log, "the member did not start")
+
+    def why_not(self) -> str:
+        """Why this node serves nobody; empty if it does."""
+        if self.member is not None and self.state.phase == MEMBER:
+            return str(self.member.waiting())
+        if self.waits_for:
+            return "this node is in no cluster yet: it waits for " + ", ".join(self.waits_for)
+        return self.problem or "this node is in no cluster yet"
+
+    def summary(self) -> str:
+        """How the node is, for the service manager's status line."""
+        why = self.why_not()
+        if why:
+            return f"not serving yet: {why}"
+        problems = self.member.problems()
+        return "; ".join(["serving, with something missing", *problems]) if problems else "serving"
 
     async def _stop_member(self) -> None:
         service, self._service, self.member = self._service, None, None

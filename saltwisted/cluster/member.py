@@ -633,6 +633,7 @@ class ClusterMember:
                 "uptime": answer.get("uptime"),
                 "minions": answer.get("minions"),
                 "lag": self.lags(member.node) if member.key != self.key else OWN_LAG,
+                "received": answer.get("received"),
                 "roots": answer.get("roots", "not replicated" if answer else ""),
                 "rights": list(member.rights),
                 "slot": member.slot,

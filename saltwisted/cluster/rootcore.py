@@ -98,6 +98,10 @@ class Owner(Protocol):
         """Why this many bytes cannot be taken in; empty if they can."""
 
 
+STARTING = "starting"
+"""Why changes are not taken before the first look."""
+
+
 class ShareCore:
     """
     Reactor thread only; the work itself is done in the pool.
@@ -142,7 +146,7 @@ class ShareCore:
         self.store: RootStore | None = None
         self.ready = False
         self.stopped = False
-        self.suspended = "starting"
+        self.suspended = STARTING
         self.coming: set[bytes] = set()
         self.held: dict[bytes, Entry] = {}
         self.heard: set[str] = set()

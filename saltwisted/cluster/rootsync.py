@@ -21,7 +21,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
-from saltwisted.cluster.rootcore import Settings
+from saltwisted.cluster.rootcore import STARTING, Settings
 from saltwisted.cluster.rootlink import RootLink
 from saltwisted.cluster.rootshare import RootShare
 from saltwisted.domain.replica.membership import PILLAR, WRITE
@@ -532,6 +532,19 @@ class RootSync:
     def complete(self) -> bool:
         """Whether what it has is also where minions and workers are given it from."""
         return self.ready and all(done() for done in self.waits)
+
+    def waiting(self) -> str:
+        """Which shares are not whole here yet, and why; empty if all are."""
+        found = []
+        for name, share in self.shares.items():
+            if not share.ready:
+                why = share.core.suspended
+                if why in ("", STARTING):
+                    why = "the cluster's tree is not whole here yet"
+                found.append(f"{name} ({why})")
+        if found:
+            return "it waits for roots: " + ", ".join(found)
+        return "" if self.complete else "it lays out the pillar roots"
 
     def lag(self, link: RootLink, share: RootShare) -> tuple[int, int]:
         """Changes that the peer lacks, and that we lack of what it knows."""

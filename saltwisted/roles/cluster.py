@@ -58,6 +58,7 @@ from saltwisted.roles.ending import giving_up
 from saltwisted.roles.logs import observer
 from saltwisted.roles.master import SOCKET, Master
 from saltwisted.roles.memory import settle
+from saltwisted.roles.notify import StatusLine, tell_status
 from saltwisted.roles.privileges import become, check_owner, modest
 from saltwisted.roles.reload import MASTER_BUILT_IN, Reload
 from saltwisted.stores.files import make_dir
@@ -98,7 +99,11 @@ def build(reactor: Any, config_dir: str | None, log_level: str | None) -> Ordere
     node = Node(reactor, config)
     return OrderedService(
         reactor,
-        [Banner(config, loaded.sources, loaded.warnings), node],
+        [
+            Banner(config, loaded.sources, loaded.warnings),
+            node,
+            StatusLine(reactor, node.lifecycle.summary),
+        ],
         failed=giving_up(reactor),
         observer=logs,
         reload=Reload(
@@ -195,6 +200,7 @@ class Node:
             dice=random.SystemRandom().random,
             fingerprint_of=lambda pem: fingerprint(pem, self.config.hash_type),
             fatal=giving_up(reactor),
+            still_starting=partial(tell_status, still_starting=True),
         )
         self._operations = ClusterControl(self.lifecycle).operations()
 
@@ -612,11 +618,33 @@ class MemberService:
     def status(self) -> dict[str, Any]:
         """What this node says of itself to the others."""
         ctx = self.master.ctx
+        waiting, problems = self.waiting(), self.problems()
         return {
             "version": __version__,
             "uptime": ctx.now() - ctx.started,
             "minions": len(ctx.presence.here(ctx.keys.accepted_ids())),
-            "serving": self.catch_up.done and self.keys.written,
-            "degraded": self.catch_up.degraded,
+            "serving": not waiting,
+            "degraded": self.catch_up.degraded or problems,
+            "problem": waiting or "; ".join(problems),
             "roots": self.roots.state(),
+            "received": self.roots.received(),
         }
+
+    def waiting(self) -> str:
+        """Why minions are not answered on both ports; empty if they are."""
+        if self.master.ports.open:
+            return ""
+        if not self.catch_up.done:
+            late = ", ".join(self.catch_up.behind())
+            return f"it takes in what it missed{f' from {late}' if late else ''}"
+        if not self.keys.written:
+            return "it writes the keys that it took in"
+        return self.roots.waiting() or "it opens its ports"
+
+    def problems(self) -> list[str]:
+        """Which stores cannot write, and why."""
+        return [f"{name}: {why}" for name, why in self.master.problems().items()]
+
+    def progress(self) -> Any:
+        """Something that changes for as long as a start gets on."""
+        return self.waiting(), self.log.knowledge(), self.roots.received()

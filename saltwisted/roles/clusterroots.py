@@ -133,6 +133,14 @@ class ClusterRoots:
         """A word for the list of members."""
         return self.sync.members_state()
 
+    def waiting(self) -> str:
+        """Which roots are not whole here yet, and why; empty if all are."""
+        return self.sync.waiting()
+
+    def received(self) -> int:
+        """Bytes that came from all peers together."""
+        return sum(int(row["bytes_in"]) for row in self.sync.peers().values())
+
     @property
     def master(self) -> Master:
         """The master that is served by it."""

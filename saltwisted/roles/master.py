@@ -45,6 +45,7 @@ from saltwisted.roles.ending import giving_up
 from saltwisted.roles.history import stock_history
 from saltwisted.roles.logs import observer
 from saltwisted.roles.memory import Collector, Trimmer, settle
+from saltwisted.roles.notify import StatusLine
 from saltwisted.roles.ports import TcpPorts, check_transport
 from saltwisted.roles.privileges import become, check_owner, modest
 from saltwisted.roles.reload import MASTER_BUILT_IN, Reload
@@ -98,7 +99,11 @@ def build(reactor: Any, config_dir: str | None, log_level: str | None) -> Ordere
     master = Master(reactor, config)
     return OrderedService(
         reactor,
-        [Banner(config, loaded.sources, loaded.warnings), *master.parts],
+        [
+            Banner(config, loaded.sources, loaded.warnings),
+            *master.parts,
+            StatusLine(reactor, master.summary),
+        ],
         failed=giving_up(reactor),
         started=master.started,
         observer=logs,
@@ -195,9 +200,14 @@ class KeyWrites:
 
 
 class ZeroMqPorts:
-    """The two ports that minions know: requests and publications."""
+    """
+    The two ports that minions know: requests and publications.
+
+    @ivar open: whether minions are answered on both.
+    """
 
     def __init__(self, reactor: Any, config: MasterConfig, requests: Requests) -> None:
+        self.open = False
         self._zeromq = ZeroMQ(reactor)
         self._requests = requests
         keepalive = Keepalive(
@@ -246,9 +256,11 @@ class ZeroMqPorts:
                     f"cannot listen on {self._interface}:{server.port}: {error.strerror}; "
                     "is another master running?"
                 ) from error
+        self.open = True
 
     def stopService(self) -> None:
         """Answer nobody any more, and close."""
+        self.open = False
         self._requests.closed = True
         self.requests.stop()
         self.publications.stop()
@@ -256,7 +268,11 @@ class ZeroMqPorts:
 
 
 class Master:
-    """Builds the parts of one master around one context; C{parts} start in order."""
+    """
+    Builds the parts of one master around one context; C{parts} start in order.
+
+    @ivar stores: by name, what has a C{problem} while the disk refuses it.
+    """
 
     def __init__(self, reactor: Any, config: MasterConfig) -> None:
         self.reactor = reactor
@@ -467,7 +483,17 @@ class Master:
             "counters": dict(ctx.counters),
             "latency": self.meter.figures(),
             "jobs_queued": ctx.jobs.queued,
-            "problems": {
-                name: store.problem for name, store in self.stores.items() if store.problem
-            },
+            "serving": self.ports.open,
+            "problems": self.problems(),
         }
+
+    def summary(self) -> str:
+        """How it is, for the service manager's status line."""
+        if not self.ports.open:
+            return "not serving yet"
+        problems = [f"{name}: {why}" for name, why in self.problems().items()]
+        return "; ".join(["serving, with something missing", *problems]) if problems else "serving"
+
+    def problems(self) -> dict[str, str]:
+        """Which stores cannot write, and why."""
+        return {name: str(store.problem) for name, store in self.stores.items() if store.problem}

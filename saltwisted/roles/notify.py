@@ -10,11 +10,18 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
 from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
 
+from saltwisted.transports.loose import let_go
+
+log = Logger()
+STATUS_EVERY = 2.0
+EXTENSION = 60
+"""Seconds for which a start that goes on asks."""
 _taken: dict[str, str] = {}
 
 
@@ -74,7 +81,7 @@ class ServiceManager:
 
     def status(self, text: str) -> None:
         """One line for C{systemctl status}."""
-        notify("STATUS=" + text.replace("\n", " "))
+        tell_status(text)
 
     def stopping(self) -> None:
         """It is going; whether it hangs is now the stop's own time limit's business."""
@@ -82,6 +89,45 @@ class ServiceManager:
             self._pings.stop()
         self._pings = None
         notify("STOPPING=1")
+
+
+class StatusLine:
+    """
+    The line that C{systemctl status} shows, told again whenever it changes.
+
+    @param text: how the daemon is, in some words.
+    """
+
+    def __init__(self, clock: Any, text: Callable[[], str]) -> None:
+        self._text = text
+        self._told = ""
+        self._loop = LoopingCall(self._tell)
+        self._loop.clock = clock
+
+    def startService(self) -> None:
+        """Tell it from now on."""
+        let_go(self._loop.start(STATUS_EVERY), log, "the service manager hears no more")
+
+    def stopService(self) -> None:
+        """Tell it no more."""
+        if self._loop.running:
+            self._loop.stop()
+
+    def _tell(self) -> None:
+        text = self._text()
+        if text != self._told:
+            self._told = text
+            tell_status(text)
+
+
+def tell_status(text: str, still_starting: bool = False) -> None:
+    """
+    One line for C{systemctl status}.
+
+    @param still_starting: the start goes on, and is not to be given up for a while.
+    """
+    line = "STATUS=" + text.replace("\n", " ")
+    notify(f"{line}\nEXTEND_TIMEOUT_USEC={EXTENSION * 1_000_000}" if still_starting else line)
 
 
 def watchdog_seconds(environ: Mapping[str, str], pid: int) -> float:

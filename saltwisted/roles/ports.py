@@ -39,7 +39,11 @@ def stream_of(config: CommonOptions) -> Stream:
 
 
 class TcpPorts:
-    """The two ports that minions know: requests and publications."""
+    """
+    The two ports that minions know: requests and publications.
+
+    @ivar open: whether minions are answered on both.
+    """
 
     def __init__(
         self, reactor: Any, config: MasterConfig, requests: Requests, announced: Announced
@@ -47,6 +51,7 @@ class TcpPorts:
         """
         @raises ConfigError: C{ssl} does not work.
         """
+        self.open = False
         self._requests = requests
         self._interface = config.interface
         interface = "::" if config.ipv6 and config.interface == "0.0.0.0" else config.interface  # noqa: S104
@@ -87,9 +92,11 @@ class TcpPorts:
                     f"cannot listen on {self._interface}:{server.port}: {error.socketError}; "
                     "is another master running?"
                 ) from error
+        self.open = True
 
     def stopService(self) -> None:
         """Answer nobody any more, and close."""
+        self.open = False
         self._requests.closed = True
         self.requests.stop()
         self.publications.stop()

@@ -41,6 +41,8 @@ RECORD = "takeover.json"
 WRITTEN = "takeover.conf"
 USER = "saltwisted"
 ROLES = ("master", "cluster")
+JOIN_TIME = 120.0
+"""Seconds without progress after which a join has failed."""
 BANKS = ("grains", "pillar", "mine")
 
 
@@ -775,16 +777,28 @@ def enter(places: Places, token: str) -> dict[str, Any]:
     finally:
         client.close()
 
+    end, why = time.monotonic() + JOIN_TIME, ""
+    seen: tuple[Any, Any] = ("", None)
+
     def ready() -> bool:
+        nonlocal end, seen, why
         try:
             with ControlClient(path=path, timeout=10) as again:
                 state = again.call("members")
         except (TransportClosed, TimeoutError, RemoteError):
             return False
+        # The first sync of large roots takes its time: as long as it gets on, it may
+        if (state.get("problem"), state.get("progress")) != seen:
+            seen = (state.get("problem"), state.get("progress"))
+            end = time.monotonic() + JOIN_TIME
+        why = str(state.get("problem") or "")
         return bool(state["ready"]) and state["cluster"] == found["cluster"]
 
-    if not _wait(ready, 120):
-        raise StoreError("has joined, and does not serve after two minutes", places.config)
+    while not ready():
+        if time.monotonic() > end:
+            text = f"has joined, and does not serve after two minutes without progress: {why}"
+            raise StoreError(text, places.config)
+        time.sleep(0.1)
     return found
 
 

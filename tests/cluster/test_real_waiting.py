@@ -1,0 +1,124 @@
+"""
+A node that does not answer minions yet says so wherever somebody asks.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.errors import RemoteError, TransportClosed
+from saltwisted.worker.control import ControlClient
+from tests.cluster.real import OurNode, nodes
+from tests.harness import takes_time, until
+
+SIZE = 96 << 20
+
+
+def answers(node: OurNode, port: int) -> bool:
+    """Whether somebody listens on a port of a node."""
+    try:
+        socket.create_connection((node.address, port), timeout=5).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+@takes_time
+class WaitingTests(SynchronousTestCase):
+    """Node C{b} joins, and the roots of C{a} take their time."""
+
+    def setUp(self) -> None:
+        self.a, self.b = nodes(self, "a b")
+        Path(self.a.file_root, "large").write_bytes(os.urandom(SIZE))
+        self.a.up()
+        until("the first generation", lambda: "large" in self.listed())
+
+    def listed(self) -> str:
+        """What the first node serves."""
+        return self.a.command("salt-run", "fileserver.file_list").stdout
+
+    def state(self, node: OurNode) -> dict[str, Any]:
+        """What a node says of itself; nothing while it is between two phases."""
+        client = ControlClient(path=node.socket_path, timeout=5.0)
+        try:
+            return dict(client.call("members"))
+        except (TransportClosed, RemoteError, TimeoutError):
+            return {}
+        finally:
+            client.close()
+
+    def stop_in_the_middle(self) -> None:
+        """The first node stands still while the second one has a part of its roots."""
+        cluster = self.state(self.a)["cluster"]
+        self.b.start()
+        until("b to answer", self.b.members)
+        token = self.a.token()
+        self.b.command("join", "--no-wait", token, check=True)
+
+        def waits() -> bool:
+            state = self.state(self.b)
+            if state.get("cluster") != cluster:
+                return False
+            # Serving is that both ports answer, at any moment
+            if state.get("ready"):
+                self.assertTrue(answers(self.b, self.b.publish_port), state)
+                self.assertTrue(answers(self.b, self.b.ret_port), state)
+                raise AssertionError(f"too fast to be seen: {state}")
+            return "it waits for roots: file/base/0" in str(state.get("problem"))
+
+        until("b to wait for roots", waits, every=0.01)
+        self.a.freeze()
+        self.addCleanup(self.a.thaw)
+
+    def test_says_so(self) -> None:
+        """C{members}, C{status} and C{doctor} name the roots; the ports are closed."""
+        self.stop_in_the_middle()
+
+        members = self.b.command("members")
+        status = self.b.command("status", "--role", "cluster", "--json")
+        doctor = json.loads(self.b.command("doctor", "--json").stdout)
+
+        self.assertEqual(members.returncode, 3, members.stdout)
+        self.assertIn("b: it waits for roots: file/base/0", members.stdout)
+        self.assertEqual(status.returncode, 3, status.stdout)
+        self.assertIn("not serving: it waits for roots", status.stdout)
+        found = {one["text"]: one["evidence"] for one in doctor["findings"]}
+        self.assertIn("it waits for roots", str(found["b is starting"]))
+        self.assertFalse(answers(self.b, self.b.ret_port))
+        self.assertFalse(answers(self.b, self.b.publish_port))
+        self.a.thaw()
+        self.b.wait_serving()
+        self.assertTrue(answers(self.b, self.b.ret_port))
+
+    def test_service_manager(self) -> None:
+        """The service manager hears why, is asked for time, and of readiness with the ports."""
+        self.stop_in_the_middle()
+        self.b.kill()
+        path = os.path.join(self.b.root, "notify")
+        heard: list[str] = []
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+            manager.bind(path)
+            manager.setblocking(False)
+            self.b.env["NOTIFY_SOCKET"] = path
+
+            def said(word: str) -> bool:
+                while True:
+                    try:
+                        heard.extend(manager.recv(4096).decode().splitlines())
+                    except BlockingIOError:
+                        return any(line.startswith(word) for line in heard)
+
+            self.b.start()
+            until("the reason", lambda: said("STATUS=not serving yet: it takes in"), every=0.05)
+            self.assertTrue(said("EXTEND_TIMEOUT_USEC="), heard)
+            self.assertFalse(said("READY=1"), heard)
+            self.a.thaw()
+            until("readiness", lambda: said("READY=1"), every=0.05)
+            self.assertTrue(answers(self.b, self.b.ret_port))
+            until("the line", lambda: said("STATUS=serving"), every=0.05)
