@@ -232,7 +232,8 @@ def _wait_outside(line: CommandLine) -> None:
     while time.monotonic() < end:
         client = ControlClient(path=link.socket_path(line.opts), timeout=5.0)
         try:
-            if not client.call("members")["ready"]:
+            state = client.call("members")
+            if not state["ready"] and not state.get("ending", True):
                 return
         except (TransportClosed, RemoteError, TimeoutError):
             pass

@@ -90,6 +90,7 @@ class ClusterControl:
                 "cluster": life.state.cluster,
                 "node": life.state.node,
                 "ready": False,
+                "ending": not life.in_room,
                 "problem": life.why_not(),
                 "members": [
                     {

@@ -124,6 +124,7 @@ class Lifecycle:
         for people C{waiting}, C{problems}, C{progress}).
     @param local: C{local()} gives this master's own identity and minions, as found on disk:
         C{{"fingerprint", "minions"}}.
+    @ivar in_room: whether the control socket is that of a node that does not serve.
     @param fatal: ends the daemon with this error, when a member that was built anew cannot start.
     @param still_starting: hears now and then why a member that starts does not serve yet.
     @param room: C{room(open)}: open or close the control socket of a node that does not serve.
@@ -169,6 +170,7 @@ class Lifecycle:
         self._running = False
         self._started = False
         self._opened = False
+        self.in_room = False
         self._forced = False
         self.port: PeerPort
         self.key: NodeKey
@@ -212,7 +214,7 @@ class Lifecycle:
         elif self.state.phase in (REMOVED, LEFT):
             self.problem = _outside(self.state.phase)
             self.log.error("{problem}", problem=self.problem)
-            await self._room(True)
+            await self._set_room(True)
         elif self.settings.peers:
             await self._search(self._found_or_join())
         else:
@@ -226,7 +228,7 @@ class Lifecycle:
         if not self._opened:
             return  # the start ended before there was anything to stop
         await self._stop_member()
-        await self._room(False)
+        await self._set_room(False)
         await as_deferred(self.port.stopService())
 
     def _own_badge(self) -> Badge:
@@ -236,7 +238,7 @@ class Lifecycle:
 
     async def _search(self, search: Coroutine[Any, Any, None]) -> None:
         self._started = True
-        await self._room(True)
+        await self._set_room(True)
         self.port.gate = Waiting(
             Unfounded(
                 self.state.node,
@@ -258,7 +260,7 @@ class Lifecycle:
     # Being a member
 
     async def _serve(self, again: bool = False) -> None:
-        await self._room(False)
+        await self._set_room(False)
         self.problem, self.waits_for = "", ()
         card = MemberCard(
             state=self.state,
@@ -318,6 +320,10 @@ class Lifecycle:
         problems = self.member.problems()
         return "; ".join(["serving, with something missing", *problems]) if problems else "serving"
 
+    async def _set_room(self, is_open: bool) -> None:
+        await self._room(is_open)
+        self.in_room = is_open
+
     async def _stop_member(self) -> None:
         service, self._service, self.member = self._service, None, None
         self.port.gate = Closed()
@@ -353,7 +359,7 @@ class Lifecycle:
 
         async def end() -> None:
             await self._stop_member()
-            await self._room(True)
+            await self._set_room(True)
 
         self._reactor.callLater(0, lambda: let_go(end(), self.log, "the end was not clean"))
 
