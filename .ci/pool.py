@@ -20,9 +20,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-SKIPPED = re.compile(
-    r"\b(needs_peers|takes_time|SALTWISTED_PEERS|SALTWISTED_LONG|tests\.sim\.play)\b"
-)
+SKIPPED = re.compile(r"\b(needs_peers|SALTWISTED_PEERS|SALTWISTED_LONG|tests\.sim\.play)\b")
 """What a test module says that has more to run here than by the README's command."""
 
 
@@ -66,7 +64,7 @@ class Outcome:
 def read(path: Path) -> list[Suite]:
     """
     The suites of a file, and one for each module that no line names and that has tests which
-    need a stock peer, or take time, so that the README's command skips them.
+    need a stock peer, or do more where there is one, than the README's command runs.
     """
     suites = []
     for line in path.read_text().splitlines():

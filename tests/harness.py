@@ -41,13 +41,6 @@ def needs_peers(test: Any) -> Any:
     return unittest.skip("SALTWISTED_PEERS is not set: no stock Salt to test against")(test)
 
 
-def takes_time(test: Any) -> Any:
-    """Skip what plays real daemons for many seconds, saying why, as C{needs_peers} does."""
-    if PEERS:
-        return test
-    return unittest.skip("SALTWISTED_PEERS is not set: long tests run there")(test)
-
-
 def peer_venv(version: str) -> str:
     """The venv of a stock Salt; missing is a failure, not a skip."""
     path = os.path.join(PEERS, version)

@@ -21,6 +21,7 @@ from typing import Any
 
 from saltwisted import __version__
 from saltwisted.cli import console
+from saltwisted.worker.freshfile import fresh
 
 KEY_STATES = {
     "-a": ("minions_pre", "minions_rejected", "minions_denied"),
@@ -197,9 +198,8 @@ def functions(kind: str, environ: Mapping[str, str]) -> list[str]:
     names = sorted(_read_folder(folder))
     try:
         os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
-        with open(f"{path}.{os.getpid()}", "w", encoding="utf-8") as stream:
-            json.dump({"stamp": stamp, "names": names}, stream)
-        os.replace(f"{path}.{os.getpid()}", path)
+        with fresh(path, sync=False) as stream:
+            stream.write(json.dumps({"stamp": stamp, "names": names}).encode())
     except OSError:
         pass  # no cache then, only a slower next time
     return names

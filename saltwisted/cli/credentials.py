@@ -15,6 +15,7 @@ from saltwisted.cli import console
 from saltwisted.config.logins import BACKENDS, why_not
 from saltwisted.errors import RemoteError
 from saltwisted.worker.control import ControlClient
+from saltwisted.worker.freshfile import fresh
 
 
 def gather(options: Any, opts: Mapping[str, Any], client: ControlClient) -> dict[str, Any]:
@@ -86,11 +87,8 @@ def _kept_token(path: str, expire: float) -> str:
 
 def _keep_token(path: str, token: str) -> None:
     """Only its owner may read it; what lies there is replaced, a link is not followed."""
-    temporary = f"{path}.{os.getpid()}"
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        with os.fdopen(descriptor, "w", encoding="ascii") as file:
-            file.write(token)
-        os.replace(temporary, path)
+        with fresh(path, sync=False) as file:
+            file.write(token.encode("ascii"))
     except OSError as error:
         console.write_error(f"The token was made, but cannot be kept in {path}: {error}\n")

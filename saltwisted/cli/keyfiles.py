@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from saltwisted.domain.keys import valid_minion_id
 from saltwisted.errors import StoreError, WireError
+from saltwisted.worker.freshfile import fresh
 
 if TYPE_CHECKING:
     from saltwisted.domain.replica.tokens import Token
@@ -327,19 +328,8 @@ def accepted_here(pki_dir: str) -> int:
 
 def _write(path: str, data: bytes, mode: int) -> None:
     """A file that was not there before, whole or not at all."""
-    fresh = f"{path}.{os.getpid()}.new"
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(fresh, flags, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(fresh, mode)
-        os.rename(fresh, path)
-    except BaseException:
-        os.unlink(fresh)
-        raise
+    with fresh(path, mode) as file:
+        file.write(data)
 
 
 def _is_file(path: str) -> bool:

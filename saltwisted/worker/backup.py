@@ -28,6 +28,7 @@ from attrs import asdict, frozen
 from saltwisted import __version__
 from saltwisted.config.options import MasterConfig
 from saltwisted.errors import StoreError
+from saltwisted.worker.freshfile import fresh, fresh_link, private
 
 MANIFEST = "manifest.json"
 FORMAT = 1
@@ -86,12 +87,11 @@ def backup(config: MasterConfig, target: str) -> dict[str, Any]:
     @raises StoreError: a file cannot be read or the backup not written.
     """
     target = os.path.abspath(target)
-    temporary = f"{target}.{os.getpid()}.new"
     entries: list[Entry] = []
     try:
         with (
             tempfile.TemporaryDirectory(dir=os.path.dirname(target)) as scratch,
-            _private(os.path.join(scratch, "body.tar")) as stream,
+            private(os.path.join(scratch, "body.tar")) as stream,
         ):
             with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as body:
                 for folder in folders(config):
@@ -109,28 +109,17 @@ def backup(config: MasterConfig, target: str) -> dict[str, Any]:
                 "folders": folders(config),
                 "entries": [entry.as_json() for entry in entries],
             }
-            _assemble(temporary, manifest, stream)
-        os.rename(temporary, target)
+            with fresh(target) as whole:
+                _assemble(whole, manifest, stream)
     except OSError as error:
-        with suppress(OSError):
-            os.unlink(temporary)
         raise StoreError(error.strerror or str(error), str(error.filename or target)) from error
     return manifest
 
 
-def _private(path: str) -> Any:
-    """A new file, readable for its owner alone."""
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    return os.fdopen(fd, "w+b")
-
-
-def _assemble(path: str, manifest: Mapping[str, Any], body: Any) -> None:
+def _assemble(stream: Any, manifest: Mapping[str, Any], body: Any) -> None:
     """The manifest first, so that a reader knows what follows, then what was collected."""
-    with suppress(FileNotFoundError):
-        os.unlink(path)
     body.seek(0)
     with (
-        _private(path) as stream,
         tarfile.open(fileobj=stream, mode="w:gz", format=tarfile.PAX_FORMAT) as whole,
         tarfile.open(fileobj=body, mode="r") as collected,
     ):
@@ -344,7 +333,7 @@ def make_folders(path: str, entry: Mapping[str, Any]) -> None:
     make_folders(os.path.dirname(path), entry)
     os.mkdir(path, 0o700)
     if os.geteuid() == 0:
-        os.chown(path, entry["uid"], entry["gid"])
+        os.chown(path, entry["uid"], entry["gid"], follow_symlinks=False)
 
 
 def write(
@@ -358,21 +347,15 @@ def write(
             continue
         entry = entries[path]
         make_folders(os.path.dirname(path), entry)
-        temporary = f"{path}.{os.getpid()}.new"
         if entry["kind"] == "link":
-            os.symlink(entry["digest"], temporary)
+            fresh_link(path, entry["digest"])
         else:
             stream = archive.extractfile(path.lstrip("/"))
             assert stream is not None  # checked before the first write
-            with _private(temporary) as target:
+            owner = (entry["uid"], entry["gid"]) if os.geteuid() == 0 else None
+            with fresh(path, entry["mode"], owner) as target:
                 shutil.copyfileobj(stream, target)
-                os.fchmod(target.fileno(), entry["mode"])
-                if os.geteuid() == 0:
-                    os.fchown(target.fileno(), entry["uid"], entry["gid"])
-                target.flush()
-                os.fsync(target.fileno())
-            # a journal beside it belongs to the database that is being replaced
-            for suffix in _SKIPPED:
-                with suppress(FileNotFoundError):
-                    os.unlink(path + suffix)
-        os.rename(temporary, path)
+                # a journal beside it belongs to the database that is being replaced
+                for suffix in _SKIPPED:
+                    with suppress(FileNotFoundError):
+                        os.unlink(path + suffix)

@@ -30,6 +30,7 @@ from attrs import frozen
 import saltwisted
 from saltwisted.config.compat import COMPAT_VERSION, COMPAT_VERSION_TEXT
 from saltwisted.worker import netinfo, systools
+from saltwisted.worker.freshfile import fresh
 from saltwisted.worker.machine import Machine
 
 CustomGrain = tuple[str, Callable[..., Any]]
@@ -270,12 +271,9 @@ class Grains(dict[str, Any]):
         from saltwisted.wire import msgpack
 
         path = self._cache_path()
-        temporary = f"{path}.{os.getpid()}"
         try:
-            handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-            with os.fdopen(handle, "wb") as file:
+            with fresh(path, sync=False) as file:
                 file.write(msgpack.pack(dict(super().items())))
-            os.replace(temporary, path)
         except (OSError, TypeError, ValueError) as error:
             import logging
 

@@ -33,6 +33,7 @@ from saltwisted.wire.rsa import PrivateKey
 from saltwisted.worker import jobhistory
 from saltwisted.worker.configio import load_from_disk
 from saltwisted.worker.control import ControlClient
+from saltwisted.worker.freshfile import fresh
 from saltwisted.worker.jobhistory import Counts
 from saltwisted.worker.ports import listener
 
@@ -379,18 +380,11 @@ class Writer:
 
     def file(self, path: str, data: bytes, mode: int = 0o600, group_only: bool = False) -> None:
         """Write a file whole or not at all; C{group_only}: root's, readable for our group."""
-        temporary = f"{path}.{os.getpid()}.new"
-        with suppress(FileNotFoundError):
-            os.unlink(temporary)
-        fd = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        with os.fdopen(fd, "wb") as stream:
+        owner = self.owner
+        if owner is not None and group_only:
+            owner = (0, owner[1])
+        with fresh(path, mode, owner) as stream:
             stream.write(data)
-            os.fchmod(fd, mode)
-            if self.owner is not None:
-                os.fchown(fd, 0 if group_only else self.owner[0], self.owner[1])
-            stream.flush()
-            os.fsync(fd)
-        os.rename(temporary, path)
         self.written.append(path)
 
 
@@ -437,10 +431,8 @@ def take(made: Plan) -> dict[str, Any]:
 def write_record(places: Places, record: Mapping[str, Any]) -> None:
     """Keep the record, root's own."""
     path = os.path.join(places.config, RECORD)
-    with open(f"{path}.new", "w", encoding="utf-8") as stream:
-        os.fchmod(stream.fileno(), 0o600)
-        json.dump(record, stream, indent=2)
-    os.replace(f"{path}.new", path)
+    with fresh(path) as stream:
+        stream.write(json.dumps(record, indent=2).encode())
 
 
 def read_record(target: str) -> dict[str, Any]:
@@ -834,11 +826,9 @@ def undo(record: dict[str, Any], places: Places, service: str) -> tuple[Return, 
                 os.chown(folder, owner.st_uid, owner.st_gid)
             with open(os.path.join(places.pki, change.folder, change.minion_id), "rb") as key:
                 data = key.read()
-            with open(f"{folder}/.saltwisted-{os.getpid()}", "wb") as stream:
-                os.fchmod(stream.fileno(), 0o644)
-                os.fchown(stream.fileno(), owner.st_uid, owner.st_gid)
+            # The directory may be a service's: it must not lead root astray
+            with fresh(path, 0o644, (owner.st_uid, owner.st_gid)) as stream:
                 stream.write(data)
-            os.rename(stream.name, path)
         # One identity, one place: the copies of the private keys go
         shutil.rmtree(places.pki)
         os.unlink(os.path.join(places.config, "master.d", WRITTEN))

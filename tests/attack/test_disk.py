@@ -19,7 +19,7 @@ import zmq
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from tests.attack.fleet import Silence, WireMinion, put_key
-from tests.harness import OurMaster, needs_peers, scratch, until
+from tests.harness import OurMaster, scratch, until
 
 SIZE = 16 * 1024 * 1024
 JID = "202611211200{:08d}"
@@ -35,7 +35,6 @@ def _run(*args: str) -> None:
         raise SkipTest(f"no file system of our own here: {' '.join(args)}: {done.stderr.strip()}")
 
 
-@needs_peers
 class Disk(SynchronousTestCase):
     """One master each; its cache on sixteen megabytes."""
 

@@ -26,7 +26,7 @@ from saltwisted.wire.crypticle import SessionKey
 from saltwisted.wire.handshake import NotYet
 from saltwisted.wire.rsa import PublicKey
 from tests.attack.fleet import Refused, Silence, WireMinion, put_key
-from tests.harness import OurMaster, needs_peers, scratch, until
+from tests.harness import OurMaster, scratch, until
 
 LONG = os.environ.get("SALTWISTED_LONG") == "1"
 ROUNDS = 50 if LONG else 5
@@ -168,7 +168,6 @@ class Load:
         control.close()
 
 
-@needs_peers
 class Kill(SynchronousTestCase):
     """The whole of it takes about two seconds a round."""
 

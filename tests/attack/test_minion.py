@@ -148,7 +148,6 @@ class _Attacked(SynchronousTestCase):
         return self.master.salt(minion_id, "cmd.run", command)[minion_id]
 
 
-@needs_peers
 class Ours(_Attacked):
     """Our minion."""
 

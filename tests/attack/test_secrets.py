@@ -21,6 +21,7 @@ import threading
 from ast import literal_eval
 from base64 import b64encode
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 import msgpack
@@ -29,7 +30,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.errors import TransportClosed
 from tests.attack.fleet import WireMinion, put_key
-from tests.harness import ROOT, OurMaster, OurMinion, needs_peers
+from tests.harness import ROOT, OurMaster, OurMinion
 from tests.wire.recorded import key
 
 CANARY = {
@@ -39,6 +40,11 @@ CANARY = {
          "script", "file", "grain", "failure", "extra", "login")
     )
 }  # fmt: skip
+RANDOM = re.compile(r"[0-9a-f]{16}|/[a-z0-9_]{8}$")
+"""
+What is in a name that L{saltwisted.worker.freshfile} and L{saltwisted.stores.files} draw, and what
+Python itself draws to see whether a directory can be written to.
+"""
 URL = f"http://bob:{CANARY['url']}@127.0.0.1:1/secret.txt"
 
 
@@ -204,6 +210,14 @@ class Site:
         source = os.path.join(out, "s")
         self._command("salt-cp", "ours", source, f"{out}/copied")
         self._command("salt-key", "-y", "-d", "spy")
+        self._command("salt-key", "--gen-keys=fresh", f"--gen-keys-dir={self.tmp}")
+        self._command("backup", os.path.join(self.tmp, "backup.tgz"))
+        self.modes = {
+            name: stat.S_IMODE(os.stat(os.path.join(self.tmp, name)).st_mode)
+            for name in os.listdir(self.tmp)
+        }
+        for name in self.modes:
+            os.unlink(os.path.join(self.tmp, name))
         for args in (
             ["pillar.items"],
             ["--local", "test.ping"],
@@ -255,7 +269,6 @@ class Site:
         return found
 
 
-@needs_peers
 class Secrets(SynchronousTestCase):
     """What is left."""
 
@@ -294,6 +307,24 @@ class Secrets(SynchronousTestCase):
             for name, secret in secrets.items():
                 at = text.find(secret)
                 self.assertEqual(at, -1, f"{name} in {where}: {text[max(at - 300, 0) : at + 100]}")
+
+    def test_T_LOG_1_stored(self) -> None:
+        """Passwords and tokens are in no file: not in a job's record, not in a token's own file."""
+        arguments = {path for path, text in self._stored() if CANARY["argument"].encode() in text}
+        self.assertTrue(any("jobs.sqlite" in path for path in arguments), "the search sees records")
+        secrets = {name: self.site.keys[name] for name in ("kept token", "made token")}
+        secrets["login"] = CANARY["login"]
+
+        for path, text in self._stored():
+            for name, secret in secrets.items():
+                self.assertNotIn(secret.encode(), text, f"{name} in {path}")
+
+    def _stored(self) -> Iterator[tuple[str, bytes]]:
+        """Every file that master and minion have left, path and content."""
+        for path, info in self.site.left.items():
+            if stat.S_ISREG(info.st_mode) and path not in self.site.given:
+                with open(path, "rb") as file:
+                    yield path, file.read()
 
     def _files(self) -> dict[str, str]:
         """Secrets that lie in files: private keys, user keys, what sessions are derived from."""
@@ -342,6 +373,9 @@ class Secrets(SynchronousTestCase):
         for name in ("master.pem", "minion.pem", ".root_key", "jobs.sqlite"):
             (path,) = [p for p in self.site.left if p.endswith("/" + name)]
             self.assertIn(stat.S_IMODE(self.site.left[path].st_mode), (0o400, 0o600), path)
+        modes = self.site.modes
+        self.assertEqual(modes["backup.tgz"], 0o600, "it holds every private key")
+        self.assertIn(modes["fresh.pem"], (0o400, 0o600))
 
     def test_T_TMP_1(self) -> None:
         """In directories that anybody may write to, files are made exclusively, by random names."""
@@ -349,19 +383,30 @@ class Secrets(SynchronousTestCase):
             lines = [line.rstrip("\n").split("\t") for line in handle]
         made: Counter[str] = Counter()
         mine: set[tuple[str, str]] = set()
-        wrong = []
+        drawn: set[tuple[str, str]] = set()
+        wrong: list[str] = []
+        renamed: list[str] = []
         for pid, event, flags, parent, quoted in lines:
             path = literal_eval(quoted)
             if not int(parent, 8) & 0o002 or path in self.site.given:
                 continue
-            if event == "os.mkdir" or int(flags) & os.O_EXCL:
+            if event.startswith("tempfile."):
+                drawn.add((pid, path))
+            elif event == "os.mkdir" or int(flags) & os.O_EXCL:
                 made[path] += 1
                 mine.add((pid, path))
+                if (pid, path) not in drawn and not RANDOM.search(path):
+                    wrong.append(f"{event} {path}: by a name that can be known before")
+            elif event == "os.rename":
+                # It replaces what lies there, and follows no link
+                renamed.append(path)
             elif (pid, path) not in mine:
                 wrong.append(f"{event} {path}")
         self.assertEqual(wrong, [])
         self.assertEqual({path: n for path, n in made.items() if n > 1}, {})
-        # cmd.script and templates use such files, twice each
-        self.assertGreaterEqual(len(made), 2)
+        # cmd.script and templates use such files, twice each; keys and the backup are put there
+        self.assertGreaterEqual(len(made), 5)
+        names = {os.path.basename(path) for path in renamed}
+        self.assertEqual(names, {"backup.tgz", "fresh.pem", "fresh.pub"})
         self.assertEqual(os.listdir(self.site.tmp), [])
         self.assertGreater(len(lines), 200)

@@ -27,7 +27,7 @@ from saltwisted.wire.msgpack import pack
 from saltwisted.worker.control import ControlClient
 from tests.attack.fleet import WireMinion, put_key
 from tests.attack.flood import frames
-from tests.harness import ROOT, OurMaster, needs_peers, scratch, until
+from tests.harness import ROOT, OurMaster, scratch, until
 
 LONG = os.environ.get("SALTWISTED_LONG") == "1"
 MIB = 1024 * 1024
@@ -108,7 +108,6 @@ class _Running(SynchronousTestCase):
         self.assertNotIn("Traceback", self.master.text())
 
 
-@needs_peers
 class Junk(_Running):
     """Nonsense on each door."""
 
@@ -335,7 +334,6 @@ def as_user(uid: int, action: Any) -> Any:
     return json.loads(answer)
 
 
-@needs_peers
 class Flood(_Running):
     """One client that sends as fast as it can must not delay the others past 100 ms."""
 

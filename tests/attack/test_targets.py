@@ -13,13 +13,12 @@ import zmq
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.attack.fleet import WireMinion, put_key
-from tests.harness import OurMaster, needs_peers, scratch
+from tests.harness import OurMaster, scratch
 
 VICTIM = "a" * 60 + "-b"
 """An id on which C{(a+)+$} has more ways to fail than there are atoms."""
 
 
-@needs_peers
 class ForEver(SynchronousTestCase):
     """Others are served meanwhile."""
 

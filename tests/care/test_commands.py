@@ -23,7 +23,6 @@ from tests.harness import (
     OurMinion,
     reserve_ports,
     scratch,
-    takes_time,
     until,
     write_config,
 )
@@ -63,7 +62,6 @@ class CareTests(SynchronousTestCase):
         self.assertEqual(said["unknown"], {})
         return done.returncode, {one["id"]: one for one in said["findings"]}
 
-    @takes_time
     def test_status(self) -> None:
         """0 serving, 1 error, 2 not ready; the minion's too."""
         minion = self.minion()
@@ -84,7 +82,6 @@ class CareTests(SynchronousTestCase):
         self.assertEqual(done.returncode, 1)
         self.assertIn("publish_port", done.stdout)
 
-    @takes_time
     def test_doctor(self) -> None:
         """A sound master has no errors; loose modes are found and mended."""
         self.minion()
@@ -127,7 +124,6 @@ class CareTests(SynchronousTestCase):
         self.assertEqual(found["key.shared"]["evidence"], ["web1 = web2"])
         self.assertIn("reactor", found["option.unsupported"]["evidence"][0])
 
-    @takes_time
     def test_doctor_minion(self) -> None:
         """The doctor looks at the roles that run here; a minion without a master is an error."""
         minion = self.minion()
@@ -167,7 +163,6 @@ class CareTests(SynchronousTestCase):
             self.assertNotEqual(done.returncode, 0, name)
             self.assertIn(broken["evidence"][0], done.stdout + done.stderr, name)
 
-    @takes_time
     def test_backup(self) -> None:
         """Taken while it runs, shown, put back: keys and jobs are those of then."""
         minion = self.minion()

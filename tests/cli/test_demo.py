@@ -20,7 +20,6 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cli.playground import Daemon, Interrupts
 from tests.cli.support import run
-from tests.harness import needs_peers
 
 
 class DemoTests(SynchronousTestCase):
@@ -77,7 +76,6 @@ class DemoTests(SynchronousTestCase):
         self.assertEqual(outputs.count("Succeeded: 2\n"), 2)
         self.assertEqual(self.left(), [])
 
-    @needs_peers
     def test_cluster(self) -> None:
         """Three masters become one; what one is killed with is on the others, and it comes back."""
         process = self.start("--masters=3", "--json")

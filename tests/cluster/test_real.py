@@ -18,10 +18,9 @@ from twisted.trial.unittest import SynchronousTestCase
 from saltwisted.domain.replica.tokens import parse
 from saltwisted.wire.rsa import PrivateKey, fingerprint
 from tests.cluster.real import OurNode, cluster, nodes
-from tests.harness import OurMinion, needs_peers, scratch, until, write_config
+from tests.harness import OurMinion, scratch, until, write_config
 
 
-@needs_peers
 class JoinTests(SynchronousTestCase):
     """By token."""
 
@@ -179,7 +178,6 @@ class JoinTests(SynchronousTestCase):
             self.assertEqual(file.read(), public)
 
 
-@needs_peers
 class MinionTokenTests(SynchronousTestCase):
     """Tokens that stand for minions."""
 
@@ -261,7 +259,6 @@ class MinionTokenTests(SynchronousTestCase):
         )
 
 
-@needs_peers
 class SecretTests(SynchronousTestCase):
     """By C{cluster_secret}, as the tutorial's configuration has it."""
 
@@ -393,7 +390,6 @@ class SecretTests(SynchronousTestCase):
         self.assertIn("waits for", b.members()[0]["problem"])
 
 
-@needs_peers
 class LeaveTests(SynchronousTestCase):
     """Ends of a membership."""
 

@@ -14,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.wire.rsa import PrivateKey
 from tests.cluster.real import OurNode, cluster
-from tests.harness import OurMinion, needs_peers, scratch, until
+from tests.harness import OurMinion, scratch, until
 
 
 def listed(node: OurNode) -> dict[str, list[str]]:
@@ -35,7 +35,6 @@ def signed_in(node: OurNode, minion_id: str) -> None:
         file.write(pub)
 
 
-@needs_peers
 class KeyTests(SynchronousTestCase):
     def everywhere(self, nodes: list[OurNode], wanted: dict[str, list[str]]) -> None:
         for node in nodes:

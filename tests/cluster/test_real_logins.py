@@ -12,10 +12,9 @@ from twisted.trial.unittest import TestCase
 
 from saltwisted.errors import RemoteError
 from tests.cluster.real import OurNode, cluster
-from tests.harness import OurMinion, scratch, takes_time, until
+from tests.harness import OurMinion, scratch, until
 
 
-@takes_time
 class LoginTests(TestCase):
     """Three nodes with one file of users each alike, and a minion that knows all of them."""
 

@@ -15,7 +15,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from saltwisted.errors import RemoteError, TransportClosed
 from saltwisted.worker.control import ControlClient
 from tests.cluster.real import OurNode, nodes
-from tests.harness import takes_time, until
+from tests.harness import until
 
 SIZE = 96 << 20
 
@@ -29,7 +29,6 @@ def answers(node: OurNode, port: int) -> bool:
     return True
 
 
-@takes_time
 class WaitingTests(SynchronousTestCase):
     """Node C{b} joins, and the roots of C{a} take their time."""
 

@@ -17,7 +17,7 @@ from saltwisted.wire.msgpack import pack_bin
 from saltwisted.worker.control import ControlClient
 from tests.cluster.memory import MemoryPeers
 from tests.cluster.real import cluster
-from tests.harness import needs_peers, until
+from tests.harness import until
 
 
 class Addresses:
@@ -104,7 +104,6 @@ class RingTests(SynchronousTestCase):
         self.assertEqual((rows["reached"], list(rows["unknown"])), ({}, ["b"]))
 
 
-@needs_peers
 class DoctorTests(unittest.TestCase):
     """Two real nodes."""
 

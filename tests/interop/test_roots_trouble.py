@@ -12,10 +12,8 @@ from typing import Any
 
 from tests.cluster.real import OurNode, join_all
 from tests.harness import (
-    needs_peers,
     reserve_ports,
     scratch,
-    takes_time,
     until,
     write_config,
 )
@@ -23,7 +21,6 @@ from tests.interop.network import Hub, needs_namespaces
 from tests.interop.test_cluster_roots import RootsCase
 
 
-@needs_peers
 @needs_namespaces
 class LineTests(RootsCase):
     """Three hosts."""
@@ -75,7 +72,6 @@ def needs_root(test: type) -> type:
     return unittest.skip("mounting needs root")(test)
 
 
-@needs_peers
 @needs_root
 class RoomTests(RootsCase):
     """A disk of a few mebibytes."""
@@ -160,11 +156,9 @@ class RoomTests(RootsCase):
         return done.stdout == ""
 
 
-@needs_peers
 class MemberTests(RootsCase):
     """Members that are away, or are the last of their kind."""
 
-    @takes_time
     def test_away_for_long(self) -> None:
         """A node that missed many generations, and a removed file, is like the others again."""
         self.home = scratch(self)

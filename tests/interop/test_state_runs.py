@@ -9,7 +9,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.harness import OurMaster, OurMinion, scratch, takes_time
+from tests.harness import OurMaster, OurMinion, scratch
 
 FILES = {
     "top.sls": "base:\n  '*': [web.site]\n",
@@ -45,7 +45,6 @@ after:
 }
 
 
-@takes_time
 class StateRunTests(SynchronousTestCase):
     """C{salt MINION state.apply} with our own daemons on both ends."""
 

@@ -450,6 +450,40 @@ class LoginTests(SynchronousTestCase):
         for secret in ("'secret'", "s3cr3t", made["token"]):
             self.assertNotIn(secret, seen)
 
+    def test_T_LOG_1_records(self) -> None:
+        """
+        T-LOG-1: what proves a user is in no job's record, event or publication, by whichever door
+        the job came; and no door hands it on.
+        """
+        handed: list[Any] = []
+        publish = self.rig.ctx.dispatcher.publish
+
+        def watched(load: Any, user: str) -> Any:
+            handed.append(load)
+            return publish(load, user)
+
+        self.patch(self.rig.ctx.dispatcher, "publish", watched)
+        word = self.token()["token"]
+        self.assertIn("load", self.publish(**self.good())[0])
+        self.assertIn("load", self.publish(token=word)[0])
+        for kwargs in (self.good(), {"token": word}, {**self.good(), "auth_list": [word]}):
+            self.successResultOf(self.ask("publish", tgt="*", fun="test.ping", kwargs=kwargs))
+            self.ask("run", tgt="*", fun="test.ping", kwargs=kwargs).addErrback(silent)
+        self.assertEqual(len(handed), 8)
+        self.assertNotIn("secret", repr(handed))
+        self.assertNotIn(word, repr(handed))
+
+        # The last door before the disk, should another one forget
+        load = {"tgt": "*", "fun": "test.ping", "kwargs": {**self.good(), "metadata": "kept"}}
+        self.successResultOf(Deferred.fromCoroutine(publish(load, "fred")))
+        load = {"tgt": "*", "fun": "test.ping", "kwargs": {"token": word, "key": word}}
+        self.successResultOf(Deferred.fromCoroutine(publish(load, "fred")))
+
+        kept = repr(vars(self.rig.jobs)) + repr(self.rig.events) + repr(self.rig.publications.sent)
+        self.assertIn("kept", kept)
+        self.assertNotIn("secret", kept)
+        self.assertNotIn(word, kept)
+
     def test_sudo_acl(self) -> None:
         """With sudo_acl root by sudo has the rights of who he was; without it, all."""
         config = self.rig.ctx.config

@@ -13,7 +13,6 @@ import sys
 
 from twisted.internet.defer import Deferred
 
-from tests.harness import needs_peers
 from tests.roots.nodes import NodesCase, clock, sleep
 
 SECONDS = float(os.environ.get("SALTWISTED_ROOTS_SECONDS", "4"))
@@ -29,7 +28,6 @@ def edit(tree: str, seed: int) -> subprocess.Popen[bytes]:
     )
 
 
-@needs_peers
 class EditorsTests(NodesCase):
     """Three nodes, an editor process on each."""
 

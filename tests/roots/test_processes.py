@@ -16,7 +16,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.stores.rootstore import DAY, RootStore
 from tests.cluster.real import OurNode
-from tests.harness import OurMinion, needs_peers, until
+from tests.harness import OurMinion, until
 
 
 def children(pid: int) -> set[int]:
@@ -33,7 +33,6 @@ def root_of(node: OurNode) -> str:
     return f"{node.home}/srv/{node.name}/salt"
 
 
-@needs_peers
 class RealRootsTests(SynchronousTestCase):
     """Child processes: what an administrator sees."""
 

@@ -19,7 +19,6 @@ from saltwisted.cluster.rootwrite import RootWrite
 from saltwisted.domain.roots.index import Index
 from saltwisted.stores.rootindex import IndexDatabase
 from saltwisted.stores.rootstore import RootStore
-from tests.harness import needs_peers
 from tests.sim.cluster import Broken
 from tests.sim.play import count
 from tests.sim.roots import SetBackWorld, World
@@ -52,7 +51,6 @@ print(world.steps, world.clock.seconds(), [(d, p, e) for d, (p, e, _) in history
 """
 
 
-@needs_peers
 class OneStoryTests(SynchronousTestCase):
     """A seed is one story, in any process."""
 

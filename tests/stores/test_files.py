@@ -91,6 +91,31 @@ class WriteTests(FolderTestCase):
         self.assertEqual(read_file(victim), b"safe")
         self.assertFalse(os.path.islink(self.path("a")))
 
+    def test_T_TMP_1_planted_in_between(self) -> None:
+        """T-TMP-1: who guesses the name in between gains nothing: what lies there is not used."""
+        victim = self.write("victim", b"safe")
+        self.patch(os, "urandom", bytes)
+        os.symlink(victim, self.path(f".tmp-{bytes(8).hex()}"))
+
+        self.assertRaises(StoreError, write_atomic, self.path("a"), b"new")
+
+        self.assertEqual(read_file(victim), b"safe")
+        self.assertFalse(os.path.lexists(self.path("a")))
+
+    def test_T_TMP_1_random(self) -> None:
+        """T-TMP-1: the name in between is another each time, of 64 random bits."""
+        names: list[str] = []
+        rename = os.rename
+        self.patch(os, "rename", lambda old, new: names.append(old) or rename(old, new))
+        for _ in range(20):
+            write_atomic(self.path("a"), b"new")
+
+        random = {os.path.basename(name).removeprefix(".tmp-") for name in names}
+        self.assertEqual(len(random), 20)
+        self.assertEqual({len(each) for each in random}, {16})
+        self.assertGreater(len({each[:2] for each in random}), 5, "no counter")
+        self.assertGreater(len({each[-2:] for each in random}), 5, "no number of a process")
+
     def test_leftovers(self) -> None:
         """What a killed write left is swept away, other dot files are not."""
         self.write(".tmp-0123456789abcdef", b"half")

@@ -50,7 +50,7 @@ def _hook(event: str, args: tuple[Any, ...]) -> None:
             path, _mode, flags = args
             if flags & _CREATE:
                 _note("open", path, flags)
-        elif event in ("os.mkdir", "sqlite3.connect"):
+        elif event in ("os.mkdir", "sqlite3.connect", "tempfile.mkstemp", "tempfile.mkdtemp"):
             _note(event, args[0], 0)
         elif event in ("os.rename", "os.link", "os.symlink", "socket.bind"):
             _note(event, args[1], 0)

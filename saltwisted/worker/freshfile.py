@@ -1,0 +1,68 @@
+"""
+Files that the commands and the workers write: whole or not at all, and where nobody can wait.
+
+The name in between is random and the file is made exclusively, so that who may write to the
+directory as well (a service's user where root writes, everybody in C{/tmp}) can neither plant a
+link there nor know the name before. What the daemon writes goes by L{saltwisted.stores.files}.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import IO
+
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def private(path: str) -> IO[bytes]:
+    """A new file, readable for its owner alone."""
+    return os.fdopen(os.open(path, _FLAGS, 0o600), "w+b")
+
+
+def beside(path: str) -> str:
+    """A name in the same directory that nobody knows before."""
+    folder, name = os.path.split(path)
+    return os.path.join(folder, f".{name[:100]}.{os.urandom(8).hex()}.new")
+
+
+@contextmanager
+def fresh(
+    path: str, mode: int = 0o600, owner: tuple[int, int] | None = None, *, sync: bool = True
+) -> Iterator[IO[bytes]]:
+    """
+    A file to write, which takes the place of C{path} when the block ends well.
+
+    What lies there is replaced; a link is not followed.
+
+    @param owner: user and group that it is given.
+    @raises OSError: nothing has changed then.
+    """
+    temporary = beside(path)
+    file = private(temporary)
+    try:
+        with file:
+            yield file
+            if owner is not None:
+                os.fchown(file.fileno(), *owner)
+            os.fchmod(file.fileno(), mode)
+            file.flush()
+            if sync:
+                os.fsync(file.fileno())
+        os.rename(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+
+
+def fresh_link(path: str, target: str) -> None:
+    """A symbolic link that takes the place of C{path}."""
+    temporary = beside(path)
+    os.symlink(target, temporary)
+    try:
+        os.rename(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise
