@@ -170,6 +170,8 @@ class RootControl:
             "conflicts": store.open_conflicts if store is not None else 0,
             "skipped": {os.fsdecode(p): why for p, why in list(share.look.skipped.items())[:100]},
             "skipped_count": len(share.look.skipped),
+            "unread": {os.fsdecode(p): why for p, why in list(share.look.unread.items())[:100]},
+            "unread_count": len(share.look.unread),
             "kept": sorted(os.fsdecode(path) for path in share.writes.kept)[:100],
             "failed": {os.fsdecode(p): why for p, why in list(share.writes.failed.items())[:100]},
             "overflows": share.watch.overflows,
@@ -474,7 +476,8 @@ class RootControl:
                 "lacks": lacks,
                 "error": "not connected" if link is None else sync.flags.get(node, ""),
             }
-        problems = {s.name: "waits for the cluster's tree" for s in shares if not s.ready}
+        problems = {s.name: s.look.unread_in_words() for s in shares if s.look.unread}
+        problems.update({s.name: "waits for the cluster's tree" for s in shares if not s.ready})
         problems.update({s.name: s.core.suspended for s in shares if s.core.suspended})
         problems.update(
             {s.name: f"{len(s.core.held)} deletions are held" for s in shares if s.core.held}

@@ -14,13 +14,14 @@ from collections import ChainMap
 from collections.abc import Mapping
 from typing import Any
 
+from twisted.logger import Logger
+
 from saltwisted.cluster.rootahead import RootAhead
 from saltwisted.cluster.rootcare import RootCare
 from saltwisted.cluster.rootcore import RETRY, ShareCore
 from saltwisted.cluster.rootedits import RootEdits
 from saltwisted.cluster.rootwatch import RootWatch
 from saltwisted.cluster.rootwork import (
-    add_seen,
     folders_of,
     look_again,
     look_closely,
@@ -33,6 +34,7 @@ from saltwisted.domain.roots.entry import Batch, Entry, ancestors
 from saltwisted.errors import StoreError
 from saltwisted.stores.newfiles import Seen
 from saltwisted.stores.rootindex import Known
+from saltwisted.words import counted
 
 AGAIN = 0.03
 """Seconds after which a file that was being written is looked at again, ..."""
@@ -44,6 +46,8 @@ SCAN_SHARE = 5000
 """A scan that takes a second is made every so many seconds, where the kernel tells the same."""
 NO_ROOM = frozenset(os.strerror(number) for number in (errno.ENOSPC, errno.EDQUOT))
 """What the disk of the store says when it takes no more."""
+NAMED = 5
+"""Paths that are named in one sentence."""
 MOST_LAYERS = 8
 """Times that new directories in new directories are looked for within one look."""
 
@@ -55,7 +59,10 @@ class RootLook:
     @ivar scans: how often everything was looked at.
     @ivar scan_seconds: how long the last such look took.
     @ivar skipped: paths that do not take part, and why.
+    @ivar unread: those of them that should, but the system does not let us read or keep them.
     """
+
+    log = Logger()
 
     def __init__(
         self,
@@ -78,6 +85,8 @@ class RootLook:
         self.scans = 0
         self.scan_seconds = 0.0
         self.skipped: dict[bytes, str] = {}
+        self.unread: dict[bytes, str] = {}
+        self._told: set[bytes] = set()
 
     # -- the root itself
 
@@ -144,7 +153,8 @@ class RootLook:
         cannot tell all.
         """
         watch = self._watch
-        if not watch.sees_all or self._core.suspended:
+        # The kernel says nothing of what is in a directory that we may not open
+        if not watch.sees_all or self._core.suspended or self.unread:
             await self.rescan()
             return
         watch.drain()
@@ -258,13 +268,44 @@ class RootLook:
     def _wait_for_room(self, seen: Seen) -> None:
         """What could not be taken in because the disk is full is tried again, and named."""
         core = self._core
-        full = {path: why for path, why in seen.skipped.items() if why in NO_ROOM}
+        full = {path: why for path, why in seen.unread.items() if why in NO_ROOM}
         if full:
             core.last_error = f"{next(iter(full.values()))}: {len(full)} changes wait"
             self._watch.look_at(full, RETRY)
         elif self._is_full:
             core.last_error = ""
         self._is_full = bool(full)
+
+    def _tell_unread(self) -> None:
+        """Say once what is not taken in: no other member has it, or gets what is changed in it."""
+        core, fresh = self._core, self.unread.keys() - self._told
+        if fresh:
+            names = sorted(os.fsdecode(path) for path in fresh)
+            self.log.error(
+                "roots: {share}: {count} cannot be taken in, and no other member gets what is "
+                "there: {names}",
+                share=core.name,
+                count=counted(len(fresh), "path"),
+                names=[f"{name}: {self.unread[os.fsencode(name)]}" for name in names[:NAMED]],
+            )
+            core.owner.event(
+                "unread", {"share": core.name, "count": len(fresh), "paths": names[:100]}
+            )
+        elif self._told and not self.unread:
+            self.log.info("roots: {share}: every path can be taken in again", share=core.name)
+        self._told = set(self.unread)
+
+    def unread_in_words(self) -> str:
+        """Which paths are not taken in and why, for people; empty if all are."""
+        if not self.unread:
+            return ""
+        some = sorted(self.unread.items())[:NAMED]
+        named = ", ".join(f"{os.fsdecode(path)} ({why})" for path, why in some)
+        more = ", ..." if len(self.unread) > NAMED else ""
+        return (
+            f"{counted(len(self.unread), 'path')} cannot be taken in here and "
+            f"{'is' if len(self.unread) == 1 else 'are'} not replicated: {named}{more}"
+        )
 
     async def _look_at(self, paths: set[bytes] | None) -> Seen:
         core, watch = self._core, self._watch
@@ -273,7 +314,7 @@ class RootLook:
         if paths is None:
             watch.unlisted.clear()
             seen: Seen = await pool(tree.scan, known, store.objects)
-            self.skipped = dict(seen.skipped)
+            self.skipped, self.unread = dict(seen.skipped), dict(seen.unread)
         else:
             fresh: list[bytes]
             fresh, first = await pool(look_closely, tree, paths, known, store, watch.running)
@@ -282,10 +323,14 @@ class RootLook:
             seen = first or await pool(tree.look, paths, known, store.objects)
             for path in paths:
                 self.skipped.pop(path, None)
-            self.skipped.update(seen.skipped)
+                if self.unread.pop(path, None) and path not in seen.unread:
+                    # We may open it now; nothing was told of what is in it
+                    watch.unlisted.add(path)
             if watch.unlisted:
                 tops, watch.unlisted = watch.unlisted, set()
-                add_seen(seen, await pool(tree.scan, known, store.objects, tops))
+                seen.add(await pool(tree.scan, known, store.objects, tops))
+            self.skipped.update(seen.skipped)
+            self.unread.update(seen.unread)
         for _ in range(MOST_LAYERS):
             folders: list[bytes] = []
             if watch.running and (paths is None or seen.changed):
@@ -296,9 +341,11 @@ class RootLook:
             # What was made in them before they were watched has made no event
             both = await pool(overlay, known, seen)
             more: Seen = await pool(tree.scan, both, store.objects, fresh)
-            add_seen(seen, more)
+            seen.add(more)
             self.skipped.update(more.skipped)
+            self.unread.update(more.unread)
         self._wait_for_room(seen)
+        self._tell_unread()
         if seen.again:
             watch.look_at(seen.again, AGAIN if paths is not None else SCAN_AGAIN)
         if seen.young:

@@ -169,14 +169,6 @@ def folders_of(seen: Seen, known: Mapping[bytes, Known] | None) -> list[bytes]:
     return folders
 
 
-def add_seen(seen: Seen, more: Seen) -> None:
-    seen.changed.update(more.changed)
-    seen.again |= more.again
-    seen.young |= more.young
-    seen.large.update(more.large)
-    seen.skipped.update(more.skipped)
-
-
 def overlay(known: Mapping[bytes, Known], seen: Seen) -> dict[bytes, Known]:
     """What is known with what was found."""
     overlay = dict(known)

@@ -75,7 +75,7 @@ class ClusterRoots:
             roots,
             folder,
             self.threads.run,
-            master.ctx.bus.fire,
+            self._fire,
             others,
             config.cluster_roots,
             os.urandom,
@@ -115,6 +115,13 @@ class ClusterRoots:
             self.pins,
             RootsGate(self.sync, reactor),
         ]
+
+    def _fire(self, tag: str, data: Any) -> None:
+        """On the bus; what could not be read is counted besides."""
+        ctx = self._master.ctx
+        if tag == "salt/roots/unread":
+            ctx.counters["roots:unread"] += data["count"]
+        ctx.bus.fire(tag, data)
 
     def _help(self, request: Mapping[str, Any]) -> Future[list[Any]]:
         """Have a worker process answer; asked from a thread of the pool."""

@@ -51,6 +51,8 @@ class Seen:
     @ivar young: paths that are too young to be sure that C{lstat} would show a later write.
     @ivar large: paths of large files to be taken in apart.
     @ivar skipped: path to the reason why something there does not take part.
+    @ivar unread: those of them that would take part, if the system let us read or keep them.
+    @ivar closed: directories that were not looked into: what is below them is as it was.
     """
 
     changed: dict[bytes, Known | None] = field(factory=dict)
@@ -58,6 +60,22 @@ class Seen:
     young: set[bytes] = field(factory=set)
     large: dict[bytes, int] = field(factory=dict)
     skipped: dict[bytes, str] = field(factory=dict)
+    unread: dict[bytes, str] = field(factory=dict)
+    closed: set[bytes] = field(factory=set)
+
+    def add(self, more: Seen) -> None:
+        """What another look has found as well."""
+        self.changed.update(more.changed)
+        self.again |= more.again
+        self.young |= more.young
+        self.large.update(more.large)
+        self.skipped.update(more.skipped)
+        self.unread.update(more.unread)
+        self.closed |= more.closed
+
+    def refused(self, path: bytes, error: OSError) -> None:
+        """The system does not let us read what is at a path, or keep it."""
+        self.skipped[path] = self.unread[path] = error.strerror or str(error)
 
 
 class NewFiles:

@@ -10,6 +10,7 @@ meanwhile, and it becomes a version of its own. Everything here blocks.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -45,6 +46,8 @@ MANY = 16
 """Files from which on they are made durable all together."""
 MARKER_TIME = 1_000_000_000
 _IGNORED_RULES = 64 * 1024
+GONE_AWAY = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.EXDEV, errno.ENXIO))
+"""What the system says where something else is now than was a moment ago."""
 
 
 @define
@@ -183,6 +186,7 @@ class WorkTree:
         self._on_new: Callable[[list[tuple[bytes, int]]], None] | None = None
         self._new: list[tuple[bytes, int]] = []
         self._new_bytes = 0
+        self._unread_large: dict[tuple[bytes, Identity], int] = {}
 
     def tell(
         self,
@@ -303,8 +307,13 @@ class WorkTree:
     def read_rules(self) -> None:
         """Take in C{.rootsignore} as it is now."""
         data = b""
-        with suppress(OSError):
+        try:
             fd = self.fs.open(RULES_FILE)
+        except OSError as error:
+            # While it may not be read, what it excluded stays excluded; a look names it
+            if error.errno not in GONE_AWAY:
+                return
+        else:
             try:
                 data = os.read(fd, _IGNORED_RULES)
             finally:
@@ -326,8 +335,10 @@ class WorkTree:
     def is_busy(self) -> bool:
         """Whether git, hg or svn is in the middle of something."""
         for name in (b".git/index.lock", b".hg/wlock", b".svn/wc.db-journal"):
-            if self.fs.lstat(name) is not None:
-                return True
+            # Not while somebody has closed that directory to us: we should wait for ever
+            with suppress(PermissionError):
+                if self.fs.lstat(name) is not None:
+                    return True
         return False
 
     def close(self) -> None:
@@ -415,9 +426,12 @@ class WorkTree:
             folder = waiting.popleft()
             try:
                 entries = list(self.fs.list(folder))
-            except OSError:
+            except OSError as error:
                 if not folder:
                     raise
+                if error.errno not in GONE_AWAY:
+                    seen.refused(folder, error)
+                    seen.closed.add(folder)
                 continue
             self.progress.done += len(entries)
             for name, info in entries:
@@ -449,6 +463,7 @@ class WorkTree:
                     continue
                 if is_dir and info.st_dev != self.fs.device:
                     seen.skipped[path] = "another file system is mounted there"
+                    seen.closed.add(path)
                     continue
                 if is_dir:
                     waiting.append(path)
@@ -480,7 +495,9 @@ class WorkTree:
             self._new, self._new_bytes = [], 0
 
     def _stays(self, path: bytes, known: Known, seen: Seen) -> bool:
-        """Whether something that was not listed is not gone but ignored, or forbidden now."""
+        """Whether something that was not listed is not gone but hidden, ignored, or forbidden."""
+        if seen.closed and (path in seen.closed or any(p in seen.closed for p in ancestors(path))):
+            return True
         if path in seen.skipped:
             return False
         return self.ignored(path, known.entry.kind == DIR) or self._above_ignored(path)
@@ -505,7 +522,12 @@ class WorkTree:
         self.fs.forget()
         found = set()
         for path in paths:
-            before, info = known.get(path), self.fs.lstat(path)
+            before = known.get(path)
+            try:
+                info = self.fs.lstat(path)
+            except OSError:
+                found.add(path)
+                continue
             was = before.identity if before is not None else None
             if (Identity.of(info) if info is not None else None) != was:
                 found.add(path)
@@ -519,7 +541,10 @@ class WorkTree:
             before = known.get(path)
             if before is not None and before.entry.kind == DIR:
                 continue
-            info = self.fs.lstat(path)
+            try:
+                info = self.fs.lstat(path)
+            except OSError:
+                continue
             if info is None or not stat.S_ISDIR(info.st_mode) or info.st_dev != self.fs.device:
                 continue
             waiting = [path]
@@ -543,7 +568,12 @@ class WorkTree:
         gone: set[bytes] = set()
         below: dict[bytes, bool] = {}
         for path in sorted(wanted):
-            info = self.fs.lstat(path)
+            try:
+                info = self.fs.lstat(path)
+            except OSError as error:
+                # The kernel names a watched directory with a slash as well
+                seen.refused(path.rstrip(b"/"), error)
+                continue
             is_dir = info is not None and stat.S_ISDIR(info.st_mode)
             head, _ = split(path)
             if head not in below:
@@ -575,11 +605,7 @@ class WorkTree:
         if folders:
             left = [known[path] for path, one in seen.changed.items() if one is None]
             more = self.scan(known, store, folders, left)
-            seen.changed.update(more.changed)
-            seen.again |= more.again
-            seen.young |= more.young
-            seen.large.update(more.large)
-            seen.skipped.update(more.skipped)
+            seen.add(more)
         return seen
 
     def _look(
@@ -606,11 +632,11 @@ class WorkTree:
                 return False
         try:
             entry, info, sure = self._entry(path, info, store, seen, moved)
-        except FileNotFoundError:
-            seen.again.add(path)
-            return False
         except OSError as error:
-            seen.skipped[path] = error.strerror or str(error)
+            if error.errno in GONE_AWAY:
+                seen.again.add(path)
+                return False
+            seen.refused(path, error)
             return before is not None
         except Forbidden as error:
             seen.skipped[path] = error.reason
@@ -637,6 +663,8 @@ class WorkTree:
     ) -> tuple[Entry | None, os.stat_result, bool]:
         mode = stat.S_IMODE(info.st_mode) & 0o777
         if stat.S_ISDIR(info.st_mode):
+            # One that we may not open would be closed to the others' services too
+            self.fs.folder(path)
             entry = Entry(DIR, mode)
         elif stat.S_ISLNK(info.st_mode):
             entry = Entry(LINK, 0, 0, info.st_mtime_ns, self.fs.readlink(path))
@@ -647,6 +675,7 @@ class WorkTree:
             if same is not None and store.has(same.entry.content):
                 digest = same.entry.content
             elif info.st_size >= BULK and path not in seen.large:
+                self._see_large(path, info)
                 seen.large[path] = info.st_size
                 if self._on_large is not None:
                     self._on_large(path, info.st_size)
@@ -664,8 +693,23 @@ class WorkTree:
         young = self._now_ns() - max(info.st_mtime_ns, info.st_ctime_ns) < RACY
         return entry, info, not (young and entry.kind == FILE)
 
+    def _see_large(self, path: bytes, info: os.stat_result) -> None:
+        """
+        See that a large file can be read, before somebody does.
+
+        @raises OSError: it cannot, or could not the last time.
+        """
+        number = self._unread_large.pop((path, Identity.of(info)), 0)
+        if number:
+            raise OSError(number, os.strerror(number), os.fsdecode(path))
+        os.close(self.fs.open(path))
+
     def take_large(self, path: bytes, store: ContentStore) -> Known | None:
-        """Take in one large file; C{None} if it changes under the reader, or is gone."""
+        """
+        Take in one large file; C{None} if it changes under the reader, or is gone.
+
+        Why it cannot be read to its end says the next look.
+        """
         fs = TreeFs(self.path)
         try:
             taken = content_of(fs, path, store)
@@ -676,7 +720,14 @@ class WorkTree:
             entry = Entry(FILE, mode, info.st_size, info.st_mtime_ns, digest)
             check_entry(path, entry, self.limits)
             return Known(entry, Identity.of(info))
-        except (OSError, Forbidden):
+        except Forbidden:
+            return None
+        except OSError as error:
+            if error.errno and error.errno not in GONE_AWAY:
+                with suppress(OSError):
+                    now = fs.lstat(path)
+                    if now is not None:
+                        self._unread_large[path, Identity.of(now)] = error.errno
             return None
         finally:
             fs.close()

@@ -7,12 +7,15 @@ C{roots status} (L{saltwisted.cluster.rootcontrol}), as plain data.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from saltwisted.domain.doctor import Finding, Severity
 from saltwisted.words import counted
 
+FORBIDDEN = ("Permission denied", "Operation not permitted")
+"""What the system says of a file that is another user's."""
 LAG = 100
 """Changes behind which somebody ought to know; fewer are on their way at any moment."""
 
@@ -75,13 +78,29 @@ def of_share(name: str, share: Mapping[str, Any]) -> Iterator[Finding]:
             text=f"{name}: {counted(int(share['conflicts']), 'open conflict')}",
             command=f"saltwisted roots conflicts {which}",
         )
-    skipped = share.get("skipped") or {}
-    if skipped:
+    unread = share.get("unread") or {}
+    unread_count = max(int(share.get("unread_count") or 0), len(unread))
+    if unread:
+        root = shlex.quote(str(share.get("root") or ""))
+        yield Finding(
+            id="roots.unread",
+            severity=Severity.ERROR,
+            text=f"{name}: {counted(unread_count, 'path')} cannot be taken in here; what is in "
+            + ("it" if unread_count == 1 else "them")
+            + " is not replicated",
+            evidence=_pairs(unread),
+            command=f"chown -R saltwisted: {root}  # or setfacl, see docs/roots.md"
+            if any(why in FORBIDDEN for why in unread.values())
+            else "",
+        )
+    skipped = {p: why for p, why in (share.get("skipped") or {}).items() if p not in unread}
+    # Of both, no more than a hundred are named
+    count = max(int(share.get("skipped_count") or 0) - unread_count, len(skipped))
+    if count:
         yield Finding(
             id="roots.skipped",
             severity=Severity.WARNING,
-            text=f"{name}: {_are(max(int(share.get('skipped_count') or 0), len(skipped)), 'path')} "
-            "not replicated",
+            text=f"{name}: {_are(count, 'path')} not replicated",
             evidence=_pairs(skipped),
         )
     failed = share.get("failed") or {}
