@@ -23,6 +23,7 @@ from typing import Any
 
 from saltwisted.config.compat import COMPAT_VERSION_TEXT
 from saltwisted.domain.pillar.compile import Compiled, PillarCompiler
+from saltwisted.domain.pillar.plain import sendable
 from saltwisted.domain.pillar.settings import PillarSettings
 from saltwisted.domain.render.cache import RenderCache
 from saltwisted.domain.render.pipeline import Renderer, RenderSettings
@@ -185,6 +186,15 @@ class Compilation:
         return compiled
 
 
+def plain(compiled: Compiled) -> dict[str, Any]:
+    """The pillar without what cannot be sent; that is an error in it, and in the log."""
+    pillar, problems = sendable(compiled.pillar)
+    if problems:
+        compiled.summaries.extend(problems)
+        pillar["_errors"] = [*pillar.get("_errors", ()), *problems]
+    return pillar  # type: ignore[no-any-return]
+
+
 class _HereMaster:
     """C{__master__} in this process: pillars are compiled here, nothing else is answered."""
 
@@ -260,7 +270,7 @@ class PillarWorker:
             raise SaltClientError("the pillar asks for itself")
         token = _depth.set(depth + 1)
         try:
-            return Compilation(self, request).run().pillar
+            return plain(Compilation(self, request).run())
         finally:
             _depth.reset(token)
 
@@ -268,11 +278,7 @@ class PillarWorker:
         """Answer C{"do": "pillar"}."""
         compilation = Compilation(self, request)
         compiled = compilation.run()
-        try:
-            packed = pack(compiled.pillar)
-        except TypeError as error:
-            compiled.summaries.append(str(error))
-            packed = pack({"_errors": [f"The pillar cannot be sent: {error}"]})
+        packed = pack(plain(compiled))
         files = compilation.host.keepable()
         return {
             "packed": packed,

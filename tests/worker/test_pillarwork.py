@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+import textwrap
 from collections.abc import Mapping
 from typing import Any
 from unittest import SkipTest
@@ -322,7 +323,74 @@ class RefusalTests(WorkerCase):
         sls = "#!py\ndef run():\n    return {'x': object()}\n"
         worker = self.worker({"base": {"top.sls": TOP, "a.sls": sls}})
 
-        self.assertIn("cannot be sent", self.pillar(worker)["_errors"][0])
+        self.assertEqual(self.pillar(worker), {"_errors": ["x cannot be sent: object"]})
+
+    def test_unsendable_beside_others(self) -> None:
+        """
+        An C{ext_pillar} with loops or objects costs these keys; all else arrives.
+
+        Loops are named as stock does it, and are no error; an object is one, in stock for
+        everything at once.
+        """
+        module = """
+        class Odd:
+            pass
+
+        def ext_pillar(minion_id, pillar, how):
+            ring = {"good": 1}
+            ring["again"] = ring
+            items = [1]
+            items.append(items)
+            deep = []
+            for _ in range(2000):
+                deep = [deep]
+            shared = {"x": 1}
+            return {
+                "ring": {"ring": ring},
+                "objects": {"object": {"odd": Odd(), "good": 2, "set": {3}}, "list": [Odd(), 4]},
+                "keys": {Odd(): 1, "good": 5},
+                "loop": {"items": items, "twice": [shared, shared]},
+                "deep": {"deep": deep, "good": 6},
+                "pillar": {"pillar": pillar, "good": 7},
+                "opts": {"opts": __opts__, "good": 8},
+                "raises": {},
+            }[how]
+        """
+        self.write("ext/pillar/odd.py", textwrap.dedent(module))
+        hows = ("ring", "objects", "keys", "loop", "deep", "pillar", "opts")
+        worker = self.worker(
+            {"base": {"top.sls": TOP, "a.sls": "before: {x: 1}"}},
+            {"ext_pillar": [*({"odd": how} for how in hows), {"cmd_yaml": "echo 'after: 1'"}]},
+        )
+        for _ in range(2):
+            answer = self.ask(worker)
+            pillar = unpack(answer["packed"])
+
+            self.assertEqual((pillar["before"], pillar["after"]), ({"x": 1}, 1))
+            self.assertEqual(pillar["good"], 8)
+            self.assertEqual(pillar["ring"], {"good": 1, "again": "<Recursion on dict>"})
+            self.assertEqual(pillar["object"], {"good": 2, "set": [3]})
+            self.assertEqual(pillar["list"], [4])
+            self.assertEqual(pillar["items"], [1, "<Recursion on list>"])
+            self.assertEqual(pillar["twice"], [{"x": 1}, {"x": 1}])
+            self.assertEqual(pillar["pillar"]["before"], {"x": 1})
+            self.assertEqual(pillar["opts"]["extension_modules"], self.where + "/ext")
+            said = " ".join(pillar["_errors"])
+            for name in ("object:odd", "list:0", "a key", "deep"):
+                self.assertIn(name, said)
+            self.assertNotIn("Recursion", said)
+            mine = [one for one in pillar["_errors"] if "deep" not in one]
+            self.assertTrue(all("ext_pillar odd" in one for one in mine), said)
+
+    def test_unsendable_without_master(self) -> None:
+        """Who has no master gets the same."""
+        sls = "#!py\ndef run():\n    x = {'y': 1}\n    x['x'] = x\n    return x\n"
+        worker = self.worker({"base": {"top.sls": TOP, "a.sls": sls}})
+
+        value = worker.value({"id": "m1", "grains": {}})
+
+        self.assertEqual(value["y"], 1)
+        self.assertIn("Recursion", json.dumps(value))
 
     def test_asks_for_itself(self) -> None:
         """A pillar that asks for the pillar of its minion ends with an error."""

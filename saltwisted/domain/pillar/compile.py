@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from attrs import define, field
 
+from saltwisted.domain.pillar.plain import sendable
 from saltwisted.domain.pillar.settings import PillarSettings
 from saltwisted.domain.pillar.top import Top, chosen, in_env_order, merge_tops, wanted_environments
 from saltwisted.domain.render.errors import TemplateFailure
@@ -411,10 +412,15 @@ class PillarCompiler:
                     self._noted(f"ext_pillar interface named {name} is unavailable")
                     continue
                 try:
-                    made = self._ext.run(name, pillar, config)
+                    made, problems = sendable(self._ext.run(name, pillar, config))
                 except Exception as error:
                     errors.append(f"Failed to load ext_pillar {name}: {error}")
                     self._failed(f"Failed to load ext_pillar {name}", error)
+                    continue
+                errors += [
+                    self._noted(f"Failed to load ext_pillar {name}: {problem}")
+                    for problem in problems
+                ]
             if made:
                 try:
                     pillar = self._merge(pillar, made)
