@@ -543,6 +543,8 @@ class MasterConfig(CommonOptions):
     peer_run: dict[str, Any] = {}
     #: Which minions may read which functions of the mine.
     mine_get: dict[str, Any] = {}
+    #: Bytes of mine data that are kept of one minion; what would be more is refused.
+    mine_size_max: int = 4194304
 
     # -- Running jobs
 

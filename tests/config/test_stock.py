@@ -28,6 +28,7 @@ OWN = {
     "return_copies",
     "cluster_pillar",
     "cluster_roots",
+    "mine_size_max",
 }
 """Our own options, which Salt has not."""
 

@@ -8,6 +8,7 @@ import os
 from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.wire.envelope import BAD_LOAD, decode_reply, open_private_reply
@@ -209,6 +210,23 @@ class RequestTests(SynchronousTestCase):
         self.assertEqual(other.ask("_mine_get", tgt="*", fun="a"), {})
         self.minion.ask("_mine_flush")
         self.assertEqual(other.ask("_mine_get", tgt="*", fun="b"), {})
+
+    def test_T_MINE_1_bounded(self) -> None:
+        """T-MINE-1: a minion's mine never grows beyond the option, in one piece or in many."""
+        rig = Rig(self, mine_size_max=1000)
+        minion = RigMinion(rig, "web1").accepted()
+        with capturedLogs() as logged:
+            answers = [minion.ask("_mine", data={f"f{n}": "x" * 90}) for n in range(40)]
+            answers.append(minion.ask("_mine", data={"f": "x" * 2000}, clear=True))
+            answers.append(minion.ask("_mine", data={"f": {"a": ["x"] * 900}}, clear=True))
+
+        kept = rig.ctx.cache.get("mine", "web1") or {}
+        self.assertEqual((answers.count(True), len(kept)), (10, 10))
+        self.assertLessEqual(len(pack(kept)), 1000)
+        self.assertEqual(rig.ctx.counters["refused:mine"], 32)
+        warned = [event for event in logged if "mine_size_max" in event.get("log_format", "")]
+        self.assertEqual([event["refused"] for event in warned], [1, 2, 4, 8, 16, 32])
+        self.assertTrue(minion.ask("_mine", data={"f0": "y"}))
 
     def test_mine_allow_tgt(self) -> None:
         """An entry with C{allow_tgt} is seen only by the minions that it names."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from saltwisted.domain.acl import peer_allows
+from saltwisted.domain.events import weight
 from saltwisted.master.context import Context
 from saltwisted.master.turns import in_turns
 from saltwisted.wire.commands import MineDelete, MineFlush, MineGet, MineStore
@@ -21,12 +22,28 @@ VALUE = "__data__"
 
 
 def mine(ctx: Context, who: str, cmd: MineStore) -> bool:
-    """Merge (or with C{clear} replace) what a minion offers. Stock masters fail on C{clear}."""
+    """
+    Merge (or with C{clear} replace) what a minion offers. Stock masters fail on C{clear}.
+
+    @return: false where it would be more than one minion may keep here.
+    """
     if ctx.config.enforce_mine_cache is False and ctx.config.minion_data_cache is False:
         return True
     data = dict(cmd.data)
     if not cmd.clear:
         data = {**(ctx.cache.get("mine", who) or {}), **data}
+    if weight(data) > ctx.config.mine_size_max:
+        ctx.counters["refused:mine"] += 1
+        refused = ctx.counters["refused:mine"]
+        if not refused & (refused - 1):
+            # At 1, 2, 4, 8, ...: a minion that goes on trying does not fill the log
+            ctx.log.warn(
+                "the mine of {minion} would be larger than mine_size_max: it stays as it was "
+                "({refused} such refusals so far)",
+                minion=who,
+                refused=refused,
+            )
+        return False
     ctx.cache.put("mine", who, data)
     return True
 
