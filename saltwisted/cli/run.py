@@ -154,6 +154,10 @@ class SaltRun:
                 for minion, names in (event.get("mixed") or {}).items():
                     console.write_error(f"Roots mixed: {minion} also got {', '.join(names)}\n")
                 continue
+            if suffix == "claims" and isinstance(event, dict) and event.get("minions"):
+                names = ", ".join(map(str, event["minions"]))
+                console.write_error(f"Not asked for, said by the minion alone: {names}\n")
+                continue
             named = event.get("outputter") if isinstance(event, dict) else None
             self._display({"suffix": suffix, "event": event}, named)
 

@@ -560,6 +560,10 @@ class MasterConfig(CommonOptions):
     keep_jobs: float = 24
     #: Seconds to keep jobs and returns.
     keep_jobs_seconds: float = 86400
+    #: Returns of one minion that are kept without a job published for it; the oldest go.
+    job_claims_max: int = 10000
+    #: Bytes of such returns of one minion; the newest stays, however large.
+    job_claims_size_max: int = 268435456
     archive_jobs: bool = False
     #: Whether minions that did not answer are shown.
     show_timeout: bool = True

@@ -1,10 +1,13 @@
 """
-Job ids that callers choose: which may be used again, and by whom.
+Whose a job is: jids that callers choose, and returns that nobody asked for.
 
 A batch publishes its parts under one jid. A part is a publication of the same user, function
 and arguments as the first; anything else under a jid that exists would put itself in the place
-of another's job, whose record and returns it would share. Where jobs are looked up is not
-known here.
+of another's job, whose record and returns it would share.
+
+A return is never refused: C{salt-call}, a minion's schedule, and one that is quicker than the
+record of its job all look alike. What no record asks for is kept as the minion's claim. Where
+jobs are looked up is not known here.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from typing import Any
 
 from attrs import define, field
 
-from saltwisted.domain.jid import is_jid
+from saltwisted.domain.jid import jid_seconds
 from saltwisted.errors import RemoteError
 
 BEGUN = "begun"
@@ -27,14 +30,14 @@ def judged_jid(value: object) -> str:
 
     Some clients send its digits as a number.
 
-    @raises RemoteError: it is none (T-PATH-6).
+    @raises RemoteError: it is none, or names no moment that exists (T-PATH-6).
     """
     if value is None or value == "":
         return ""
     text = str(value) if type(value) is int else value
-    if not is_jid(text):
+    if not isinstance(text, str) or jid_seconds(text) is None:
         raise RemoteError("SaltInvocationError", f"{str(value)[:100]!r} is no job id")
-    return str(text)
+    return text
 
 
 def _function(fun: Any) -> Any:
@@ -77,6 +80,59 @@ class JobInParts:
         """The minions of all parts, with those of one more."""
         self.minions.update(dict.fromkeys(minions))
         return list(self.minions)
+
+
+def expected_of(job: Mapping[str, Any], minions: Iterable[str]) -> frozenset[str]:
+    """
+    Whose returns a published job is to have; those of others are claims.
+
+    A run on a master itself has no minions, and is its own target.
+    """
+    found = frozenset(minions)
+    if not found and job.get("tgt_type") == "list" and isinstance(job.get("tgt"), str):
+        return frozenset(job["tgt"].split(","))
+    return found
+
+
+def claimed_by(job: Mapping[str, Any] | None, returned: Iterable[str]) -> list[str]:
+    """
+    Those who returned to a job which nobody had published, or not for them: it is their word alone.
+
+    @param job: as the job cache has it, with C{minions}, and C{claimed} where its record is made
+        of such returns.
+    """
+    if job is None or job.get("claimed"):
+        return sorted(returned)
+    expected = expected_of(job, job.get("minions") or ())
+    return sorted(minion_id for minion_id in returned if minion_id not in expected)
+
+
+def _shaped(fun: Any, arg: Any, tgt: Any, tgt_type: Any, user: Any) -> dict[str, Any]:
+    """A record in the forms that those of published jobs have."""
+    return {
+        "fun": [str(name) for name in fun] if isinstance(fun, (list, tuple)) else str(fun or ""),
+        "arg": list(arg) if isinstance(arg, (list, tuple)) else [arg],
+        "tgt": [str(name) for name in tgt] if isinstance(tgt, (list, tuple)) else str(tgt or ""),
+        "tgt_type": str(tgt_type or "glob"),
+        "user": str(user or "root"),
+    }
+
+
+def record_of_claim(minion_id: str, load: Mapping[str, Any]) -> dict[str, Any]:
+    """The record of a job that only a return tells of: what a minion says there may be anything."""
+    arg = load.get("fun_args") or []
+    job = _shaped(load.get("fun"), arg, minion_id, "glob", load.get("user"))
+    if load.get("metadata") is not None:
+        job["metadata"] = load["metadata"]
+    return job
+
+
+def record_of_running(job: Mapping[str, Any]) -> dict[str, Any]:
+    """A job as a minion says that it runs it, likewise, and no key that a master would set."""
+    tgt, tgt_type = job.get("tgt"), job.get("tgt_type")
+    shown = _shaped(job.get("fun"), job.get("arg") or [], tgt, tgt_type, job.get("user"))
+    shown.update((key, job[key]) for key in ("pid", "metadata") if key in job)
+    return shown
 
 
 def precedence(job: Mapping[str, Any], started: float) -> tuple[float, str]:

@@ -300,6 +300,7 @@ class Master:
             os.path.join(config.cachedir, "saltwisted", "jobs.sqlite"),
             now,
             float(config.keep_jobs_seconds),
+            (int(config.job_claims_max), int(config.job_claims_size_max)),
         )
         self.store = store = SessionStore(
             config.cachedir,

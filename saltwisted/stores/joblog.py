@@ -28,6 +28,7 @@ from saltwisted.domain.replica.entry import Entry, Stream, fields_of
 from saltwisted.domain.replica.hlc import stamp_at
 from saltwisted.errors import StoreError, WireError
 from saltwisted.interfaces import ILog
+from saltwisted.stores.claims import Claim, Claims
 from saltwisted.stores.jobtable import DERIVED, PUBLISHED, SPAN
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
@@ -176,6 +177,7 @@ def merge_rows(
     names: Mapping[int, Stream],
     derived: int,
     record: Callable[[str, str, float, Any], tuple[Any, ...]],
+    claims: Claims,
 ) -> tuple[list[bool], int]:
     """
     Put rows of other nodes in, inside a transaction.
@@ -183,22 +185,29 @@ def merge_rows(
     @param names: the streams by index, to judge between two rows of the same return.
     @param derived: the lowest number of a derived record.
     @param record: makes the row of a derived record: jid, id, time, load.
+    @param claims: the account of returns that are claims.
     @return: per entry, whether it changed anything; and the new lowest number.
     """
     for row in merge.streams:
         db.execute("INSERT OR IGNORE INTO streams VALUES (?, ?, ?, 0, 0)", row)
     changed = []
+    claimed: list[Claim] = []
     for row in merge.rows:
         if not row:
             changed.append(False)
         elif row[0] == JOB:
             changed.append(merge_job(db, row[1:], names))
+            claims.changed(row[2])
         else:
             number, jid, minion_id, at, load, published = row[1:]
             changed.append(_merge_return(db, (number, jid, minion_id, at, load), names))
+            if changed[-1] and claims.is_claim(db, jid, minion_id):
+                claimed.append((jid, minion_id, at, len(load)))
             if not published:
                 derived -= 1
                 _merge_derived(db, derived, record(jid, minion_id, at, unpack_bin(load)))
+    if claimed:
+        claims.add(db, claimed)
     for idx, known in merge.known.items():
         db.execute("UPDATE streams SET known = ? WHERE idx = ? AND known < ?", (known, idx, known))
     return changed, derived

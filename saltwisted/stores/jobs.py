@@ -31,10 +31,12 @@ from twisted.python.threadpool import ThreadPool
 from zope.interface import implementer
 
 from saltwisted.domain.jid import jid_at
+from saltwisted.domain.jobids import record_of_claim
 from saltwisted.domain.replica.entry import Entry, Stream
 from saltwisted.errors import DeniedError, StoreError
 from saltwisted.interfaces import IJobStore
 from saltwisted.stores import files
+from saltwisted.stores.claims import Claims, prune_claims
 from saltwisted.stores.database import connect
 from saltwisted.stores.joblog import (
     EMPTY,
@@ -126,6 +128,7 @@ class JobStore:
     @param path: the database file; C{-wal} and C{-shm} lie beside it. All 0600.
     @param now: seconds since 1970.
     @param keep_seconds: age at which L{prune} forgets a job; 0 keeps for ever, as in Salt.
+    @param claims: how many returns that no job expects are kept of one minion, and bytes of them.
     @ivar replica: the same rows as a log that other nodes can have.
     @ivar node: this node's id in a cluster; to be set before the start.
     @ivar on_open: called when the file is open, before anything is written.
@@ -139,10 +142,12 @@ class JobStore:
         path: str,
         now: Callable[[], float] = time.time,
         keep_seconds: float = 86400.0,
+        claims: tuple[int, int] = (10_000, 256 * 1024 * 1024),
     ) -> None:
         self.path = path
         self.keep_seconds = keep_seconds
         self.counts = Counts()
+        self.claims = Claims(*claims)
         self._reactor = reactor
         self._now = now
         self._condition = threading.Condition()
@@ -297,16 +302,8 @@ class JobStore:
     def _job_of_return(
         self, jid: str, minion_id: str, at: float, load: Mapping[str, Any]
     ) -> tuple[Any, ...]:
-        job = {
-            "fun": load.get("fun"),
-            "arg": load.get("fun_args") or [],
-            "tgt": minion_id,
-            "tgt_type": "glob",
-            "user": load.get("user") or "root",
-        }
-        if load.get("metadata") is not None:
-            job["metadata"] = load["metadata"]
-        return (jid, at, _fun_text(load.get("fun")), pack_bin(job), pack_bin([minion_id]))
+        job = record_of_claim(minion_id, load)
+        return (jid, at, _fun_text(job["fun"]), pack_bin(job), pack_bin([minion_id]))
 
     # -- for the log
 
@@ -466,6 +463,7 @@ class JobStore:
                 return
             except sqlite3.Error as error:
                 self._rollback()
+                self.claims.forget()
                 if is_corrupt(error) and attempt == 1:
                     self._close()
                     self._move_aside(str(error))
@@ -509,9 +507,20 @@ class JobStore:
         rows = [write for write in batch if write.row is not None]
         others = [write for write in batch if not write.is_plain]
         chosen = any(write.chosen for write in jobs)
+        for write in jobs:
+            jid, _, _, load, minions = write.put_job  # type: ignore[misc]
+            if write.chosen:
+                self.claims.changed(jid)
+            else:
+                self.claims.put(jid, load, minions)
+        claimed = [
+            write
+            for write in rows
+            if self.claims.is_claim(db, write.row[0], write.row[1])  # type: ignore[index]
+        ]
         # A single statement is a transaction by itself: one turn without the GIL, fsync included
         count = pieces(len(jobs)) + pieces(len(found)) + pieces(len(rows))
-        whole = count == 1 and not others and not chosen
+        whole = count == 1 and not others and not chosen and not claimed
         if not whole:
             db.execute("BEGIN IMMEDIATE")
         book = self._book
@@ -565,16 +574,26 @@ class JobStore:
                     if not write.result:
                         write.number = 0
                 last = max(fresh, default=first)
+        news = [write.row for write in claimed if write.result]
+        if news:
+            self.claims.add(db, [(jid, who, at, len(load)) for jid, who, at, load in news])  # type: ignore[misc]
         for write in others:
             if write.merge is not None:
                 if write.merge.epoch != self.epoch:
                     raise StoreError("a new file was begun", self.path)
                 write.result, derived = merge_rows(
-                    db, write.merge, self.replica.names, derived, self._job_of_return
+                    db,
+                    write.merge,
+                    self.replica.names,
+                    derived,
+                    self._job_of_return,
+                    self.claims,
                 )
             elif write.prune is not None:
                 write.result = prune(db, write.prune)
+                self.claims.forget()
                 if not write.result:
+                    prune_claims(db, write.prune)
                     raise_floors(db, book.own, last, self.replica.confirmed_number)
                     write.book = book_of(db)
         if not whole:
@@ -718,11 +737,15 @@ class JobStore:
             raise StoreError(str(error), self.path) from error
 
     def job(self, jid: str) -> Deferred[Mapping[str, Any] | None]:
-        """Load, C{jid}, C{minions} and C{started} (seconds since 1970) of one job, or C{None}."""
+        """
+        Load, C{jid}, C{minions} and C{started} (seconds since 1970) of one job, or C{None}.
+
+        C{claimed} says that nobody has published it: its record is made of a minion's return.
+        """
 
         def query(db: sqlite3.Connection) -> Mapping[str, Any] | None:
             row = db.execute(
-                "SELECT jid, started, load, minions FROM jobs WHERE jid = ?", (jid,)
+                "SELECT jid, started, rank, load, minions FROM jobs WHERE jid = ?", (jid,)
             ).fetchone()
             return None if row is None else job_of(row)
 
@@ -797,7 +820,7 @@ class JobStore:
         values.append(-1 if limit is None else int(limit))
         minions = "minions" if criteria.get("minions") else "NULL"
         sql = (
-            f"SELECT jid, started, load, {minions} FROM jobs WHERE {' AND '.join(where)} "  # noqa: S608 - fixed words
+            f"SELECT jid, started, rank, load, {minions} FROM jobs WHERE {' AND '.join(where)} "  # noqa: S608 - fixed words
             "ORDER BY started DESC, jid DESC LIMIT ?"
         )
 

@@ -47,6 +47,14 @@ MIGRATIONS: tuple[str, ...] = (
     ALTER TABLE numbered_jobs RENAME TO jobs;
     CREATE INDEX jobs_started ON jobs (started);
     """,
+    """
+    CREATE TABLE claims (
+        id TEXT NOT NULL, at REAL NOT NULL, jid TEXT NOT NULL, size INTEGER NOT NULL,
+        PRIMARY KEY (id, at, jid)
+    ) WITHOUT ROWID;
+    INSERT INTO claims SELECT id, at, jid, length(returns.load)
+        FROM returns JOIN jobs USING (jid) WHERE rank = 0;
+    """,
 )
 """
 What makes the schema of each version from the one before; C{PRAGMA user_version} counts them.
@@ -54,7 +62,8 @@ What makes the schema of each version from the one before; C{PRAGMA user_version
 A row's C{number} is its place in the replicated log as well: the index of its stream, times
 L{SPAN}, and its number in that stream. So the log costs no row and no index of its own.
 C{rank} is L{DERIVED} for the record of a job that only its returns told of; those have
-numbers below 0, as every node derives them for itself.
+numbers below 0, as every node derives them for itself. C{claims} is explained in
+L{saltwisted.stores.claims}.
 
 C{load} is a msgpack map, and readers ignore keys they do not know: a job's or
 return's new fact needs a column only if it is searched for.
@@ -97,8 +106,12 @@ def open_table(path: str) -> sqlite3.Connection:
 
 
 def job_of(row: tuple[Any, ...]) -> Mapping[str, Any]:
-    jid, started, load, minions = row
+    jid, started, rank, load, minions = row
     job = unpack_bin(load)
+    job.pop("claimed", None)
+    if rank == DERIVED:
+        # Made of a return: a minion says that there was such a job
+        job["claimed"] = True
     job["jid"] = jid
     job["started"] = started
     if minions is not None:

@@ -29,6 +29,8 @@ OWN = {
     "cluster_pillar",
     "cluster_roots",
     "mine_size_max",
+    "job_claims_max",
+    "job_claims_size_max",
 }
 """Our own options, which Salt has not."""
 

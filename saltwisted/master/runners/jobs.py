@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import fnmatch
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
-from saltwisted.domain.jid import jid_to_time
+from saltwisted.domain.jid import is_jid, jid_seconds, jid_to_time
+from saltwisted.domain.jobids import claimed_by, record_of_running
 from saltwisted.master.runner_table import Run, Runner
 from saltwisted.master.turns import in_turns
 
@@ -18,6 +19,17 @@ NO_JOB = {"Error": "Cannot contact returner or no job with this jid"}
 
 SHOWN = ("return", "retcode", "success", "out")
 """What of a return Salt's job cache keeps, in its order; ours keeps all."""
+
+CLAIMED = "ClaimedBy"
+"""
+Minions that returned to a job which no master published, or not for them. Salt does not say so.
+"""
+
+CLAIMS = "claims"
+"""The progress event that names them."""
+
+APART = 60.0
+"""Seconds by which a jid may be ahead of the clock of the node that keeps its record."""
 
 GENERATION = "generation"
 """The progress event that names the tree which a job was served."""
@@ -41,6 +53,8 @@ def describe(jid: str, job: Mapping[str, Any] | None) -> dict[str, Any]:
         shown["Minions"] = list(job["minions"])
     if job.get("generation"):
         shown["Generation"] = job["generation"]
+    if job.get("claimed"):
+        shown[CLAIMED] = list(job.get("minions") or [job.get("tgt")])
     shown["StartTime"] = jid_to_time(jid)
     return shown
 
@@ -73,6 +87,9 @@ async def list_job(
     job = await run.ctx.jobs.job(jid)
     returns = await run.ctx.jobs.returns(jid)
     described = describe(jid, job)
+    described.pop(CLAIMED, None)
+    if claimed := claimed_by(job, returns):
+        described[CLAIMED] = claimed
     if mixed := run.ctx.job_notes(jid).get("mixed"):
         # Minions that were served from other trees as well, and which
         described["Mixed"] = mixed
@@ -110,6 +127,8 @@ async def lookup_jid(
         # Beside the value, which has Salt's form: minion to return
         tree = {"generation": data["Generation"], "mixed": data.get("Mixed", {})}
         await run.progress(tree, GENERATION)
+    if data.get(CLAIMED):
+        await run.progress({"minions": data[CLAIMED]}, CLAIMS)
     results: dict[str, Any] = data["Result"]
     shown: dict[str, Any] = {}
     if returned:
@@ -184,23 +203,46 @@ async def list_jobs(
     """
     if display_progress:
         await run.progress({"message": "Querying returner local_cache for jobs."}, "progress")
-    after = _moment(start_time) if start_time else None
-    before = _moment(end_time) if end_time else None
-    shown: dict[str, Any] = {}
-    async for job in in_turns(run.ctx.clock, await run.ctx.jobs.list_jobs()):
-        jid = job["jid"]
-        entry = describe(jid, job)
-        entry.pop("Minions", None)
-        if _wanted(jid, entry, search_metadata, search_function, search_target, after, before):
-            shown[jid] = entry
+    found = await _found(run, search_metadata, search_function, search_target, start_time, end_time)
+    shown = {job["jid"]: entry for job, entry in found}
     if outputter:
         run.outputter = outputter
         return {"outputter": outputter, "data": shown}
     return shown
 
 
+async def _found(
+    run: Run,
+    metadata: Any,
+    function: Any,
+    target: Any,
+    start_time: Any = None,
+    end_time: Any = None,
+) -> list[tuple[Mapping[str, Any], dict[str, Any]]]:
+    """The jobs that match, as they are kept and as they are shown."""
+    after = _moment(start_time) if start_time else None
+    before = _moment(end_time) if end_time else None
+    found = []
+    async for job in in_turns(run.ctx.clock, await run.ctx.jobs.list_jobs()):
+        entry = describe(job["jid"], job)
+        entry.pop("Minions", None)
+        if _wanted(job, entry, metadata, function, target, after, before):
+            found.append((job, entry))
+    return found
+
+
+def _begun(job: Mapping[str, Any]) -> float:
+    """
+    When a job began: what its jid says, unless that is later than we knew of it. A minion may
+    return by any jid, and one of the future would stand before all jobs for ever.
+    """
+    known = float(job.get("started") or 0.0)
+    named = jid_seconds(job["jid"])
+    return known if named is None or named > known + APART > APART else named
+
+
 def _wanted(
-    jid: str,
+    job: Mapping[str, Any],
     entry: Mapping[str, Any],
     metadata: Any,
     function: Any,
@@ -226,7 +268,7 @@ def _wanted(
             return False
     if after is None and before is None:
         return True
-    started = _moment(jid[:20])
+    started = datetime.fromtimestamp(_begun(job), UTC).replace(tzinfo=None)
     return (after is None or started >= after) and (before is None or started <= before)
 
 
@@ -310,16 +352,13 @@ async def last_run(
     """
     if metadata and not isinstance(metadata, Mapping):
         return False
-    found = await list_jobs(
-        run,
-        search_metadata=metadata,
-        search_function=function,
-        search_target=target,
-        display_progress=display_progress,
-    )
+    if display_progress:
+        await run.progress({"message": "Querying returner local_cache for jobs."}, "progress")
+    found = await _found(run, metadata, function, target)
     if not found:
         return False
-    return await print_job(run, max(found))
+    last, _ = max(found, key=lambda each: (_begun(each[0]), each[0]["jid"]))
+    return await print_job(run, last["jid"])
 
 
 async def active(run: Run, display_progress: bool = False) -> dict[str, Any]:
@@ -338,7 +377,9 @@ async def active(run: Run, display_progress: bool = False) -> dict[str, Any]:
         if display_progress:
             await run.progress({"message": f"Received reply from minion {minion}"}, "progress")
         for job in jobs if isinstance(jobs, list) else []:
-            jid = job["jid"]
+            if not isinstance(job, Mapping) or not is_jid(job.get("jid")):
+                continue
+            jid, job = job["jid"], record_of_running(job)
             entry = shown.get(jid)
             if entry is None:
                 entry = shown[jid] = {**describe(jid, job), "Running": [], "Returned": []}
