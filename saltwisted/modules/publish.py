@@ -8,7 +8,7 @@ import logging
 import time
 from typing import Any
 
-from saltwisted.worker.call import yamlify
+from saltwisted.domain.arguments import yamlify
 from saltwisted.worker.exceptions import SaltInvocationError, SaltReqTimeoutError
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import re
 import shlex
 import time
 import traceback
@@ -18,6 +17,7 @@ import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from saltwisted.domain.arguments import keyword_of, marked, yamlify
 from saltwisted.worker.exceptions import (
     CommandExecutionError,
     CommandNotFoundError,
@@ -76,9 +76,6 @@ def _accepts(function: Callable[..., Any]) -> tuple[Sequence[str], bool]:
     return named, bool(code.co_flags & inspect.CO_VARKEYWORDS)
 
 
-_KEYWORD = re.compile(r"^([^\d\W][\w.-]*)=(?!=)(.*)$")
-
-
 def split_arguments(
     function: Callable[..., Any],
     args: Iterable[Any],
@@ -98,14 +95,14 @@ def split_arguments(
     keywords: dict[str, Any] = {}
     invalid: list[str] = []
     for arg in args:
-        if isinstance(arg, dict) and arg.get("__kwarg__") is True:
+        if marked(arg):
             given = {key: value for key, value in arg.items() if key != "__kwarg__"}
         else:
-            match = _KEYWORD.match(arg) if isinstance(arg, str) else None
-            if match is None:
+            word = keyword_of(arg)
+            if word is None:
                 positional.append(arg)
                 continue
-            given = {match.group(1): yamlify(match.group(2))}
+            given = {word[0]: yamlify(word[1])}
         for key, value in given.items():
             if anything or key in named:
                 keywords[key] = value
@@ -119,39 +116,6 @@ def split_arguments(
         for key, value in publication.items():
             keywords[f"__pub_{key}"] = value
     return positional, keywords
-
-
-def yamlify(text: Any) -> Any:
-    """
-    The value that a word of text stands for, by Salt's rules for arguments.
-
-    Maps and lists need their brackets; what YAML would lose (comments, tabs, digits with
-    underscores) stays text.
-    """
-    if not isinstance(text, str):
-        return text
-    bare = text.strip()
-    if bare in ("", "---", "...") or any(char in text for char in "\t\r\n"):
-        return text
-    if "_" in text and not bare.strip("0123456789_"):
-        return text
-    if text == "None":
-        return None
-    import yaml
-
-    try:
-        value = yaml.load(text, Loader=yaml.CSafeLoader)
-    except Exception:  # whatever is no YAML is meant as text
-        return text
-    if "#" in text:
-        return text if value is None or isinstance(value, str) else value
-    if isinstance(value, dict):
-        return value if text.startswith("{") else text
-    if isinstance(value, list):
-        return value if text.startswith("[") else text
-    if value is None or value == "":
-        return text if bare in ("!", "|") else value
-    return value if isinstance(value, (int, float, str)) else text
 
 
 def format_call(

@@ -5,15 +5,12 @@ Slots: arguments C{__slot__:salt:fun(args)} that are computed when the state is 
 from __future__ import annotations
 
 import logging
-import shlex
 from typing import Any
 
+from saltwisted.domain.arguments import SLOT, parse_call
 from saltwisted.domain.render.tree import traverse
 
 log = logging.getLogger(__name__)
-
-_MARK = "__slot__:"
-_CLOSING = {"[": "]", "{": "}", "(": ")"}
 
 
 def fill_slots(functions: Any, args: list[Any], keywords: dict[str, Any]) -> None:
@@ -28,21 +25,21 @@ def fill_slots(functions: Any, args: list[Any], keywords: dict[str, Any]) -> Non
 
 def _filled(functions: Any, value: Any) -> Any:
     if isinstance(value, str):
-        return _value(functions, value) if value.startswith(_MARK) else value
+        return _value(functions, value) if value.startswith(SLOT) else value
     if isinstance(value, dict):
         _fill_map(functions, value)
     elif isinstance(value, list):
         for index, item in enumerate(value):
             if isinstance(item, dict):
                 _fill_map(functions, item)
-            elif isinstance(item, str) and item.startswith(_MARK):
+            elif isinstance(item, str) and item.startswith(SLOT):
                 value[index] = _value(functions, item)
     return value
 
 
 def _fill_map(functions: Any, value: dict[Any, Any]) -> None:
     for key, item in value.items():
-        if isinstance(item, str) and item.startswith(_MARK):
+        if isinstance(item, str) and item.startswith(SLOT):
             value[key] = _value(functions, item)
 
 
@@ -71,48 +68,3 @@ def _value(functions: Any, slot: str) -> Any:
         else:
             log.error("Ignoring slot append, slot result is not a string")
     return value
-
-
-def parse_call(text: str) -> tuple[str | None, list[str], dict[str, str]]:
-    """
-    C{module.function(a, b, c=d)} taken apart; values stay texts.
-
-    @return: name, arguments and keywords; the name is C{None} if it is no such call.
-    """
-    words = shlex.shlex(text, posix=True)
-    words.escapedquotes = "\"'"
-    name: list[str] = []
-    for sign in words:
-        if sign == "(":
-            break
-        name.append(sign)
-    else:
-        return None, [], {}
-    if not name:
-        return None, [], {}
-    args: list[str] = []
-    keywords: dict[str, str] = {}
-    word: list[str] = []
-    brackets: list[str] = []
-    key = None
-    for sign in words:
-        if sign in ("[", "{", "("):
-            brackets.append(sign)
-            word.append(sign)
-        elif sign in (",", ")") and not brackets:
-            if key:
-                keywords[key] = "".join(word)
-            elif word:
-                args.append("".join(word))
-            if sign == ")":
-                return "".join(name), args, keywords
-            key, word = None, []
-        elif sign in ("]", "}", ")"):
-            if not brackets or sign != _CLOSING[brackets.pop()]:
-                break
-            word.append(sign)
-        elif sign == "=" and not brackets:
-            key, word = "".join(word), []
-        else:
-            word.append(sign)
-    return None, [], {}

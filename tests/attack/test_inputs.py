@@ -18,12 +18,12 @@ from twisted.trial.unittest import SynchronousTestCase
 
 import saltwisted
 from saltwisted.cli import yamlin
+from saltwisted.domain.arguments import yamlify
 from saltwisted.domain.keys import valid_minion_id
 from saltwisted.errors import ConfigError, SaltwistedError
 from saltwisted.modules import _yaml
 from saltwisted.wire.msgpack import unpack
 from saltwisted.worker import fileclient
-from saltwisted.worker.call import yamlify
 from saltwisted.worker.configio import load_from_disk
 from saltwisted.worker.fileclient import FileClient
 from saltwisted.worker.grains import _file as grains_file_of

@@ -10,7 +10,8 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.worker.call import argspec, execute, format_call, split_arguments, yamlify
+from saltwisted.domain.arguments import yamlify
+from saltwisted.worker.call import argspec, execute, format_call, split_arguments
 from saltwisted.worker.exceptions import (
     CommandExecutionError,
     CommandNotFoundError,

@@ -1,0 +1,124 @@
+"""
+Arguments as a job carries them, and what a minion makes of them.
+
+Minions read text C{name=value} as a keyword, its value as YAML, and take C{__slot__:} apart when
+a state is called. A master that judges a call (L{saltwisted.domain.nested}) must read it as they
+do, so both read it here.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+_KEYWORD = re.compile(r"^([^\d\W][\w.-]*)=(?!=)(.*)$")
+
+SLOT = "__slot__:"
+_CLOSING = {"[": "]", "{": "}", "(": ")"}
+
+
+def keyword_of(arg: Any) -> tuple[str, str] | None:
+    """Name and text of an argument C{name=value}; C{None} for any other."""
+    match = _KEYWORD.match(arg) if isinstance(arg, str) else None
+    return None if match is None else (match[1], match[2])
+
+
+def marked(arg: Any) -> bool:
+    """Whether an argument is a map of keywords."""
+    return isinstance(arg, Mapping) and arg.get("__kwarg__") is True
+
+
+def split_words(args: Iterable[Any]) -> tuple[list[Any], dict[str, Any]]:
+    """Positional and keyword arguments, the values of text C{name=value} as YAML reads them."""
+    positional: list[Any] = []
+    keywords: dict[str, Any] = {}
+    for arg in args:
+        if marked(arg):
+            keywords.update({str(key): arg[key] for key in arg if key != "__kwarg__"})
+            continue
+        word = keyword_of(arg)
+        if word is None:
+            positional.append(arg)
+        else:
+            keywords[word[0]] = yamlify(word[1])
+    return positional, keywords
+
+
+def yamlify(text: Any) -> Any:
+    """
+    The value that a word of text stands for, by Salt's rules for arguments.
+
+    Maps and lists need their brackets; what YAML would lose (comments, tabs, digits with
+    underscores) stays text.
+    """
+    if not isinstance(text, str):
+        return text
+    bare = text.strip()
+    if bare in ("", "---", "...") or any(char in text for char in "\t\r\n"):
+        return text
+    if "_" in text and not bare.strip("0123456789_"):
+        return text
+    if text == "None":
+        return None
+    import yaml
+
+    try:
+        value = yaml.load(text, Loader=yaml.CSafeLoader)
+    except Exception:  # whatever is no YAML is meant as text
+        return text
+    if "#" in text:
+        return text if value is None or isinstance(value, str) else value
+    if isinstance(value, dict):
+        return value if text.startswith("{") else text
+    if isinstance(value, list):
+        return value if text.startswith("[") else text
+    if value is None or value == "":
+        return text if bare in ("!", "|") else value
+    return value if isinstance(value, (int, float, str)) else text
+
+
+def parse_call(text: str) -> tuple[str | None, list[str], dict[str, str]]:
+    """
+    C{module.function(a, b, c=d)} taken apart; values stay texts.
+
+    @return: name, arguments and keywords; the name is C{None} if it is no such call.
+    """
+    words = shlex.shlex(text, posix=True)
+    words.escapedquotes = "\"'"
+    name: list[str] = []
+    for sign in words:
+        if sign == "(":
+            break
+        name.append(sign)
+    else:
+        return None, [], {}
+    if not name:
+        return None, [], {}
+    args: list[str] = []
+    keywords: dict[str, str] = {}
+    word: list[str] = []
+    brackets: list[str] = []
+    key = None
+    for sign in words:
+        if sign in ("[", "{", "("):
+            brackets.append(sign)
+            word.append(sign)
+        elif sign in (",", ")") and not brackets:
+            if key:
+                keywords[key] = "".join(word)
+            elif word:
+                args.append("".join(word))
+            if sign == ")":
+                return "".join(name), args, keywords
+            key, word = None, []
+        elif sign in ("]", "}", ")"):
+            if not brackets or sign != _CLOSING[brackets.pop()]:
+                break
+            word.append(sign)
+        elif sign == "=" and not brackets:
+            key, word = "".join(word), []
+        else:
+            word.append(sign)
+    return None, [], {}
