@@ -123,3 +123,14 @@ class RemoteError(SaltwistedError):
         self.name = name
         self.message = message
         self.details = details
+
+
+YAML_SLIPS: tuple[type[Exception], ...] = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+"""What PyYAML raises besides its own errors: for C{!!int x}, C{!!bool x}, C{!!timestamp x}, ..."""

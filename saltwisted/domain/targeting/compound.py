@@ -231,7 +231,7 @@ def select(
     note: Note = silent,
 ) -> Generator[Any, Any, set[str] | None]:
     """
-    A master's reading: who is it? In steps, one for each operand and those of C{find}.
+    A master's reading: who is it? In steps, one for each word and those of C{find}.
 
     @param find: the minions of one operand, and whether it is being subtracted (missing
         names do not count then); C{None} when its engine is unknown.
@@ -260,6 +260,7 @@ def select(
     try:
         while words:
             word = words.pop()
+            yield None
             if word in OPERATORS:
                 if not last and word not in ("not", "("):
                     note(f"Expression may begin with binary operator: {word}")
@@ -279,7 +280,9 @@ def select(
                     open_.append("(")
                 elif word == ")":
                     if not open_ or open_[-1] != "(":
-                        note(f"Invalid compound expr (unexpected right parenthesis): {expression}")
+                        note(
+                            f"Unexpected right parenthesis in compound target: {_text(expression)}"
+                        )
                         return None
                     push(")")
                     open_.pop()
@@ -291,7 +294,6 @@ def select(
             if parsed.engine == "N":
                 words += reversed(expand(parsed.pattern, nodegroups, note))
                 continue
-            yield None
             found = yield from find(parsed, last == "-")
             if found is None:
                 note(f'Unrecognized target engine "{parsed.engine}" for expression "{word}"')
@@ -301,6 +303,7 @@ def select(
             satisfied()
         for _ in open_:
             push(")")
+            yield None
         result = stack.result()
     except _Malformed:
         note(f"Invalid compound target: {_text(expression)}")

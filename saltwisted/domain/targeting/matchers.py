@@ -9,7 +9,6 @@ C{note} hears why; the caller logs it.
 
 from __future__ import annotations
 
-import fnmatch
 import ipaddress
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +17,9 @@ from typing import Any
 
 from attrs import frozen
 
+from saltwisted.domain.targeting.bounds import path_fault
 from saltwisted.domain.targeting.compound import Word, evaluate
+from saltwisted.domain.targeting.globs import globbed
 from saltwisted.domain.targeting.nodegroups import Note, expand, silent
 from saltwisted.domain.targeting.traverse import DELIMITER, subdict_match
 
@@ -86,7 +87,7 @@ def compiled(pattern: Any) -> re.Pattern[str] | None:
 
 def glob(tgt: Any, facts: MinionFacts, _delimiter: str, _note: Note) -> bool:
     """Shell wild cards against the id."""
-    return isinstance(tgt, str) and fnmatch.fnmatchcase(facts.id, tgt)
+    return isinstance(tgt, str) and globbed(facts.id, tgt)
 
 
 def pcre(tgt: Any, facts: MinionFacts, _delimiter: str, note: Note) -> bool:
@@ -109,6 +110,10 @@ def _nested(which: str, regex: bool = False, exact: bool = False) -> Any:
     def matcher(tgt: Any, facts: MinionFacts, delimiter: str, note: Note) -> bool:
         if not isinstance(tgt, str) or delimiter not in tgt:
             note(f"Got insufficient arguments for {which} match statement from master")
+            return False
+        reason = path_fault(tgt, delimiter)
+        if reason:
+            note(reason)
             return False
         data = facts.grains if which == "grains" else facts.pillar
         return subdict_match(data, tgt, delimiter, regex, exact)
@@ -188,10 +193,10 @@ def data(tgt: Any, facts: MinionFacts, _delimiter: str, _note: Note) -> bool:
         return False
     if isinstance(value, list):
         wanted = parts[1].lower()
-        return any(fnmatch.fnmatchcase(str(member).lower(), wanted) for member in value)
+        return any(globbed(str(member).lower(), wanted) for member in value)
     if isinstance(value, dict):
         return parts[1] in value
-    return fnmatch.fnmatchcase(str(value), parts[1])
+    return globbed(str(value), parts[1])
 
 
 def managing_minion(tgt: Any, facts: MinionFacts, _delimiter: str, _note: Note) -> bool:

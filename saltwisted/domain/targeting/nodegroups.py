@@ -86,8 +86,8 @@ def unfold(tgt: Any, tgt_type: str, nodegroups: Mapping[str, Any]) -> tuple[Any,
     @raises TargetError: for an unknown group named by the caller, as Salt's client does.
     """
     if tgt_type == "nodegroup":
-        return " ".join(_known(str(tgt), nodegroups, str(tgt))), "compound"
-    if tgt_type != "compound":
+        return " ".join(_known(str(tgt), nodegroups, [str(tgt)])), "compound"
+    if tgt_type != "compound" or not isinstance(tgt, (str, list, tuple)):
         return tgt, tgt_type
     words = tgt.split() if isinstance(tgt, str) else [str(word) for word in tgt]
     if not any(word.startswith("N@") and len(word) > 2 for word in words):
@@ -95,14 +95,15 @@ def unfold(tgt: Any, tgt_type: str, nodegroups: Mapping[str, Any]) -> tuple[Any,
     unfolded: list[str] = []
     for word in words:
         if word.startswith("N@") and len(word) > 2:
-            unfolded += _known(word[2:], nodegroups, " ".join(words))
+            unfolded += _known(word[2:], nodegroups, words)
         else:
             unfolded.append(word)
     return " ".join(unfolded), tgt_type
 
 
-def _known(name: str, nodegroups: Mapping[str, Any], expression: str) -> list[str]:
+def _known(name: str, nodegroups: Mapping[str, Any], words: Sequence[str]) -> list[str]:
     if name not in nodegroups:
+        expression = " ".join(words)
         position = expression.find(f"N@{name}")
         raise TargetError(
             f"Node group {name} unavailable in the master config file",

@@ -14,14 +14,16 @@ risky expressions to its caller, who has them tried where they harm nobody.
 
 from __future__ import annotations
 
-import fnmatch
 import re
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, TypeAlias
 
 from attrs import field, frozen
 
+from saltwisted.domain.targeting.bounds import fault
 from saltwisted.domain.targeting.compound import Word, parse_word, select, words_of
+from saltwisted.domain.targeting.globs import translate
 from saltwisted.domain.targeting.matchers import compiled, in_network, parse_network
 from saltwisted.domain.targeting.nodegroups import expand
 from saltwisted.domain.targeting.regexes import is_risky
@@ -32,6 +34,10 @@ Part = Callable[[str, str, tuple[Any, ...]], Mapping[Any, Any] | None]
 
 STEP = 8
 """Minions that are looked at in one step: under 0.05 ms, and 2 when their data must be unpacked."""
+HEAVY = 2048
+"""Characters of patterns that are compiled between two steps; it takes a microsecond for each."""
+NAMES_STEP = 2048
+"""Names of a list that are looked up in one step."""
 
 
 @frozen(kw_only=True)
@@ -74,13 +80,14 @@ class Selection:
 @frozen
 class Risky:
     """
-    A regular expression that may take for ever: one target for somebody else to judge.
+    A pattern that may take for ever, or takes long to compile: one target for somebody else to
+    judge.
 
     @ivar ids: the minions in question.
     @ivar bank: whose data in the cache matters; C{""} when the ids do.
     """
 
-    tgt: str
+    tgt: Any
     tgt_type: str
     delimiter: str
     ids: Sequence[str]
@@ -129,6 +136,9 @@ def selecting(
 
     @param wary: give risky regular expressions to the caller.
     """
+    reason = fault(tgt, tgt_type, delimiter)
+    if reason:
+        return Selection(minions=(), problems=[reason])
     search = _Search(universe, greedy, wary)
     found = yield from search.find("" if tgt is None else tgt, tgt_type, delimiter)
     return Selection(minions=found, missing=search.missing, problems=search.problems)
@@ -143,6 +153,10 @@ class _Search:
         self.problems: list[str] = []
         self._everyone: set[str] | None = None
 
+    def problem(self, text: str) -> None:
+        """Note why the target is not understood; who wrote it knows its end."""
+        self.problems.append(text if len(text) <= 200 else text[:197] + "...")
+
     def everyone(self) -> set[str]:
         if self._everyone is None:
             self._everyone = set(self.universe.accepted)
@@ -152,25 +166,24 @@ class _Search:
         if tgt_type in ("compound", "compound_pillar_exact"):
             return (yield from self.compound(tgt, tgt_type != "compound"))
         if tgt_type in ("nodegroup", "nodegroup_pillar_exact"):
-            words = expand(str(tgt), self.universe.nodegroups, self.problems.append)
+            words = expand(str(tgt), self.universe.nodegroups, self.problem)
             return (yield from self.compound(words, tgt_type != "nodegroup"))
         if tgt_type in NESTED:
             return (yield from self.nested(tgt, tgt_type, delimiter))
         long = LONG.get(tgt_type)
         if long is not None:
             return (yield from long(self, tgt))
-        simple = SIMPLE.get(tgt_type)
-        if simple is None:
-            self.problems.append(f"Unknown target type {tgt_type!r}")
-            return []
-        return simple(self, tgt)
+        if tgt_type == "range":
+            return self.from_range(tgt)
+        self.problem(f"Unknown target type {tgt_type!r}")
+        return []
 
-    def risky(self, tgt: str, tgt_type: str, delimiter: str, ids: Sequence[str]) -> Steps:
+    def risky(self, tgt: Any, tgt_type: str, delimiter: str, ids: Sequence[str]) -> Steps:
         """Have somebody else try it."""
         bank = NESTED[tgt_type][0] if tgt_type in NESTED else ""
         found = yield Risky(tgt, tgt_type, delimiter, ids, bank)
         if found is None:
-            self.problems.append(f"The regular expression {tgt!r} takes too long")
+            self.problem(f"The pattern {tgt!r} takes too long")
             return []
         return list(found)
 
@@ -180,7 +193,7 @@ class _Search:
             return list(self.universe.accepted)
         if not isinstance(tgt, str):
             if not isinstance(tgt, (list, tuple)):
-                self.problems.append(f"A glob is text, not {type(tgt).__name__}")
+                self.problem(f"A glob is text, not {type(tgt).__name__}")
                 return []
             patterns = [str(part) for part in tgt]
         else:
@@ -188,7 +201,9 @@ class _Search:
         if not any(sign in pattern for pattern in patterns for sign in "*?["):
             everyone = self.everyone()
             return [name for name in dict.fromkeys(patterns) if name in everyone]
-        regex = re.compile("|".join(fnmatch.translate(pattern) for pattern in patterns))
+        if self.wary and sum(map(len, patterns)) > HEAVY:
+            return (yield from self.risky(tgt, "glob", DELIMITER, self.universe.accepted))
+        regex = re.compile("|".join(translate(pattern) for pattern in patterns))
         return (yield from self.by_name(regex))
 
     def by_name(self, regex: re.Pattern[str]) -> Steps:
@@ -201,28 +216,31 @@ class _Search:
 
     def pcre(self, tgt: Any) -> Steps:
         """A regular expression for the beginning of the id."""
+        if self.wary and isinstance(tgt, str) and len(tgt) > HEAVY:
+            return (yield from self.risky(tgt, "pcre", DELIMITER, self.universe.accepted))
         regex = compiled(tgt)
         if regex is None:
-            self.problems.append(f"Invalid regular expression {tgt!r}")
+            self.problem(f"Invalid regular expression {tgt!r}")
             return []
         if self.wary and is_risky(tgt):
             return (yield from self.risky(tgt, "pcre", DELIMITER, self.universe.accepted))
         return (yield from self.by_name(regex))
 
-    def names(self, tgt: Any, count_missing: bool = True) -> list[str]:
+    def names(self, tgt: Any, count_missing: bool = True) -> Steps:
         """Names; those that nobody has are missing."""
-        if isinstance(tgt, str):
-            names = [name for name in tgt.split(",") if name]
-        elif isinstance(tgt, (list, tuple, set, frozenset)):
-            names = [str(name) for name in tgt]
-        else:
-            self.problems.append(f"A list of names is needed, not {type(tgt).__name__}")
+        if not isinstance(tgt, (str, list, tuple, set, frozenset)):
+            self.problem(f"A list of names is needed, not {type(tgt).__name__}")
             return []
         everyone = self.everyone()
-        names = list(dict.fromkeys(names))
+        found: dict[str, None] = {}
+        missing: dict[str, None] = {}
+        for some in _portions(tgt):
+            for name in some:
+                (found if name in everyone else missing)[name] = None
+            yield None
         if count_missing:
-            self.missing += [name for name in names if name not in everyone]
-        return [name for name in names if name in everyone]
+            self.missing += missing
+        return list(found)
 
     def nested(self, tgt: Any, kind: str, delimiter: str) -> Steps:
         """Grains or pillar in the cache."""
@@ -231,12 +249,12 @@ class _Search:
         if not universe.data_cache:
             return list(universe.accepted) if self.greedy else []
         if not isinstance(tgt, str):
-            self.problems.append(f"{bank} are matched by text, not {type(tgt).__name__}")
+            self.problem(f"{bank} are matched by text, not {type(tgt).__name__}")
             return []
         wanted = Subdict(tgt, delimiter, regex, exact)
         known = set(universe.cached("grains"))
         names = universe.accepted if self.greedy else sorted(known)
-        if regex and self.wary and any(is_risky(part, 1) for part in tails(tgt, delimiter)):
+        if self.wary and _takes_long(tgt, delimiter, regex):
             names = [name for name in names if name in known]
             return (yield from self.risky(tgt, kind, delimiter, names))
         fetch = self.fetching(bank, first_keys(tgt, delimiter))
@@ -266,7 +284,7 @@ class _Search:
             return list(universe.accepted) if self.greedy else []
         network = parse_network(tgt)
         if network is None:
-            self.problems.append(f"Invalid IP/CIDR target: {tgt}")
+            self.problem(f"Invalid IP/CIDR target: {tgt}")
             return []
         known = set(universe.cached("grains"))
         fetch = self.fetching("grains", (f"ipv{network.version}",))
@@ -285,7 +303,7 @@ class _Search:
     def from_range(self, tgt: Any) -> list[str]:
         """A range expression, if somebody can expand it."""
         if self.universe.expand_range is None:
-            self.problems.append("Range matcher unavailable (unable to import seco.range)")
+            self.problem("Range matcher unavailable (unable to import seco.range)")
             return []
         everyone = self.everyone()
         return [name for name in self.universe.expand_range(tgt) if name in everyone]
@@ -302,7 +320,7 @@ class _Search:
             if engine in ("", "M"):
                 return set((yield from self.glob(pattern)))
             if engine == "L":
-                return set(self.names(pattern, not subtracted))
+                return set((yield from self.names(pattern, not subtracted)))
             if engine in NESTED_ENGINES:
                 exact = pillar_exact and engine in "IJ"
                 kind = "pillar_exact" if exact else NESTED_ENGINES[engine]
@@ -310,16 +328,16 @@ class _Search:
             if engine == "S":
                 return set((yield from self.ipcidr(pattern)))
             if engine == "E":
-                return None if compiled(pattern) is None else set((yield from self.pcre(pattern)))
+                if len(pattern) <= HEAVY and compiled(pattern) is None:
+                    return None
+                return set((yield from self.pcre(pattern)))
             if engine == "R" and universe.expand_range is not None:
                 return set(self.from_range(pattern))
             if engine == "T":
-                self.problems.append(f"Resource targets are not supported: T@{pattern}")
+                self.problem(f"Resource targets are not supported: T@{pattern}")
             return None
 
-        chosen = yield from select(
-            tgt, find, self.everyone, universe.nodegroups, self.problems.append
-        )
+        chosen = yield from select(tgt, find, self.everyone, universe.nodegroups, self.problem)
         if chosen is None:
             self.missing.clear()
             return []
@@ -328,37 +346,67 @@ class _Search:
         return sorted(chosen)
 
 
+def _portions(tgt: Any) -> Iterator[list[str]]:
+    """The names of a list or of a text with commas, some at a time."""
+    if isinstance(tgt, str):
+        rest = [tgt]
+        while rest:
+            *some, last = rest.pop().split(",", NAMES_STEP)
+            if len(some) == NAMES_STEP:
+                rest.append(last)
+            else:
+                some.append(last)
+            yield [name for name in some if name]
+        return
+    names = iter(tgt)
+    while some := list(islice(names, NAMES_STEP)):
+        yield [str(name) for name in some]
+
+
 def first_keys(tgt: str, delimiter: str) -> tuple[Any, ...]:
     """The keys by which a nested target enters the data; none when it may be any of them."""
-    first = tgt.split(delimiter)[0] if delimiter else ""
+    first = tgt.partition(delimiter)[0] if delimiter else ""
     if first in ("", "*"):
         return ()
     other = scalar(first)
     return (first, other) if other is None or isinstance(other, (int, float)) else (first,)
 
 
+def _takes_long(tgt: str, delimiter: str, regex: bool) -> bool:
+    """Whether to read a nested target elsewhere: every tail of it may have to be compiled."""
+    if not regex and not any(sign in tgt for sign in "*?["):
+        return len(tgt) > 16 * HEAVY
+    parts = tails(tgt, delimiter)
+    if sum(map(len, parts)) > HEAVY:
+        return True
+    return regex and any(is_risky(part, 1) for part in parts)
+
+
 def tails(tgt: str, delimiter: str) -> list[str]:
     """What of a nested target may be read as an expression: all that follows a delimiter."""
-    parts = tgt.split(delimiter) if delimiter else [tgt]
-    found = [tgt] if parts[0] == "*" else []
-    for cut in range(1, len(parts)):
-        rest = delimiter.join(parts[cut:])
-        found.append(rest)
+    head, found_one, _ = tgt.partition(delimiter) if delimiter else (tgt, "", "")
+    starts = {0} if head == "*" else set()
+    if found_one:
+        first = len(head) + len(delimiter)
+        starts |= {at + len(delimiter) for at in _places(tgt, delimiter, 0)}
         # Below a map the delimiter is always a colon, and a star stands for any key
-        found += [rest.split(DELIMITER, n)[-1] for n in range(1, rest.count(DELIMITER) + 1)]
-    return found
+        starts |= {at + 1 for at in _places(tgt, DELIMITER, first)}
+    return [tgt[start:] for start in sorted(starts)]
+
+
+def _places(text: str, what: str, start: int) -> Iterator[int]:
+    at = text.find(what, start)
+    while at >= 0:
+        yield at
+        at = text.find(what, at + len(what))
 
 
 LONG: dict[str, Callable[[_Search, Any], Steps]] = {
     "glob": _Search.glob,
+    "list": _Search.names,
     "pcre": _Search.pcre,
     "ipcidr": _Search.ipcidr,
     "managing_minion": _Search.glob,
-}
-
-SIMPLE: dict[str, Callable[[_Search, Any], list[str]]] = {
-    "list": _Search.names,
-    "range": _Search.from_range,
 }
 
 NESTED = {
