@@ -12,38 +12,58 @@ How a user proves who he is, is not here (L{saltwisted.domain.eauth}, L{saltwist
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from fnmatch import fnmatch
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
+from saltwisted.domain.arguments import split_words
+from saltwisted.domain.nested import (
+    NAME,
+    Unreadable,
+    calls,
+    names_of,
+    nested,
+    nested_functions,
+    readable,
+)
+from saltwisted.domain.targeting.regexes import is_risky
 from saltwisted.domain.targeting.selection import guesses_pillar
+from saltwisted.domain.targeting.traverse import DELIMITER
 from saltwisted.errors import TargetError
 
-Resolve = Callable[[Any, str], Collection[str]]
-"""C{resolve(target, target_type)}: the accepted minions that are meant."""
+Resolve = Callable[[Any, str, str], Collection[str]]
+"""C{resolve(target, target_type, delimiter)}: the accepted minions that are meant."""
+
+Judging: TypeAlias = Generator[tuple[Any, str, str] | None, frozenset[str], bool]
+"""
+A decision in steps: C{(target, target_type, delimiter)} wants the minions that are meant sent,
+or a L{TargetError} thrown in; C{None} is a pause. Its value is the decision.
+"""
 
 _EXACT = {
     "pillar": "pillar_exact",
     "pillar_pcre": "pillar_exact",
     "compound": "compound_pillar_exact",
 }
-_SLOT = re.compile(r"__slot__:\s*salt:\s*([\w.]+)")
 
-# Position and keyword of the function that an execution function calls by name
-_CALLERS: Mapping[str, tuple[int, str]] = {
-    "saltutil.cmd": (1, "fun"),
-    "saltutil.cmd_iter": (1, "fun"),
-    "publish.publish": (1, "fun"),
-    "publish.full_data": (1, "fun"),
-    "mine.send": (0, "mine_function"),
-    "test.try": (0, "module"),
-    "test.try_": (0, "module"),
-    "schedule.add": (-1, "function"),
-    "schedule.modify": (-1, "function"),
-    "schedule.build_schedule_item": (-1, "function"),
-}
-_MODULE_STATES = frozenset(("module.run", "module.wait"))
+
+def settle(judging: Judging, resolve: Resolve) -> bool:
+    """The decision at once, for whoever can say at once whom a target means."""
+    try:
+        asked = next(judging)
+        while True:
+            if asked is None:
+                asked = next(judging)
+                continue
+            try:
+                meant = frozenset(resolve(*asked))
+            except TargetError as error:
+                asked = judging.throw(error)
+            else:
+                asked = judging.send(meant)
+    except StopIteration as end:
+        return bool(end.value)
 
 
 def expr_match(value: str, expression: str) -> bool:
@@ -70,103 +90,26 @@ def function_matches(pattern: object, fun: str) -> bool:
     return compiled is not None and compiled.match(fun) is not None
 
 
-def calls(fun: Any, arg: Any) -> list[tuple[str, list[Any]]]:
-    """
-    The functions of a command with their arguments; several come as a list or with commas.
-
-    For several functions C{arg} is a list of lists, in the same order.
-    """
-    if isinstance(fun, str) and "," not in fun:
-        return [(fun.strip(), list(arg or []))]
-    names = fun.split(",") if isinstance(fun, str) else [str(name) for name in fun or []]
-    args = list(arg or [])
-    found = []
-    for number, name in enumerate(names):
-        own = args[number] if number < len(args) else []
-        found.append((name.strip(), list(own) if isinstance(own, (list, tuple)) else [own]))
-    return found
+FUNCTIONS = 1024
+"""Functions of one command."""
+LONG = 1024
+"""Characters of an argument up to which any expression judges it; above, cheap ones alone do."""
 
 
-def split_kwargs(arg: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
-    """Positional and keyword arguments, as a job carries them: a map marked C{__kwarg__}."""
-    positional: list[Any] = []
-    keywords: dict[str, Any] = {}
-    for item in arg:
-        if isinstance(item, Mapping) and item.get("__kwarg__"):
-            keywords.update({str(k): v for k, v in item.items() if k != "__kwarg__"})
-        else:
-            positional.append(item)
-    return positional, keywords
-
-
-def nested_functions(fun: str, arg: Sequence[Any]) -> list[str]:
-    """
-    Names of the functions that this call would call in turn.
-
-    Known are those that take the name as an argument, C{module.run} through
-    C{state.single}, and slots anywhere in the arguments. What is hidden in a
-    template or a script cannot be seen: who may run those may run anything.
-    """
-    positional, keywords = split_kwargs(arg)
-    found = [name for value in arg for name in _slots(value)]
-    caller = _CALLERS.get(fun)
-    if caller is not None:
-        position, keyword = caller
-        value = keywords.get(keyword)
-        if value is None and 0 <= position < len(positional):
-            value = positional[position]
-        found += _names(value)
-    elif fun == "mine.update":
-        wanted = keywords.get("mine_functions") or next(
-            (item for item in positional if isinstance(item, Mapping)), None
-        )
-        if isinstance(wanted, Mapping):
-            found += [str(name) for name in wanted]
-            found += [name for definition in wanted.values() for name in _aliased(definition)]
-    elif fun == "state.single":
-        state = keywords.get("fun") or (positional[0] if positional else None)
-        if state in _MODULE_STATES:
-            name = keywords.get("name") or (positional[1] if len(positional) > 1 else None)
-            found += _names(name)
-            found += [key for key in keywords if "." in key]
-            found += [
-                word.partition("=")[0]
-                for word in positional[1:]
-                if isinstance(word, str) and "=" in word and "." in word.partition("=")[0]
-            ]
-    return found
-
-
-def _aliased(definition: Any) -> list[str]:
-    """A mine entry may go by one name and call another: C{mine_function} in its map or list."""
-    maps = definition if isinstance(definition, (list, tuple)) else [definition]
-    return [
-        name
-        for each in maps
-        if isinstance(each, Mapping)
-        for name in _names(each.get("mine_function"))
-    ]
-
-
-def _names(value: Any) -> list[str]:
-    if isinstance(value, str):
-        return [name.strip() for name in value.split(",") if name.strip()]
-    if isinstance(value, (list, tuple)):
-        return [str(name) for name in value]
-    return []
-
-
-def _slots(value: Any) -> Iterator[str]:
-    if isinstance(value, str):
-        if "__slot__" in value:
-            yield from _SLOT.findall(value)
-    elif isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _slots(key)
-            yield from _slots(item)
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _slots(item)
+def command_fault(fun: Any) -> str:
+    """What is wrong or too much in the functions of a command; C{""} when nothing is."""
+    if isinstance(fun, str):
+        count = fun.count(",") + 1
+    elif isinstance(fun, (list, tuple)) and all(isinstance(name, str) for name in fun):
+        count = len(fun)
+    else:
+        return "A command names its function by text, or several in a list"
+    if count > FUNCTIONS:
+        return f"The command has {count} functions; at most {FUNCTIONS} are read"
+    longest = max(map(len, fun.split(",") if isinstance(fun, str) else fun), default=0)
+    if longest > NAME:
+        return f"The name of a function is {longest} characters long; at most {NAME} are read"
+    return ""
 
 
 def blacklisted(blacklist: Mapping[str, Any] | None, user: str, fun: Any, arg: Any) -> bool:
@@ -178,12 +121,15 @@ def blacklisted(blacklist: Mapping[str, Any] | None, user: str, fun: Any, arg: A
     modules = [str(pattern) for pattern in _listed(blacklist.get("modules"))]
     if not modules:
         return False
-    return any(
-        expr_match(name, pattern)
-        for function, own in calls(fun, arg)
-        for name in (function, *nested_functions(function, own))
-        for pattern in modules
-    )
+    try:
+        return any(
+            expr_match(name, pattern)
+            for function, own in calls(fun, arg)
+            for name in (function, *nested_functions(function, own))
+            for pattern in modules
+        )
+    except Unreadable:
+        return True
 
 
 def rules_for(acl: Mapping[str, Any] | None, user: str) -> list[Any]:
@@ -207,19 +153,52 @@ def may_publish(
     arg: Any,
     tgt: Any,
     tgt_type: str,
-    resolve: Resolve,
-) -> bool:
+    delimiter: str = DELIMITER,
+    extras: Mapping[str, Any] | None = None,
+) -> Judging:
     """
     Whether a user with these rules may publish this, whichever way he came: a local user by
     C{publisher_acl}, or a login by C{external_auth}.
+
+    @param extras: what else the job carries: C{ret}, C{module_executors} and the like.
     """
     if blacklisted(blacklist, user, fun, arg):
         return False
     if not rules:
         return False
+    if not extras_allowed(rules, extras or {}):
+        return False
     if isinstance(fun, str) and fun in FREE:
         return True
-    return allowed(rules, fun, arg, tgt, tgt_type, resolve)
+    return (yield from allowed(rules, fun, arg, tgt, tgt_type, delimiter))
+
+
+_OWNERS = ("ret_config", "ret_kwargs", "executor_opts")
+"""What of a job no rule allows: they say where returns go and as whom functions run."""
+
+
+def extras_allowed(rules: Sequence[Any], extras: Mapping[str, Any]) -> bool:
+    """
+    Whether rules allow what a job carries beside its functions: returners by C{@returner},
+    executors by C{@executor}; as C{@runner}, alone it means all of them.
+    """
+    if any(extras.get(name) for name in _OWNERS):
+        return False
+    return _kind_allowed(rules, "@returner", extras.get("ret")) and _kind_allowed(
+        rules, "@executor", extras.get("module_executors")
+    )
+
+
+def _kind_allowed(rules: Sequence[Any], kind: str, wanted: Any) -> bool:
+    if not wanted:
+        return True
+    patterns: list[str] = []
+    for rule in rules:
+        if rule == kind:
+            return True
+        if isinstance(rule, Mapping) and len(rule) == 1:
+            patterns += [str(each) for each in _listed(rule.get(kind))]
+    return all(any(expr_match(name, pattern) for pattern in patterns) for name in names_of(wanted))
 
 
 def bound_by_acl(sudo_acl: bool, acl: Mapping[str, Any] | None, user: str) -> str:
@@ -234,8 +213,13 @@ def bound_by_acl(sudo_acl: bool, acl: Mapping[str, Any] | None, user: str) -> st
 
 
 def allowed(
-    rules: Sequence[Any], fun: Any, arg: Any, tgt: Any, tgt_type: str, resolve: Resolve
-) -> bool:
+    rules: Sequence[Any],
+    fun: Any,
+    arg: Any,
+    tgt: Any,
+    tgt_type: str,
+    delimiter: str = DELIMITER,
+) -> Judging:
     """
     Whether rules allow a command on a target: all its functions, on all minions that are meant.
 
@@ -249,22 +233,28 @@ def allowed(
     try:
         if guesses_pillar(tgt, str(tgt_type).lower(), {}):
             return False
-        minions = frozenset(resolve(tgt, tgt_type))
+        minions = yield tgt, tgt_type, delimiter
         exact = _EXACT.get(str(tgt_type).lower())
-        if exact is not None and not minions <= frozenset(resolve(tgt, exact)):
+        if exact is not None and not minions <= (yield tgt, exact, delimiter):
             return False
     except TargetError:
         return False
     if not minions:
         return False
-    return all(
-        _one_allowed(rules, name, own, minions, resolve)
-        and all(
-            _one_allowed(rules, inner, None, minions, resolve)
-            for inner in nested_functions(name, own)
-        )
-        for name, own in wanted
-    )
+    covered: dict[str, bool] = {"*": True}
+    for name, own in wanted:
+        if not (yield from _one_allowed(rules, name, own, minions, covered)):
+            return False
+        try:
+            inside = nested(name, own)
+        except Unreadable:
+            return False
+        if not _kind_allowed(rules, "@returner", inside.returners):
+            return False
+        for inner in inside.functions:
+            if not (yield from _one_allowed(rules, inner, None, minions, covered)):
+                return False
+    return True
 
 
 def _one_allowed(
@@ -272,8 +262,10 @@ def _one_allowed(
     fun: str,
     arg: Sequence[Any] | None,
     minions: frozenset[str],
-    resolve: Resolve,
-) -> bool:
+    covered: dict[str, bool],
+) -> Judging:
+    """@param covered: of the rules' targets so far, whether they mean all these minions."""
+    yield None
     for rule in rules:
         if isinstance(rule, str):
             if function_matches(rule, fun):
@@ -282,18 +274,16 @@ def _one_allowed(
             ((target, patterns),) = rule.items()
             if not isinstance(target, str) or target.startswith("@"):
                 continue
-            if _covers(target, minions, resolve) and conditions_allow(patterns, fun, arg):
+            if not conditions_allow(patterns, fun, arg):
+                continue
+            if target not in covered:
+                try:
+                    covered[target] = minions <= (yield target, "compound", DELIMITER)
+                except TargetError:
+                    covered[target] = False
+            if covered[target]:
                 return True
     return False
-
-
-def _covers(target: str, minions: frozenset[str], resolve: Resolve) -> bool:
-    if target == "*":
-        return True
-    try:
-        return minions <= frozenset(resolve(target, "compound"))
-    except TargetError:
-        return False
 
 
 def conditions_allow(conditions: Any, fun: str, arg: Sequence[Any] | None) -> bool:
@@ -309,8 +299,8 @@ def conditions_allow(conditions: Any, fun: str, arg: Sequence[Any] | None) -> bo
                 return True
         elif isinstance(condition, Mapping) and len(condition) == 1:
             ((pattern, limits),) = condition.items()
-            if function_matches(pattern, fun) and arg is not None:
-                positional, keywords = split_kwargs(arg)
+            if arg is not None and function_matches(pattern, fun) and readable(arg):
+                positional, keywords = split_words(arg)
                 if any(_fits(limit, positional, keywords) for limit in _listed(limits)):
                     return True
     return False
@@ -322,14 +312,21 @@ def _fits(limit: Any, positional: Sequence[Any], keywords: Mapping[str, Any]) ->
     for number, pattern in enumerate(limit.get("args") or []):
         if number >= len(positional):
             return False
-        if pattern is not None and not function_matches(pattern, str(positional[number])):
+        if pattern is not None and not _argument_matches(pattern, positional[number]):
             return False
     for name, pattern in (limit.get("kwargs") or {}).items():
         if name not in keywords:
             return False
-        if pattern is not None and not function_matches(pattern, str(keywords[name])):
+        if pattern is not None and not _argument_matches(pattern, keywords[name]):
             return False
     return True
+
+
+def _argument_matches(pattern: object, value: Any) -> bool:
+    text = str(value)
+    if len(text) > LONG and isinstance(pattern, str) and is_risky(pattern, 1):
+        return False
+    return function_matches(pattern, text)
 
 
 def special_allows(
@@ -367,30 +364,45 @@ def peer_rules(peer: Mapping[str, Any] | None, minion_id: str) -> list[Any]:
 
 
 def peer_allows(
-    peer: Mapping[str, Any] | None,
-    minion_id: str,
-    fun: str,
-    arg: Sequence[Any] | None = None,
-    tgt: Any = None,
-    tgt_type: str = "glob",
-    resolve: Resolve | None = None,
+    peer: Mapping[str, Any] | None, minion_id: str, fun: str, arg: Sequence[Any] | None = None
 ) -> bool:
     """
-    Whether a minion may use this function: publish it, run it as a runner, read it from the mine.
-
-    Rules for some targets count only where C{resolve} is given. Functions that are
-    called in turn must be allowed as well, and C{publish.*} never is in a
-    publication: a minion would publish in another's name.
+    Whether a minion may run this function as a runner, or read it from the mine. Functions that
+    are called in turn must be allowed as well; rules for some targets do not count.
     """
     rules = peer_rules(peer, minion_id)
-    if not rules:
+    if not rules or not isinstance(fun, str):
         return False
-    names = [fun, *nested_functions(fun, arg or [])]
-    if resolve is not None:
-        return not any(name.startswith("publish.") for name in names) and allowed(
-            rules, fun, arg, tgt, tgt_type, resolve
-        )
+    try:
+        names = [fun, *nested_functions(fun, arg or [])]
+    except Unreadable:
+        return False
     return all(any(function_matches(rule, name) for rule in rules) for name in names)
+
+
+def peer_may_publish(
+    peer: Mapping[str, Any] | None,
+    minion_id: str,
+    fun: Any,
+    arg: Sequence[Any] | None,
+    tgt: Any,
+    tgt_type: str,
+    ret: Any = "",
+) -> Judging:
+    """
+    Whether a minion may publish this; C{publish.*} never, also in turn: a minion would publish
+    in another's name.
+    """
+    rules = peer_rules(peer, minion_id)
+    if not rules or not extras_allowed(rules, {"ret": ret}):
+        return False
+    try:
+        for name, own in calls(fun, arg):
+            if any(each.startswith("publish.") for each in (name, *nested_functions(name, own))):
+                return False
+    except Unreadable:
+        return False
+    return (yield from allowed(rules, fun, arg, tgt, tgt_type))
 
 
 def _listed(value: Any) -> list[Any]:

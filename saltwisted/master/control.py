@@ -22,6 +22,7 @@ from saltwisted.master.context import Context
 from saltwisted.master.logins import NotProven
 from saltwisted.master.permits import (
     CREDENTIALS,
+    delimiter_of,
     local_may_publish,
     may_call,
     user_may_publish,
@@ -163,9 +164,12 @@ class Control:
 
     async def op_match(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
         """Which accepted minions a target means; nothing is published."""
-        await self._authorise(peer, {**args, "fun": "test.ping"})
+        delimiter = args.get("delimiter")
+        kwargs = {**(args.get("kwargs") or {}), "delimiter": delimiter}
+        load = {**args, "fun": "test.ping", "kwargs": kwargs}
+        await self._authorise(peer, load)
         selection = await self._ctx.find(
-            args["tgt"], str(args.get("tgt_type") or "glob"), str(args.get("delimiter") or ":")
+            args["tgt"], str(args.get("tgt_type") or "glob"), delimiter_of(load)
         )
         return sorted(selection.minions)
 

@@ -24,6 +24,7 @@ from saltwisted.errors import DeniedError, RemoteError, TargetError
 from saltwisted.master.calls import Calls
 from saltwisted.master.chosen import Chosen
 from saltwisted.master.context import Context
+from saltwisted.master.permits import check_size, delimiter_of
 from saltwisted.master.runs import Run
 from saltwisted.master.targets import Targets, Workers
 from saltwisted.transports.loose import let_go
@@ -83,8 +84,8 @@ class Dispatcher:
         @param jid: one of L{new_jid} that the caller has already listened for.
         @param exact: a minion wants it: the target is read without wildcards for pillar values.
         @return: C{{jid, minions, missing}}; jid C{None} and an C{error} when nothing matched.
-        @raises RemoteError: no target or function, a jid that is none, or a node group that is
-            not there.
+        @raises RemoteError: no target or function, more of them than anybody judges, a jid that
+            is none, or a node group that is not there.
         @raises DeniedError: the jid is another job's, or the target would guess pillar values.
         """
         ctx = self._ctx
@@ -93,7 +94,8 @@ class Dispatcher:
         kwargs: Mapping[str, Any] = load.get("kwargs") or {}
         tgt_type = str(load.get("tgt_type") or "glob")
         tgt = load["tgt"]
-        delimiter = str(kwargs.get("delimiter") or ":")
+        delimiter = delimiter_of(load)
+        check_size(load)
         chosen = "" if jid else judged_jid(load.get("jid"))
         groups = ctx.config.nodegroups or {}
         if exact and guesses_pillar(tgt, tgt_type, groups):

@@ -13,10 +13,13 @@ from typing import Any
 from saltwisted.domain.acl import (
     blacklisted,
     bound_by_acl,
+    command_fault,
     may_publish,
     rules_for,
     special_allows,
 )
+from saltwisted.domain.targeting.bounds import fault
+from saltwisted.domain.targeting.traverse import DELIMITER
 from saltwisted.errors import RemoteError
 from saltwisted.master.context import Context
 from saltwisted.master.logins import User
@@ -33,8 +36,35 @@ def wants_login(given: Any) -> bool:
     return isinstance(given, Mapping) and ("token" in given or "eauth" in given)
 
 
+def delimiter_of(load: Mapping[str, Any]) -> str:
+    """What stands between the keys of a target into grains or pillar."""
+    kwargs = load.get("kwargs")
+    return str((kwargs.get("delimiter") if isinstance(kwargs, Mapping) else None) or DELIMITER)
+
+
+def check_size(load: Mapping[str, Any]) -> None:
+    """
+    Look at the form of a publish load, and measure it, before anybody reads what is in it.
+
+    @raises RemoteError: it has another form, or is more than anybody judges.
+    """
+    tgt_type = str(load.get("tgt_type") or "glob")
+    reason = command_fault(load.get("fun")) or fault(load.get("tgt"), tgt_type, delimiter_of(load))
+    if not isinstance(load.get("arg") or [], (list, tuple)):
+        reason = "The arguments of a command are a list"
+    elif not isinstance(load.get("kwargs") or {}, Mapping):
+        reason = "What else a command carries is a map"
+    if reason:
+        raise RemoteError("SaltInvocationError", reason)
+
+
 async def user_may_publish(ctx: Context, who: User, load: Mapping[str, Any]) -> bool:
-    """Whether a login may publish this."""
+    """
+    Whether a login may publish this.
+
+    @raises RemoteError: it is more than anybody judges.
+    """
+    check_size(load)
     return await _judged(ctx, who.rules, who.name, load)
 
 
@@ -44,7 +74,9 @@ async def local_may_publish(ctx: Context, user: str, owner: bool, load: Mapping[
 
     @param user: his name; C{sudo_NAME} for one who came as root.
     @param owner: whether he is root or the master's own user.
+    @raises RemoteError: it is more than anybody judges.
     """
+    check_size(load)
     config = ctx.config
     # Of others it is the name of their account, which says nothing about who they were before
     name = bound_by_acl(bool(config.sudo_acl), config.publisher_acl, user) if owner else ""
@@ -58,7 +90,7 @@ async def local_may_publish(ctx: Context, user: str, owner: bool, load: Mapping[
 
 async def _judged(ctx: Context, rules: Sequence[Any], user: str, load: Mapping[str, Any]) -> bool:
     return await ctx.dispatcher.targets.judged(
-        lambda resolve: may_publish(
+        may_publish(
             rules,
             ctx.config.publisher_acl_blacklist,
             user,
@@ -66,7 +98,8 @@ async def _judged(ctx: Context, rules: Sequence[Any], user: str, load: Mapping[s
             load.get("arg") or [],
             load.get("tgt"),
             str(load.get("tgt_type") or "glob"),
-            resolve,
+            delimiter_of(load),
+            {**(load.get("kwargs") or {}), "ret": load.get("ret")},
         )
     )
 

@@ -16,6 +16,7 @@ from attrs import evolve
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
+from saltwisted.domain.acl import Judging
 from saltwisted.domain.targeting.selection import (
     Risky,
     Selection,
@@ -31,6 +32,8 @@ from saltwisted.master.turns import in_turns, pause
 ENTRY = "saltwisted.worker.targetwork:serve"
 TOGETHER = 250
 """Minions per call of a worker."""
+IDS_TOGETHER = 5000
+"""The same where their ids are all that it needs."""
 PATIENCE = 5.0
 """Seconds that one regular expression may take over all minions."""
 
@@ -41,15 +44,6 @@ class Workers(Protocol):
     def call(self, entry: str, payload: Any, timeout: float) -> Deferred[Any]:
         """Have one of them call the entry."""
         ...
-
-
-class _Unresolved(Exception):
-    """A decision needs a target that has not been looked up yet."""
-
-    def __init__(self, tgt: Any, tgt_type: str) -> None:
-        super().__init__(tgt_type)
-        self.tgt = tgt
-        self.tgt_type = tgt_type
 
 
 class Targets:
@@ -104,7 +98,7 @@ class Targets:
 
     def _report(self, tgt: Any, selection: Selection) -> None:
         for problem in selection.problems:
-            self.log.warn("target {tgt!r}: {problem}", tgt=str(tgt)[:200], problem=problem)
+            self.log.warn("target {tgt!r}: {problem}", tgt=str(tgt)[:200], problem=problem[:200])
 
     async def _try(self, risky: Risky, universe: Universe) -> list[str] | None:
         """Have a worker try it; C{None} when it took too long, or there is no worker."""
@@ -112,8 +106,9 @@ class Targets:
             return None
         found: list[str] = []
         until = self._clock.seconds() + PATIENCE
-        for start in range(0, len(risky.ids), TOGETHER):
-            ids = list(risky.ids[start : start + TOGETHER])
+        together = TOGETHER if risky.bank else IDS_TOGETHER
+        for start in range(0, len(risky.ids), together):
+            ids = list(risky.ids[start : start + together])
             left = until - self._clock.seconds()
             if left <= 0:
                 return None
@@ -141,24 +136,26 @@ class Targets:
             taken.append({key: data[key] for key in keys if key in data} if keys else dict(data))
         return taken
 
-    async def judged(self, judge: Callable[[Callable[[Any, str], Sequence[str]]], bool]) -> bool:
+    async def judged(self, judging: Judging) -> bool:
         """
-        Have a decision made that asks whom targets mean.
+        Have a decision made that asks whom targets mean, a few milliseconds at a time.
 
-        @param judge: gets the function to ask; is called again after each target that had
-            to be looked up, and must not do anything but decide.
+        @param judging: the decision; each target is looked up once, however often it asks.
         """
-        known: dict[tuple[str, str], Sequence[str]] = {}
-
-        def resolve(tgt: Any, tgt_type: str) -> Sequence[str]:
-            key = (repr(tgt), tgt_type)
-            if key not in known:
-                raise _Unresolved(tgt, tgt_type)
-            return known[key]
-
-        while True:
-            try:
-                return judge(resolve)
-            except _Unresolved as missing:
-                key = (repr(missing.tgt), missing.tgt_type)
-                known[key] = (await self.find(missing.tgt, missing.tgt_type)).minions
+        known: dict[tuple[str, str, str], frozenset[str]] = {}
+        until = thread_time() + turns.PORTION
+        try:
+            asked = next(judging)
+            while True:
+                if thread_time() > until:
+                    await pause(self._clock)
+                    until = thread_time() + turns.PORTION
+                if asked is None:
+                    asked = next(judging)
+                    continue
+                key = (repr(asked[0]), *asked[1:])
+                if key not in known:
+                    known[key] = frozenset((await self.find(*asked)).minions)
+                asked = judging.send(known[key])
+        except StopIteration as end:
+            return bool(end.value)

@@ -12,11 +12,11 @@ from twisted.trial.unittest import SynchronousTestCase
 from saltwisted.domain.acl import (
     allowed,
     blacklisted,
-    calls,
     may_publish,
-    nested_functions,
     peer_allows,
+    peer_may_publish,
     rules_for,
+    settle,
     special_allows,
 )
 from saltwisted.errors import TargetError
@@ -24,7 +24,7 @@ from saltwisted.errors import TargetError
 MINIONS = {"*": ("web1", "web2", "db1"), "web*": ("web1", "web2"), "db1": ("db1",), "none": ()}
 
 
-def resolve(tgt: Any, tgt_type: str) -> Collection[str]:
+def resolve(tgt: Any, tgt_type: str, delimiter: str) -> Collection[str]:
     """Three minions; the exact reading of pillar values knows fewer."""
     if tgt == "broken":
         raise TargetError("cannot be understood", "broken")
@@ -35,7 +35,12 @@ def resolve(tgt: Any, tgt_type: str) -> Collection[str]:
 
 def may(rules: list[Any], fun: Any, arg: Any = (), tgt: str = "web*", kind: str = "glob") -> bool:
     """Whether rules allow it."""
-    return allowed(rules, fun, list(arg), tgt, kind, resolve)
+    return settle(allowed(rules, fun, list(arg), tgt, kind), resolve)
+
+
+def publishes(peer: dict[str, Any], fun: Any, arg: list[Any], tgt: str) -> bool:
+    """Whether the minion C{x} may publish it."""
+    return settle(peer_may_publish(peer, "x", fun, arg, tgt, "glob"), resolve)
 
 
 class PublisherTests(SynchronousTestCase):
@@ -88,36 +93,122 @@ class PublisherTests(SynchronousTestCase):
         self.assertTrue(may(rules, "test.ping,test.echo", [[], ["x"]]))
         self.assertTrue(may(rules, "test.try", ["test.ping"]))
 
-    def test_nested_names(self) -> None:
-        """The functions that a call names in its arguments are found, by position or keyword."""
-        kwarg = {"__kwarg__": True}
-        for fun, arg, expected in (
-            ("saltutil.cmd", ["*", "cmd.run"], ["cmd.run"]),
-            (
-                "saltutil.cmd",
-                ["*", {**kwarg, "fun": "cmd.run,test.ping"}],
-                ["cmd.run", "test.ping"],
-            ),
-            ("publish.publish", ["*", "cmd.run"], ["cmd.run"]),
-            ("mine.send", ["users", {**kwarg, "mine_function": "cmd.run"}], ["cmd.run"]),
-            ("mine.send", ["cmd.run"], ["cmd.run"]),
-            ("mine.update", [{**kwarg, "mine_functions": {"cmd.run": []}}], ["cmd.run"]),
-            (
-                "mine.update",
-                [{"ips": [{"mine_function": "network.ip_addrs"}], "x": {"mine_function": "a.b"}}],
-                ["ips", "x", "network.ip_addrs", "a.b"],
-            ),
-            ("mine.update", [True], []),
-            ("saltutil.cmd", ["*", ["cmd.run", "a.b"]], ["cmd.run", "a.b"]),
-            ("saltutil.cmd", ["*"], []),
-            ("state.single", ["module.run", "a.b=1", "text", 5], ["a.b=1", "a.b"]),
-            ("schedule.add", ["job", {**kwarg, "function": "cmd.run"}], ["cmd.run"]),
-            ("state.single", ["module.run", "cmd.run"], ["cmd.run"]),
-            ("state.single", ["module.run", {**kwarg, "cmd.run": ["id"]}], ["cmd.run"]),
-            ("state.single", ["pkg.installed", "vim"], []),
-            ("test.ping", [], []),
+    def test_T_ACL_1_as_minions_read_it(self) -> None:
+        """T-ACL-1: arguments are judged as minions read them, in text and maps, however deep."""
+        rules = ["test.*", "saltutil.cmd", "state.single", "mine.send", "schedule.add"]
+        word = {"__kwarg__": True}
+        for fun, arg in (
+            ("saltutil.cmd", ["*", "fun=cmd.run"]),
+            ("saltutil.cmd", ["fun=cmd.run", "*"]),
+            ("saltutil.cmd", ["*", 'fun="cmd.run"']),
+            ("saltutil.cmd", ["*", "fun=[test.ping, cmd.run]"]),
+            ("saltutil.cmd", ["*", r'fun="\x63md.run"']),
+            ("saltutil.cmd", [{"__kwarg__": 1, "fun": "test.ping"}, "cmd.run"]),
+            ("saltutil.cmd", ["*", b"cmd.run"]),
+            ("saltutil.cmd", ["*", "test.ping", {**word, "fun": "cmd.run"}]),
+            ("saltutil.cmd", ["*", "saltutil.cmd", ["*", "cmd.run"]]),
+            ("saltutil.cmd", ["*", "saltutil.cmd", ["*", "fun=cmd.run"]]),
+            ("saltutil.cmd", ["*", "test.ping,saltutil.cmd", [[], ["*", "cmd.run"]]]),
+            ("saltutil.cmd", ["*", "test.try", {**word, "kwarg": {"module": "cmd.run"}}]),
+            ("saltutil.cmd", ["*", "test.try", {**word, "module": "cmd.run"}]),
+            ("test.try", ["module=cmd.run"]),
+            ("test.cross_test", ["cmd.run", "id"]),
+            ("test.cross_test", ["test.cross_test", ["cmd.run", ["id"]]]),
+            ("mine.send", ["name=cmd.run"]),
+            ("mine.send", ["x", "mine_function=cmd.run"]),
+            ("schedule.add", ["job", "function=cmd.run"]),
+            ("schedule.add", ["job", "function=saltutil.cmd", "job_args=['*', cmd.run]"]),
+            ("state.single", ["fun=module.run", "name=cmd.run"]),
+            ("state.single", ["module.run", "cmd.run"]),
+            ("state.single", ["module.run.more", "cmd.run"]),
+            ("state.single", ["module.mod_watch", "cmd.run"]),
+            ("state.single", ["module.run", "x", "cmd.run=[id]"]),
+            ("state.single", ["module.run", "x", "cmd.run:again=[id]"]),
+            ("state.single", ["module.run", "saltutil.cmd", "m_fun=cmd.run", "tgt=*"]),
+            ("state.single", ["test.nop", "x", "onlyif=id"]),
+            ("state.single", ["test.nop", "x", {**word, "unless": [{"fun": "cmd.run"}]}]),
+            ("state.single", ["test.nop", '__slot__:salt:"cmd".run(id)']),
+            ("state.single", ["test.nop", "__slot__:salt:cmd . run(id)"]),
+            ("state.single", ["test.nop", r'name="\x5f_slot__:salt:cmd.run(id)"']),
+            ("state.single", ["test.nop", "name=__slot__:salt:cmd.run(id)"]),
+            ("state.single", ["test.nop", "__slot__:salt:saltutil.cmd(*, cmd.run)"]),
+            ("state.single", ["test.nop", "x", "text=" + "[" * 20_000]),
+            ("state.single", ["salt.function", "cmd.run", "tgt=*"]),
+            ("state.single", ["schedule.present", "job", "function=cmd.run"]),
         ):
-            self.assertEqual(nested_functions(fun, arg), expected, (fun, arg))
+            self.assertFalse(may(rules, fun, arg), (fun, arg))
+            self.assertTrue(may([".*", "@returner"], fun, ["x"]), fun)
+        for fun, arg in (
+            ("saltutil.cmd", ["*", "fun=test.ping"]),
+            ("saltutil.cmd", ["*", "saltutil.cmd", ["*", "test.ping"]]),
+            ("test.echo", ["fun=cmd.run"]),
+            ("test.cross_test", ["test.echo", "cmd.run"]),
+            ("mine.send", ["users", "mine_function=test.ping"]),
+            ("state.single", ["test.nop", "module.run"]),
+            ("state.single", ["module.run", "x", "test.ping=[]"]),
+            ("state.single", ["test.nop", "__slot__:salt:test.ping()"]),
+        ):
+            self.assertTrue(may(rules, fun, arg), (fun, arg))
+
+    def test_T_ACL_1_what_else_a_job_carries(self) -> None:
+        """T-ACL-1: returners and executors need rules of their own, the rest is for owners."""
+
+        def carries(rules: list[Any], fun: str = "test.ping", **extras: Any) -> bool:
+            judging = may_publish(rules, {}, "fred", fun, [], "*", "glob", ":", extras)
+            return settle(judging, resolve)
+
+        some = [".*", {"@returner": ["pgjsonb", "log*"]}, {"@executor": ["sudo"]}]
+        every = [".*", "@returner", "@executor"]
+        for fun in ("test.ping", "saltutil.find_job"):
+            self.assertTrue(carries([".*"], fun, ret="", module_executors=None, ret_config=""))
+            for extras in (
+                {"ret": "pgjsonb"},
+                {"ret": "pgjsonb,logstash"},
+                {"module_executors": "sudo"},
+                {"module_executors": ["sudo"]},
+            ):
+                self.assertFalse(carries([".*"], fun, **extras), extras)
+                self.assertTrue(carries(some, fun, **extras), extras)
+                self.assertTrue(carries(every, fun, **extras), extras)
+            for extras in (
+                {"ret": "pgjsonb,smtp"},
+                {"ret": ["smtp"]},
+                {"ret": {"smtp": 1}},
+                {"ret": "pgjsonbx"},
+                {"module_executors": ["sudo", "docker"]},
+            ):
+                self.assertFalse(carries(some, fun, **extras), extras)
+            for name in ("ret_config", "ret_kwargs", "executor_opts"):
+                self.assertFalse(carries(every, fun, **{name: {"a": 1}}), name)
+
+    def test_T_ACL_1_returners_in_turn(self) -> None:
+        """T-ACL-1: a returner that a nested call names is judged like one of the job itself."""
+        word = {"__kwarg__": True}
+        some = [".*", {"@returner": ["pgjsonb"]}]
+        for fun, arg in (
+            ("saltutil.cmd", ["*", "test.ping", {**word, "ret": "pgjsonb"}]),
+            ("saltutil.cmd", ["*", "test.ping", [], 5, "glob", "pgjsonb"]),
+            ("publish.publish", ["*", "test.ping", "", "glob", "pgjsonb"]),
+            ("schedule.add", ["x", "function=test.ping", "returner=pgjsonb"]),
+            ("state.single", ["module.run", "x", "test.ping=[]", "returner=pgjsonb"]),
+            ("state.single", ["salt.function", "test.ping", "tgt=*", "ret=pgjsonb"]),
+        ):
+            self.assertFalse(may([".*"], fun, arg), (fun, arg))
+            self.assertTrue(may(some, fun, arg), (fun, arg))
+        self.assertFalse(may(some, "saltutil.cmd", ["*", "test.ping", "ret_config=x"]))
+
+    def test_T_ACL_1_delimiter(self) -> None:
+        """T-ACL-1: a target is judged by the delimiter under which it is published."""
+        asked: list[Any] = []
+
+        def listening(tgt: Any, tgt_type: str, delimiter: str) -> Collection[str]:
+            asked.append((tgt, tgt_type, delimiter))
+            return ("web1",)
+
+        judging = may_publish([".*"], {}, "fred", "test.ping", [], "a|b", "pillar", "|")
+
+        self.assertTrue(settle(judging, listening))
+        self.assertEqual(asked, [("a|b", "pillar", "|"), ("a|b", "pillar_exact", "|")])
 
     def test_T_ACL_2_nobody_meant(self) -> None:
         """T-ACL-2: a target that means nobody, or cannot be understood, allows nothing."""
@@ -167,6 +258,9 @@ class PublisherTests(SynchronousTestCase):
         self.assertFalse(may(rules, "cmd.run", ["uptime", good]))
         self.assertFalse(may(rules, "cmd.run", ["uptime", "x", {**good, "cwd": "/"}]))
         self.assertFalse(may(rules, "cmd.run", ["uptime", "x"]))
+        self.assertTrue(may(rules, "cmd.run", ["uptime", "x", "cwd=/tmp"]))
+        self.assertFalse(may(rules, "cmd.run", ["uptime", "x", "cwd=/"]))
+        self.assertFalse(may(rules, "cmd.run", ["uptime", {"__kwarg__": 1}, "cwd=/"]))
         self.assertFalse(may([{"*": [{"cmd.run": "no map"}, {"a": 1, "b": 2}, 5]}], "cmd.run"))
 
     def test_arguments_do_not_reach_nested_calls(self) -> None:
@@ -183,6 +277,9 @@ class PublisherTests(SynchronousTestCase):
         self.assertFalse(blacklisted(black, "sudo_fred", "test.ping", []))
         self.assertTrue(blacklisted(black, "sudo_fred", "test.ping,cmd.run", [[], []]))
         self.assertTrue(blacklisted(black, "sudo_fred", "saltutil.cmd", ["*", "cmd.run"]))
+        self.assertTrue(blacklisted(black, "sudo_fred", "saltutil.cmd", ["*", "fun=cmd.run"]))
+        unseen = ["test.nop", '__slot__:salt:"cmd".run(id)']
+        self.assertTrue(blacklisted(black, "sudo_fred", "state.single", unseen))
         self.assertFalse(blacklisted({}, "fred", "cmd.run", []))
         self.assertFalse(blacklisted({"users": []}, "fred", "cmd.run", []))
 
@@ -191,22 +288,14 @@ class PublisherTests(SynchronousTestCase):
         acl = {"fred": ["test.*", "cmd.run"]}
 
         def fred(fun: str, black: dict[str, Any] | None = None) -> bool:
-            return may_publish(rules_for(acl, "fred"), black, "fred", fun, [], "*", "glob", resolve)
+            judging = may_publish(rules_for(acl, "fred"), black, "fred", fun, [], "*", "glob")
+            return settle(judging, resolve)
 
         self.assertTrue(fred("test.ping"))
         self.assertFalse(fred("pkg.install"))
         self.assertFalse(fred("cmd.run", {"modules": ["cmd.run"]}))
-        self.assertFalse(
-            may_publish(rules_for({}, "fred"), {}, "fred", "test.ping", [], "*", "glob", resolve)
-        )
-
-    def test_calls(self) -> None:
-        """A compound command is taken apart with each function's own arguments."""
-        self.assertEqual(calls("test.ping", ["a"]), [("test.ping", ["a"])])
-        self.assertEqual(
-            calls("test.ping, test.echo", [[], ["x"]]), [("test.ping", []), ("test.echo", ["x"])]
-        )
-        self.assertEqual(calls(["a.b", "c.d"], ["x"]), [("a.b", ["x"]), ("c.d", [])])
+        nothing = may_publish(rules_for({}, "fred"), {}, "fred", "test.ping", [], "*", "glob")
+        self.assertFalse(settle(nothing, resolve))
 
 
 class SpecialTests(SynchronousTestCase):
@@ -255,21 +344,32 @@ class PeerTests(SynchronousTestCase):
         """With a resolver, rules for some targets count, and a target of nobody does not."""
         peer = {".*": [{"web*": ["test.*"]}]}
 
-        self.assertTrue(peer_allows(peer, "x", "test.ping", [], "web*", "glob", resolve))
-        self.assertFalse(peer_allows(peer, "x", "test.ping", [], "*", "glob", resolve))
-        self.assertFalse(peer_allows(peer, "x", "test.ping", [], "none", "glob", resolve))
+        self.assertTrue(publishes(peer, "test.ping", [], "web*"))
+        self.assertFalse(publishes(peer, "test.ping", [], "*"))
+        self.assertFalse(publishes(peer, "test.ping", [], "none"))
+        self.assertFalse(publishes({}, "test.ping", [], "web*"))
         self.assertFalse(peer_allows(peer, "x", "test.ping"))
 
     def test_no_publishing_in_turn(self) -> None:
         """A minion may not have others publish, whatever the rules say."""
         peer = {".*": [".*"]}
 
-        self.assertFalse(
-            peer_allows(peer, "x", "publish.publish", ["*", "test.ping"], "*", "glob", resolve)
-        )
-        self.assertFalse(
-            peer_allows(peer, "x", "saltutil.cmd", ["*", "publish.publish"], "*", "glob", resolve)
-        )
+        self.assertTrue(publishes(peer, "test.ping,test.echo", [[], ["x"]], "*"))
+        for fun, arg in (
+            ("publish.publish", ["*", "test.ping"]),
+            ("saltutil.cmd", ["*", "publish.publish"]),
+            ("test.ping,publish.publish", [[], ["*", "test.ping"]]),
+            ("test.ping,saltutil.cmd", [[], ["*", "publish.publish"]]),
+        ):
+            self.assertFalse(publishes(peer, fun, arg, "*"), fun)
+
+    def test_T_ACL_1_each_function_of_a_minion(self) -> None:
+        """T-ACL-1: among several functions, each is judged by arguments of its own."""
+        peer = {".*": ["test.*", "saltutil.cmd"]}
+
+        self.assertTrue(publishes(peer, "test.ping,saltutil.cmd", [[], ["*", "test.ping"]], "*"))
+        self.assertFalse(publishes(peer, "test.ping,saltutil.cmd", [[], ["*", "cmd.run"]], "*"))
+        self.assertFalse(publishes(peer, "test.ping,cmd.run", [[], ["id"]], "*"))
 
     def test_nested(self) -> None:
         """A function that calls another by name needs both to be allowed."""

@@ -20,18 +20,20 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cli import yamlin
 from saltwisted.config.document import line_of, parse
-from saltwisted.domain.acl import may_publish, peer_allows, rules_for
+from saltwisted.domain.acl import command_fault, may_publish, peer_allows, rules_for, settle
+from saltwisted.domain.arguments import yamlify
 from saltwisted.domain.events import minion_may_fire, trimmed
 from saltwisted.domain.jid import is_jid, jid_seconds, jid_to_time
 from saltwisted.domain.keys import valid_minion_id
+from saltwisted.domain.nested import CALLERS, Unreadable, nested
 from saltwisted.domain.render.yaml import load_sls, plain_argument
 from saltwisted.domain.render.yamlex import load_yamlex
 from saltwisted.domain.schedule import ScheduleError, parse_entry
+from saltwisted.domain.targeting.bounds import fault
 from saltwisted.domain.when import WhenError, parse_cron, parse_moment
 from saltwisted.errors import ConfigError, RemoteError, RenderError, TransportClosed, WireError
 from saltwisted.minion.subscriber import Seen, jid_time
 from saltwisted.wire.publication import parse_job
-from saltwisted.worker.call import yamlify
 from saltwisted.worker.control import ControlClient
 from saltwisted.worker.jobfiles import read_kept
 
@@ -58,6 +60,16 @@ plain = st.recursive(
     | st.dictionaries(st.text(max_size=8) | st.integers(), inner, max_size=4),
     max_leaves=8,
 )  # fmt: skip
+nestedly = st.dictionaries(
+    st.sampled_from(["__kwarg__", "fun", "arg", "kwarg", "name", "names", "onlyif", "test", "ret",
+                     "function", "job_args", "mine_functions", "mine_function", "module", "data",
+                     "m_args", "state", "test.ping", "returner", "m_fun", "args"]),
+    plain | st.sampled_from(["module.run", "test.try", "saltutil.cmd,test.ping", b"x", True])
+    | st.lists(plain, max_size=3),
+    max_size=6,
+) | st.tuples(
+    st.sampled_from(["fun", "name", "function", "args", "mine_functions", "data"]), yamlish
+).map("=".join)  # fmt: skip
 
 
 def only(
@@ -141,13 +153,33 @@ class NameLaws(SynchronousTestCase):
         """Nothing that is asked for raises, and nothing is allowed where there is no rule."""
         args = arg if isinstance(arg, list) else [arg]
 
-        def nobody(tgt: Any, form: str) -> frozenset[str]:
+        def nobody(tgt: Any, form: str, delimiter: str) -> frozenset[str]:
             return frozenset()
 
+        def everybody(tgt: Any, form: str, delimiter: str) -> frozenset[str]:
+            return frozenset(("web1",))
+
+        command_fault(fun)
+        fault(tgt, "compound")
         for acl in ({}, {"ann": [".*"]}):
-            found = rules_for(acl, "bob")
-            self.assertFalse(may_publish(found, {}, "bob", fun, args, tgt, "glob", nobody))
+            judging = may_publish(rules_for(acl, "bob"), {}, "bob", fun, args, tgt, "glob")
+            self.assertFalse(settle(judging, nobody))
+        given = rules if isinstance(rules, list) else [rules]
+        black = {"modules": ["no"]}
+        for extras in ({}, rules if isinstance(rules, dict) else {"ret": rules}):
+            judging = may_publish([*given, "x"], black, "ann", fun, args, tgt, "glob", ":", extras)
+            settle(judging, everybody)
         self.assertFalse(peer_allows({}, "web1", fun, args))
+        peer_allows({".*": given}, "web1", fun, args)
+
+    @modest
+    @given(st.sampled_from(sorted(CALLERS)), st.lists(plain | nestedly, max_size=5))
+    def test_nested_calls(self, fun: str, arg: list[Any]) -> None:
+        """Whatever its arguments, a call leads to functions with names, or is unreadable."""
+        found = only(Unreadable, nested, fun, arg)
+        if found is not None:
+            self.assertTrue(all(isinstance(name, str) for name in found.functions))
+            self.assertTrue(all(isinstance(name, str) for name in found.returners))
 
     @modest
     @given(plain)

@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.domain.acl import Judging
 from saltwisted.domain.targeting.selection import Universe
 from saltwisted.errors import RemoteError
 from saltwisted.master import turns
@@ -108,14 +109,40 @@ class TargetsTests(SynchronousTestCase):
         self.assertEqual(self.successResultOf(found).minions, ids)
         self.assertGreater(len(later_calls), 10)
 
+    def judge(self, judging: Judging, clock: Clock | None = None) -> Deferred[bool]:
+        """Have a decision made."""
+        return Deferred.fromCoroutine(Targets(clock or Clock(), universe, None).judged(judging))
+
     def test_judged(self) -> None:
         """A decision that asks about targets gets its answers, each looked up once."""
-        asked: list[Any] = []
+        looked: list[Any] = []
 
-        def judge(resolve: Any) -> bool:
-            asked.append(1)
-            return resolve("a*", "glob") == ["a1", "a2"] and resolve(["b1"], "list") == ["b1"]
+        def deciding() -> Judging:
+            ids = yield "a*", "glob", ":"
+            again = yield "a*", "glob", ":"
+            names = yield ["b1"], "list", ":"
+            looked.append((ids, again is ids, names))
+            return True
 
-        judged = Targets(Clock(), universe, None).judged(judge)
-        self.assertIs(self.successResultOf(Deferred.fromCoroutine(judged)), True)
-        self.assertEqual(len(asked), 3)
+        self.assertIs(self.successResultOf(self.judge(deciding())), True)
+        self.assertEqual(looked, [({"a1", "a2"}, True, {"b1"})])
+
+    def test_judged_in_turns(self) -> None:
+        """A long decision gives the reactor back in between."""
+        self.patch(turns, "PORTION", -1.0)
+        clock = Clock()
+        paused: list[bool] = []
+
+        def deciding() -> Judging:
+            for _ in range(5):
+                yield None
+                paused.append(not clock.getDelayedCalls())
+            return False
+
+        judged = self.judge(deciding(), clock)
+
+        self.assertNoResult(judged)
+        self.assertEqual(paused, [])
+        clock.advance(0)
+        self.assertIs(self.successResultOf(judged), False)
+        self.assertEqual(paused, [True] * 5)

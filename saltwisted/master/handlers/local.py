@@ -46,25 +46,24 @@ async def publish(ctx: Context, request: ClearRequest, peer: str) -> bytes:
     if not isinstance(cmd, Publish):
         raise WireError("cmd")
     load = {k: v for k, v in request.load.items() if k != "key"}
-    if wants_login(cmd.kwargs):
-        try:
-            who = await ctx.logins.prove(cmd.kwargs, peer)
-        except NotProven:
-            return _failed(ctx)
-        user = who.name
-        may = await user_may_publish(ctx, who, load)
-        load["kwargs"] = {k: v for k, v in cmd.kwargs.items() if k not in CREDENTIALS}
-    else:
-        found = ctx.users.user_of(cmd.key, cmd.user or "")
-        if found is None:
-            return _failed(ctx)
-        user, owner = found
-        may = await local_may_publish(ctx, user, owner, load)
-    if not may:
-        ctx.counters["denied:local"] += 1
-        return _refusal("AuthorizationError", "Authorization error occurred.")
     try:
+        if wants_login(cmd.kwargs):
+            who = await ctx.logins.prove(cmd.kwargs, peer)
+            user = who.name
+            may = await user_may_publish(ctx, who, load)
+            load["kwargs"] = {k: v for k, v in cmd.kwargs.items() if k not in CREDENTIALS}
+        else:
+            found = ctx.users.user_of(cmd.key, cmd.user or "")
+            if found is None:
+                return _failed(ctx)
+            user, owner = found
+            may = await local_may_publish(ctx, user, owner, load)
+        if not may:
+            ctx.counters["denied:local"] += 1
+            return _refusal("AuthorizationError", "Authorization error occurred.")
         published = await ctx.dispatcher.publish(load, user)
+    except NotProven:
+        return _failed(ctx)
     except (DeniedError, RemoteError) as error:
         return _denied(ctx, error)
     return pack({"enc": "clear", "load": published})

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from saltwisted.domain.acl import peer_allows
+from saltwisted.domain.acl import command_fault, peer_allows, peer_may_publish
+from saltwisted.domain.targeting.bounds import fault
 from saltwisted.domain.targeting.selection import exact_form, guesses_pillar
 from saltwisted.errors import DeniedError
 from saltwisted.master.context import Context
@@ -25,12 +26,6 @@ from saltwisted.wire.commands import (
 )
 
 
-def _functions(fun: Any) -> list[str]:
-    if isinstance(fun, str):
-        return fun.split(",")
-    return [str(f) for f in fun]
-
-
 def _args(arg: Any) -> list[Any]:
     """Arguments come as a list, or as one bare value."""
     if arg is None:
@@ -39,19 +34,21 @@ def _args(arg: Any) -> list[Any]:
 
 
 async def _permitted(ctx: Context, who: str, cmd: MinionPub | MinionPublish) -> bool:
-    functions = _functions(cmd.fun)
-    if any(f.startswith("publish.") for f in functions):
-        return False
     tgt_type = cmd.tgt_type or "glob"
+    if command_fault(cmd.fun) or fault(cmd.tgt, tgt_type):
+        return False
     if guesses_pillar(cmd.tgt, tgt_type, ctx.config.nodegroups or {}):
         ctx.counters["denied:pillar-guess"] += 1
         return False
     return await ctx.dispatcher.targets.judged(
-        lambda resolve: all(
-            peer_allows(
-                ctx.config.peer, who, f, _args(cmd.arg), cmd.tgt, exact_form(tgt_type), resolve
-            )
-            for f in functions
+        peer_may_publish(
+            ctx.config.peer,
+            who,
+            cmd.fun,
+            _args(cmd.arg),
+            cmd.tgt,
+            exact_form(tgt_type),
+            cmd.ret,
         )
     )
 
