@@ -236,7 +236,7 @@ class PublisherTests(SynchronousTestCase):
     def test_T_PIL_3_guessing_by_exclusion(self) -> None:
         """T-PIL-3: nor may a user say whom pillar wildcards exclude, which tells them apart too."""
 
-        def everybody(tgt: Any, tgt_type: str) -> Collection[str]:
+        def everybody(tgt: Any, tgt_type: str, delimiter: str) -> Collection[str]:
             return ("web1", "web2")
 
         for tgt, good in (
@@ -245,8 +245,8 @@ class PublisherTests(SynchronousTestCase):
             ("I@secret:abc or web*", True),
             ("N@webs", True),
         ):
-            given = (["test.*"], "test.ping", [], tgt, "compound", everybody)
-            self.assertEqual(allowed(*given), good, tgt)
+            judging = allowed(["test.*"], "test.ping", [], tgt, "compound")
+            self.assertEqual(settle(judging, everybody), good, tgt)
 
     def test_arguments(self) -> None:
         """A rule may fix arguments: those that it mentions must be there, others are free."""

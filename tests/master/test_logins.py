@@ -458,9 +458,9 @@ class LoginTests(SynchronousTestCase):
         handed: list[Any] = []
         publish = self.rig.ctx.dispatcher.publish
 
-        def watched(load: Any, user: str) -> Any:
+        def watched(load: Any, user: str, *args: Any, **kwargs: Any) -> Any:
             handed.append(load)
-            return publish(load, user)
+            return publish(load, user, *args, **kwargs)
 
         self.patch(self.rig.ctx.dispatcher, "publish", watched)
         word = self.token()["token"]
