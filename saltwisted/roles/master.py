@@ -33,6 +33,7 @@ from saltwisted.master.pillars import Pillars
 from saltwisted.master.presence import Presence
 from saltwisted.master.publisher import Publisher
 from saltwisted.master.requests import Requests
+from saltwisted.master.reserve import Reserve
 from saltwisted.master.rotation import Rotation
 from saltwisted.master.sessions import Sessions
 from saltwisted.master.sharing import PublishKeyFile
@@ -284,8 +285,12 @@ class Master:
         for path in (config.pki_dir, config.cachedir):
             make_dir(path)
             sweep_temporary(path)
-        identity = identity_of(config)
         self.files_threads = Threads(reactor, 4, "files")
+        self.reserve = Reserve(
+            reactor, (config.cachedir, config.pki_dir), lambda *work: self.files_threads.run(*work)
+        )
+        self.reserve.open()
+        identity = identity_of(config)
         self.crypto_threads = Threads(reactor, 2, "crypto")
         common = shared_pki(config)
         keys = KeyStore(common or config.pki_dir, background=self.files_threads.start)
@@ -395,7 +400,7 @@ class Master:
             self.ports = ZeroMqPorts(reactor, config, self.requests)
         publisher.add_server(self.ports.publications)
         self.operations: dict[str, Operation] = {}
-        self.stores: dict[str, Any] = {"jobs": jobs, "cache": cache}
+        self.stores: dict[str, Any] = {"disk": self.reserve, "jobs": jobs, "cache": cache}
         self._master_control = Control(self.ctx, self.status)
         self.control = ControlServer(
             reactor,
@@ -408,6 +413,7 @@ class Master:
             KeyWrites(keys),
             self.files_threads,
             self.crypto_threads,
+            self.reserve,
             jobs,
             JobHistory(
                 reactor,

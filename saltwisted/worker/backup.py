@@ -35,6 +35,8 @@ FORMAT = 1
 TRIES = 5
 _SQLITE = b"SQLite format 3\0"
 _SKIPPED = ("-wal", "-shm", "-journal")
+_ROOM = "saltwisted-reserve"
+"""A file that only keeps room on the disk."""
 _PASSING = frozenset(("proc", "sock", "run"))
 
 
@@ -75,7 +77,7 @@ def walk(folder: str) -> Iterator[str]:
         names[:] = sorted(name for name in names if not (here == folder and name in _PASSING))
         links = [name for name in names if os.path.islink(os.path.join(here, name))]
         for name in sorted([*files, *links]):
-            if not name.startswith(".tmp-") and not name.endswith(_SKIPPED):
+            if not name.startswith((".tmp-", _ROOM)) and not name.endswith(_SKIPPED):
                 yield os.path.join(here, name)
 
 
