@@ -1,6 +1,6 @@
 """
 The peer port under attack: T-PEER-1 to T-PEER-7 (T-PEER-6 over real nodes is in
-L{tests.cluster.test_real}).
+L{tests.cluster.test_real} as well).
 
 Real sockets and TLS on loopback, hence the reactor; guesses by the million are made on the
 pure machine.
@@ -11,16 +11,18 @@ from __future__ import annotations
 import os
 import socket
 import tracemalloc
-from typing import Any
+import types
+from typing import Any, cast
 
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred, gatherResults
 from twisted.internet.endpoints import TCP4ClientEndpoint, wrapClientTLS
 from twisted.internet.protocol import Factory, Protocol
-from twisted.internet.task import deferLater
+from twisted.internet.task import Clock, deferLater
+from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
-from saltwisted.cluster.join import IDENTITY_BOX
+from saltwisted.cluster.join import COMPARE, IDENTITY_BOX, RECORD_TIME, RecordReader
 from saltwisted.cluster.port import MAX_PER_SOURCE
 from saltwisted.domain.replica.joining import (
     BY_SECRET,
@@ -35,8 +37,10 @@ from saltwisted.domain.replica.joining import (
     split_record,
     weak_secret,
 )
+from saltwisted.domain.replica.membership import SUSPENDED
 from saltwisted.errors import DeniedError, SaltwistedError, TransportClosed, WireError
-from saltwisted.transports.tls import JOIN, Dialler, Doorway, Session
+from saltwisted.transports.tls import AMP, BULK, JOIN, Dialler, Doorway, Session
+from saltwisted.wire.msgpack import pack_bin
 from tests.cluster.rig import Admitter, PeerNode, enter_as, introduce, joiner, run, until
 from tests.sim.play import count
 
@@ -299,6 +303,59 @@ class PeerTests(PeerPortTestCase):
 
         return run(play())
 
+    def test_T_PEER_6_waits(self) -> Deferred[Any]:
+        """
+        Who joins by a token that asks for approval gets no key, no certificate, no facts and no
+        link, however often it asks and whatever; operators are told, and one of them lets it in.
+        """
+
+        async def play() -> None:
+            token = self.a.token(wait=True, uses=3)
+            asker, key = joiner(token), ""
+
+            first = await asker.ask(self.a.address, enter_as("b"))
+            key = asker.badge.key.id
+            again = await asker.ask(self.a.address, enter_as("b"))
+            compared = await asker.ask(self.a.address, {"do": COMPARE})
+            other = await asker.ask(self.a.address, enter_as("b", wait=False, approved=True))
+
+            for value in (first, again, compared, other):
+                self.assertEqual(set(value) & {"identity", "certificate", "facts", "census"}, set())
+                self.assertNotIn(self.a.pair[0], pack_bin(value))
+            self.assertEqual([first["suspended"], again["suspended"]], [True, True])
+            self.assertIn("before an operator approves", compared["refused"])
+            known = self.a.membership.find(key)
+            assert known is not None
+            self.assertEqual(known.state, SUSPENDED)
+            for purpose in (AMP, BULK):
+                self.assertFalse(self.a.judge(purpose, key))
+            told = [data for tag, data in self.a.alarms if tag == "salt/cluster/join"]
+            self.assertEqual([(data["node"], data["waits"]) for data in told], [("b", True)])
+
+            self.a.append("member", {"op": "approve", "key": key, "by": "test"})
+            value = await asker.ask(self.a.address, enter_as("b"))
+            self.assertIn(self.a.pair[0], asker.badge.key.open(value["identity"], IDENTITY_BOX))
+            self.assertTrue(self.a.judge(AMP, key))
+
+        return run(play())
+
+    def test_T_PEER_6_refused(self) -> Deferred[Any]:
+        """Who waits and is removed instead of approved never gets in."""
+
+        async def play() -> None:
+            asker = joiner(self.a.token(wait=True, uses=2))
+            await asker.ask(self.a.address, enter_as("b"))
+            key = asker.badge.key.id
+            self.a.append("member", {"op": "remove", "key": key, "by": "test", "left": False})
+            self.a.append("member", {"op": "approve", "key": key, "by": "test"})
+
+            value = await asker.ask(self.a.address, enter_as("b"))
+
+            self.assertIn("final", value["refused"])
+            self.assertFalse(self.a.judge(AMP, key))
+
+        return run(play())
+
     def test_T_PEER_7_ids(self) -> Deferred[Any]:
         """No id that could be a path, or is none, ever becomes a member."""
 
@@ -315,6 +372,76 @@ class PeerTests(PeerPortTestCase):
             self.assertEqual(len(self.a.tokens.registers[token.id].used), 0)
 
         return run(play())
+
+
+class RecordTests(SynchronousTestCase):
+    """T-PEER-1: what is read from one who is nobody, to the byte."""
+
+    def setUp(self) -> None:
+        """One connection."""
+        self.clock = Clock()
+        self.asked: list[Record] = []
+        self.transport = StringTransport()
+        session = types.SimpleNamespace(
+            exporter=lambda name: b"e" * 32, key="1" * 64, address="192.0.2.1"
+        )
+
+        async def answer(record: Record, channel: Channel, session: Any) -> bytes:
+            self.asked.append(record)
+            return b""
+
+        self.reader = RecordReader(self.clock, "2" * 64, cast(Any, session), answer)
+        self.reader.makeConnection(self.transport)
+        self.addCleanup(lambda: self.assertEqual(self.clock.getDelayedCalls(), []))
+        self.addCleanup(self.reader.connectionLost)
+
+    def record(self) -> bytes:
+        """One that is cut right; who made it does not matter here."""
+        channel = Channel(b"e" * 32, "1" * 64, "2" * 64)
+        return make_record(channel, b"t" * 16, b"s" * 16, b"n" * 16, {"do": "ask"})
+
+    def test_T_PEER_1_bound(self) -> None:
+        """Not one byte more than a record is kept, in whatever pieces it comes; it hangs up."""
+        for piece in (1, 7, 512, RECORD_BYTES - 1, RECORD_BYTES, RECORD_BYTES + 1, 1 << 20):
+            self.setUp()
+            sent = 0
+            while sent < RECORD_BYTES - piece:
+                self.reader.dataReceived(b"x" * piece)
+                sent += piece
+                self.assertFalse(self.transport.disconnecting, (piece, sent))
+            if piece <= RECORD_BYTES:
+                self.reader.dataReceived(b"x" * (RECORD_BYTES - sent - 1))
+            self.assertFalse(self.transport.disconnecting, piece)
+
+            self.reader.dataReceived(b"x" * max(piece, 2))
+
+            self.assertTrue(self.transport.disconnecting, piece)
+            self.assertLessEqual(len(self.reader._buffer), RECORD_BYTES, piece)
+            self.assertEqual(self.asked, [])
+            self.reader.connectionLost()
+
+    def test_T_PEER_1_after_it(self) -> None:
+        """What follows a whole record, with it or later, is not kept and changes nothing."""
+        self.reader.dataReceived(self.record() + b"x")
+        self.assertTrue(self.transport.disconnecting)
+        self.assertEqual(self.asked, [])
+
+        self.setUp()
+        self.reader.dataReceived(self.record())
+        for _ in range(100):
+            self.reader.dataReceived(self.record())
+        self.assertEqual(len(self.asked), 1)
+        self.assertLessEqual(len(self.reader._buffer), RECORD_BYTES)
+
+    def test_T_PEER_1_slow(self) -> None:
+        """Who sends one byte after the other has as long as who sends none."""
+        for _ in range(100):
+            self.reader.dataReceived(b"x")
+            self.clock.advance(RECORD_TIME / 50)
+            if self.transport.disconnecting:
+                break
+        self.assertLessEqual(self.clock.seconds(), RECORD_TIME + RECORD_TIME / 50)
+        self.assertEqual(self.asked, [])
 
 
 class JoinTests(PeerPortTestCase):

@@ -204,8 +204,8 @@ class Admitter(PeerNode):
             return self.admission.reader(session)
         return self.peers.enter(session)
 
-    def token(self, **terms: Any) -> Token:
-        """A live token."""
+    def token(self, *, wait: bool = False, **terms: Any) -> Token:
+        """A live token; C{wait}: whoever joins by it waits for an operator."""
         values: dict[str, Any] = {
             "pin": self.authority.id,
             "expiry": self.time + 60,
@@ -214,7 +214,7 @@ class Admitter(PeerNode):
             **terms,
         }
         token = new_token(os.urandom, **values)
-        self.append("token", self.tokens.create_body(token, "test"))
+        self.append("token", self.tokens.create_body(token, "test", wait=wait))
         return token
 
 
