@@ -59,7 +59,7 @@ from saltwisted.roles.logs import observer
 from saltwisted.roles.master import SOCKET, Master
 from saltwisted.roles.memory import settle
 from saltwisted.roles.notify import StatusLine, tell_status
-from saltwisted.roles.privileges import become, check_owner, modest
+from saltwisted.roles.privileges import become, check_owner, keep_memory, modest
 from saltwisted.roles.reload import MASTER_BUILT_IN, Reload
 from saltwisted.stores.files import make_dir
 from saltwisted.stores.keys import KeyStore
@@ -93,6 +93,7 @@ def build(reactor: Any, config_dir: str | None, log_level: str | None) -> Ordere
     check(config)
     modest()
     become(config.user)
+    keep_memory()
     check_owner(config)
     settle()
     logs = observer(config, log_level, os.environ)

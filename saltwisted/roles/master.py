@@ -48,7 +48,7 @@ from saltwisted.roles.logs import observer
 from saltwisted.roles.memory import Collector, Trimmer, settle
 from saltwisted.roles.notify import StatusLine
 from saltwisted.roles.ports import TcpPorts, check_transport
-from saltwisted.roles.privileges import become, check_owner, modest
+from saltwisted.roles.privileges import become, check_owner, keep_memory, modest
 from saltwisted.roles.reload import MASTER_BUILT_IN, Reload
 from saltwisted.stores.cache import MinionCache
 from saltwisted.stores.files import make_dir, read_file, sweep_temporary
@@ -94,6 +94,7 @@ def build(reactor: Any, config_dir: str | None, log_level: str | None) -> Ordere
     config = loaded.master
     modest()
     become(config.user)
+    keep_memory()
     check_owner(config)
     settle()
     logs = observer(config, log_level, os.environ)

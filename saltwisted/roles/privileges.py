@@ -4,6 +4,7 @@ Becoming the configured C{user}, and careful, before any file is made or port is
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pwd
 import stat
@@ -28,6 +29,22 @@ PKI_NAMES = (
 def modest() -> None:
     """Whatever umask we were started with: what we make, nobody else may write to."""
     os.umask(os.umask(0o022) | 0o022)
+
+
+_PR_SET_DUMPABLE = 4
+
+
+def keep_memory() -> None:
+    """
+    No core of this process is written, by any handler and whatever the limits, and nobody but
+    root reads its memory or traces it, not even who has its user: it holds private keys.
+
+    After the user was changed, which sets this too, and for this process alone: a program that it
+    starts (the workers, a job's commands) is as it would be anywhere.
+    """
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is not None:
+        prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
 
 
 def check_owner(config: MasterConfig | MinionConfig) -> None:
