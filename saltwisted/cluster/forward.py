@@ -33,7 +33,7 @@ from saltwisted.domain.replica.delivery import (
     load_hash,
 )
 from saltwisted.domain.replica.entry import Entry
-from saltwisted.errors import WireError
+from saltwisted.errors import StoreError, WireError
 from saltwisted.interfaces import IPeerLink, IPeers
 from saltwisted.stores.jobs import JobStore, stored_form
 from saltwisted.transports.bus import EventBus
@@ -343,6 +343,15 @@ class Forward:
     def _link(self, link: IPeerLink, up: bool) -> None:
         if not up and not self._peers.links():
             self._acknowledge(self._copies.alone())
+
+    def begun_anew(self) -> None:
+        """
+        The job cache was damaged: what waits for another node's disk may be on none. Minions that
+        are not answered bring it again.
+        """
+        for key in self._copies.lost():
+            for waiting in self._waiting.pop(key, ()):
+                waiting.errback(StoreError("the job cache was damaged"))
 
     def _acknowledge(self, effects: Sequence[Acknowledge]) -> None:
         for effect in effects:

@@ -19,6 +19,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from saltwisted.domain.replica.entry import Entry, Stream
+from saltwisted.domain.replica.knowledge import covers
 from saltwisted.domain.replica.ship import (
     Differs,
     Effect,
@@ -110,6 +111,11 @@ class Shipping:
         for waiter in list(self._waiters):
             self._end(waiter)
 
+    def begun_anew(self) -> None:
+        """The log was damaged, and another one begun: get back what others have."""
+        if self._running:
+            self._do(self.machine.begun_anew(self._clock.seconds()))
+
     # -- events
 
     def _link(self, link: IPeerLink, up: bool) -> None:
@@ -196,8 +202,10 @@ class Shipping:
                 await self._log.merge(effect.entries, effect.peer)
             except SaltwistedError as error:
                 self.log.error("entries of {peer}: {error}", peer=effect.peer, error=error)
-                if self._running:
-                    self._do(self.machine.unstored(self._clock.seconds()))
+            if self._running and not covers(
+                self._log.knowledge(), {entry.stream: entry.number for entry in effect.entries}
+            ):
+                self._do(self.machine.unstored(self._clock.seconds()))
 
         self._go(merge())
 

@@ -21,10 +21,11 @@ from twisted.internet.threads import deferToThread
 from saltwisted import __version__
 from saltwisted.cluster.catchup import CatchUp
 from saltwisted.cluster.census import CensusTaker
+from saltwisted.cluster.clocks import Clocks
 from saltwisted.cluster.control import ClusterControl
 from saltwisted.cluster.drain import drained, returned
 from saltwisted.cluster.drift import Drift, option_of
-from saltwisted.cluster.gap import Gap
+from saltwisted.cluster.gap import Gap, boottime
 from saltwisted.cluster.identity import IdentityChange
 from saltwisted.cluster.join import Admission
 from saltwisted.cluster.keyview import KeyView
@@ -439,6 +440,9 @@ class MemberService:
         )
         master.requests.keeps = self.gap.keeps
         self.drift = Drift(node, self.peers, config)
+        self.clocks = Clocks(reactor, node, self.peers, self.cluster.others, now, boottime)
+        master.jobs.prune_time = self.clocks.time
+        master.stores["pruning"] = self.clocks
         ports = (config.publish_port, config.ret_port, config.cluster_pool_port)
         self.ring = Ring(
             node,
@@ -457,7 +461,13 @@ class MemberService:
         master.store.secrets = self.cluster.session_secrets
         master.store.acceptance = partial(acceptance_number, self.keyset)
         self.jobs = ClusterJobs(
-            master, node, self.peers, self.secrets, self.append, self.folds.listen
+            master,
+            node,
+            self.peers,
+            self.secrets,
+            self.append,
+            self.folds.listen,
+            self.cluster.others,
         )
         met = self.jobs.shipping.machine.met
         master.jobs.replica.heard = lambda: met.issuperset(self.cluster.others())
@@ -491,6 +501,7 @@ class MemberService:
             self.keys,
             *self.jobs.parts,
             *self.roots.parts,
+            self.clocks,
             *master.parts[at:],
         ]
         self._service = OrderedService(

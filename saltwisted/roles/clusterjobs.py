@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from random import Random
 from typing import Any
 
 from saltwisted.cluster.events import Events
 from saltwisted.cluster.forward import Forward
+from saltwisted.cluster.jobcare import JobCare
 from saltwisted.cluster.presence import ClusterPresence
 from saltwisted.cluster.rotation import ClusterRotation
 from saltwisted.cluster.shipping import Shipping
@@ -32,6 +34,7 @@ class ClusterJobs:
 
     @param append: C{append(kind, body)} of the fact log.
     @param listen: C{listen(kind, receiver)}: of changes of facts.
+    @param others: the other members.
     """
 
     def __init__(
@@ -42,6 +45,7 @@ class ClusterJobs:
         secrets: Secrets,
         append: Callable[[str, Mapping[str, Any]], Awaitable[Any]],
         listen: Callable[[str, Callable[[Sequence[Any]], None]], None],
+        others: Callable[[], Sequence[str]],
     ) -> None:
         reactor = master.reactor
         ctx = master.ctx
@@ -69,6 +73,15 @@ class ClusterJobs:
             window=float(config.publish_window),
             copies=int(config.return_copies),
         )
+        self.care = JobCare(
+            reactor,
+            master.jobs,
+            peers,
+            others,
+            self.shipping.machine.has_all_of,
+            Random(),  # noqa: S311 - spreads load
+        )
+        master.jobs.on_anew += [self.forward.begun_anew, self.shipping.begun_anew]
         self.events = Events(
             reactor, node, os.urandom(8).hex(), ctx.bus, peers, self._is_kept, ctx.counters
         )
@@ -103,6 +116,7 @@ class ClusterJobs:
             self.presence,
             self.forward,
             self.events,
+            self.care,
         ]
 
     def _is_kept(self, data: Mapping[str, Any]) -> bool:

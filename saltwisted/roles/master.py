@@ -19,6 +19,7 @@ from zmq import ZMQError
 from saltwisted import __version__
 from saltwisted.config.options import MasterConfig
 from saltwisted.domain.jid import JidMaker, jid_mark
+from saltwisted.domain.replica.pruning import PruneClock
 from saltwisted.errors import ConfigError, PortError, WireError
 from saltwisted.master.announced import Announced
 from saltwisted.master.autosign import Autosign
@@ -402,6 +403,7 @@ class Master:
         publisher.add_server(self.ports.publications)
         self.operations: dict[str, Operation] = {}
         self.stores: dict[str, Any] = {"disk": self.reserve, "jobs": jobs, "cache": cache}
+        self._prune_alone(now)
         self._master_control = Control(self.ctx, self.status)
         self.control = ControlServer(
             reactor,
@@ -470,6 +472,18 @@ class Master:
             ret=self.config.ret_port,
             seconds=time.monotonic() - self.began,
         )
+
+    def _prune_alone(self, now: Callable[[], float]) -> None:
+        """A master without peers goes by its own clock, unless that jumps."""
+        rules = PruneClock()
+
+        def at() -> float | None:
+            wall, runtime = now(), time.clock_gettime(time.CLOCK_BOOTTIME)
+            rules.compare(wall, runtime, (), {})
+            return rules.time(wall, runtime)
+
+        self.jobs.prune_time = at
+        self.stores["pruning"] = rules
 
     def status(self) -> dict[str, Any]:
         """What C{status} on the control socket answers."""

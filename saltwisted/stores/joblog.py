@@ -29,7 +29,7 @@ from saltwisted.domain.replica.hlc import stamp_at
 from saltwisted.errors import StoreError, WireError
 from saltwisted.interfaces import ILog
 from saltwisted.stores.claims import Claim, Claims
-from saltwisted.stores.jobtable import DERIVED, PUBLISHED, SPAN
+from saltwisted.stores.jobtable import DERIVED, PUBLISHED, SPAN, job_crc, return_crc
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ class Merge:
     @ivar streams: rows of C{streams} that are new.
     @ivar known: index to number, to be written in the same transaction.
     @ivar epoch: of the file that the indices belong to.
+    @ivar quiet: nobody is to hear of them: they were here before, or are history.
     """
 
     epoch: int
@@ -75,7 +76,9 @@ class Merge:
     rows: list[tuple[Any, ...]] = field(factory=list)
     streams: list[tuple[Any, ...]] = field(factory=list)
     known: dict[int, int] = field(factory=dict)
+    changed: Sequence[bool] = ()
     source: str = ""
+    quiet: bool = False
 
 
 # -- in the threads of the store
@@ -216,8 +219,9 @@ def merge_rows(
 def _merge_return(
     db: sqlite3.Connection, row: tuple[Any, ...], names: Mapping[int, Stream]
 ) -> bool:
-    number, jid, minion_id, at, _ = row
-    put = "INSERT OR {} INTO returns (number, jid, id, at, load) VALUES (?, ?, ?, ?, ?)"
+    number, jid, minion_id, at, load = row
+    row = (*row, return_crc(jid, minion_id, at, load))
+    put = "INSERT OR {} INTO returns (number, jid, id, at, load, crc) VALUES (?, ?, ?, ?, ?, ?)"
     if db.execute(put.format("IGNORE"), row).rowcount == 1:
         return True
     query = "SELECT number, at FROM returns WHERE jid = ? AND id = ?"
@@ -230,12 +234,13 @@ def _merge_return(
 def _merge_derived(db: sqlite3.Connection, number: int, row: tuple[Any, ...]) -> None:
     """The record of a job that nobody published is made of its earliest return."""
     jid, at, fun, load, minions = row
+    crc = job_crc(jid, at, fun, load, minions)
     db.execute(
-        "INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?) "
+        "INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?) "
         "ON CONFLICT (jid) DO UPDATE SET started = excluded.started, fun = excluded.fun, "
-        "load = excluded.load, minions = excluded.minions "
+        "load = excluded.load, minions = excluded.minions, crc = excluded.crc "
         "WHERE rank = ? AND (started, minions) > (excluded.started, excluded.minions)",
-        (number, jid, at, fun, DERIVED, load, minions, DERIVED),
+        (number, jid, at, fun, DERIVED, load, minions, crc, DERIVED),
     )
 
 
@@ -256,7 +261,9 @@ def merge_job(db: sqlite3.Connection, row: tuple[Any, ...], names: Mapping[int, 
             return False
         if other == first and theirs <= (old[1], names[old[0] // SPAN], old[0]):
             return False
-    db.execute("INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?)", row)
+    _, _, _, fun, _, load, minions = row
+    crc = job_crc(jid, started, fun, load, minions)
+    db.execute("INSERT OR REPLACE INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", (*row, crc))
     return True
 
 
@@ -378,6 +385,15 @@ class JobLog:
         self._floors = {stream: floor for stream, _, floor in book.streams.values()}
         self.confirmed_number = book.confirmed
 
+    def pruned(self, book: Book) -> None:
+        """
+        The store has pruned: floors have risen, and nothing else. What is known or on its way to
+        the disk is not taken from the file: entries come in while it is pruned.
+        """
+        for stream, _, floor in book.streams.values():
+            if stream in self._floors or floor:
+                self._floors[stream] = max(floor, self._floors.get(stream, 0))
+
     # -- ILog
 
     def knowledge(self) -> Mapping[Stream, int]:
@@ -492,8 +508,34 @@ class JobLog:
                 self._taken[stream] = max(number, self._taken.get(stream, 0))
         if not merge.known:
             return succeed(None)
+        # It may have pruned what another member still has
+        self._store.lacks()
         write = self._store.write_merge(merge, 0)
         return write.addErrback(self._unwritten).addCallback(lambda _: None)
+
+    def mend(self, entries: Sequence[Entry]) -> Deferred[Sequence[bool]]:
+        """
+        Put in what is known here and lacking; fires with whether each was.
+
+        Not beyond what is known: that comes in order.
+        """
+        if self._renewals:
+            return self._hold().addCallback(lambda _: self.mend(entries))
+        merge = Merge(self._store.epoch, quiet=True)
+        for entry in entries:
+            if entry.number <= self._known.get(entry.stream, 0):
+                merge.entries = [*merge.entries, entry]
+                merge.rows.append(self._row(entry, merge))
+        if not merge.rows:
+            return succeed([])
+        size = sum(entry.size for entry in merge.entries)
+        write = self._store.write_merge(merge, size)
+        return write.addCallback(lambda _: merge.changed)
+
+    def range_of(self, stream: Stream) -> tuple[int, int] | None:
+        """Where the rows of a stream begin, and how far it is known; C{None}: not at all."""
+        idx, known = self._index.get(stream), self._known.get(stream, 0)
+        return None if idx is None or not known else (idx * SPAN, known)
 
     def digests(self) -> Mapping[str, bytes]:
         """None: equal knowledge is all there is to compare."""
@@ -607,10 +649,11 @@ class JobLog:
 
     def merged(self, merge: Merge, changed: Sequence[bool]) -> None:
         """Entries of others are on disk."""
+        merge.changed = changed
         for idx, number in merge.known.items():
             stream = self.names[idx]
             self._known[stream] = max(self._known.get(stream, 0), number)
-        if not merge.entries:
+        if not merge.entries or merge.quiet:
             return
         new = [entry for entry, fresh in zip(merge.entries, changed, strict=True) if fresh]
         if new:

@@ -62,11 +62,14 @@ from saltwisted.stores.jobtable import (
     SPAN,
     insert,
     is_corrupt,
+    job_crc,
     job_of,
+    mark,
     open_table,
     pieces,
     prune,
     published_of,
+    return_crc,
 )
 from saltwisted.stores.stall import Stall
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
@@ -93,6 +96,9 @@ class _Write:
     add_job: tuple[Any, ...] | None = None
     row: tuple[Any, ...] | None = None
     prune: float | None = None
+    mark: float | None = None
+    change: Callable[[sqlite3.Connection], Any] | None = None
+    anew: str = ""
     merge: Merge | None = None
     renew: int | None = None
     number: int = 0
@@ -102,7 +108,14 @@ class _Write:
     @property
     def is_plain(self) -> bool:
         """Whether it is a job or a return of this node."""
-        return self.merge is None and self.prune is None and self.renew is None
+        return (
+            self.merge is None
+            and self.prune is None
+            and self.renew is None
+            and self.change is None
+            and self.mark is None
+            and not self.anew
+        )
 
 
 @define
@@ -129,9 +142,15 @@ class JobStore:
     @param now: seconds since 1970.
     @param keep_seconds: age at which L{prune} forgets a job; 0 keeps for ever, as in Salt.
     @param claims: how many returns that no job expects are kept of one minion, and bytes of them.
+    @ivar prune_time: what time it is for who prunes; C{None}: nothing may be pruned now.
     @ivar replica: the same rows as a log that other nodes can have.
     @ivar node: this node's id in a cluster; to be set before the start.
     @ivar on_open: called when the file is open, before anything is written.
+    @ivar on_anew: called when another file was begun while this store runs.
+    @ivar on_owed: called when other members may have more of what was here.
+    @ivar trouble: what is lacking here, while it is being brought back; for the status.
+    @ivar pruned: the time before which jobs were forgotten.
+    @ivar owed: whether other members may have more of what was here before.
     """
 
     log = Logger()
@@ -146,6 +165,7 @@ class JobStore:
     ) -> None:
         self.path = path
         self.keep_seconds = keep_seconds
+        self.prune_time: Callable[[], float | None] = now
         self.counts = Counts()
         self.claims = Claims(*claims)
         self._reactor = reactor
@@ -158,6 +178,14 @@ class JobStore:
         self._db: sqlite3.Connection | None = None
         self.node = ""
         self.on_open: list[Callable[[], None]] = []
+        self.on_anew: list[Callable[[], None]] = []
+        self.on_owed: list[Callable[[], None]] = []
+        self.trouble = ""
+        self.pruned = 0
+        self.owed = False
+        self._told_epoch = 0
+        self._moved = False
+        self._inode = 0
         self.replica = JobLog(self)
         self._book = Book(0, {}, 0, 0, 0)
         self._last = 0
@@ -191,6 +219,7 @@ class JobStore:
         for receiver in self.on_open:
             receiver()
         self._stopping = self._unused = False
+        self._told_epoch = self.epoch
         self._readers.start()
         self._thread = threading.Thread(target=self._write_loop, name="jobs-write", daemon=True)
         self._thread.start()
@@ -226,7 +255,7 @@ class JobStore:
     @property
     def problem(self) -> str:
         """Why the disk does not take jobs and returns, or C{""}; for the status."""
-        return self._refusal or self.stall.problem
+        return self._refusal or self.stall.problem or self.trouble
 
     # -- writing
 
@@ -305,6 +334,61 @@ class JobStore:
         job = record_of_claim(minion_id, load)
         return (jid, at, _fun_text(job["fun"]), pack_bin(job), pack_bin([minion_id]))
 
+    # -- damage
+
+    def begin_anew(self, reason: str) -> Deferred[None]:
+        """The file is damaged: keep it for whoever can mend it, and begin another one."""
+        return self._enqueue(_Write(Deferred(), 0, anew=reason))
+
+    def change(self, work: Callable[[sqlite3.Connection], T]) -> Deferred[T]:
+        """Change something in the file, in the writer's thread and a transaction."""
+        return self._enqueue(_Write(Deferred(), 0, change=work))
+
+    def owes(self, owed: bool = True) -> None:
+        """Remember that other members may have more of what was here, or that they have not."""
+        if owed != self.owed and self._thread is not None:
+            self.owed = owed
+
+            def work(db: sqlite3.Connection) -> None:
+                db.execute("UPDATE facts SET value = ? WHERE name = 'owed'", (int(owed),))
+
+            self.change(work).addErrback(lambda _: None)  # type: ignore[unused-awaitable]
+
+    def lacks(self) -> None:
+        """What came from one member may be less than another has."""
+        self.owes()
+        for receiver in self.on_owed:
+            receiver()
+
+    def read_anew(self, query: Callable[[sqlite3.Connection], T]) -> Deferred[T]:
+        """Ask the file itself, and nothing that was read before; damage is met here, too."""
+
+        def asked(_: sqlite3.Connection) -> T:
+            if os.stat(self.path).st_ino != self._inode:
+                raise _damage("it is another file than the one that was opened")
+            connection = connect(self.path, "ro")
+            try:
+                return query(connection)
+            finally:
+                connection.close()
+
+        return self._read(asked)
+
+    def _met_damage(self, epoch: int, reason: str) -> None:
+        """A reader has met damage: nothing more is written into that file."""
+        if self._thread is not None and epoch == self.epoch == self._told_epoch:
+            self._told_epoch = -1
+            self.begin_anew(reason).addErrback(lambda _: None)  # type: ignore[unused-awaitable]
+
+    def _opened_anew(self, book: Book, epoch: int) -> None:
+        self.replica.load(book)
+        if epoch == self._told_epoch:
+            return
+        self._told_epoch = epoch
+        self._known = {}
+        for receiver in self.on_anew:
+            receiver()
+
     # -- for the log
 
     def clock(self) -> float:
@@ -371,10 +455,12 @@ class JobStore:
         return Deferred.fromCoroutine(self._prune_all())
 
     async def _prune_all(self) -> int:
-        if self.keep_seconds <= 0:
+        at = self.prune_time()
+        if self.keep_seconds <= 0 or at is None:
             return 0
-        before = self._now() - self.keep_seconds
+        before = at - self.keep_seconds
         total = 0
+        await self._enqueue(_Write(Deferred(), 0, mark=at))
         while count := await self._enqueue(_Write(Deferred(), 0, prune=before)):
             total += count
             self.counts.pruned += count
@@ -439,7 +525,7 @@ class JobStore:
         batch: list[_Write] = []
         size = 0
         while self._queue and len(batch) < _BATCH_ROWS and size < _BATCH_BYTES:
-            alone = self._queue[0].renew is not None
+            alone = self._queue[0].renew is not None or bool(self._queue[0].anew)
             if alone and batch:
                 break
             write = self._queue.popleft()
@@ -453,9 +539,13 @@ class JobStore:
     def _commit(self, batch: list[_Write]) -> None:
         for attempt in (1, 2):
             try:
+                if batch[0].anew and attempt == 1 and self._db is not None:
+                    self._close()
+                    self._move_aside(batch[0].anew)
+                    self._renewed = True
                 if self._db is None:
                     self._db = self._open_or_renew()
-                    self._reactor.callFromThread(self.replica.load, self._book)
+                    self._reactor.callFromThread(self._opened_anew, self._book, self.epoch)
                 self._transact(self._db, batch)
                 if self._refusal:
                     self._refusal = ""
@@ -537,7 +627,10 @@ class JobStore:
                 db,
                 ADD_JOBS,
                 [
-                    (first + n, jid, at, fun, DERIVED, load, minions)
+                    (
+                        *(first + n, jid, at, fun, DERIVED, load, minions),
+                        job_crc(jid, at, fun, load, minions),
+                    )
                     for n, (jid, at, fun, load, minions) in enumerate(found)
                 ],
             )
@@ -554,7 +647,7 @@ class JobStore:
                 last += 1
                 write.number = last
                 if not write.chosen:
-                    values.append(row)
+                    values.append((*row, job_crc(jid, at, fun, load, minions)))
             insert(db, PUT_JOBS, values)
         if rows:
             first = last
@@ -562,7 +655,8 @@ class JobStore:
                 last += 1
                 write.number = last
             # The second row of the same (jid, id) in one batch is left out like any other
-            inserted = insert(db, ADD_RETURNS, [(w.number, *w.row) for w in rows])  # type: ignore[misc]
+            checked = [(w.number, *w.row, return_crc(*w.row)) for w in rows]  # type: ignore[misc]
+            inserted = insert(db, ADD_RETURNS, checked)
             if inserted == len(rows):
                 for write in rows:
                     write.result = True
@@ -592,10 +686,15 @@ class JobStore:
             elif write.prune is not None:
                 write.result = prune(db, write.prune)
                 self.claims.forget()
+                self.pruned = max(self.pruned, int(write.prune))
                 if not write.result:
                     prune_claims(db, write.prune)
                     raise_floors(db, book.own, last, self.replica.confirmed_number)
                     write.book = book_of(db)
+            elif write.mark is not None:
+                mark(db, write.mark, write.mark - self.keep_seconds, book.own, last)
+            elif write.change is not None:
+                write.result = write.change(db)
         if not whole:
             db.execute("COMMIT")
         self._book, self._last, self._derived = book, last, derived
@@ -622,7 +721,9 @@ class JobStore:
         last = 0
         entries: list[Entry] = []
         for write in batch:
-            if write.book is not None:
+            if write.book is not None and write.prune is not None:
+                replica.pruned(write.book)
+            elif write.book is not None:
                 replica.load(write.book)
             elif write.merge is not None and not isinstance(write.result, Failure):
                 replica.merged(write.merge, write.result)
@@ -687,17 +788,26 @@ class JobStore:
         db = open_table(self.path)
         try:
             db.execute("BEGIN IMMEDIATE")
-            self._book = read_book(db, self.node, os.stat(self.path).st_ino)
+            self._inode = os.stat(self.path).st_ino
+            self._book = read_book(db, self.node, self._inode)
             db.execute("COMMIT")
         except BaseException:
             db.close()
             raise
         self._last, self._derived = self._book.last, self._book.derived
+        facts = dict(db.execute("SELECT name, value FROM facts").fetchall())
+        self.pruned = facts.get("pruned", 0)
+        self.owed = self._moved or bool(facts.get("owed", 0))
+        if self._moved:
+            db.execute("UPDATE facts SET value = 1 WHERE name = 'owed'")
+            self._moved = False
         return db
 
     def _move_aside(self, reason: str) -> None:
         """Keep a broken database for whoever can mend it, and begin anew."""
         self.epoch += 1
+        self._moved = True
+        self.claims.forget()
         self.counts.moved_aside += 1
         self._known = {}
         stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(self._now()))
@@ -732,8 +842,10 @@ class JobStore:
                 self._local.epoch = self.epoch
                 self._open_readers.append(connection)
             return query(connection)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, FileNotFoundError) as error:
             self._local.connection = None
+            if isinstance(error, FileNotFoundError) or is_corrupt(error):
+                self._reactor.callFromThread(self._met_damage, self.epoch, str(error))
             raise StoreError(str(error), self.path) from error
 
     def job(self, jid: str) -> Deferred[Mapping[str, Any] | None]:
@@ -844,6 +956,12 @@ class JobStore:
             return {"jobs": jobs, "returns": returns}
 
         return self._read(query)
+
+
+def _damage(text: str) -> sqlite3.DatabaseError:
+    error = sqlite3.DatabaseError(text)
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    return error
 
 
 def stored_form(load: Mapping[str, Any]) -> bytes:

@@ -8,6 +8,7 @@ Everything here blocks and is called in the store's own threads
 from __future__ import annotations
 
 import sqlite3
+from binascii import crc32
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -55,6 +56,12 @@ MIGRATIONS: tuple[str, ...] = (
     INSERT INTO claims SELECT id, at, jid, length(returns.load)
         FROM returns JOIN jobs USING (jid) WHERE rank = 0;
     """,
+    """
+    ALTER TABLE returns ADD COLUMN crc INTEGER;
+    ALTER TABLE jobs ADD COLUMN crc INTEGER;
+    INSERT INTO facts VALUES ('pruned', 0), ('owed', 0);
+    CREATE TABLE marks (at INTEGER NOT NULL, idx INTEGER NOT NULL, known INTEGER NOT NULL);
+    """,
 )
 """
 What makes the schema of each version from the one before; C{PRAGMA user_version} counts them.
@@ -64,6 +71,9 @@ L{SPAN}, and its number in that stream. So the log costs no row and no index of 
 C{rank} is L{DERIVED} for the record of a job that only its returns told of; those have
 numbers below 0, as every node derives them for itself. C{claims} is explained in
 L{saltwisted.stores.claims}.
+C{crc} is of the other columns: SQLite does not notice a flipped bit in what a row holds. The fact
+C{pruned} is the time before which jobs were forgotten, C{owed} that the other members may have
+more than this file.
 
 C{load} is a msgpack map, and readers ignore keys they do not know: a job's or
 return's new fact needs a column only if it is searched for.
@@ -77,15 +87,19 @@ def _statements(head: str, columns: int) -> dict[int, str]:
     return {rows: head + ",".join([row] * rows) for rows in _CHUNKS}
 
 
-ADD_RETURNS = _statements("INSERT OR IGNORE INTO returns (number, jid, id, at, load) VALUES ", 5)
-ADD_JOBS = _statements("INSERT OR IGNORE INTO jobs VALUES ", 7)
-PUT_JOBS = _statements("INSERT OR REPLACE INTO jobs VALUES ", 7)
+ADD_RETURNS = _statements(
+    "INSERT OR IGNORE INTO returns (number, jid, id, at, load, crc) VALUES ", 6
+)
+ADD_JOBS = _statements("INSERT OR IGNORE INTO jobs VALUES ", 8)
+PUT_JOBS = _statements("INSERT OR REPLACE INTO jobs VALUES ", 8)
 
 SPAN = 1 << 40
 """How many entries a stream may have."""
 DERIVED, PUBLISHED = 0, 1
 
 _PRUNE_ROWS = 500
+MARKS = 24
+"""How many marks are made in the time for which history is kept."""
 
 
 def open_table(path: str) -> sqlite3.Connection:
@@ -119,6 +133,17 @@ def job_of(row: tuple[Any, ...]) -> Mapping[str, Any]:
     return job  # type: ignore[no-any-return]
 
 
+def return_crc(jid: str, minion_id: str, at: float, load: bytes) -> int:
+    """The check sum of a return's row."""
+    return crc32(load, crc32(f"{jid}\0{minion_id}\0{at!r}".encode("utf-8", "surrogatepass")))
+
+
+def job_crc(jid: str, started: float, fun: str, load: bytes, minions: bytes) -> int:
+    """The check sum of a job's row."""
+    head = f"{jid}\0{fun}\0{started!r}".encode("utf-8", "surrogatepass")
+    return crc32(minions, crc32(load, crc32(head)))
+
+
 def pieces(rows: int) -> int:
     """How many statements it takes to insert so many rows."""
     count = 0
@@ -139,11 +164,50 @@ def insert(db: sqlite3.Connection, statements: Mapping[int, str], rows: Sequence
     return count
 
 
+_OLD = f"""
+WITH old AS (
+    SELECT idx * {SPAN} AS low, idx * {SPAN} + max(known) AS high FROM marks
+    WHERE at <= ?2 GROUP BY idx
+)
+SELECT jid FROM jobs WHERE started < ?1 AND (
+    EXISTS (SELECT 1 FROM old WHERE jobs.number > low AND jobs.number <= high)
+    OR jobs.number < 0 AND NOT EXISTS (
+        SELECT 1 FROM returns WHERE returns.jid = jobs.jid AND NOT EXISTS (
+            SELECT 1 FROM old WHERE returns.number > low AND returns.number <= high
+        )
+    )
+) ORDER BY started LIMIT 50
+"""  # noqa: S608 - a number
+
+
+def mark(db: sqlite3.Connection, at: float, before: float, own: int, last: int) -> None:
+    """
+    Remember what is known at this time, so that later it is known what was here then.
+
+    @param before: the time before which history is forgotten.
+    @param own: the index of the own stream, whose last row has the number C{last}.
+    """
+    newest = db.execute("SELECT max(at) FROM marks").fetchone()[0]
+    if newest is not None and newest <= at < newest + (at - before) / MARKS:
+        return
+    db.execute("DELETE FROM marks WHERE at > ?", (int(at),))
+    db.execute(
+        "INSERT INTO marks SELECT ?, idx, CASE idx WHEN ? THEN ? ELSE known END FROM streams",
+        (int(at), own, last - own * SPAN),
+    )
+    db.execute(
+        "DELETE FROM marks WHERE at < (SELECT max(at) FROM marks WHERE at <= ?)", (int(before),)
+    )
+
+
 def prune(db: sqlite3.Connection, before: float) -> int:
-    """Remove one slice of old rows; returns how many."""
-    rows = db.execute(
-        "SELECT jid FROM jobs WHERE started < ? ORDER BY started LIMIT 50", (before,)
-    ).fetchall()
+    """
+    Remove one slice of old rows; returns how many. What is before that time is known as gone.
+
+    Old is what began before, and was here then: the clock of who gave a job may have lagged.
+    """
+    db.execute("UPDATE facts SET value = max(value, ?) WHERE name = 'pruned'", (int(before),))
+    rows = db.execute(_OLD, (before, int(before))).fetchall()
     removed = 0
     for (jid,) in rows:
         left = _PRUNE_ROWS - removed

@@ -20,6 +20,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.events import Events
 from saltwisted.cluster.forward import Forward
+from saltwisted.cluster.jobcare import JobCare
 from saltwisted.cluster.presence import ClusterPresence
 from saltwisted.cluster.shipping import Shipping
 from saltwisted.errors import RequestTimeout, TransportClosed
@@ -201,7 +202,16 @@ class Node(Rig):
         ctx.unreached = self.forward.unreached
         ctx.presence.elsewhere = self.where.elsewhere
         ctx.presence.refresh = self.where.refresh
-        self.services = [self.shipping, self.where, self.forward, self.relay]
+        self.care = JobCare(
+            nodes.clock,
+            self.jobs,
+            self.peers,
+            lambda: [each for each in nodes.one if each != name],
+            self.shipping.machine.has_all_of,
+            Random(1),
+        )
+        self.jobs.on_anew += [self.forward.begun_anew, self.shipping.begun_anew]
+        self.services = [self.shipping, self.where, self.forward, self.relay, self.care]
         for service in self.services:
             service.startService()
         self.running = True

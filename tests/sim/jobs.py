@@ -29,6 +29,7 @@ from typing import Any
 
 from attrs import define, field
 from twisted.internet.defer import Deferred, fail, succeed
+from twisted.python.failure import Failure
 
 from saltwisted.cluster.forward import Forward
 from saltwisted.cluster.presence import ClusterPresence
@@ -104,7 +105,11 @@ class SimJobs(JobStore):
             self._world.clock.callLater(0.5, self._synced)
             return
         batch, self._committing = self._committing, []
-        self._commit(batch)
+        try:
+            self._commit(batch)
+        except StoreError as error:
+            for write in batch:
+                write.result, write.number = Failure(error), 0
         if self._queue:
             self._begin()
         self._tell(batch)
@@ -162,7 +167,7 @@ class JobNode(SimNode):
         assert isinstance(world, JobWorld)
         clock = world.clock
         self.seen.clear()
-        self.jobs = SimJobs(world, self)
+        self.jobs = self.make_jobs()
         self.jids = JidMaker(slot=world.nodes.index(self))
         self.jobs.on_open.append(
             lambda: self.jids.resume(jid_mark(self.jobs.newest_jid(self.jids.slot)))
@@ -192,6 +197,11 @@ class JobNode(SimNode):
         self.jobs_shipping.startService()
         self.where.startService()
         self.forward.startService()
+
+    def make_jobs(self) -> SimJobs:
+        """Its job cache."""
+        assert isinstance(self.world, JobWorld)
+        return SimJobs(self.world, self)
 
     def kill(self) -> None:
         """End its process now."""

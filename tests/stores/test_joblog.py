@@ -239,6 +239,7 @@ class JobLogTests(LogTestCase):
         a, b = self.store("a"), self.store("b")
         self.publish(a, JID, "web1")
         self.save(a)
+        self.get(a.prune())
         self.now += 5000
         self.publish(a, NEXT, "web1")
         self.get(a.prune())
@@ -249,6 +250,22 @@ class JobLogTests(LogTestCase):
 
         self.assertEqual(list(a.replica.floor().values()), [2])
         self.assertEqual(self.shown(b), self.shown(a))
+        self.assertEqual(b.replica.knowledge(), a.replica.knowledge())
+
+    def test_pruned_while_entries_come(self) -> None:
+        """What is on its way to the disk while the store prunes is not forgotten."""
+        a, b = self.store("a"), self.store("b")
+        for number in range(4):
+            self.save(a, f"web{number}")
+        entries = self.get(a.replica.since({}, 1 << 20))
+
+        pruning = b.prune()
+        first = b.replica.merge(entries[:2], "a")
+        self.get(pruning)
+        second = b.replica.merge(entries[2:], "a")
+        self.get(first)
+        self.get(second)
+
         self.assertEqual(b.replica.knowledge(), a.replica.knowledge())
 
     def test_copy(self) -> None:

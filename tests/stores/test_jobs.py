@@ -10,12 +10,14 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from twisted.internet.defer import Deferred, gatherResults
 
 from saltwisted.errors import StoreError
+from saltwisted.stores import jobcheck
 from saltwisted.stores.jobs import JobStore
 from saltwisted.stores.jobtable import MIGRATIONS
 from tests.stores.support import FolderTestCase, ThreadReactor
@@ -206,6 +208,7 @@ class JobStoreTests(FolderTestCase):
     def test_prune(self) -> None:
         """Old jobs go with their returns, younger ones stay; a late return makes a record anew."""
         self.save(*(load(f"m{number}") for number in range(1500)))
+        self.get(self.store.prune())
         self.now += 2000
         self.save(load("web1", NEXT))
 
@@ -214,6 +217,70 @@ class JobStoreTests(FolderTestCase):
         self.assertEqual(self.save(load("late")), [True])
         self.assertEqual(self.get(self.store.job(JID))["minions"], ["late"])
         self.assertEqual(self.save(load("late"), load("later")), [False, True])
+
+    def test_prune_by_arrival(self) -> None:
+        """What came a moment ago is not old, whatever the clock said then of who gave it."""
+        self.get(self.store.prune())
+        true, self.now = self.now, self.now - 86400
+        self.save(load("web1"))
+        self.now = true
+
+        self.assertEqual(self.get(self.store.prune()), 0)
+        self.now += 999
+        self.assertEqual(self.get(self.store.prune()), 0)
+        self.now += 2000
+        self.assertEqual(self.get(self.store.prune()), 2)
+
+    def test_nobody_knows_the_time(self) -> None:
+        """While nobody knows what time it is, nothing is pruned."""
+        self.save(load("web1"))
+        self.get(self.store.prune())
+        self.now += 5000
+        self.store.prune_time = lambda: None
+
+        self.assertEqual(self.get(self.store.prune()), 0)
+        self.store.prune_time = lambda: self.now
+        self.assertEqual(self.get(self.store.prune()), 2)
+
+    def test_damage_met_by_a_reader(self) -> None:
+        """A file that is damaged under a running store is put aside when a reader meets it."""
+        self.save(*(load(f"m{number}") for number in range(500)))
+        told: list[str] = []
+        self.store.on_anew.append(lambda: told.append("anew"))
+        self.get(self.store.change(lambda db: db.execute("SELECT 1").fetchone()))
+        checkpoint = sqlite3.connect(self.store.path)
+        checkpoint.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        checkpoint.close()
+        with open(self.store.path, "r+b") as file:
+            for page in range(2, os.path.getsize(self.store.path) // 4096):
+                file.seek(page * 4096)
+                file.write(b"\xff" * 64)
+
+        def read(db: sqlite3.Connection) -> Any:
+            return db.execute("SELECT sum(length(load)) FROM returns").fetchone()
+
+        self.assertRaises(StoreError, self.get, self.store.read_anew(read))
+
+        self.assertEqual(self.save(load("web1")), [True])
+        self.assertEqual((told, self.store.owed), (["anew"], True))
+        self.assertEqual(self.get(self.store.totals())["returns"], 1)
+        self.flushLoggedErrors()
+
+    def test_flipped_bits(self) -> None:
+        """A row that holds something else than was written is found, and can be taken out."""
+        self.save(load("web1"), load("web2"))
+        other = sqlite3.connect(self.store.path)
+        other.execute("UPDATE returns SET load = X'81A1' WHERE id = 'web2'")
+        other.commit()
+        other.close()
+
+        found = self.get(self.store.read_anew(partial(jobcheck.look, at=jobcheck.START, rows=9)))
+        self.get(self.store.change(partial(jobcheck.drop, numbers=found.bad)))
+
+        self.assertEqual(list(self.get(self.store.returns(JID))), ["web1"])
+        self.assertEqual(found.at, ("jobs", jobcheck.START[1]))
+        jobs = self.get(self.store.read_anew(partial(jobcheck.look, at=found.at, rows=9)))
+        self.assertEqual((jobs.at, list(jobs.bad)), (None, []))
 
     def test_keep_for_ever(self) -> None:
         """C{keep_jobs_seconds: 0} keeps everything."""

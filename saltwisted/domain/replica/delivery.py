@@ -342,6 +342,13 @@ class Copies:
         """No node is linked any more: nobody has anything to wait for."""
         return [self._end(1) for _ in range(len(self._waiting))]
 
+    def lost(self) -> list[tuple[str, str]]:
+        """The disk has lost what was on it: these must not be acknowledged."""
+        lost = [(each.jid, each.minion_id) for each in self._waiting]
+        self._waiting.clear()
+        self._keys.clear()
+        return lost
+
     def next_tick(self) -> float | None:
         """When L{tick} has something to do."""
         return self._waiting[0].due if self._waiting else None

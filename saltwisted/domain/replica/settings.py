@@ -28,6 +28,8 @@ COMPARED = (
     "fileserver_backend",
     "hash_type",
     "keep_acl_in_token",
+    "keep_jobs",
+    "keep_jobs_seconds",
     "nodegroups",
     "open_mode",
     "peer",

@@ -650,6 +650,16 @@ class Shipper:
             effects += self._pump(peer)
         return [*effects, *self._ask(now)]
 
+    def begun_anew(self, now: float) -> list[Effect]:
+        """
+        The log has lost what it held: what was believed to be on its way or on the disk is not.
+
+        The peers hear it by a hello, and send again what arose on them; the rest is asked for.
+        """
+        self._state = None
+        self._lacking = {}
+        return self.renewed(now)
+
     # -- time
 
     def due(self) -> float:
@@ -698,6 +708,11 @@ class Shipper:
         """Whether all is on disk here that this peer knew when it was linked."""
         state = self._peers.get(peer)
         return state is not None and state.ready and covers(self._log.knowledge(), state.goal or {})
+
+    def has_all_of(self, peer: str) -> bool:
+        """Whether all is on disk here that a linked peer has said to know."""
+        state = self._peers.get(peer)
+        return state is not None and state.ready and covers(self._log.knowledge(), state.known)
 
     def lag(self, peer: str) -> int | None:
         """How many entries a linked peer has yet to put on disk; C{None} when it is not linked."""

@@ -1,0 +1,111 @@
+"""
+Until when history may be pruned: a question that one wrong clock must not decide.
+
+What is pruned comes back from nowhere. So time is that on which most members agree within L{LIMIT}
+seconds, carried on by the runtime of this machine, which no one sets. While clocks differ by more,
+or this node's own has jumped, nothing is pruned: that costs room and nothing else.
+
+A master without peers has nobody to ask: it goes by its own clock and its runtime, and believes a
+clock that has jumped when it has stayed with the new time for L{TRIAL} seconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from statistics import median
+
+from attrs import define
+
+LIMIT = 60.0
+"""Seconds by which clocks may differ."""
+TRIAL = 3600.0
+"""Seconds after which a master without peers believes its own clock again."""
+
+
+@define
+class PruneClock:
+    """
+    One node's part.
+
+    @ivar agreed: a time, and the runtime of this machine then; C{None} before there is any.
+    @ivar problem: why nothing is pruned, or C{""}.
+    """
+
+    agreed: tuple[float, float] | None = None
+    problem: str = ""
+    _odd: tuple[float, float] | None = None
+
+    def compare(
+        self,
+        wall: float,
+        runtime: float,
+        others: Collection[str],
+        clocks: Mapping[str, float],
+        node: str = "",
+    ) -> None:
+        """
+        Clocks were compared.
+
+        @param wall: this node's own clock.
+        @param runtime: seconds that this machine has run, by a clock that nobody sets.
+        @param others: the other members, whether they can be reached or not.
+        @param clocks: what the clocks of those that answered show now.
+        @param node: this node's name, for what is said.
+        """
+        if not others:
+            self._alone(wall, runtime)
+            return
+        shown = {node: wall, **{name: clocks[name] for name in clocks if name in others}}
+        middle = median(sorted(shown.values()))
+        off = {name: at - middle for name, at in shown.items()}
+        if max(off.values()) - min(off.values()) > LIMIT:
+            worst = max(off, key=lambda name: (abs(off[name]), name))
+            whose = "this node's clock" if worst == node else f"the clock of {worst}"
+            self.problem = f"{whose} is {_ahead(off[worst])} the others'; nobody prunes"
+        elif 2 * len(shown) > len(others) + 1:
+            self.agreed = (middle, runtime)
+            self.problem = ""
+        elif self.agreed is None:
+            self.problem = "no majority of the members has said what time it is; nothing is pruned"
+        else:
+            self._hold(wall, runtime)
+
+    def _alone(self, wall: float, runtime: float) -> None:
+        if self.agreed is None:
+            self.agreed = (wall, runtime)
+        self._hold(wall, runtime)
+        if not self.problem:
+            self.agreed, self._odd = (wall, runtime), None
+            return
+        if self._odd is None or abs(self._odd[0] + runtime - self._odd[1] - wall) > LIMIT:
+            self._odd = (wall, runtime)
+        elif runtime - self._odd[1] >= TRIAL:
+            self.agreed, self._odd, self.problem = (wall, runtime), None, ""
+
+    def _hold(self, wall: float, runtime: float) -> None:
+        """Hold this node's clock against the time that was agreed."""
+        assert self.agreed is not None
+        jump = wall - (self.agreed[0] + runtime - self.agreed[1])
+        self.problem = ""
+        if abs(jump) > LIMIT:
+            way = "forward" if jump > 0 else "back"
+            self.problem = f"this node's clock was set {way} by {_text(jump)}; nothing is pruned"
+
+    def time(self, wall: float, runtime: float) -> float | None:
+        """What time it is for who prunes; C{None}: nothing may be pruned now."""
+        if self.agreed is None:
+            return None
+        if not self.problem:
+            self._hold(wall, runtime)
+        if self.problem:
+            return None
+        return self.agreed[0] + runtime - self.agreed[1]
+
+
+def _text(seconds: float) -> str:
+    size = abs(seconds)
+    return f"{size / 3600:.1f} h" if size >= 7200 else f"{size:.0f} s"
+
+
+def _ahead(seconds: float) -> str:
+    return f"{_text(seconds)} {'ahead of' if seconds > 0 else 'behind'}"

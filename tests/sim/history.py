@@ -1,0 +1,252 @@
+"""
+What L{tests.sim.jobs} plays, and what can take history away: clocks, damaged rows, a lost file.
+
+Nodes prune what is older than a day, though no play lasts as long: nothing may ever be pruned. One
+node's clock jumps by days, for some seconds or for good. At one node rows vanish, or hold flipped
+bits, or the whole job cache is damaged while it runs, and another begun. What must hold besides
+what holds there:
+
+ - All that was acknowledged with two copies is everywhere in the end, and so is all that was
+   acknowledged with one copy at another node than the damaged one.
+ - What a node said of its trouble is over then (L{HistoryWorld.check}).
+
+C{python -m tests.sim.history --seeds 1000 [--first N]} plays many; exit status 1 when one broke.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+
+from saltwisted.cluster.clocks import Clocks
+from saltwisted.cluster.jobcare import JobCare
+from saltwisted.stores.joblog import read_book
+from saltwisted.stores.jobtable import MIGRATIONS
+from tests.sim.cluster import Broken, SimNode
+from tests.sim.jobs import JobNode, JobWorld, SimJobs
+from tests.sim.play import play
+
+KEEP = 86400.0
+
+
+class Threads:
+    """The reactor as the store sees it: its thread is ours."""
+
+    def __init__(self, clock: Any) -> None:
+        self.callLater = clock.callLater
+        self.seconds = clock.seconds
+
+    def callFromThread(self, work: Callable[..., Any], *args: Any) -> None:
+        """Now."""
+        work(*args)
+
+
+class FragileJobs(SimJobs):
+    """A job cache whose file can be damaged."""
+
+    def startService(self) -> None:
+        """Read what is on the disk."""
+        super().startService()
+        self._reactor = Threads(self._world.clock)
+        self.keep_seconds = KEEP
+        assert self._db is not None
+        self._facts(self._db)
+
+    def _facts(self, db: sqlite3.Connection) -> None:
+        facts = dict(db.execute("SELECT name, value FROM facts").fetchall())
+        self.pruned, self.owed = facts["pruned"], self._moved or bool(facts["owed"])
+        db.execute("UPDATE facts SET value = ? WHERE name = 'owed'", (int(self.owed),))
+        self._moved = False
+
+    def _close(self) -> None:
+        self._db = None
+
+    def _open(self) -> sqlite3.Connection:
+        self._owner.jobs_disk.lose()
+        db = self._owner.jobs_disk.db
+        for number, text in enumerate(MIGRATIONS):
+            db.executescript(f"BEGIN; {text} PRAGMA user_version={number + 1}; COMMIT;")
+        self._book = read_book(db, self.node, self._owner.jobs_disk.inode)
+        self._last, self._derived = self._book.last, self._book.derived
+        self._facts(db)
+        return db
+
+    def read_anew(self, query: Callable[[sqlite3.Connection], Any]) -> Deferred[Any]:
+        """There is nothing between it and the file."""
+        return self._read(query)
+
+
+class QuickCare(JobCare):
+    """Does not let them wait for hours."""
+
+    round_every, look_every, pass_every = 15.0, 0.5, 10.0
+
+
+@define(eq=False)
+class HistoryNode(JobNode):
+    """A master that prunes."""
+
+    clocks: Clocks = field(init=False)
+    care: QuickCare = field(init=False)
+    keeping: Any = None
+
+    def make_jobs(self) -> SimJobs:
+        """Its job cache."""
+        assert isinstance(self.world, JobWorld)
+        return FragileJobs(self.world, self)
+
+    def start(self) -> None:
+        """A new life."""
+        super().start()
+        world = self.world
+        clock = world.clock
+        self.clocks = Clocks(
+            clock,
+            self.name,
+            self.peers,
+            lambda: world.others(self),
+            self.now,
+            clock.seconds,
+        )
+        self.jobs.prune_time = self.clocks.time
+        self.care = QuickCare(
+            clock,
+            self.jobs,
+            self.peers,
+            lambda: world.others(self),
+            self.jobs_shipping.machine.has_all_of,
+            Random(world.dice.random()),
+        )
+        self.jobs.on_anew += [self.forward.begun_anew, self.jobs_shipping.begun_anew]
+        self.clocks.startService()
+        self.care.startService()
+        self.keeping = clock.callLater(3.0, self.keep)
+
+    def keep(self) -> None:
+        """What maintenance does by the clock."""
+        if self.alive and not self.frozen:
+            self.jobs.prune().addErrback(lambda failure: None)
+        self.keeping = self.world.clock.callLater(3.0, self.keep)
+
+    def kill(self) -> None:
+        """End its process now."""
+        if self.alive:
+            super().kill()
+            self.clocks.stopService()
+            self.care.stopService()
+            self.keeping.cancel()
+
+
+class HistoryWorld(JobWorld):
+    """A cluster that keeps its history."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.luck = Random(f"history {seed}")
+        self.nodes = [HistoryNode(self, node.name) for node in self.nodes]
+        for minion in self.fleet:
+            node = self.dice.choice(self.nodes)
+            assert isinstance(node, JobNode)
+            minion.at = node
+        # One node's disk errs; if another's were lost with it, two copies would be none
+        self.lost_disks = 1
+        victim = self.luck.choice(self.nodes)
+        assert isinstance(victim, HistoryNode)
+        self.victim = victim
+        self.damaged = 0
+
+    def run(self) -> None:
+        """Play it."""
+        for _ in range(self.luck.randint(1, 4)):
+            self.clock.callLater(self.luck.uniform(5, 60), self.harm)
+        super().run()
+
+    def harm(self) -> None:
+        """Something takes history away."""
+        if self.healed:
+            return
+        kind, node = self.luck.random(), self.luck.choice(self.nodes)
+        if kind < 0.4:
+            ahead = self.luck.choice((2, -2, 30)) * 86400.0
+            self.tell(f"the clock of {node.name} is {ahead:+.0f} s off")
+            node.offset = ahead
+            self.clock.callLater(self.luck.choice((6.0, 40.0)), self._right, node)
+        elif kind < 0.7:
+            self._damage_rows(self.victim)
+        elif self.victim.alive:
+            self._lose_file(self.victim)
+
+    def _right(self, node: SimNode) -> None:
+        node.offset = 0.0
+
+    def _damage_rows(self, node: HistoryNode) -> None:
+        db = node.jobs_disk.db
+        keys = [key for key in self.safe if self._holds(node, *key) and self._elsewhere(node, key)]
+        for jid, minion_id in self.luck.sample(keys, min(len(keys), 9)):
+            self.damaged += 1
+            if self.luck.random() < 0.5:
+                db.execute("DELETE FROM returns WHERE jid = ? AND id = ?", (jid, minion_id))
+            else:
+                db.execute(
+                    "UPDATE returns SET load = X'C0' WHERE jid = ? AND id = ?", (jid, minion_id)
+                )
+        self.tell(f"rows of {node.name} are damaged")
+
+    def _elsewhere(self, node: JobNode, key: tuple[str, str]) -> bool:
+        return any(self._holds(other, *key) for other in self.nodes if other is not node)
+
+    def _lose_file(self, node: HistoryNode) -> None:
+        self.tell(f"the job cache of {node.name} is damaged")
+        self.damaged += 1
+        node.jobs.begin_anew("a test").addCallbacks(
+            lambda _: self._lost(node), lambda failure: None
+        )
+        for key in [key for key in self.safe if not self._elsewhere(node, key)]:
+            if self.safe[key] >= 2:
+                self.broken(f"{key}: acknowledged with two copies, and only at {node.name}")
+            del self.safe[key]
+
+    def _lost(self, node: HistoryNode) -> None:
+        self.tell(f"{node.name} has begun another one")
+        for key in [key for key in self.safe if not self._elsewhere(node, key)]:
+            if self.safe[key] < 2 and not self._holds(node, *key):
+                del self.safe[key]
+
+    def heal(self) -> None:
+        """The clocks, too."""
+        for node in self.nodes:
+            node.offset = node.drift = 0.0
+        super().heal()
+
+    def settle(self) -> None:
+        """Whoever lacks something has to ask all others, and to look at all rows."""
+        self.play(120.0)
+
+    def check(self) -> None:
+        """And nobody has trouble."""
+        super().check()
+        for node in self.nodes:
+            assert isinstance(node, HistoryNode)
+            if node.jobs.trouble:
+                self.broken(f"{node.name} still says: {node.jobs.trouble}")
+            if node.jobs.pruned > 0 and node.jobs_disk.db.total_changes and node.jobs.counts.pruned:
+                self.broken(f"{node.name} has pruned")
+
+
+def _counts(world: HistoryWorld) -> dict[str, int]:
+    return {
+        "jobs": len(world.jobs),
+        "returns": len(world.safe),
+        "damaged": world.damaged,
+        "mended": sum(node.care.mended for node in world.nodes if isinstance(node, HistoryNode)),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(play("tests.sim.history", HistoryWorld, Broken, _counts))

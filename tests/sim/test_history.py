@@ -1,0 +1,81 @@
+"""
+What takes history away, in simulated clusters; C{python -m tests.sim.history} plays more of it.
+"""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.cluster.jobcare import JobCare
+from saltwisted.cluster.shipping import Shipping
+from saltwisted.domain.replica.pruning import PruneClock
+from saltwisted.domain.replica.ship import Shipper
+from saltwisted.stores import jobs
+from tests.sim.cluster import Broken
+from tests.sim.history import HistoryWorld
+from tests.sim.play import count
+
+SEEDS = count(4, 60, 1000)
+
+
+class HistoryTests(SynchronousTestCase):
+    """Seeds."""
+
+    def test_seeds(self) -> None:
+        """However clocks jump and whatever a disk loses, what was acknowledged is everywhere."""
+        mended = 0
+        for seed in range(1, 1 + SEEDS):
+            world = HistoryWorld(seed)
+            world.run()
+            mended += sum(node.care.mended for node in world.nodes)  # type: ignore[attr-defined]
+            self.flushLoggedErrors()
+
+        self.assertTrue(mended)
+
+
+class MutationTests(SynchronousTestCase):
+    """Rules that are broken on purpose must be found out."""
+
+    def caught(self, first: int = 0, most: int = 12) -> None:
+        for seed in range(first, first + most):
+            try:
+                HistoryWorld(seed).run()
+            except Broken:
+                gc.collect()
+                self.flushLoggedErrors()
+                return
+        self.fail(f"not found out in {most} seeds")
+
+    def test_own_clock_alone(self) -> None:
+        """Each node prunes by its own clock."""
+        self.patch(PruneClock, "time", lambda clock, wall, runtime: wall)
+        self.caught(first=2)
+
+    def test_old_by_its_stamp(self) -> None:
+        """What looks old is pruned, though it came a moment ago."""
+
+        def at_once(db: Any, at: float, before: float, own: int, last: int) -> None:
+            db.execute("DELETE FROM marks")
+            db.execute("INSERT INTO marks SELECT ?, idx, 1 << 39 FROM streams", (int(before),))
+
+        self.patch(jobs, "mark", at_once)
+        self.caught(first=9)
+
+    def test_nobody_compares(self) -> None:
+        """Equal knowledge is all there is to compare."""
+        self.patch(JobCare, "_begin_round", lambda care: None)
+        self.caught(first=2)
+
+    def test_nobody_looks(self) -> None:
+        """Rows are not read again."""
+        self.patch(JobCare, "_look", lambda care: None)
+        self.caught()
+
+    def test_old_belief(self) -> None:
+        """What was on the damaged disk counts as known."""
+        self.patch(Shipping, "begun_anew", lambda shipping: None)
+        self.patch(Shipper, "unstored", lambda machine, now: [])
+        self.caught()
