@@ -81,7 +81,7 @@ class JobCareTests(SynchronousTestCase):
         self.nodes.until(lambda: self.b.care.mended, "the row to be found", 5.0)
 
         self.comes_back(self.b)
-        self.assertEqual(self.b.care.bad, 1)
+        self.assertTrue(self.b.care.bad)
         returns = self.nodes.get(self.b.jobs.returns(JID))
         self.assertEqual(returns["web3"]["return"], True)
 

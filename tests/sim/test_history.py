@@ -72,7 +72,7 @@ class MutationTests(SynchronousTestCase):
     def test_nobody_looks(self) -> None:
         """Rows are not read again."""
         self.patch(JobCare, "_look", lambda care: None)
-        self.caught()
+        self.caught(first=5)
 
     def test_old_belief(self) -> None:
         """What was on the damaged disk counts as known."""
