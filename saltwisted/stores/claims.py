@@ -34,6 +34,7 @@ class Claims:
     The account of claims.
 
     @ivar dropped: how many went since the start, because their minion had too many.
+    @ivar latest: the minion whose claims went last.
     """
 
     def __init__(self, most: int, most_bytes: int) -> None:
@@ -42,6 +43,7 @@ class Claims:
         @param most_bytes: and how many bytes; the newest claim stays in any case.
         """
         self.dropped = 0
+        self.latest = ""
         self._most = max(most, 1)
         self._most_bytes = most_bytes
         self._expected: OrderedDict[str, tuple[bytes, bytes] | frozenset[str]] = OrderedDict()
@@ -124,7 +126,9 @@ class Claims:
                 "AND NOT EXISTS (SELECT 1 FROM returns WHERE returns.jid = jobs.jid)",
                 [(jid, DERIVED) for _, jid in gone],
             )
-            self.dropped += len(gone)
+            if gone:
+                self.dropped += len(gone)
+                self.latest = minion_id
 
 
 def prune_claims(db: sqlite3.Connection, before: float) -> None:

@@ -168,6 +168,7 @@ class JobStore:
         self.prune_time: Callable[[], float | None] = now
         self.counts = Counts()
         self.claims = Claims(*claims)
+        self._told_dropped = 1
         self._reactor = reactor
         self._now = now
         self._condition = threading.Condition()
@@ -698,6 +699,15 @@ class JobStore:
         if not whole:
             db.execute("COMMIT")
         self._book, self._last, self._derived = book, last, derived
+        if self.claims.dropped >= self._told_dropped:
+            # At 1, 2, 4, 8, ...: a minion that goes on does not fill the log
+            self._told_dropped = 2 * self.claims.dropped
+            self.log.warn(
+                "{minion} returned more to jobs that nobody published for it than job_claims_max "
+                "and job_claims_size_max let it keep: its oldest are forgotten ({dropped} in all)",
+                minion=self.claims.latest,
+                dropped=self.claims.dropped,
+            )
         counts = self.counts
         counts.commits += 1
         counts.jobs += len(jobs)

@@ -395,10 +395,13 @@ class Attacks(SynchronousTestCase):
             "salt/wheel/1/new", "salt/wheel/1/ret", "salt/presence/present", "cluster/event/x",
             f"salt/job/{JID}/ret/web2", f"salt/job/{JID}/prog/web2/1", f"salt/job/{JID}/start/web2",
             "salt/minion/web2/start", "salt/beacon/web2/load/", "salt/beacon/web2",
+            f"salt/job/{JID}/sub/web2/error/state.apply", f"salt/state_result/{JID}/web2/x",
+            "minion/refresh/web2", "resource/refresh/web2",
         ]  # fmt: skip
         good = [
             "my/tag", "salt/minion/web1/start", "minion_start", "salt/beacon/web1/load/",
             f"salt/job/{JID}/prog/web1/1", "minion_ping", "salt/state_result/1/web1/x",
+            f"salt/job/{JID}/sub/web1/error/state.apply", "minion/refresh/web1",
         ]  # fmt: skip
         already = len(rig.events)
 

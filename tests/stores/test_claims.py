@@ -8,6 +8,7 @@ import sqlite3
 from typing import Any
 
 from twisted.internet.defer import Deferred, gatherResults
+from twisted.logger import capturedLogs
 
 from saltwisted.stores.jobs import JobStore
 from saltwisted.stores.jobtable import MIGRATIONS
@@ -79,14 +80,18 @@ class ClaimTests(FolderTestCase):
         nothing else of that minion or of others is touched."""
         self.publish(JID, "web1")
         self.save(load("web1", JID), load("db1", NEXT))
-        for start in range(0, 300, 50):
-            self.save(*(load("web1", jid_number(n)) for n in range(start, start + 50)))
+        with capturedLogs() as logged:
+            for start in range(0, 300, 50):
+                self.save(*(load("web1", jid_number(n)) for n in range(start, start + 50)))
 
         self.assertEqual(self.kept("web1"), [JID, *(jid_number(n) for n in range(280, 300))])
         self.assertEqual(self.kept("db1"), [NEXT])
         jobs = [job["jid"] for job in self.get(self.store.list_jobs())]
         self.assertEqual(len(jobs), MOST + 2)
         self.assertEqual(self.store.claims.dropped, 280)
+        warned = [event for event in logged if "job_claims_max" in event.get("log_format", "")]
+        self.assertEqual({event["minion"] for event in warned}, {"web1"})
+        self.assertLessEqual(len(warned), 9)
 
     def test_T_RET_1_bytes(self) -> None:
         """T-RET-1: bytes are bounded likewise; the newest stays, however large."""
