@@ -33,10 +33,10 @@ __context__: dict[str, Any]
 __func_alias__ = {"rm_": "rm"}
 
 _SSH = (
-    "ssh -oStrictHostKeyChecking=no -oPasswordAuthentication=no"
+    "ssh -oStrictHostKeyChecking=accept-new -oPasswordAuthentication=no"
     " -oKbdInteractiveAuthentication=no -oChallengeResponseAuthentication=no -i "
 )
-"""How an identity is used: by nobody's input, and for hosts that were never seen."""
+"""How an identity is used: by nobody's input; a host that was never seen may be new, not changed."""
 
 _LOGIN = re.compile(r"(https?)://.*@", re.IGNORECASE)
 _PRIVATE_KEY = re.compile(r"BEGIN (?:\w+\s)*PRIVATE KEY")

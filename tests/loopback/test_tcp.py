@@ -446,7 +446,7 @@ class TlsTests(Rig):
             self.assertEqual(unpack(await client.request(pack(1), 5)), 1)
 
     async def test_strangers(self) -> None:
-        """A certificate of another authority is refused, on both sides."""
+        """T-TLS-1: a certificate of another authority is refused, on both sides."""
         folder = self.mktemp()
         os.mkdir(folder)
         other = Authority(folder, "other")
@@ -458,7 +458,7 @@ class TlsTests(Rig):
         self.assertEqual(unpack(await client.request(pack(1), 5)), 1)
 
     async def test_names(self) -> None:
-        """The certificate must be for the master's name or its address."""
+        """T-TLS-1: the certificate must be for the master's name or its address."""
         await self.refused(self.server(), self.client("elsewhere", "127.0.0.2"))
 
         for names in (("localhost", "127.0.0.2"), ("elsewhere", "127.0.0.1"), ("127.0.0.1",)):
