@@ -36,7 +36,7 @@ _SSH = (
     "ssh -oStrictHostKeyChecking=accept-new -oPasswordAuthentication=no"
     " -oKbdInteractiveAuthentication=no -oChallengeResponseAuthentication=no -i "
 )
-"""How an identity is used: by nobody's input; a host that was never seen may be new, not changed."""
+"""How an identity is used: by nobody's input; hosts may be new, but not have changed."""
 
 _LOGIN = re.compile(r"(https?)://.*@", re.IGNORECASE)
 _PRIVATE_KEY = re.compile(r"BEGIN (?:\w+\s)*PRIVATE KEY")
