@@ -365,6 +365,32 @@ class RootsLaws(SynchronousTestCase):
         self.assertEqual(contents, {b"a": b"2", b"b": b"3", b"c": b"4"})
         world.judge()
 
+    def test_T_REPLAY_5_old_state(self) -> None:
+        """
+        T-REPLAY-5: the whole state of an older generation, from anybody, brings nothing back: no
+        content that was replaced, no path that was removed.
+        """
+        world = World(2)
+        one, other = world.replicas
+        for path, content in ((PATHS[0], b"old"), (PATHS[1], b"gone")):
+            world.write(one, path, content)
+        world.send(one, other)
+        states = [other.index.copy()]
+        world.write(one, PATHS[0], b"new")
+        states.append(one.index.copy())
+        world.remove(one, PATHS[1])
+        before = (one.index.generation(), dict(one.index.rows), dict(one.index.knowledge))
+
+        for old in (*states, *reversed(states)):
+            outcome = one.index.merge(old.rows, old.knowledge)
+            self.assertEqual(outcome.rows, set())
+        for batch in (*one.log, *reversed(one.log)):
+            self.assertIsNone(one.index.apply(batch))
+
+        after = (one.index.generation(), dict(one.index.rows), dict(one.index.knowledge))
+        self.assertEqual(after[1:], before[1:])
+        self.assertEqual(after[0].digest, before[0].digest)
+
     def test_a_year_away(self) -> None:
         """A master that comes back after every deletion was forgotten brings nothing back."""
         world = World(3)

@@ -57,7 +57,7 @@ class Evil(Protocol):
                     MAIN.incarnation,
                     lo,
                     lo + len(entries) - 1,
-                    1 << 40,
+                    (1 << 40) + inline.get("stamp", 0),
                     [],
                     codec.pack_entries(entries),
                     [],
@@ -356,6 +356,64 @@ class HostilePeerTests(HostilePeer):
             await self.refused(node, offer, "object-digest")
 
         return self.run_coroutine(story)
+
+    def test_T_REPLAY_5(self) -> Deferred[None]:
+        """
+        T-REPLAY-5: what a tree was before, said again on the same stream or another, in any order,
+        brings neither an old content back nor what was removed.
+        """
+
+        async def story() -> None:
+            node = await self.victim()
+            evil = await self.attack(node)
+            said: list[bytes] = []
+
+            async def say(path: bytes, data: bytes | None) -> None:
+                """One generation more, until it is there."""
+                lo, name = len(said) + 1, path.decode()
+                # The older, the later its clock: no order of time could tell them apart
+                more: dict[str, Any] = {"lo": lo, "stamp": 1000 - lo}
+                if data is None:
+                    said.append(evil.batch((path, GONE), **more))
+                else:
+                    said.append(evil.batch((path, file(data)), inline=[inline(data)], **more))
+                evil.say(frames.BATCH, 0, said[-1])
+                full = os.path.join(node.tree, name)
+                there = (lambda: not os.path.exists(full)) if data is None else None
+                await until(there or (lambda: os.path.exists(full) and node.read(name) == data))
+
+            await say(b"doc", b"old\n")
+            await say(b"doc", b"new\n")
+            await say(b"doc", b"newest\n")
+            for old in (*said, *reversed(said)):
+                evil.say(frames.BATCH, 0, old)
+            await say(b"mark", b"1")
+            self.assertEqual(node.read("doc"), b"newest\n")
+
+            again = await self.attack_anew(node, evil)
+            for old in (*reversed(said), *said):
+                again.say(frames.BATCH, 0, old)
+            evil = again
+            await say(b"mark", b"2")
+            self.assertEqual(node.read("doc"), b"newest\n")
+
+            await say(b"doc", None)
+            before = node.digest
+            for old in said[:-1]:
+                evil.say(frames.BATCH, 0, old)
+            evil.say(frames.BATCH, 0, said[-1])
+            await say(b"mark", b"3")
+            self.assertNotIn("doc", os.listdir(node.tree))
+            self.assertNotEqual(node.digest, before, "the mark is another generation")
+            self.assertEqual(node.read("mine"), b"mine\n")
+
+        return self.run_coroutine(story)
+
+    async def attack_anew(self, node: Node, evil: Evil) -> Evil:
+        """Another stream to it, when the first is closed."""
+        evil.transport.loseConnection()  # type: ignore[union-attr]
+        await until(lambda: "evil" not in node.sync._links)
+        return await self.attack(node)
 
     def test_mass_deletion_by_a_peer(self) -> Deferred[None]:
         """The receiver's own brake: deletions without an approval change nothing."""
