@@ -82,9 +82,13 @@ class PeerPortTestCase(TestCase):
         self.addCleanup(self.a.stop)
         introduce(self.a)
 
-    def join_raw(self, make: Any) -> Deferred[bytes]:
-        """Connect for a join with a fresh key, send C{make(session, own key)}; what comes back."""
-        asker = joiner()
+    def join_raw(self, make: Any, asker: Any = None) -> Deferred[bytes]:
+        """
+        Connect for a join, send C{make(session, own key)}; what comes back.
+
+        @param asker: whose key is shown; by default a fresh one.
+        """
+        asker = asker or joiner()
         told: list[Told] = []
         done: Deferred[bytes] = Deferred()
 
@@ -300,6 +304,45 @@ class PeerTests(PeerPortTestCase):
 
             self.assertLessEqual(len(self.a.port._doors), MAX_PER_SOURCE)
             self.assertEqual(dialled, [])
+
+        return run(play())
+
+    def test_T_REPLAY_4(self) -> Deferred[Any]:
+        """
+        T-REPLAY-4: the packet of a join that was recorded admits nobody a second time: not by
+        another key, not by the same on another connection, not at another member, not later.
+        """
+
+        async def play() -> None:
+            recorded: list[bytes] = []
+            answer = type(self.a.admission).answer
+
+            async def spy(admission: Any, record: Record, channel: Channel, session: Any) -> bytes:
+                parts = record.token_id + record.nonce + record.mac + record.payload
+                recorded.append(b"SWJOIN1\n" + parts)
+                return await answer(admission, record, channel, session)
+
+            self.patch(type(self.a.admission), "answer", spy)
+            token = self.a.token(uses=5)
+            asker = joiner(token)
+            await asker.ask(self.a.address, enter_as("b"))
+            (packet,) = recorded
+            self.assertEqual(len(packet), RECORD_BYTES)
+            before = [m.key for m in self.a.membership.live()]
+
+            for key in (None, asker, joiner(token)):
+                self.assertEqual(await self.join_raw(lambda session, own: packet, key), b"")
+            self.a.time += 30
+            self.assertEqual(await self.join_raw(lambda session, own: packet, asker), b"")
+            twice = await self.join_raw(lambda session, own: packet + packet, asker)
+            self.assertEqual(twice, b"")
+            key = asker.badge.key.id
+            self.a.append("member", {"op": "remove", "key": key, "by": "test", "left": False})
+            self.a.time += 30
+            self.assertEqual(await self.join_raw(lambda session, own: packet, asker), b"")
+
+            self.assertEqual([m.key for m in self.a.membership.live()], before[:1])
+            self.assertEqual(len(self.a.tokens.registers[token.id].used), 1)
 
         return run(play())
 
