@@ -116,14 +116,14 @@ class RootLook:
         value = self._core.db.database.get("root")
         if not value:
             return None
-        device, inode = str(value).split()
-        return int(device), int(inode)
+        volume, inode = str(value).split()
+        return int(volume), int(inode)
 
     def _remember(self) -> None:
-        device, inode = self._core.tree.root_identity
+        volume, inode = self._core.tree.root_identity
         database = self._core.db.database
         with database.transaction():
-            database.set("root", f"{device} {inode}")
+            database.set("root", f"{volume} {inode}")
 
     # -- looking, without the lock yet
 

@@ -34,6 +34,7 @@ READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 """How a new file is opened: what is there already is not touched."""
 _MOST_OPEN = 256
+_MOST_INTEGER = (1 << 63) - 1
 
 
 class _How(ctypes.Structure):
@@ -110,6 +111,9 @@ class TreeFs:
     @param path: the root itself may be reached through links: its administrator chose it.
     @param trash: a directory outside to stand for C{.saltwisted-trash}, if files can be renamed
         to there from the root.
+    @ivar device: the number of its device, which may be another one each time it is mounted.
+    @ivar volume: what its file system says it is (of its UUID, mostly), also when it is mounted
+        again; where it says nothing, the device.
     @raises StoreError: it cannot be opened.
     """
 
@@ -122,6 +126,7 @@ class TreeFs:
             raise store_error(error, path) from error
         info = os.fstat(self.fd)
         self.device, self.inode = info.st_dev, info.st_ino
+        self.volume = (os.fstatvfs(self.fd).f_fsid & _MOST_INTEGER) or self.device
         self._open: OrderedDict[bytes, int] = OrderedDict()
         self._has_openat2 = True
         self._has_renameat2 = True

@@ -217,7 +217,8 @@ class WorkTree:
         """
         Open the root and see that it is the one of last time.
 
-        @param remembered: device and inode of last time; C{None} the first time.
+        @param remembered: L{root_identity} of last time, which may have a device's number for the
+            file system; C{None} the first time.
         @return: why the root cannot be trusted; empty if it can.
         """
         self.close()
@@ -240,7 +241,9 @@ class WorkTree:
             stranger = self._stranger()
             if stranger:
                 return stranger
-            if remembered != (fs.device, fs.inode):
+            volume, inode = remembered
+            # A disk that is mounted again, or a machine that was, may have numbered it anew
+            if inode != fs.inode or volume not in (fs.volume, fs.device):
                 return "the root is another directory than it was"
         self.read_rules()
         return ""
@@ -301,8 +304,8 @@ class WorkTree:
 
     @property
     def root_identity(self) -> tuple[int, int]:
-        """Device and inode."""
-        return self.fs.device, self.fs.inode
+        """File system and inode, for L{open}."""
+        return self.fs.volume, self.fs.inode
 
     def read_rules(self) -> None:
         """Take in C{.rootsignore} as it is now."""

@@ -303,6 +303,22 @@ class MarkerTests(TreeCase):
         device, inode = self.remembered()
         self.assertIn("another directory", self.tree.open((device, inode + 1)))
 
+    def test_mounted_again(self) -> None:
+        """A root whose disk was mounted again under another number is the same root."""
+        self.assertEqual(self.tree.open(self.remembered()), "")
+        kept = self.tree.root_identity
+        real = os.fstat
+
+        def renumbered(fd: int) -> os.stat_result:
+            fields = list(real(fd))
+            fields[2] += 7  # the device
+            return os.stat_result(fields)
+
+        self.patch(os, "fstat", renumbered)
+        self.assertEqual(self.tree.open(kept), "")
+        self.patch(self.tree, "is_writable", lambda: False)
+        self.assertIn("another directory", self.tree.open((kept[0] + 1, kept[1])))
+
     def test_other(self) -> None:
         """The marker of another share is named, at the start and later."""
         with open(f"{self.root}/.saltwisted-root", "w") as file:
