@@ -15,15 +15,29 @@ import time
 from collections import Counter
 
 from saltwisted.wire.handshake import Accepted
+from tests.bench.fleets import Fleet
 from tests.harness import until
 from tests.nemesis import seen
 from tests.nemesis.checker import judge
-from tests.nemesis.clients import ERRORS, WAIT, Client, Jobs, Keys, Mine, Roots, Stage, Tokens
+from tests.nemesis.clients import (
+    ERRORS,
+    WAIT,
+    Client,
+    Crowd,
+    Jobs,
+    Keys,
+    Mine,
+    Roots,
+    Stage,
+    Tokens,
+)
 from tests.nemesis.faults import Nemesis, Stuck
 from tests.nemesis.history import History, read
 from tests.nemesis.world import World
 
 EYE = "weye"
+CROWD = 4
+"""Minions that run jobs."""
 LATE = 60.0
 """Seconds for the nodes to be alike once all is healed."""
 
@@ -64,7 +78,23 @@ def play(world: World, path: str, seed: int, seconds: float, only: tuple[str, ..
     world.found()
     history.add("run", seed=seed, nodes=[node.name for node in world.nodes], home=world.home)
     stage = Stage(world, history, seed)
-    clients = cast(stage)
+    journal = os.path.join(world.home, "journal")
+    fleet = crowd(world, journal)
+    fleet.start()
+    try:
+        jobs = Crowd(stage, "f1", fleet, journal)
+        blows(stage, [*cast(stage, fleet.ids), jobs], seconds, only)
+        look(stage, jobs)
+    finally:
+        fleet.stop()
+    history.close()
+    stage.context.destroy(0)
+    return history
+
+
+def blows(stage: Stage, clients: list[Client], seconds: float, only: tuple[str, ...]) -> None:
+    """The part of it in which something happens."""
+    world, history, seed = stage.world, stage.history, stage.seed
     nemesis = Nemesis(world, history, seed, only)
     if why := nemesis.in_step():
         raise AssertionError(f"the cluster does not come up: {why}")
@@ -83,18 +113,28 @@ def play(world: World, path: str, seed: int, seconds: float, only: tuple[str, ..
         history.add("bad", text=f"not in step at the end: {why}")
     for failure in stage.failures:
         history.add("bad", text=f"the test itself failed: {failure}")
-    look(stage)
-    history.close()
-    stage.context.destroy(0)
-    return history
 
 
-def cast(stage: Stage) -> list[Client]:
-    """The clients, whose minions are accepted."""
+def crowd(world: World, journal: str) -> Fleet:
+    """Minions that listen to all nodes."""
+    first = world.nodes[0]
+    wired = {
+        "master": [node.address for node in world.nodes],
+        "master_port": first.ret_port,
+        "publish_port": first.publish_port,
+        "acceptance_wait_time": 1,
+    }
+    return Fleet(world.home, CROWD, wired, journal=journal)
+
+
+def cast(stage: Stage, others: list[str]) -> list[Client]:
+    """The clients, whose minions are accepted, as are some others."""
     names = ["w1", "w2", "w3", "w4", "wmine", EYE]
     first = stage.world.nodes[0]
     for name in names:
         stage.minion(first, name).sign_in(WAIT)
+    folder = os.path.join(first.pki, "minions_pre")
+    until("all to ask", lambda: {*names, *others} <= set(os.listdir(folder)))
     until("their keys", lambda: first.cli("salt-key", "-y", "-A")[0] == 0)
     for node in stage.world.nodes:
         for name in names:
@@ -123,10 +163,11 @@ def cast(stage: Stage) -> list[Client]:
     ]
 
 
-def look(stage: Stage) -> None:
+def look(stage: Stage, jobs: Crowd) -> None:
     """What all nodes have: again and again, until that is as it must be, or it is too late."""
     end = time.monotonic() + LATE
     while True:
+        jobs.follow()
         found = seen.all_nodes(stage, EYE)
         lines = [
             {"kind": "seen", "t": stage.history.now(), "node": name, "value": value}

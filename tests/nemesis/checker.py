@@ -17,6 +17,10 @@ ALONE_AFTER = 0.9
 REVOKES = {"reject": "minions_rejected", "delete": ""}
 ACTS = ("accept", *REVOKES)
 PENDING = "minions_pre"
+CALM_BEFORE = 10.0
+"""Seconds without a blow after which every minion is connected again."""
+CALM_AFTER = 2.0
+"""Seconds in which a job comes to every minion that is connected."""
 FAR = 600.0
 """Seconds of a clock's error beyond which the order of what has no other order is not promised."""
 
@@ -47,18 +51,19 @@ class History:
 
     def excused(self, op: Record) -> bool:
         """Whether one node alone had it, and that one's disk was lost before others had it."""
-        return self.alone(op) and bool(self.disk_lost(op["node"], op["e"], op["t"]))
+        return any(
+            self.alone(op, node) and bool(self.disk_lost(node, op["e"], op["t"]))
+            for node in ([op["node"]] if op["node"] else self.nodes)
+        )
 
-    def alone(self, op: Record) -> bool:
-        """Whether the node that acknowledged may have been the only one that had it."""
+    def alone(self, op: Record, node: str) -> bool:
+        """Whether this node acknowledged, and may have been the only one that had it."""
         if "alone" in op:
             return bool(op["alone"])
         if op["e"] - op["t"] >= ALONE_AFTER:
             return True
         return all(
-            self.apart(op["node"], other, op["t"], op["e"])
-            for other in self.nodes
-            if other != op["node"]
+            self.apart(node, other, op["t"], op["e"]) for other in self.nodes if other != node
         )
 
     def apart(self, one: str, two: str, begin: float, end: float) -> bool:
@@ -96,6 +101,10 @@ class History:
         return had and not any(
             loss["t"] <= later["e"] for loss in self.disk_lost(node, earlier["e"], earlier["t"])
         )
+
+    def broken(self, begin: float, end: float) -> bool:
+        """Whether anything was in between."""
+        return any(fault["t"] <= end and begin <= fault["e"] for fault in self.faults)
 
     def order_is_sure(self, until: float) -> bool:
         """Whether no clock was far off before that."""
@@ -276,14 +285,26 @@ def kept(history: History, op: str, what: str, key: str) -> list[str]:
 
 
 def fleet(history: History) -> list[str]:
-    """A minion runs a job once."""
+    """A minion runs a job once, is rid of its return, and gets it if nothing was broken."""
     found = []
+    brought = {op["key"] for op in history.ops("return")}
     ran: set[tuple[str, str]] = set()
     for op in history.of("ran"):
         one = (op["jid"], op["id"])
         if one in ran:
             found.append(f"twice: {op['id']} ran {op['jid']} again at {op['t']}")
         ran.add(one)
+        if "/".join(one) not in brought:
+            found.append(f"unanswered: nobody took the return of {op['jid']} from {op['id']}")
+    for job in history.ops("job"):
+        if job["result"] != "ok" or history.broken(job["t"] - CALM_BEFORE, job["e"] + CALM_AFTER):
+            continue
+        missing = [name for name in job.get("crowd", ()) if (job["jid"], name) not in ran]
+        if missing:
+            found.append(
+                f"delivery: {job['jid']}, given to {job['node']} at {job['t']}, never came to "
+                f"{', '.join(missing)}, though nothing was broken"
+            )
     return found
 
 

@@ -19,6 +19,7 @@ from saltwisted.errors import RemoteError, TransportClosed, WireError
 from saltwisted.wire.handshake import Accepted, HandshakeError
 from saltwisted.wire.rsa import PublicKey
 from tests.attack.fleet import Asker, Refused, Silence, WireMinion
+from tests.bench.fleets import Fleet
 from tests.nemesis.history import History
 from tests.nemesis.world import Node, World, decoded
 
@@ -169,10 +170,10 @@ class Jobs(Client):
             value=digest(value),
         )
 
-    def publish(self, node: Node) -> dict[str, Any]:
+    def publish(self, node: Node, target: str = "w*") -> dict[str, Any]:
         """Give a job."""
         tag = f"{self.name} {self.count}"
-        done = node.ask("publish", 10.0, tgt="w*", fun="test.echo", arg=[tag])
+        done = node.ask("publish", 10.0, tgt=target, fun="test.echo", arg=[tag])
         return {"result": OK if done.get("jid") else UNKNOWN, "jid": done.get("jid"), "value": tag}
 
     def bring(self, node: Node, name: str, jid: str, value: str) -> dict[str, Any]:
@@ -180,6 +181,55 @@ class Jobs(Client):
         load = {"jid": jid, "fun": "test.echo", "retcode": 0, "success": True, "return": value}
         said = self.ask(node, name, "_return", **load)
         return {"result": UNKNOWN if said is False else OK}
+
+
+class Crowd(Jobs):
+    """
+    Jobs for minions that listen: what they ran, and what of it was acknowledged, is in a journal.
+
+    @ivar began: when each job was begun by whom.
+    """
+
+    every = 0.7
+
+    def __init__(self, stage: Stage, name: str, fleet: Fleet, journal: str) -> None:
+        super().__init__(stage, name, [])
+        self.fleet, self.journal = fleet, journal
+        self.read = 0
+        self.began: dict[tuple[str, str], float] = {}
+
+    def step(self) -> None:
+        """A job, and what was done about the last ones."""
+        self.count += 1
+        node = self.node()
+        self.do(
+            "job",
+            node,
+            f"{self.name}:{self.count}",
+            lambda: self.publish(node, "fleet*"),
+            crowd=self.fleet.ids,
+        )
+        self.follow()
+
+    def follow(self) -> None:
+        """Take in what is new in the journal."""
+        if not os.path.exists(self.journal):
+            return
+        with open(self.journal) as file:
+            file.seek(self.read)
+            text = file.read()
+        whole = text[: text.rfind("\n") + 1]
+        self.read += len(whole)
+        for word, jid, name in map(str.split, whole.splitlines()):
+            now = self.history.now()
+            if word == "ran":
+                self.began.setdefault((jid, name), now)
+                self.history.add("ran", jid=jid, id=name)
+            elif word == "kept":
+                self.history.add(
+                    "op", op="return", node="", key=f"{jid}/{name}", by=self.name,
+                    t=self.began.get((jid, name), now), e=now, result=OK, value=digest("True"),
+                )  # fmt: skip
 
 
 class Mine(Client):

@@ -16,11 +16,14 @@ from collections.abc import Callable, Iterator
 
 from tests.harness import until
 from tests.interop.network import run
+from tests.nemesis.checker import CALM_AFTER, CALM_BEFORE
 from tests.nemesis.history import History
 from tests.nemesis.world import PATIENCE, Node, World
 
 GRACE = 5.0
 """Seconds after which what was acknowledged has come to all nodes that are in step."""
+CALM = CALM_BEFORE + CALM_AFTER + 3
+"""Seconds of peace now and then, in which a job must come to all."""
 DAY = 86400.0
 JUMPS = (-2 * DAY, -3600.0, -90.0, 70.0, 3600.0, 2 * DAY)
 SPARED = ("srv", "etc", "run", "lost+found", "filler")
@@ -52,7 +55,7 @@ class Nemesis:
         """
         while self.history.now() < seconds:
             self.strike()
-            time.sleep(self.dice.uniform(1, 3))
+            time.sleep(self.dice.uniform(1, 3) if self.dice.random() < 0.8 else CALM)
 
     def strike(self) -> None:
         """One blow, and what must follow. All kinds come before one comes again."""

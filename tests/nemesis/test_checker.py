@@ -32,6 +32,12 @@ class Told:
         self.records.append({**record, "result": "ok", **more})
         return self
 
+    def ran(self, jid: str, name: str, t: float) -> Told:
+        """A minion ran a job, and is rid of its return."""
+        key = f"{jid}/{name}"
+        self.op("return", key, "", t, value="x").have("returns", key, "x")
+        return self.line("ran", t, jid=jid, id=name)
+
     def act(self, op: str, key: str, node: str, t: float, *late: str, **more: Any) -> Told:
         """An act on a key that all have confirmed, but for some."""
         return self.op(op, key, node, t, late=list(late), alone=len(late) == 2, **more)
@@ -123,9 +129,28 @@ class KeptTests(SynchronousTestCase):
 
     def test_twice(self) -> None:
         """A minion that runs a job twice is a violation."""
-        told = Told().line("ran", 5, jid="1", id="w").line("ran", 6, jid="1", id="v")
+        told = Told().ran("1", "w", 5).ran("1", "v", 6)
         self.assertEqual(told.judged(), [])
-        self.assertEqual(told.line("ran", 7, jid="1", id="w").judged(), ["twice"])
+        self.assertEqual(told.ran("1", "w", 7).judged(), ["twice"])
+
+    def test_unanswered(self) -> None:
+        """A minion that cannot get rid of a return is a violation."""
+        told = Told().line("ran", 5, jid="1", id="w")
+        self.assertEqual(told.judged(), ["unanswered"])
+
+    def test_not_delivered(self) -> None:
+        """A job that was given while nothing was broken comes to all it was for."""
+        for e, judged in ((24, ["delivery"]), (31, [])):
+            told = Told().op("job", "j:1", "a", 35, jid="1", value="x", crowd=["v", "w"])
+            told.have("jobs", "1", "x").ran("1", "w", 36).apart("b", 20, e)
+            self.assertEqual(told.judged(), judged)
+            self.assertEqual(told.ran("1", "v", 37).judged(), [])
+
+    def test_any_node(self) -> None:
+        """A return of which the minion does not say who took it may have been taken by any."""
+        for e, judged in ((6.2, []), (5.2, ["lost"])):
+            told = Told().op("return", "1/w", "", 5, value="x", e=e).lost("b", 7)
+            self.assertEqual(told.judged(), judged)
 
     def test_silent(self) -> None:
         """A node that does not say what it has is a violation."""
