@@ -281,9 +281,16 @@ class KeyReplica:
         """
         What an operator does to many keys at once is one act, for up to L{MAX_ACTS} of them.
 
-        @raises StoreError: nothing is begun that would not be written.
+        @raises StoreError: nothing is begun that would not be written, or that the log, which wins
+            at the start, would undo.
         """
         refuse(self._problem())
+        if not self._running:
+            raise StoreError(
+                "not done: this node takes in what the other members did meanwhile, and serves "
+                "after that. Nothing was changed; try again then, or use another member",
+                self._keys.pki_dir,
+            )
         if self._batch is not None:
             yield
             return

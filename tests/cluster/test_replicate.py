@@ -415,6 +415,26 @@ class KeyReplicaTests(SynchronousTestCase):
         again: Deferred[Any] = Deferred.fromCoroutine(a.replica.settled())
         self.assertEqual(self.successResultOf(again), ["far"])
 
+    def test_not_started(self) -> None:
+        """
+        A node that takes in what it missed refuses to change keys: it said done for what the log
+        undid a moment later, and so it did while it stopped.
+        """
+        a = self.node("a")
+        a.keys.put("pending", "web", ONE)
+        a.replica.stopService()
+
+        with self.assertRaises(StoreError) as caught, a.replica.together():
+            a.keys.move("web", "pending", "accepted")
+
+        self.assertIn("not done: this node takes in", str(caught.exception))
+        self.assertEqual(a.shown(), {"minions_pre": ["web"]})
+        a.begin()
+        with a.replica.together():
+            a.keys.move("web", "pending", "accepted")
+        a.turn()
+        self.assertEqual(a.shown(), {"minions": ["web"]})
+
     def test_disk_known_to_be_stalled(self) -> None:
         """Nothing is begun while it is known that the disk takes no writes."""
         a, _ = self.accepted(1)
