@@ -20,6 +20,7 @@ from saltwisted.errors import RemoteError, TransportClosed
 from saltwisted.worker.control import ControlClient
 
 EX_NOT_READY = 3
+EX_DRIFT = 3
 LEAVE_TIME = 30.0
 """Seconds in which a node that has left answers again, and says so."""
 
@@ -140,17 +141,18 @@ def _number(value: Any) -> str:
 
 
 def _drift(line: CommandLine) -> int:
-    rows = clusterask.ask(line, "members_drift")
+    found = clusterask.ask(line, "members_drift")
+    rows, unasked = found["drift"], found["unasked"]
     if line.options.json:
         clusterask.print_json(rows)
-        return 0
-    if not rows:
-        console.say("The members do not differ in options that ought to be equal.")
-        return 0
-    for row in rows:
+    for row in () if line.options.json else rows:
         for text in drift_lines(str(row["option"]), row["values"]):
             console.say(text)
-    return 0
+    if unasked:
+        console.write_error(f"Not compared, because no answer came: {', '.join(unasked)}.\n")
+    elif not rows and not line.options.json:
+        console.say("The options that ought to be equal are equal on all members.")
+    return EX_DRIFT if rows or unasked else 0
 
 
 def drift_lines(option: str, values: Mapping[str, str]) -> Iterator[str]:

@@ -21,6 +21,7 @@ from saltwisted.cli.options import CommandLine, Parser
 from saltwisted.domain.doctor import MOST_EVIDENCE, Finding, Severity
 from saltwisted.domain.roots import health
 from saltwisted.errors import RemoteError, TransportClosed
+from saltwisted.words import counted
 from saltwisted.worker.control import ControlClient
 
 EX_REFUSED = 1
@@ -201,7 +202,7 @@ def _status(asked: Asked) -> int:
 
 
 def _show_status(value: Mapping[str, Any]) -> None:
-    console.say(f"node {value['node']}, generation {value['generation']}: {value['state']}")
+    console.say(f"node {value['node']}, {_generations(value)}: {value['state']}")
     if value["clock"]:
         console.say(f"  {value['clock']}")
     if len(value["rights"]) < 3:
@@ -210,7 +211,7 @@ def _show_status(value: Mapping[str, Any]) -> None:
         console.say(
             f"{name}  {share['root']}\n"
             f"  generation {share['generation']} (#{share['number']}, {_when(share['at'])}), "
-            f"{share['files']} files, {_size(share['bytes'])}"
+            f"{counted(share['files'], 'file')}, {_size(share['bytes'])}"
         )
         for found in health.of_share(name, share):
             for text in _finding(found):
@@ -302,10 +303,9 @@ def _sync(asked: Asked) -> int:
     value = asked.ask("sync", wait=asked.options.wait, timeout=asked.options.timeout)
 
     def show(result: Mapping[str, Any]) -> None:
-        console.say(f"generation {result['generation']}")
+        console.say(_generations(result))
         for node, one in result["peers"].items():
-            text = "has it" if one["ok"] else f"lacks {one['lacks']} changes"
-            console.say(f"  {node}: {text}{': ' + one['error'] if one['error'] else ''}")
+            console.say(f"  {node}: {_peer(one)}")
         for name, why in result["problems"].items():
             console.say(f"  {name}: {why}")
 
@@ -313,6 +313,20 @@ def _sync(asked: Asked) -> int:
     if asked.options.wait:
         return 0 if value["done"] else EX_REFUSED
     return EX_REFUSED if value["problems"] else 0
+
+
+def _generations(value: Mapping[str, Any]) -> str:
+    """What is served: the files, and the pillar where this node has one."""
+    pillar = f", pillar generation {value['pillar']}" if value["pillar"] else ""
+    return f"generation {value['generation']}{pillar}"
+
+
+def _peer(one: Mapping[str, Any]) -> str:
+    """How far a member is."""
+    if one["ok"]:
+        return "has everything"
+    parts = [f"lacks {counted(one['lacks'], 'change')}"] if one["lacks"] else []
+    return ": ".join([*parts, *([one["error"]] if one["error"] else [])]) or "not yet in step"
 
 
 def _push(asked: Asked) -> int:
@@ -327,7 +341,8 @@ def _rollback(asked: Asked) -> int:
 
     def show(rows: list[dict[str, Any]]) -> None:
         for row in rows:
-            console.say(f"{row['share']}: {row['changed']} changes, now as in {row['to']}")
+            changes = counted(row["changed"], "change")
+            console.say(f"{row['share']}: {changes}; it is now as it was in {row['to']}")
 
     asked.give(value, show)
     return 0
@@ -338,7 +353,7 @@ def _approve(asked: Asked) -> int:
 
     def show(counts: Mapping[str, int]) -> None:
         for name, count in counts.items():
-            console.say(f"{name}: {count or 'nothing'} approved")
+            console.say(f"{name}: {counted(count, 'deletion')} approved")
 
     asked.give(value, show)
     return 0
@@ -352,7 +367,7 @@ def _adopt(asked: Asked) -> int:
 
     def show(counts: Mapping[str, int]) -> None:
         for name, count in counts.items():
-            done = "taken as it stands" if count < 0 else f"{count} paths restored"
+            done = "taken as it stands" if count < 0 else f"{counted(count, 'path')} restored"
             console.say(f"{name}: {done}")
         if not counts:
             console.say("No share is suspended or held.")
@@ -365,7 +380,12 @@ def _export(asked: Asked) -> int:
     directory = os.path.abspath(asked.word(0, "a directory"))
     generation = asked.words[1] if len(asked.words) > 1 else ""
     value = asked.ask("export", directory=directory, generation=generation)
-    asked.give(value, lambda one: console.say(f"{one['entries']} entries in {one['directory']}"))
+    asked.give(
+        value,
+        lambda one: console.say(
+            f"{counted(one['entries'], 'entry', 'entries')} written to {one['directory']}"
+        ),
+    )
     return 0
 
 
@@ -408,7 +428,10 @@ def _resolve(asked: Asked) -> int:
     if not asked.options.take:
         asked.line.parser.error("resolve needs --take VERSION, or --take visible")
     value = asked.ask("resolve", path=asked.path(), take=asked.options.take)
-    asked.give(value, lambda one: console.say(f"{one['path']}: {one['closed']} conflicts closed"))
+    asked.give(
+        value,
+        lambda one: console.say(f"{one['path']}: {counted(one['closed'], 'conflict')} closed"),
+    )
     return 0
 
 

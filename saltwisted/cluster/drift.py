@@ -8,13 +8,13 @@ secrets, are shown to root alone (C{members --drift}).
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from saltwisted.domain.replica.settings import differences, texts_of
+from saltwisted.domain.replica.settings import differences, shown_of
 from saltwisted.errors import RemoteError, SaltwistedError, WireError
 from saltwisted.interfaces import IPeerLink, IPeers
 from saltwisted.transports.loose import as_deferred, let_go
@@ -33,10 +33,18 @@ class Drift:
 
     log = Logger()
 
-    def __init__(self, node: str, peers: IPeers, config: Any) -> None:
+    def __init__(
+        self,
+        node: str,
+        peers: IPeers,
+        config: Any,
+        others: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
         """
         @param config: the master's options, as attributes.
+        @param others: the ids of the other members.
         """
+        self._others = others
         self._node = node
         self._peers = peers
         self._config = config
@@ -46,7 +54,7 @@ class Drift:
 
     def _own(self) -> dict[str, str]:
         """Asked anew each time: a reload changes options."""
-        return texts_of(lambda name: option_of(self._config, name))
+        return shown_of(lambda name: option_of(self._config, name))
 
     def _link(self, link: IPeerLink, up: bool) -> None:
         if up:
@@ -78,14 +86,15 @@ class Drift:
             return None
         return {str(name): str(text) for name, text in value.items()}
 
-    async def rows(self) -> Sequence[Mapping[str, Any]]:
-        """Where the members that can be reached differ, this node among them."""
+    async def rows(self) -> Mapping[str, Any]:
+        """C{drift}: where members differ, this node among them; C{unasked}: who did not answer."""
         texts = {self._node: self._own()}
         for link in self._peers.links():
             found = await self._ask(link)
             if found is not None:
                 texts[link.node] = dict(found)
-        return differences(texts)
+        unasked = sorted(node for node in self._others() if node not in texts)
+        return {"drift": differences(texts), "unasked": unasked}
 
     async def operation(self, args: dict[str, Any], peer: Any, stream: Any) -> Any:
         """C{members_drift} on the control socket: for root and the master's own user."""

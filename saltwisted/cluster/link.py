@@ -39,6 +39,7 @@ from saltwisted.errors import RemoteError, RequestTimeout, SaltwistedError, Tran
 from saltwisted.interfaces import IPeerLink
 from saltwisted.transports.beat import on_the_beat
 from saltwisted.transports.loose import as_deferred, let_go
+from saltwisted.transports.reasons import why
 from saltwisted.transports.tls import Session
 
 ANSWER_TIME = 10.0
@@ -365,7 +366,7 @@ class Link:
             d = self.wire.callRemote(
                 Hello, version=VERSION, cluster=self._owner.cluster, release=__version__
             )
-            d.addCallbacks(self._welcomed, lambda failure: self.close(_why(failure)))
+            d.addCallbacks(self._welcomed, lambda failure: self.close(why(failure)))
             let_go(d, self.log, "the greeting of {node} failed", node=self.node)
 
     def greeted(self, version: int, cluster: str, release: str) -> dict[str, Any]:
@@ -564,7 +565,7 @@ class Link:
             answer.errback(
                 RemoteError("PeerError", f"{self.node}: {failure.value}")
                 if failure.check(Refused) is not None
-                else TransportClosed(f"the link to {self.node} was lost: {_why(failure)}")
+                else TransportClosed(f"the link to {self.node} was lost: {why(failure)}")
             )
 
     def _late(self, number: int, word: str) -> None:
@@ -580,7 +581,3 @@ def _no_hurry(protocol: Bulk | Wire) -> None:
     """A connection that was to be closed politely is gone in time."""
     if protocol.hurry is not None and protocol.hurry.active():
         protocol.hurry.cancel()
-
-
-def _why(failure: Failure) -> str:
-    return str(failure.value)[:200] or type(failure.value).__name__

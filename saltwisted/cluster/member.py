@@ -7,6 +7,7 @@ node's own files. Keys, jobs and roots are replicated beside it, over the same l
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -88,6 +89,7 @@ class ClusterMember:
     @ivar status: C{status()}: what this node says of itself: plain data.
     @ivar lags: C{lags(node)}: C{keys}, C{returns}: entries that a member has yet to have; C{None}
         where that is not known.
+    @ivar holders: minion to the node that has it, each minion once, also one with several masters.
     @ivar set_slot: C{set_slot(slot)}: the last digits of new jids.
     @ivar in_thread: C{in_thread(f)}: a call that blocks, whose result nobody wants.
     @ivar is_revoked: whether a revocation of a minion's key is known, by id and fingerprint.
@@ -115,6 +117,7 @@ class ClusterMember:
     unwritten: Callable[[], str]
     status: Callable[[], dict[str, Any]]
     lags: Callable[[str], dict[str, Any]]
+    holders: Callable[[], Awaitable[Mapping[str, str]]]
     set_slot: Callable[[int], None]
     fire: Callable[[str, dict[str, Any]], None]
     in_thread: Callable[[Callable[[], Any]], None]
@@ -620,6 +623,7 @@ class ClusterMember:
             except SaltwistedError as error:
                 answers[key] = {"problem": str(error)}
         contacts = self.peers.contacts()
+        here = Counter((await self.holders()).values())
         rows = []
         for member in self.membership.live():
             contact = contacts.get(member.key)
@@ -631,7 +635,8 @@ class ClusterMember:
                 "this": member.key == self.key,
                 "version": answer.get("version") or member.version,
                 "uptime": answer.get("uptime"),
-                "minions": answer.get("minions"),
+                # Not what each says: a stock minion with two masters is at both
+                "minions": here[member.node] if "minions" in answer else None,
                 "lag": self.lags(member.node) if member.key != self.key else OWN_LAG,
                 "received": answer.get("received"),
                 "roots": answer.get("roots", "not replicated" if answer else ""),

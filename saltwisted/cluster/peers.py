@@ -25,6 +25,7 @@ from saltwisted.cluster.commands import ATTACH, PURPOSE_BULK
 from saltwisted.cluster.link import Answer, Link
 from saltwisted.domain.replica.membership import Member, Membership
 from saltwisted.interfaces import Entropy, IPeers
+from saltwisted.transports.reasons import why
 from saltwisted.transports.tls import AMP, BULK, Badge, Dialler, Doorway, Session
 
 FIRST_DELAY = 0.2
@@ -331,7 +332,7 @@ class Peers:
             return door
 
         d = self._connect(address, self._amp, build)
-        d.addErrback(lambda failure: self._retry(contact, f"{address}: {_why(failure)}"))
+        d.addErrback(lambda failure: self._retry(contact, f"{address}: {why(failure)}"))
 
     def _connect(self, address: str, dialler: Dialler, build: Callable[[], Protocol]) -> Any:
         host, port = split_address(address, self._default_port)
@@ -469,7 +470,7 @@ class Peers:
 
         build = lambda: Doorway(self._reactor, enter, gone)  # noqa: E731 - two words
         d = self._connect(link.address, self._bulk, build)
-        d.addErrback(lambda failure: failed(_why(failure)))
+        d.addErrback(lambda failure: failed(why(failure)))
 
     def _attach(self, session: Session, purpose: bytes, name: bytes) -> Any:
         link = self._names.get(name)
@@ -495,7 +496,3 @@ def _hang_up(door: Doorway) -> None:
     transport: Any = door.transport
     if transport is not None:
         transport.abortConnection()
-
-
-def _why(failure: Failure) -> str:
-    return str(failure.value)[:200] or type(failure.value).__name__

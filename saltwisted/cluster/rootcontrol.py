@@ -30,6 +30,7 @@ from saltwisted.errors import DeniedError, RemoteError, SaltwistedError, StoreEr
 from saltwisted.stores.progress import Progress
 from saltwisted.transports.ipc import Peer
 from saltwisted.transports.loose import let_go
+from saltwisted.words import counted
 
 Stream = Callable[[Any], Any]
 SHOWN = 64 * 1024
@@ -142,6 +143,7 @@ class RootControl:
         return {
             "node": sync.node,
             "generation": sync.name,
+            "pillar": sync.pillar_name,
             "ready": sync.ready,
             "state": sync.members_state(),
             "clock": sync.clock_problem,
@@ -480,12 +482,17 @@ class RootControl:
         problems.update({s.name: "waits for the cluster's tree" for s in shares if not s.ready})
         problems.update({s.name: s.core.suspended for s in shares if s.core.suspended})
         problems.update(
-            {s.name: f"{len(s.core.held)} deletions are held" for s in shares if s.core.held}
+            {
+                s.name: f"held: {counted(len(s.core.held), 'deletion')}"
+                for s in shares
+                if s.core.held
+            }
         )
         settled = all(share.is_settled for share in shares)
         return {
             "done": settled and not problems and all(one["ok"] for one in peers.values()),
             "generation": sync.name,
+            "pillar": sync.pillar_name,
             "peers": peers,
             "problems": problems,
         }

@@ -515,12 +515,18 @@ class RootSync:
         """The generation of all file roots together: what a job is pinned to."""
         return generation_name(self.digests())
 
-    def digests(self) -> dict[str, bytes]:
-        """Share of file roots to the digest of its tree."""
+    @property
+    def pillar_name(self) -> str:
+        """The generation of all pillar roots together; empty where this node has none."""
+        found = self.digests("pillar")
+        return generation_name(found) if found else ""
+
+    def digests(self, kind: str = "file") -> dict[str, bytes]:
+        """Share of file roots, or of pillar roots, to the digest of its tree."""
         return {
             name: share.generation.digest
             for name, share in self.shares.items()
-            if name.startswith("file/") and share.generation is not None
+            if name.startswith(f"{kind}/") and share.generation is not None
         }
 
     @property

@@ -23,6 +23,7 @@ from saltwisted.config.document import line_of, parse
 from saltwisted.config.options import MasterConfig, MinionConfig
 from saltwisted.config.schema import Misfit, fit, fresh
 from saltwisted.errors import ConfigError
+from saltwisted.words import listed
 
 OWN_DIR = "/etc/saltwisted"
 SALT_DIR = "/etc/salt"
@@ -622,13 +623,18 @@ class _Settling:
             ("signing_algorithm", SIGNING),
             ("publish_signing_algorithm", SIGNING),
             ("cluster_encryption_algorithm", ENCRYPTION),
+            ("master_type", MASTER_TYPES),
         ]
         for option, words in allowed:
             if option in values and values[option] not in words:
-                raise self.fail(option, f"{option}: use one of {', '.join(words)}")
+                shown = _shown(values[option])
+                raise self.fail(option, f"{option}: use {listed(words, 'or')}, not {shown}")
         for option in ("publish_port", "ret_port", "master_port"):
             if option in values and not 0 < values[option] < 65536:
                 raise self.fail(option, f"{option}: a port is from 1 to 65535")
+
+
+MASTER_TYPES = ("str", "failover", "distributed", "func", "disable")
 
 
 def under_root(root: str, path: str) -> str:

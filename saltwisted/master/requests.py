@@ -25,6 +25,7 @@ from saltwisted.master.replies import Chunk, Elsewhere, Private
 from saltwisted.master.sessions import MinionSession
 from saltwisted.master.table import Row
 from saltwisted.transports.loose import as_deferred, let_go
+from saltwisted.transports.reasons import why
 from saltwisted.wire.commands import Common, parse_command, take_common
 from saltwisted.wire.envelope import (
     BAD_LOAD,
@@ -230,7 +231,7 @@ class Requests:
                 "{cmd} of {minion}: {why}",
                 cmd=row.counter,
                 minion=session.minion_id,
-                why=failure.getErrorMessage(),
+                why=why(failure),
             )
             private = Private(elsewhere.failed)
             self._reply_private(private, row, request, session, nonce, reply)
@@ -250,7 +251,7 @@ class Requests:
                 "{cmd} of {minion} not acknowledged: {why}",
                 cmd=row.counter,
                 minion=session.minion_id,
-                why=failure.getErrorMessage(),
+                why=why(failure),
             )
             return
         self.log.failure(

@@ -502,9 +502,14 @@ class MasterLink:
                 self.log.warn("{tag} could not be sent: {error}", tag=tag, error=str(error))
 
     def _do_withdraw(self, effect: Withdraw) -> None:
-        self.log.warn(
-            "connection to master {master} lost: {reason}", master=self.name, reason=effect.reason
-        )
+        if effect.is_meant:
+            self.log.info("disconnected from master {master}", master=self.name)
+        else:
+            self.log.warn(
+                "connection to master {master} lost: {reason}",
+                master=self.name,
+                reason=effect.reason,
+            )
         self._tell(self._hooks.on_down, effect.reason)
 
     def _do_doubt(self, effect: Doubt) -> None:

@@ -24,6 +24,7 @@ from saltwisted.domain.targeting.matchers import MinionFacts
 from saltwisted.errors import RemoteError, SaltwistedError
 from saltwisted.interfaces import IEventBus
 from saltwisted.minion.connection import MasterLink
+from saltwisted.transports.reasons import why
 
 REFRESHED = {
     "pillar": "salt/minion/minion_pillar_refresh_complete",
@@ -241,7 +242,7 @@ class Minion(Service):
             lambda failure: self.log.error(
                 "the {what} could not be refreshed: {error}",
                 what=what,
-                error=failure.getErrorMessage(),
+                error=why(failure),
             )
         )
         return True

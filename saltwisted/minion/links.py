@@ -27,6 +27,7 @@ from saltwisted.minion.connection import Hooks, MasterLink
 from saltwisted.minion.directory import Directory, Master, is_service
 from saltwisted.minion.outside import Outside
 from saltwisted.minion.subscriber import Subscriber
+from saltwisted.transports.reasons import why
 
 
 def _address(config: MinionConfig, name: str) -> Master | None:
@@ -51,11 +52,14 @@ PING: Mapping[str, Any] = {
 ONCE = frozenset(("minion_pub", "minion_publish", "minion_runner", "_minion_event"))
 """What would happen twice if it were asked again of another master."""
 
+ALONE = "this minion has no master: master_type is disable"
+
 
 class Links(Service):
     """
     All masters of one minion.
 
+    @ivar is_alone: whether there is to be no master at all.
     @ivar links: one per master; those that are not listed any more stay, stopped.
     """
 
@@ -76,7 +80,8 @@ class Links(Service):
         """
         kind = config.master_type
         if kind not in ("str", "disable", *ONE_AT_A_TIME):
-            raise ConfigError(f"master_type: {kind!r} is none of str, failover, distributed")
+            raise ConfigError(f"master_type: {kind!r} is not known")
+        self.is_alone = kind == "disable"
         self._hooks = hooks = hooks or Hooks()
         self._config = config
         self._outside = outside
@@ -161,6 +166,8 @@ class Links(Service):
     def startService(self) -> None:
         """Want masters; returns at once."""
         super().startService()
+        if self.is_alone:
+            self.log.info("{reason}", reason=ALONE)
         delay = self._config.random_startup_delay
         if delay > 0:
             seconds = self._outside.dice.uniform(0, delay)
@@ -234,6 +241,8 @@ class Links(Service):
         best = self.best
         if best is not None:
             ready.callback(best)
+        elif self.is_alone:
+            ready.errback(TransportClosed(ALONE))
         else:
             self._waiting.append(ready)
         return ready
@@ -256,7 +265,7 @@ class Links(Service):
         """
         chosen = link if link is not None and link.up else self.best
         if chosen is None:
-            raise TransportClosed("no master is connected")
+            raise TransportClosed(ALONE if self.is_alone else "no master is connected")
         if link is None and load.get("cmd") in FOR_ALL:
             for other in self.links:
                 if other.up and other is not chosen:
@@ -276,7 +285,7 @@ class Links(Service):
                 "{cmd} did not reach {master}: {error}",
                 cmd=load["cmd"],
                 master=link.name,
-                error=failure.getErrorMessage(),
+                error=why(failure),
             )
 
         _ = Deferred.fromCoroutine(link.request(dict(load))).addErrback(failed)

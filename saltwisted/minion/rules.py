@@ -214,9 +214,14 @@ class Announce:
 
 @frozen
 class Withdraw:
-    """Tell everybody that it is not any more."""
+    """
+    Tell everybody that it is not any more.
+
+    @ivar is_meant: we ended it, since another master is in use or the minion stops.
+    """
 
     reason: str
+    is_meant: bool = False
 
 
 @frozen
@@ -325,7 +330,7 @@ def _silent(link: Standing, event: Any, rules: Rules, luck: float) -> Outcome:
 
 
 def _stop(link: Standing, event: Any, rules: Rules, luck: float) -> Outcome:
-    told = (Withdraw("stopped"),) if link.state is State.UP else ()
+    told = (Withdraw("stopped", is_meant=True),) if link.state is State.UP else ()
     return Standing(), (*told, Close())
 
 

@@ -374,6 +374,7 @@ class MemberService:
             unwritten=lambda: self.log.problem,
             status=self.status,
             lags=self._lags,
+            holders=self._holders,
             set_slot=self._set_slot,
             fire=ctx.bus.fire,
             in_thread=master.files_threads.start,
@@ -439,7 +440,7 @@ class MemberService:
             float(config.catchup_wait),
         )
         master.requests.keeps = self.gap.keeps
-        self.drift = Drift(node, self.peers, config)
+        self.drift = Drift(node, self.peers, config, self.others)
         self.clocks = Clocks(reactor, node, self.peers, self.cluster.others, now, boottime)
         master.jobs.prune_time = self.clocks.time
         master.stores["pruning"] = self.clocks
@@ -581,6 +582,10 @@ class MemberService:
             except OSError as error:
                 raise StoreError(error.strerror or str(error), path) from error
         return found[0], found[1]
+
+    async def _holders(self) -> Mapping[str, str]:
+        await self.jobs.presence.refresh()
+        return self.jobs.presence.holders()
 
     def _lags(self, node: str) -> dict[str, Any]:
         return {

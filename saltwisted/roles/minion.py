@@ -56,6 +56,7 @@ from saltwisted.stores.minion import MasterKeyFile, MastersFile, SeenFile, Token
 from saltwisted.transports.bus import EventBus
 from saltwisted.transports.ipc import ControlServer
 from saltwisted.transports.latency import LatencyMeter
+from saltwisted.transports.reasons import why
 from saltwisted.transports.threads import Threads
 from saltwisted.transports.workers import WarmPool
 from saltwisted.transports.zeromq.fairness import ZeroMQ
@@ -284,9 +285,9 @@ class Network:
 
         def failed(failure: Any) -> None:
             log.error(
-                "master_type func: {function} does not tell the masters: {error}. Trying on.",
+                "master_type func: {function} has named no masters: {error}; it is asked again",
                 function=str(self._config.master),
-                error=failure.getErrorMessage(),
+                error=why(failure).rstrip("."),
             )
             if self._zeromq is not None:
                 self._delayed = self._reactor.callLater(wait, self._ask_who, min(wait * 2, 30.0))
@@ -327,7 +328,7 @@ class Absent:
         self.there = links
         waiting, self._waiting = self._waiting, []
         for one in waiting:
-            _ = links.when_up().addCallback(one.callback)
+            _ = links.when_up().addCallbacks(one.callback, one.errback)
 
     @property
     def best(self) -> MasterLink | None:
@@ -573,9 +574,7 @@ class MinionRole:
             write_atomic(path, text.encode(), 0o600)
 
         _ = self.threads.run(write).addErrback(
-            lambda failure: log.error(
-                "the schedule cannot be saved: {error}", error=failure.getErrorMessage()
-            )
+            lambda failure: log.error("the schedule cannot be saved: {error}", error=why(failure))
         )
 
     def started(self) -> None:

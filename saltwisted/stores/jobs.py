@@ -23,7 +23,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from attrs import define
-from twisted.internet.defer import Deferred, fail, gatherResults
+from twisted.internet.defer import Deferred, FirstError, fail, gatherResults
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -326,7 +326,11 @@ class JobStore:
         count = len(waiting)
         for row in returns:
             waiting.append(self._add(_Write(Deferred(), len(row[3]), row=tuple(row))))
-        results = await gatherResults(waiting, consumeErrors=True)
+        try:
+            results = await gatherResults(waiting, consumeErrors=True)
+        except FirstError as error:
+            error.subFailure.raiseException()
+            raise
         return count, sum(map(bool, results[count:]))
 
     def _job_of_return(

@@ -41,6 +41,7 @@ from zope.interface import implementer
 from saltwisted.errors import RequestTimeout, TransportClosed, WireError
 from saltwisted.interfaces import IPublishServer, IRequestServer
 from saltwisted.transports.loose import let_go
+from saltwisted.transports.reasons import why
 from saltwisted.wire.frames import MAX_FRAME, Frame, FrameReader, encode_frame, wrap_frame
 
 __all__ = ["Stream", "TcpPublishServer", "TcpRequestServer", "TcpRequests", "TcpSubscriber"]
@@ -700,7 +701,7 @@ class TcpRequests:
     def _refused(self, failure: Failure) -> None:
         self._connecting = None
         failure.trap(ConnectError, CancelledError, OSError)
-        self._fail(failure.getErrorMessage() or "refused")
+        self._fail(why(failure))
 
     def _send(self, mid: str) -> None:
         if self._connection is not None:
@@ -805,7 +806,7 @@ class TcpSubscriber:
     def _refused(self, failure: Failure) -> None:
         self._connecting = None
         if failure.check(CancelledError) is None:
-            self.log.debug("no connection: {error}", error=failure.getErrorMessage())
+            self.log.debug("no connection: {error}", error=why(failure))
         self._again()
 
     def _again(self) -> None:

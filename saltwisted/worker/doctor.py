@@ -286,7 +286,7 @@ class Doctor(Looker):
     def _cluster(self) -> Iterator[Finding]:
         try:
             rows = self.ask("members").get("members", [])
-            drift = self.ask("members_drift")
+            drift = self.ask("members_drift")["drift"]
         except RemoteError as error:
             self.unknown["cluster"] = error.message
             return iter(())

@@ -37,6 +37,7 @@ from typing import Any, NoReturn
 import msgpack
 from attrs import frozen
 
+from saltwisted.errors import TransportClosed
 from saltwisted.worker.control import ControlClient
 
 ENTRIES = frozenset(
@@ -324,6 +325,8 @@ class WarmParent:
             try:
                 self._leave()
                 status = _child(message, descriptor, self._facts)
+            except TransportClosed:
+                status = 75  # the daemon has stopped, or wants nothing any more: nobody listens
             except BaseException:
                 traceback.print_exc()
             finally:

@@ -122,20 +122,35 @@ class DriftTests(SynchronousTestCase):
         clock = Clock()
         peers = [MemoryPeers(name, clock) for name in "ab"]
         configs = [
-            SimpleNamespace(external_auth={"pam": {name: [".*"]}}, peer={}, interface=name)
+            SimpleNamespace(
+                external_auth={"pam": {name: [".*"]}},
+                peer={},
+                interface=name,
+                file_roots={"base": [f"/srv/{name}"]},
+                pillar_roots={"base": ["/srv/pillar", "/more"][: 1 + (name == "b")]},
+            )
             for name in "ab"
         ]
-        drifts = [Drift(p.node, p, c) for p, c in zip(peers, configs, strict=True)]
+        others = [("b", "c"), ("a", "c")]
+        drifts = [
+            Drift(p.node, p, c, lambda names=names: names)
+            for p, c, names in zip(peers, configs, others, strict=True)
+        ]
         peers[0].join(peers[1])
         clock.pump([0.1] * 20)
         rows: Deferred[Any] = Deferred.fromCoroutine(drifts[0].rows())
         clock.pump([0.1] * 20)
 
-        (row,) = self.successResultOf(rows)
+        found = self.successResultOf(rows)
+        row, roots = found["drift"]
 
+        self.assertEqual(found["unasked"], ["c"])
+        # Where roots lie is each node's own matter; how many there are is not
+        self.assertEqual(roots["option"], "pillar_roots")
+        self.assertEqual(roots["values"]["b"], '{"base": ["/srv/pillar", "/more"]}')
         self.assertEqual(row["option"], "external_auth")
         self.assertEqual(
             row["values"], {"a": '{"pam": {"a": [".*"]}}', "b": '{"pam": {"b": [".*"]}}'}
         )
-        self.assertEqual(drifts[0].told, {("b", "external_auth")})
-        self.assertEqual(drifts[1].told, {("a", "external_auth")})
+        self.assertEqual(drifts[0].told, {("b", "external_auth"), ("b", "pillar_roots")})
+        self.assertEqual(drifts[1].told, {("a", "external_auth"), ("a", "pillar_roots")})

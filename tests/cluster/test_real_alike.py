@@ -115,3 +115,41 @@ class AlikeTests(SynchronousTestCase):
             )
         until("the log's word", lambda: "nodegroups" in a.text())
         self.assertEqual(a.text().count("nodegroups"), 1)
+
+
+@needs_peers
+class MembersTests(SynchronousTestCase):
+    """What C{saltwisted members} says of a cluster of two."""
+
+    def test_counted_once(self) -> None:
+        """A stock minion that is connected to both nodes is one minion, whoever is asked."""
+        nodes = a, b = cluster(self, "a b", auto_accept=True)
+        both = {"master": [a.address, b.address]}
+        minion = StockMinion(scratch(self), "3008", a, "m1", **both)
+        self.addCleanup(minion.kill)
+        minion.up()
+        for node in nodes:
+            until("it to answer", lambda n=node: n.salt("m1", "test.ping").get("m1") is True)
+
+        for node in nodes:
+            self.assertEqual(sum(row["minions"] for row in node.members()), 1, node.members())
+
+    def test_drift(self) -> None:
+        """Options that differ are the exit code; a member that is not asked is named."""
+        a, b = cluster(self, "a b")
+        done = a.command("members", "--drift")
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        self.assertIn("are equal on all members", done.stdout)
+        path = f"{b.root}/srv/more"
+        write_config(f"{b.conf}/master.d/x.conf", {"pillar_roots": {"base": [b.pillar_root, path]}})
+        b.kill()
+        done = a.command("members", "--drift")
+        self.assertEqual(done.returncode, 3, done.stdout)
+        self.assertIn("because no answer came: b.", done.stderr)
+        b.up()
+        until("the link", lambda: a.states() == {"a": "serving", "b": "serving"})
+
+        done = a.command("members", "--drift")
+
+        self.assertEqual(done.returncode, 3, done.stdout)
+        self.assertIn(path, done.stdout)

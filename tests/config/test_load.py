@@ -62,6 +62,7 @@ class ErrorTests(SynchronousTestCase):
         self.refused("publish_port: 70000\n", 1, "65535")
         self.refused("publish_signing_algorithm: MD5\n", 1, "PKCS1v15-SHA1")
         self.refused("encryption_algorithm: ROT13\n", 1, "OAEP-SHA1", role="minion")
+        self.refused("master_type: foo\n", 1, "func or disable, not 'foo'", role="minion")
         self.refused("user: root\npublish_port: .inf\n", 2, "whole number")
         self.refused("timeout: .nan\n", 1, "number")
 

@@ -919,7 +919,11 @@ class LinksTests(SynchronousTestCase):
 
     def test_disable(self) -> None:
         """master_type disable means no master at all."""
-        self.assertEqual(self.build(master_type="disable").links, [])
+        links = self.build(master_type="disable")
+        self.assertEqual(links.links, [])
+        for waiting in (links.when_up(), Deferred.fromCoroutine(links.request({"cmd": "x"}))):
+            error = self.failureResultOf(waiting, TransportClosed).value
+            self.assertEqual(str(error), "this minion has no master: master_type is disable")
 
     def test_unknown_kind(self) -> None:
         """A master_type that there is not is a configuration error, not a guess."""

@@ -58,6 +58,8 @@ SECRET = ("sharedsecret",)
 _PASSWORD = re.compile(r"(://[^/@:\s\"]*):([^/@\s\"]+)@")
 ROOTS = ("file_roots", "pillar_roots")
 ABSENT = "(not set)"
+SHOWN = "shown:"
+"""Before the name of an option: a text that is shown in place of the one that is compared."""
 
 
 def texts_of(option: Any) -> dict[str, str]:
@@ -81,6 +83,18 @@ def texts_of(option: Any) -> dict[str, str]:
     return found
 
 
+def shown_of(option: Any) -> dict[str, str]:
+    """
+    L{texts_of}, and beside them what a person wants to see where they differ: the paths of roots.
+    """
+    found = texts_of(option)
+    for name in ROOTS:
+        value = option(name)
+        if isinstance(value, Mapping):
+            found[SHOWN + name] = json.dumps(value, sort_keys=True, default=str)
+    return found
+
+
 def _hidden(match: re.Match[str]) -> str:
     """A password in an address, as something that is equal where it is."""
     return f"{match[1]}:(sha256 {sha256(match[2].encode()).hexdigest()[:12]})@"
@@ -94,8 +108,10 @@ def differences(texts: Mapping[str, Mapping[str, str]]) -> Sequence[Mapping[str,
     @return: C{{"option", "values": {node: text}}} for each option that differs, sorted.
     """
     rows = []
-    for name in sorted({name for options in texts.values() for name in options}):
+    names = {name for options in texts.values() for name in options}
+    for name in sorted(name for name in names if not name.startswith(SHOWN)):
         values = {node: options.get(name, ABSENT) for node, options in texts.items()}
         if len(set(values.values())) > 1:
-            rows.append({"option": name, "values": values})
+            shown = {n: options.get(SHOWN + name, values[n]) for n, options in texts.items()}
+            rows.append({"option": name, "values": shown})
     return rows

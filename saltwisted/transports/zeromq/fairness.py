@@ -22,6 +22,8 @@ from twisted.logger import Logger
 from txzmq import ZmqConnection, ZmqEndpoint, ZmqEndpointType, ZmqFactory
 from zmq.backend import Socket as CoreSocket
 
+from saltwisted.transports.reasons import why
+
 MESSAGES_PER_TURN = 64
 SECONDS_PER_TURN = 0.002
 
@@ -273,7 +275,7 @@ class FairConnection(ZmqConnection):
     def connectionLost(self, reason: Any) -> None:
         """The descriptor went away under us."""
         if self.factory is not None:
-            self.log.error("socket lost: {reason}", reason=str(reason))
+            self.log.error("socket lost: {reason}", reason=why(reason))
             broken = self.broken
             self.shutdown()
             if broken is not None:
