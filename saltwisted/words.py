@@ -20,6 +20,19 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number} {noun if number == 1 else many}"
 
 
+def are(number: int, noun: str, plural: str = "", verbs: tuple[str, str] = ("is", "are")) -> str:
+    """
+    The same with its verb: C{1 change is}, C{no changes are}.
+
+    @param verbs: for one and for many.
+    """
+    return f"{counted(number, noun, plural)} {verbs[number != 1]}"
+
+
+HAVE = ("has", "have")
+WERE = ("was", "were")
+
+
 def listed(items: Iterable[object], last: str = "and") -> str:
     """C{a}, C{a and b}, C{a, b and c}."""
     *rest, end = [str(item) for item in items] or [""]

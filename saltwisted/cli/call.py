@@ -24,10 +24,10 @@ _ROOTS = {"file_root": "--file-root", "pillar_root": "--pillar-root", "states_di
 
 def _more(parser: Parser) -> None:
     flag = options._flag
-    parser.add_option("--proxyid", help="refused: there are no proxy minions here")
+    parser.add_option("--proxyid", help="refused: saltwisted has no proxy minions")
     flag(parser, "-g", "--grains", dest="grains_run", help="print the grains")
     parser.add_option(
-        "-m", "--module-dirs", action="append", default=[], help="more directories with modules"
+        "-m", "--module-dirs", action="append", default=[], help="another directory with modules"
     )
     flag(
         parser,
@@ -39,17 +39,17 @@ def _more(parser: Parser) -> None:
     )
     parser.add_option("--master", default="", help="the master to use instead of the configured")
     parser.add_option("--return", default="", metavar="RETURNER", help="returners for the return")
-    flag(parser, "--local", help="do not speak to a master")
+    flag(parser, "--local", help="do not contact a master")
     for name, what in (("file-root", "files"), ("pillar-root", "pillar"), ("states-dir", "states")):
         parser.add_option(
             f"--{name}", action="append", help=f"with --local: the directory for {what}"
         )
-    flag(parser, "--retcode-passthrough", help="leave with the function's own return code")
+    flag(parser, "--retcode-passthrough", help="exit with the return code of the function")
     flag(parser, "--metadata", dest="print_metadata", help="print the whole return")
     parser.add_option("--set-metadata", dest="metadata", help="data to keep with the job")
     parser.add_option("--id", default="", help="the minion id to use instead of the configured")
     flag(parser, "--skip-grains", help="accepted for old scripts; grains are made when needed")
-    flag(parser, "--refresh-grains-cache", help="make the grains anew")
+    flag(parser, "--refresh-grains-cache", help="compute the grains again")
     flag(parser, "--no-return-event", help="do not tell the master what was returned")
     parser.add_option(
         "-t", "--timeout", dest="auth_timeout", type=int, default=60, help="seconds for the sign-in"

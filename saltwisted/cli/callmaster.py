@@ -135,14 +135,14 @@ class Surroundings:
             return self._master.pillar(load)
         except SaltClientError as error:
             # Without its pillar no function does what it should: this is the end of the call.
-            raise SystemExit(f"The pillar cannot be had: {error}") from None
+            raise SystemExit(f"The pillar could not be fetched: {error}") from None
 
 
 class Alone(NoMaster):
     """C{__master__} with C{--local}: pillars are compiled from C{pillar_roots} here."""
 
     def __init__(self, opts: dict[str, Any]) -> None:
-        super().__init__("salt-call works alone (--local)")
+        super().__init__("salt-call runs without one (--local)")
         self._opts = opts
         self._worker: Any = None
 

@@ -17,6 +17,7 @@ from typing import Any
 from saltwisted.cli import clusterask, console, link, options
 from saltwisted.cli.options import CommandLine, Parser
 from saltwisted.errors import RemoteError, TransportClosed
+from saltwisted.words import WERE, are, listed
 from saltwisted.worker.control import ControlClient
 
 EX_NOT_READY = 3
@@ -29,7 +30,7 @@ LEAVE_TIME = 30.0
 
 
 def _members_options(parser: Parser) -> None:
-    options._flag(parser, "--drift", help="show options in which members differ")
+    options._flag(parser, "--drift", help="show the options in which members differ")
     clusterask.json_option(parser)
 
 
@@ -40,14 +41,15 @@ def members(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int
         environ,
         "members",
         "[approve NODE | rights NODE all|read[,write][,pillar]]",
-        "Who belongs to the cluster, and how they are. Leaves with status 3 while the node "
-        "on this machine cannot serve. 'rights' says what a member may do with the roots: without "
-        "'write' it changes nothing for others, without 'pillar' it is given no pillar.",
+        "Shows who belongs to the cluster, and how the members are. Exits with 3 while the "
+        "node on this machine cannot serve, and with --drift when options differ. 'rights' "
+        "says what a member may do with the roots: without 'write' its changes do not count, "
+        "without 'pillar' it gets no pillar.",
         _members_options,
     )
     if len(line.args) == 2 and line.args[0] == "approve":
         done = clusterask.ask(line, "members_approve", node=line.args[1])
-        console.say(f"{done['approved']} is let in.")
+        console.say(f"{done['approved']} is approved, and a full member now.")
         return 0
     if len(line.args) == 3 and line.args[0] == "rights":
         done = clusterask.ask(line, "members_rights", node=line.args[1], rights=line.args[2])
@@ -58,7 +60,7 @@ def members(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int
         clusterask.not_told(done)
         return 0
     if line.args:
-        line.parser.error("say nothing, approve and a node, or rights, a node and its rights")
+        line.parser.error("give no argument, 'approve NODE', or 'rights NODE RIGHTS'")
     if line.options.drift:
         return _drift(line)
     state = clusterask.ask(line, "members")
@@ -70,14 +72,15 @@ def members(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int
 
 
 ADVICE = {
-    "down": "{node} is not reached from here: the others go on with keys, jobs and roots, and "
-    "{node} takes in what it missed when it is back. Start it; if it will not come back: "
-    "saltwisted remove {node}",
-    "degraded": "{node} serves, but began without members that did not answer: keys that were "
-    "revoked on those alone may still be honoured. Start them, or remove them.",
-    "starting": "{node} does not serve yet: it takes in what it missed.",
-    "suspended": "{node} joined by a token that another node used up, or that wants approval. To "
-    "let it in: saltwisted members approve {node}",
+    "down": "{node} cannot be reached from here. The other members keep serving, and {node} "
+    "catches up when it is back. Start it. If it will not come back: saltwisted "
+    "remove {node}",
+    "degraded": "{node} serves, but it started without members that did not answer. Keys that "
+    "were revoked only there may still be accepted. Start those members, or "
+    "remove them.",
+    "starting": "{node} does not serve yet: it is catching up.",
+    "suspended": "{node} joined with a token that another node had used up, or its token asks "
+    "for approval. To let it in: saltwisted members approve {node}",
 }
 """What a state means, and what an operator can do."""
 
@@ -188,7 +191,7 @@ def _readable(text: str) -> list[str]:
 
 def _leave_options(parser: Parser) -> None:
     options._flag(
-        parser, "--force", help="also when no other member can be reached: work may be lost"
+        parser, "--force", help="leave even if no other member can be reached; work may be lost"
     )
     clusterask.json_option(parser)
 
@@ -200,28 +203,31 @@ def leave(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         environ,
         "leave",
         "",
-        "Takes the node on this machine out of its cluster: what it holds goes to the other "
-        "members, its minions go there, and it serves nobody any more.",
+        "Takes the node on this machine out of its cluster. The other members take over its "
+        "data and its minions. Afterwards it serves nobody.",
         _leave_options,
     )
     if line.args:
-        line.parser.error("there is nothing to say to it")
+        line.parser.error("this command takes no arguments")
     done = clusterask.ask(line, "cluster_leave", force=line.options.force)
     if line.options.json:
         clusterask.print_json(done)
     else:
-        console.say(f"This node has left cluster {done['left']}. It may be stopped.")
+        console.say(f"This node has left cluster {done['left']}. You can stop it now.")
         if done.get("minions"):
-            console.say(f"{done['minions']} minion(s) were still here; they go to the others.")
+            console.say(
+                f"{are(int(done['minions']), 'minion', verbs=WERE)} connected here; the other "
+                "members take over."
+            )
         if done.get("late"):
             console.write_error(
-                f"{', '.join(done['late'])}: run a job and had not returned; what a stock minion "
-                "with several masters brings to this node alone is lost.\n"
+                f"{listed(done['late'])}: still running a job. What a stock minion with "
+                "several masters returns only to this node is lost.\n"
             )
         if done.get("alone"):
             console.write_error(
-                f"{done['alone']} job(s) or return(s) are on this node's disk alone: no other "
-                "member took them in time.\n"
+                f"{are(int(done['alone']), 'job or return', 'jobs or returns')} on the disk of "
+                "this node only: no other member took them in time.\n"
             )
         clusterask.not_told(done)
     _wait_outside(line)
@@ -245,9 +251,7 @@ def _wait_outside(line: CommandLine) -> None:
 
 
 def _remove_options(parser: Parser) -> None:
-    options._flag(
-        parser, "--compromised", help="at once, without waiting for members that do not answer"
-    )
+    options._flag(parser, "--compromised", help="do not wait for members that do not answer")
     clusterask.json_option(parser)
 
 
@@ -258,24 +262,26 @@ def remove(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         environ,
         "remove",
         "NODE",
-        "Removes a member for good, while the others go on. The cluster's authority, session "
-        "secret, publish key and tokens are made new. The identity key stays: see 'saltwisted "
-        "rotate-identity'.",
+        "Removes a member for good, while the others keep running. The cluster gets a new "
+        "authority, session secret and publish key, and all tokens become void. The identity "
+        "key stays: see 'saltwisted rotate-identity'.",
         _remove_options,
     )
     if len(line.args) != 1:
-        line.parser.error("which node?")
+        line.parser.error("name the node to remove")
     done = clusterask.ask(
         line, "cluster_remove", node=line.args[0], compromised=line.options.compromised
     )
     if line.options.json:
         clusterask.print_json(done)
         return 0
-    console.say(f"{done['removed']} is removed. All tokens are void; secrets were made new.")
+    console.say(
+        f"{done['removed']} is removed. All tokens are void, and the cluster has new secrets."
+    )
     if done["cluster_secret"]:
         console.say(
-            "It knows the cluster_secret of the configuration files: that admits nobody any more. "
-            "Put a new one into them."
+            "The removed node knows the cluster_secret of the configuration files. It admits "
+            "nobody any more. Put a new one into the files."
         )
     clusterask.not_told(done)
     return 0
@@ -288,13 +294,16 @@ def cluster(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int
         environ,
         "cluster",
         "init",
-        "Founds a cluster although listed peers do not answer. Only for the one node that begins.",
+        (
+            "Founds a cluster although listed peers do not answer. Use it only on the one "
+            "node that starts first."
+        ),
     )
     if line.args != ["init"]:
         line.parser.error("say init")
     done = clusterask.ask(line, "cluster_init")
     if done.get("already"):
-        console.say(f"This node is in cluster {done['cluster']} already.")
+        console.say(f"This node already belongs to cluster {done['cluster']}.")
     else:
         console.say("This node founds the cluster now.")
     return 0

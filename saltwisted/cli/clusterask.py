@@ -54,7 +54,7 @@ def ask(line: CommandLine, op: str, **args: Any) -> Any:
 def told(error: RemoteError) -> str:
     """A refusal as a sentence."""
     if error.name == "UnknownOperation":
-        return "This master has no peers: it runs with --role master, and not --role cluster."
+        return "This master has no peers: it runs with --role master, not with --role cluster."
     return f"{error.message[:1].upper()}{error.message[1:]}"
 
 
@@ -75,4 +75,6 @@ def not_told(done: Mapping[str, Any]) -> None:
     """Say which members have not confirmed."""
     if done.get("unreached"):
         names = ", ".join(done["unreached"])
-        console.write_error(f"Not confirmed by {names}: they learn of it when they are back.\n")
+        console.write_error(
+            f"Not confirmed by {names}. They will learn of it when they are back.\n"
+        )

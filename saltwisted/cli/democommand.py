@@ -47,7 +47,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     options, rest = build_parser().parse_args(list(argv))
     problem = ""
     if rest:
-        problem = f"there is nothing to say to it but options: {' '.join(rest)}"
+        problem = f"this command takes only options, not: {' '.join(rest)}"
     elif not 1 <= options.masters <= MOST_MASTERS:
         problem = f"--masters {options.masters}: between 1 and {MOST_MASTERS}, please"
     elif not 1 <= options.minions <= MOST_MINIONS:

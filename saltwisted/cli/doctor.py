@@ -36,7 +36,7 @@ def build_parser() -> Parser:
         help="look at this one alone (default: all that have run on this machine, or the master)",
     )
     options._flag(parser, "--json", help="print JSON, for scripts")
-    options._flag(parser, "--fix", help="mend what is safe to mend without asking (file modes)")
+    options._flag(parser, "--fix", help="fix what is safe to fix without asking (file modes)")
     parser.add_option(
         "--from-minion",
         default="",
@@ -51,7 +51,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     parser = build_parser()
     chosen, rest = parser.parse_args(list(argv))
     if rest:
-        parser.error(f"there is nothing to say to it but options: {' '.join(rest)}")
+        parser.error(f"this command takes only options, not: {' '.join(rest)}")
     found: list[Finding] = []
     unknown: dict[str, str] = {}
     for role in roles(chosen.role, chosen.config_dir, environ):
@@ -127,7 +127,7 @@ def doctor_for(
 def show(found: list[Finding], done: Mapping[str, str], unknown: Mapping[str, str]) -> None:
     """For people."""
     for text in sorted(done.values()):
-        console.say(f"mended   {text}")
+        console.say(f"fixed    {text}")
     for finding in found:
         console.say(f"{finding.severity.value:<8} {finding.id}: {finding.text}")
         for line in finding.evidence[:10]:

@@ -274,9 +274,9 @@ class SaltKey:
         if name.partition("_")[0] in ("accept", "reject", "delete") and _is_member(self.opts):
             raise RemoteError(
                 "ClusterError",
-                "This node does not run, and the keys of a cluster are in its log, not in these "
-                "directories: a change here would be undone at its start. Start it, or use "
-                "salt-key on another member.",
+                "This node is not running. The keys of a cluster are in its log, not in these "
+                "directories, so a change here would be undone at the next start. Start the "
+                "node, or use salt-key on another member.",
             )
         return getattr(self._files, name)(**kwargs)
 
@@ -293,8 +293,8 @@ class SaltKey:
         late = value.pop("unconfirmed", None) if isinstance(value, dict) else None
         if late:
             console.write_error(
-                f"Not confirmed yet by: {', '.join(late)}. The change is in the cluster's log and "
-                "holds there as soon as they can be reached.\n"
+                f"Not confirmed yet by: {', '.join(late)}. The change is in the cluster's log, "
+                "and takes effect there as soon as they can be reached.\n"
             )
         return value
 

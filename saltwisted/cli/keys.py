@@ -15,7 +15,9 @@ from saltwisted.cli.options import Parser
 
 def _options(parser: Parser) -> None:
     options._flag(parser, "--pending", help="only those that wait for a decision")
-    options._flag(parser, "--conflicts", help="only those that are denied for another key's sake")
+    options._flag(
+        parser, "--conflicts", help=("only those that are denied because another key is accepted")
+    )
     clusterask.json_option(parser)
 
 
@@ -26,12 +28,13 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         environ,
         "keys",
         "[GLOB]",
-        "Shows the keys of minions as all nodes of the cluster know them: their states, and where "
-        "and when each was seen or decided about. To decide: salt-key.",
+        "Shows the keys of minions as all nodes of the cluster know them: their states, and "
+        "when and where each key was seen or decided on. To accept or reject keys, use "
+        "salt-key.",
         _options,
     )
     if len(line.args) > 1:
-        line.parser.error("one glob, or nothing")
+        line.parser.error("give one glob at most")
     chosen = line.options
     rows = clusterask.ask(
         line,
@@ -44,7 +47,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         clusterask.print_json(rows)
         return 0
     if not rows:
-        console.say("There are none.")
+        console.say("There are no such keys.")
         return 0
     table = [["MINION", "STATE", "SINCE", "NODE", "BY", "FINGERPRINT"]]
     table += [_cells(row) for row in rows]

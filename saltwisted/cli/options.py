@@ -57,8 +57,8 @@ class Parser(optparse.OptionParser):
             description=description,
             option_class=_Option,
             add_help_option=False,
-            epilog=f"The daemon behind it: twistd saltwisted --role master. Answers to {prog} "
-            "--versions-report help whoever helps you.",
+            epilog="When you ask for help, add the output of "
+            f"{shown_name(prog)} --versions-report.",
         )
         self.add_option("--version", action="callback", callback=_show_version, help=_VERSION_HELP)
         self.add_option(
@@ -66,14 +66,22 @@ class Parser(optparse.OptionParser):
             "--versions-report",
             action="callback",
             callback=_show_report,
-            help="show the versions of saltwisted and of everything it uses, and exit",
+            help="show the versions of saltwisted and of everything that it uses, and exit",
         )
         self.add_option("-h", "--help", action="help", help="show this text and exit")
+
+    def shown_name(self) -> str:
+        """What a person types to run this command; a Saltfile has its name alone."""
+        return shown_name(self.get_prog_name())
+
+    def expand_prog_name(self, s: str) -> str:
+        """C{%prog} in usage texts."""
+        return s.replace("%prog", self.shown_name())
 
     def error(self, msg: str) -> NoReturn:
         """Print the usage and the reason on stderr, and leave with status 64."""
         self.print_usage(sys.stderr)
-        self.exit(EX_USAGE, f"{self.get_prog_name()}: error: {msg}\n")
+        self.exit(EX_USAGE, f"{self.shown_name()}: error: {msg}\n")
 
     def exit(self, status: int = 0, msg: str | None = None) -> NoReturn:
         """Leave, with a line on stderr."""
@@ -87,6 +95,11 @@ class Parser(optparse.OptionParser):
         for group in self.option_groups:
             found.extend(group.option_list)
         return [option for option in found if isinstance(option, _Option) and option.dest]
+
+
+def shown_name(prog: str) -> str:
+    """Salt's commands have links of their own; the others are words after C{saltwisted}."""
+    return prog if prog.startswith("salt") else f"saltwisted {prog}"
 
 
 _VERSION_HELP = "show the version and exit"
@@ -167,7 +180,7 @@ def hard_crash(parser: Parser) -> None:
         parser,
         "--hard-crash",
         default=os.environ.get("SALT_HARD_CRASH", False),
-        help="let errors of the command itself end in a traceback",
+        help="show a traceback for errors of the command itself",
     )
 
 
@@ -197,9 +210,9 @@ def external_auth(short: bool = True) -> Group:
             dest="eauth",
             default="",
             metavar="EAUTH",
-            help="the external authentication system that shall judge the user",
+            help="the external authentication system that checks the user",
         )
-        _flag(group, "-T", "--make-token", dest="mktoken", help="keep a token for later calls")
+        _flag(group, "-T", "--make-token", dest="mktoken", help="make a token, for later calls")
         group.add_option("--username", help="user name for external authentication")
         group.add_option("--password", help="password for external authentication")
 
@@ -213,7 +226,7 @@ def targets(extended: bool) -> Group:
         group = parser.add_option_group("Target Options", "What kind of thing the target is.")
         _flag(group, "-H", "--hosts", dest="list_hosts", help="list the hosts of a roster")
         _flag(group, "-E", "--pcre", help="a regular expression over minion ids")
-        _flag(group, "-L", "--list", help="minion ids with commas or spaces between")
+        _flag(group, "-L", "--list", help="minion ids, separated by commas or spaces")
         _flag(group, "-G", "--grain", help='a grain and a glob: "os:Deb*"')
         _flag(group, "-P", "--grain-pcre", help='a grain and a regular expression: "os:Deb.*"')
         _flag(group, "-N", "--nodegroup", help="the name of a group in the configuration")
@@ -238,7 +251,7 @@ def targets(extended: bool) -> Group:
         more.add_option(
             "--delimiter",
             default=":",
-            help="between the levels of grain and pillar targets (default: '%default')",
+            help="the sign between the levels of grain and pillar targets (default: '%default')",
         )
 
     return add

@@ -48,27 +48,39 @@ def _more(parser: Parser) -> None:
     flag = options._flag
     flag(parser, "--json", help="print JSON, for scripts")
     parser.add_option("--share", default="", help="only this share, such as file/base/0")
-    parser.add_option("--peer", default="", metavar="NODE", help="diff: what this node lacks")
-    parser.add_option("--take", default="", help="resolve: a version, or 'visible'")
+    parser.add_option(
+        "--peer", default="", metavar="NODE", help=("diff: show what this node does not have yet")
+    )
+    parser.add_option(
+        "--take",
+        default="",
+        help=("resolve: the version to make visible, or 'visible' for the present one"),
+    )
     flag(parser, "--wait", help="sync: wait until every member has it")
     parser.add_option("--timeout", type=float, default=60.0, help="seconds (default: %default)")
-    flag(parser, "--dry-run", help="push: change nothing")
-    flag(parser, "--restore", help="adopt: refill the directory from the store")
-    flag(parser, "--accept", help="adopt: take the directory as it stands, deletions included")
-    flag(parser, "--all", help="conflicts: closed ones, too")
-    parser.add_option("-n", "--most", type=int, default=20, help="log: lines (default: %default)")
+    flag(parser, "--dry-run", help="push: only show what would be committed")
+    flag(parser, "--restore", help="adopt: restore the directory from the store")
+    flag(parser, "--accept", help="adopt: take the directory as it is, deletions included")
+    flag(parser, "--all", help="conflicts: show closed ones, too")
+    parser.add_option(
+        "-n", "--most", type=int, default=20, help=("log: how many lines (default: %default)")
+    )
 
 
 def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     """Run C{saltwisted roots} with these words; the result is the exit status."""
-    parser = Parser("roots", f"%prog {USAGE}", "file_roots and pillar_roots, alike on all masters.")
+    parser = Parser(
+        "roots",
+        f"%prog {USAGE}",
+        ("Shows and changes file_roots and pillar_roots, which are alike on all masters."),
+    )
     for add in (options.saltfile, options.config_dir, _more, options.logs()):
         add(parser)
     line = options.read(parser, argv, "master", environ, needs_id=False)
     words = list(line.args) or ["status"]
     command = COMMANDS.get(words[0])
     if command is None:
-        parser.error(f"there is no {words[0]!r}; see saltwisted roots --help")
+        parser.error(f"{words[0]!r} is not known; see saltwisted roots --help")
     client = link.connect(line.opts)
     try:
         return command(Asked(line, client, words[1:]))
@@ -80,7 +92,8 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         said = error.message
         if error.name == "UnknownOperation":
             said = (
-                "this master has no peers: it runs with --role master, and serves its directories"
+                "this master has no peers: it runs with --role master, and serves its "
+                "directories as they are"
             )
         console.write_error(f"{said[:1].upper()}{said[1:]}\n")
         return EX_REFUSED
@@ -100,7 +113,7 @@ class Asked:
     def word(self, number: int, what: str) -> str:
         """A word that must be there."""
         if number >= len(self.words):
-            self.line.parser.error(f"needs {what}")
+            self.line.parser.error(f"this needs {what}")
         return self.words[number]
 
     def path(self) -> str:
@@ -331,7 +344,7 @@ def _peer(one: Mapping[str, Any]) -> str:
 
 def _push(asked: Asked) -> int:
     if not asked.options.dry_run:
-        asked.line.parser.error("changes are taken in by themselves; see sync, or push --dry-run")
+        asked.line.parser.error("changes are taken in automatically: use sync, or push --dry-run")
     asked.give(asked.ask("dry"), _show_changes)
     return 0
 
@@ -361,16 +374,16 @@ def _approve(asked: Asked) -> int:
 
 def _adopt(asked: Asked) -> int:
     if asked.options.restore and asked.options.accept:
-        asked.line.parser.error("--restore or --accept, not both")
+        asked.line.parser.error("use either --restore or --accept")
     how = "accept" if asked.options.accept else "restore"
     value = asked.ask("adopt", how=how)
 
     def show(counts: Mapping[str, int]) -> None:
         for name, count in counts.items():
-            done = "taken as it stands" if count < 0 else f"{counted(count, 'path')} restored"
+            done = "taken as it is" if count < 0 else f"{counted(count, 'path')} restored"
             console.say(f"{name}: {done}")
         if not counts:
-            console.say("No share is suspended or held.")
+            console.say("No share is suspended, and none has deletions held.")
 
     asked.give(value, show)
     return 0
@@ -418,7 +431,7 @@ def _show(asked: Asked) -> int:
         sys.stdout.buffer.write(base64.b64decode(one["content"]))
         sys.stdout.buffer.flush()
         if not one["whole"]:
-            console.write_error("(the beginning; export a generation for the whole)\n")
+            console.write_error("(only the beginning; export a generation to see the whole file)\n")
 
     asked.give(value, show)
     return 0
@@ -426,7 +439,7 @@ def _show(asked: Asked) -> int:
 
 def _resolve(asked: Asked) -> int:
     if not asked.options.take:
-        asked.line.parser.error("resolve needs --take VERSION, or --take visible")
+        asked.line.parser.error("this needs --take VERSION, or --take visible")
     value = asked.ask("resolve", path=asked.path(), take=asked.options.take)
     asked.give(
         value,

@@ -17,16 +17,21 @@ from typing import Any
 from saltwisted.cli import clusterask, console, link, options
 from saltwisted.cli.options import CommandLine, Parser
 from saltwisted.errors import RemoteError, TransportClosed
+from saltwisted.words import HAVE, are, counted
 
 KEY_FILE = "minion_master.pub"
 JOB_TIME = 15
+EX_REFUSED = 1
+"""Somebody was asked, and said no."""
 
 
 def _options(parser: Parser) -> None:
-    parser.add_option("-y", "--yes", action="store_true", default=False, help="ask nothing")
-    options._flag(parser, "--dry-run", help="say who would be cut off, and change nothing")
+    parser.add_option("-y", "--yes", action="store_true", default=False, help="do not ask")
+    options._flag(parser, "--dry-run", help="tell who would be cut off, and change nothing")
     options._flag(
-        parser, "--abort", help="give back the present key to minions that hold the next one"
+        parser,
+        "--abort",
+        help=("give up: give the present key back to minions that hold the next one"),
     )
 
 
@@ -37,12 +42,12 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         environ,
         "rotate-identity",
         "",
-        "Gives all masters of this cluster another identity key. Minions that are here get it "
-        "before; stock minions that are not here are cut off, and asked about first.",
+        "Gives all masters of this cluster a new identity key. Minions that are connected get "
+        "it first. Stock minions that are not connected are cut off; you are asked before.",
         _options,
     )
     if line.args:
-        line.parser.error("there is nothing to say to it")
+        line.parser.error("this command takes no arguments")
     state = clusterask.ask(line, "identity_prepare")
     if line.options.abort:
         return _abort(line, state)
@@ -52,27 +57,30 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
             clusterask.ask(line, "identity_forget")
         console.say("Nothing was changed.")
         return 0
-    if not _agreed(line, f"Send the new key to the {len(state['here'])} minion(s) that are here?"):
-        return _abort(line, state)
+    if not _agreed(line, f"Send the new key to {counted(len(state['here']), 'connected minion')}?"):
+        return _abort(line, state) or EX_REFUSED
     asked = [each for each in state["here"] if each not in state["installed"]]
     installed = sorted({*state["installed"], *_install(line, asked, str(state["public"]))})
     clusterask.ask(line, "identity_installed", minions=installed)
     late = sorted(set(state["minions"]) - set(installed))
-    console.say(f"{len(installed)} minion(s) have confirmed that they hold it.")
+    console.say(f"{are(len(installed), 'minion', verbs=HAVE)} confirmed the new key.")
     if late:
-        console.say(f"{len(late)} have not: {', '.join(late[:20])}{' ...' * (len(late) > 20)}")
         console.say(
-            "Saltwisted minions among them follow by themselves. Stock minions refuse the masters "
-            f"until {KEY_FILE} in their pki_dir is removed."
+            f"{are(len(late), 'minion', verbs=HAVE)} not: "
+            f"{', '.join(late[:20])}{' ...' * (len(late) > 20)}"
+        )
+        console.say(
+            "Saltwisted minions among them will follow by themselves. Stock minions refuse "
+            f"the masters until you remove {KEY_FILE} from their pki_dir."
         )
     if not _agreed(line, "Change the key of all masters now?"):
         state["installed"] = installed
-        return _abort(line, state)
+        return _abort(line, state) or EX_REFUSED
     done = clusterask.ask(line, "identity_change")
-    console.say(f"The key of the masters is {done['fingerprint']} now. All tokens are void.")
+    console.say(f"The masters' key is {done['fingerprint']} now. All tokens are void.")
     console.say(
-        "Where it is written down (master_finger of minions, cluster_pub_fingerprint of masters), "
-        "write the new one."
+        "If you have written it down (master_finger of minions, cluster_pub_fingerprint of "
+        "masters), write the new one there."
     )
     clusterask.not_told(done)
     return 0
@@ -83,21 +91,22 @@ def _say_counts(state: Mapping[str, Any]) -> None:
     console.say(f"Present key: {state['present_fingerprint']}")
     console.say(f"Next key:    {state['fingerprint']}")
     console.say(
-        f"{len(state['minions'])} minion(s) are accepted, {len(state['here'])} of them are here "
-        f"and will be sent the key. {away} are away: stock minions among them will be cut "
-        "off."
+        f"Accepted: {counted(len(state['minions']), 'minion')}. Connected, and about to get "
+        f"the key: {len(state['here'])}. Not connected: {away}; stock minions among these will "
+        "be cut off."
     )
     if state["installed"]:
         console.say(
-            f"An earlier run was interrupted: {len(state['installed'])} minion(s) hold the next "
-            "key already, and refuse the present one at their next sign-in. Go on, or --abort."
+            "An earlier run was interrupted: "
+            f"{are(len(state['installed']), 'minion', verbs=HAVE)} the next key already, and "
+            "will refuse the present one at the next sign-in. Go on, or use --abort."
         )
 
 
 def _agreed(line: CommandLine, question: str) -> bool:
     if line.options.yes:
         return True
-    sys.stdout.write(f"{question} [n/Y] ")
+    sys.stdout.write(f"{question} [y/N] ")
     sys.stdout.flush()
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
@@ -110,8 +119,8 @@ def _abort(line: CommandLine, state: Mapping[str, Any]) -> int:
     if left:
         clusterask.ask(line, "identity_installed", minions=left)
         console.write_error(
-            f"{', '.join(left)}: did not take the present key back. Say --abort again when they "
-            f"are here, or remove {KEY_FILE} there by hand.\n"
+            f"{', '.join(left)}: did not take the present key back. Use --abort again when "
+            f"they are connected, or remove {KEY_FILE} there by hand.\n"
         )
         return 1
     clusterask.ask(line, "identity_forget")

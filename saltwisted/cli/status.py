@@ -32,7 +32,7 @@ def build_parser() -> Parser:
     parser = Parser(
         "status",
         "%prog [--role ROLE] [--json]",
-        "Says how the daemons on this machine are. Leaves with 0 when they serve, 1 for an "
+        "Tells how the daemons on this machine are. Exits with 0 when they serve, 1 for an "
         "error, 2 when one does not run (or belongs to no cluster or master yet), 3 when one runs "
         "with something missing: a full disk, a member that is away, roots that it waits for.",
     )
@@ -40,7 +40,7 @@ def build_parser() -> Parser:
     parser.add_option(
         "--role",
         choices=("master", "minion", "cluster"),
-        help="this one alone (default: those that have a configuration file)",
+        help="this daemon only (default: those that have run on this machine)",
     )
     options._flag(parser, "--json", help="print JSON, for scripts")
     return parser
@@ -51,7 +51,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     parser = build_parser()
     chosen, rest = parser.parse_args(list(argv))
     if rest:
-        parser.error(f"there is nothing to say to it but options: {' '.join(rest)}")
+        parser.error(f"this command takes only options, not: {' '.join(rest)}")
     reports = []
     asked = {"master": "master", "cluster": "master", "minion": "minion"}
     for role in (asked[chosen.role],) if chosen.role else ("master", "minion"):

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from saltwisted.cli import clusterask, console, link, options
 from saltwisted.cli.options import CommandLine, Parser
 from saltwisted.errors import RemoteError, StoreError, TransportClosed, WireError
+from saltwisted.words import are, counted
 from saltwisted.worker.control import ControlClient
 
 if TYPE_CHECKING:
@@ -42,25 +43,35 @@ def seconds_of(text: str) -> float:
 
 
 def _token_options(parser: Parser) -> None:
-    parser.add_option("--ttl", default="30m", help="how long it is valid (default: %default)")
-    parser.add_option("--uses", type=int, default=1, help="how often (default: %default)")
-    parser.add_option("--role", default="master", help="master or minion (default: %default)")
+    parser.add_option(
+        "--ttl", default="30m", help=("how long the token is valid (default: %default)")
+    )
+    parser.add_option(
+        "--uses", type=int, default=1, help=("how often the token can be used (default: %default)")
+    )
+    parser.add_option(
+        "--role",
+        default="master",
+        help=("who may join with it: master or minion (default: %default)"),
+    )
     parser.add_option(
         "--id",
         default="",
         dest="pattern",
         metavar="PATTERN",
-        help="only for nodes or minions of this name (glob); stock minions whose ids match one "
-        "for minions are accepted without showing it",
+        help="only for nodes or minions whose names match (glob). Stock minions whose ids "
+        "match a minion token are accepted without showing it",
     )
     parser.add_option(
         "--rights",
         default="all",
         metavar="WORDS",
-        help="what a master that joins by it may do with the roots: all, or read, write, pillar "
-        "with commas between (default: %default)",
+        help="what a master that joins with it may do with the roots: all, or read, write, "
+        "pillar, separated by commas (default: %default)",
     )
-    options._flag(parser, "--approve", help="who joins by it waits for 'members approve'")
+    options._flag(
+        parser, "--approve", help=("who joins with it waits for 'saltwisted members approve'")
+    )
     clusterask.json_option(parser)
 
 
@@ -71,7 +82,7 @@ def token(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         environ,
         "token",
         "create | list | revoke ID",
-        "Tokens by which other machines join this cluster.",
+        "Creates, lists and revokes the tokens with which other machines join this cluster.",
         _token_options,
     )
     words = line.args
@@ -80,7 +91,7 @@ def token(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     if words == ["list"]:
         return _token_list(line)
     if len(words) != 2 or words[0] != "revoke":
-        line.parser.error("say create, list, or revoke and the beginning of an id")
+        line.parser.error("use create, list, or revoke with the beginning of an id")
     done = clusterask.ask(line, "token_revoke", id=words[1])
     console.say(f"Token {done['revoked']} admits nobody any more.")
     clusterask.not_told(done)
@@ -92,7 +103,7 @@ def _token_create(line: CommandLine) -> int:
     try:
         ttl = seconds_of(chosen.ttl)
     except ValueError:
-        line.parser.error(f"--ttl {chosen.ttl}: something like 30m, 2h or 1d, please")
+        line.parser.error(f"--ttl {chosen.ttl}: write something like 30m, 2h or 1d")
     done = clusterask.ask(
         line,
         "token_create",
@@ -109,14 +120,16 @@ def _token_create(line: CommandLine) -> int:
     until = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(done["expiry"]))
     held = ", ".join(done["held_by"])
     if chosen.rights != "all":
-        console.say(f"Who joins by it has these rights on the roots: {chosen.rights}.")
-    console.say(f"Valid until {until}, {chosen.uses} use(s). " + (
-        f"Also known to {held}." if held else "No other member has it: this node must stay up."
+        console.say(f"Masters that join with it have these rights on the roots: {chosen.rights}.")
+    console.say(f"Valid until {until}, for {counted(chosen.uses, 'use')}. " + (
+        f"Also known to {held}." if held else (
+            "No other member has it: keep this node running until it is used."
+        )
     ))  # fmt: skip
     if chosen.role == "minion" and chosen.pattern:
         console.say(
-            f"Stock minions whose id matches {chosen.pattern} are accepted when they come; "
-            "nothing is to be done on them."
+            f"Stock minions whose id matches {chosen.pattern} are accepted when they connect. "
+            "Nothing has to be done on them."
         )
     what = "machine" if chosen.role == "master" else "saltwisted minion"
     console.say(f"To use it, run this line on the new {what}:")
@@ -147,11 +160,11 @@ def _token_list(line: CommandLine) -> int:
 
 def _join_options(parser: Parser) -> None:
     parser.add_option("--token-file", metavar="FILE", help="read the token from a file")
-    options._flag(parser, "--dry-run", help="say what would happen, and change nothing")
+    options._flag(parser, "--dry-run", help="tell what would happen, and change nothing")
     options._flag(
         parser,
         "--discard-identity",
-        help="join although accepted minions of this master are cut off",
+        help="join even if that cuts off accepted minions of this master",
     )
     options._flag(parser, "--no-wait", help="do not wait until the node serves")
     clusterask.json_option(parser)
@@ -164,8 +177,8 @@ def join(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         environ,
         "join",
         "TOKEN | -",
-        "Makes the node on this machine a member of a cluster, or has its minion accepted by one. "
-        "The token comes from 'saltwisted token create' on any member; - reads it from the "
+        "Joins the node on this machine to a cluster, or has the minion here accepted by one. "
+        "Create the token with 'saltwisted token create' on any member; - reads it from "
         "standard input.",
         _join_options,
     )
@@ -197,7 +210,7 @@ def join(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     if line.options.dry_run:
         return _say_preview(line, done)
     if done.get("waits"):
-        console.say(f"The cluster knows this node now, and waits for {done['waits']}")
+        console.say(f"The cluster knows this node, and now waits for {done['waits']}")
         return 0
     how = "is a member of" if done.get("already") else "has joined"
     if not line.options.json:
@@ -218,10 +231,10 @@ def _token_word(line: CommandLine) -> str:
     if words == ["-"]:
         return sys.stdin.readline().strip()
     if len(words) != 1:
-        line.parser.error("one token, - or --token-file is needed")
+        line.parser.error("give one token, -, or --token-file")
     console.write_error(
-        "Other users of this machine can see a token on the command line while this runs; "
-        "- and --token-file hide it.\n"
+        "Other users of this machine can see a token on the command line while the command "
+        "runs. Use - or --token-file to hide it.\n"
     )
     return words[0]
 
@@ -231,14 +244,17 @@ def _say_preview(line: CommandLine, found: Mapping[str, Any]) -> int:
         clusterask.print_json(found)
         return 1 if found.get("refused") else 0
     members = ", ".join(found["members"])
-    console.say(f"Cluster {found['cluster']}: {members}; {found['minions']} accepted minion(s).")
+    console.say(
+        f"Cluster {found['cluster']}: {members}; "
+        f"{counted(int(found['minions']), 'accepted minion')}."
+    )
     if found.get("refused"):
         console.say(f"It would refuse: {found['refused']}.\nNothing was changed.")
         return 1
     if found["identity_changes"]:
         console.say(
-            f"This master's identity key would be replaced (the present one is kept beside it). "
-            f"{found['cut_off']} accepted minion(s) would be cut off."
+            "This master's identity key would be replaced (the present one is kept beside "
+            f"it). That would cut off {counted(int(found['cut_off']), 'accepted minion')}."
         )
         if found["cut_off"]:
             console.say("Therefore it is refused without --discard-identity.")
@@ -259,13 +275,13 @@ def _foresee(line: CommandLine, found: Token) -> int:
         return 0
     console.say(f"Cluster {found.cluster} at {', '.join(found.peers)}; valid until {until}.")
     console.say(
-        "No node runs here, so the cluster was not asked. It would join at its start, and take the "
-        "cluster's identity key in place of its own."
+        "No node runs here, so the cluster was not asked. The node would join when it starts, "
+        "and take the cluster's identity key in place of its own."
     )
     if minions:
         console.say(
-            f"{minions} minion(s) are accepted here: unless the keys are the same, the join is "
-            "refused without --discard-identity."
+            f"{are(minions, 'minion')} accepted here: unless the keys are the same, the join "
+            "is refused without --discard-identity."
         )
     console.say("Nothing was changed.")
     return 0
@@ -282,7 +298,7 @@ def _lay_down(line: CommandLine, word: str) -> int:
     except StoreError as error:
         raise SystemExit(str(error)) from None
     how = link.how_to_start(line.opts, "cluster")
-    console.say(f"The token is kept. The node joins when it starts:\n{how}")
+    console.say(f"The token is saved. The node will join when it starts:\n{how}")
     return 0
 
 
@@ -301,7 +317,7 @@ def _wait_ready(line: CommandLine, cluster: str) -> int:
                     names = ", ".join(row["node"] for row in state["members"])
                     console.say(f"It serves minions. Members: {names}")
                 return 0
-            problem = state["problem"] or "it catches up"
+            problem = state["problem"] or "it is catching up"
         except (TransportClosed, RemoteError, TimeoutError) as error:
             problem = str(error)
         finally:
@@ -335,7 +351,7 @@ def _join_minion(
         raise SystemExit(clusterask.told(error)) from None
     finally:
         client.close()
-    console.say(f"The minion {done['id']} shows the token to {masters} from now on.")
+    console.say(f"The minion {done['id']} now shows the token to {masters}.")
     return 0
 
 
@@ -349,5 +365,5 @@ def _lay_down_minion(line: CommandLine, found: Token) -> int:
     except StoreError as error:
         raise SystemExit(str(error)) from None
     how = link.how_to_start(line.opts, "minion")
-    console.say(f"The token is kept. The minion shows it when it starts:\n{how}")
+    console.say(f"The token is saved. The minion will show it when it starts:\n{how}")
     return 0

@@ -102,9 +102,10 @@ class CatchUp:
             if now >= end and (self.alone or len(late) < len(self.others())):
                 self.missing = tuple(late)
                 self.log.warn(
-                    "degraded: {missing} did not answer within {seconds:.0f} s. This node serves "
-                    "what it knows; keys that were revoked there and not here are still honoured "
-                    "until a link returns. Start them, or remove them from the cluster.",
+                    "degraded: {missing} did not answer within {seconds:.0f} s. This node "
+                    "serves what it knows. Keys that were revoked only there are still "
+                    "accepted until a link returns. Start them, or remove them from the "
+                    "cluster.",
                     missing=", ".join(late),
                     seconds=self.wait,
                 )
@@ -112,10 +113,11 @@ class CatchUp:
             if now >= told + TELL_AGAIN:
                 told = now
                 self.log.warn(
-                    "not serving yet: {late} did not say what was revoked meanwhile, and nobody "
-                    "else is here who could (serve_alone: false). Minions go to other masters; "
-                    "jobs and keys of this node are kept. Start {late}, or take out of the cluster "
-                    "who will not come back: 'saltwisted remove' works here also now.",
+                    "not serving yet: {late} did not say what was revoked meanwhile, and no "
+                    "other member that is here can know it (serve_alone: false). Minions use "
+                    "other masters; the jobs and keys of this node are kept. Start {late}, or "
+                    "remove members that will not come back: 'saltwisted remove' works here, "
+                    "too.",
                     late=", ".join(late),
                 )
             await self._pause()
@@ -130,8 +132,9 @@ class CatchUp:
             if self.clock.seconds() >= told + TELL_AGAIN:
                 told = self.clock.seconds()
                 self.log.warn(
-                    "not serving yet: this node has joined, but has not the cluster's keys. At "
-                    "least one member must be reached: 'saltwisted members' says why none is."
+                    "not serving yet: this node has joined, but does not have the cluster's "
+                    "keys yet. It has to reach at least one member: 'saltwisted members' says "
+                    "why it reaches none."
                 )
             await self._pause()
 

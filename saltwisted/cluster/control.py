@@ -57,7 +57,8 @@ class ClusterControl:
         async def run(args: dict[str, Any], peer: Peer, stream: Any) -> Any:
             if peer.uid not in (0, os.geteuid()):
                 raise RemoteError(
-                    "AuthorizationError", "the cluster is for root and the master's own user"
+                    "AuthorizationError",
+                    ("only root and the master's own user may ask about the cluster"),
                 )
             try:
                 member = getattr(self._lifecycle.member, "cluster", None)
@@ -121,7 +122,7 @@ class ClusterControl:
             raise DeniedError(f"--role {role}: use " + " or ".join(ROLES))
         ttl, uses = float(args.get("ttl", 1800)), int(args.get("uses", 1))
         if not 0 < ttl <= MAX_TTL or not 0 < uses <= MAX_USES:
-            raise DeniedError(f"--ttl up to 365d and --uses up to {MAX_USES}, please")
+            raise DeniedError(f"use a --ttl of up to 365d, and --uses of up to {MAX_USES}")
         near = self._by_nearness(member)
         if role == MINION:
             pin, addresses = member.identity_pin, [m.serves for m in near if m.serves]
@@ -140,7 +141,9 @@ class ClusterControl:
         wait = bool(args.get("approve"))
         rights = _rights(args.get("rights"))
         if rights != RIGHTS and role == MINION:
-            raise DeniedError("--rights is for masters: what they may do with the roots")
+            raise DeniedError(
+                "--rights is for masters only: it says what they may do with the roots"
+            )
         await member.append("token", member.tokens.create_body(token, user, wait, rights))
         unreached = list(await member.settled())
         others = member.others()
@@ -259,7 +262,8 @@ def _rights(value: Any) -> tuple[str, ...]:
         return rights_of(words)
     except WireError:
         raise DeniedError(
-            f"rights {value}: use all, or read and perhaps write and pillar, with commas between"
+            f"rights {value}: use 'all', or 'read' with or without 'write' and 'pillar', "
+            "separated by commas"
         ) from None
 
 

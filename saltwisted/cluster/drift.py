@@ -71,8 +71,8 @@ class Drift:
         self.told |= {(link.node, row["option"]) for row in rows}
         if new:
             self.log.warn(
-                "{node} has other options than this node, which ought to be equal: {options}. "
-                "'saltwisted members --drift' shows how they differ.",
+                "{node} and this node differ in options that ought to be equal: {options}. "
+                "'saltwisted members --drift' shows how.",
                 node=link.node,
                 options=", ".join(new),
             )
@@ -99,7 +99,9 @@ class Drift:
     async def operation(self, args: dict[str, Any], peer: Any, stream: Any) -> Any:
         """C{members_drift} on the control socket: for root and the master's own user."""
         if peer.uid not in (0, os.geteuid()):
-            raise RemoteError("AuthorizationError", "options are for root and the master's user")
+            raise RemoteError(
+                "AuthorizationError", ("only root and the master's own user may see options")
+            )
         return await self.rows()
 
 

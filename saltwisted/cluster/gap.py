@@ -124,8 +124,8 @@ class Gap:
         if gap > GAP_SECONDS and self._running:
             self.count += 1
             self.log.warn(
-                "this process stood still for {gap:.0f} s: requests wait until it knows what the "
-                "other members have done meanwhile",
+                "this process stood still for {gap:.0f} s: requests wait until it knows what "
+                "the other members did meanwhile",
                 gap=gap,
             )
             # What was heard before it does not count
@@ -175,8 +175,8 @@ class Gap:
                 await deferLater(self._clock, STEP)
             if late and self._running:
                 self.log.warn(
-                    "degraded: {late} did not answer within {seconds:.0f} s. What was revoked "
-                    "there and not here is still honoured until a link returns.",
+                    "degraded: {late} did not answer within {seconds:.0f} s. Keys that were "
+                    "revoked only there are still accepted until a link returns.",
                     late=", ".join(sorted(late)),
                     seconds=self._wait,
                 )

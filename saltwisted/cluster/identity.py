@@ -73,7 +73,7 @@ class IdentityChange:
             return
         self._ends = True
         self.log.warn(
-            "the cluster's identity key is another one now: {finger}",
+            "the cluster has a new identity key: {finger}",
             finger=fingerprint(current.public, self.hash_type),
         )
         self.adopt(current.private, current.public)
@@ -85,7 +85,7 @@ class IdentityChange:
         try:
             return decode(found.value)
         except WireError:
-            self.log.error("the cluster's identity key in the log is of no use")
+            self.log.error("the cluster's identity key in the log cannot be used")
             return None
 
     # What operators ask

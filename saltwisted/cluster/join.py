@@ -290,7 +290,9 @@ class Admission:
                 return self._welcome(session, node)
             if known.state == SUSPENDED:
                 return {"suspended": True}
-            raise DeniedError("this key of the node was removed, which is final; join anew")
+            raise DeniedError(
+                "this node was removed with this key, which is final: join as a new node"
+            )
         slot = self._judge(record, fields)
         by_token = record.token_id != BY_SECRET
         wait = False
@@ -320,7 +322,7 @@ class Admission:
                 body["rights"] = list(rights)
         await self.log_append("member", body)
         self.log.info(
-            "{node} at {address} has joined by {token}{wait}",
+            "{node} at {address} has joined with {token}{wait}",
             node=node,
             address=addresses[0],
             token=body["token"],
@@ -343,13 +345,13 @@ class Admission:
         if self.closed:
             raise DeniedError(self.closed)
         if not isinstance(node, str) or not valid_minion_id(node):
-            raise DeniedError("the node's id is no valid id")
+            raise DeniedError("the node's id is not valid")
         if not isinstance(port, int) or not 0 < port < 65536:
             raise DeniedError("the node names no port")
         if any(True for _ in self.membership.named(node)):
             raise DeniedError(
-                f"there is a member {node} already: remove it first (saltwisted remove {node}), "
-                "or give this node another id"
+                f"there is already a member {node}: remove it first (saltwisted remove "
+                f"{node}), or give this node another id"
             )
         slot = self.membership.free_slot()
         if slot < 0:
@@ -532,7 +534,9 @@ class Joiner:
             if session.key == own:
                 problem = Myself(address)
             elif token is not None and not session.vouched_by(token.pin, host_name(token.cluster)):
-                problem = DeniedError(f"the node at {address} is not of the token's cluster")
+                problem = DeniedError(
+                    f"the node at {address} does not belong to the cluster of this token"
+                )
             if problem is not None:
                 answered.errback(problem)
                 return None
@@ -543,7 +547,9 @@ class Joiner:
 
         def gone(door: Doorway) -> None:
             if door.inner is None and not answered.called:
-                answered.errback(TransportClosed("it admits nobody now (no token is live there?)"))
+                answered.errback(
+                    TransportClosed("it admits nobody now (perhaps no token is valid there)")
+                )
 
         host, port = split_address(address, self.default_port)
         endpoint = HostnameEndpoint(self.reactor, host, port, timeout=CONNECT_TIME)
@@ -567,7 +573,7 @@ class Joiner:
         known = sums if isinstance(sums, list) else []
         if self.pinned and value.get("cluster") and not is_pinned(self.pinned, shown, known):
             raise DeniedError(
-                f"the cluster of {address} has the identity {shown}, and not "
-                "the one of cluster_pub_fingerprint"
+                f"the cluster of {address} has the identity {shown}, which is not the one in "
+                "cluster_pub_fingerprint"
             )
         return value

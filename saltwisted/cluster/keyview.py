@@ -62,7 +62,9 @@ class KeyView:
     async def operation(self, args: dict[str, Any], peer: Any, stream: Any) -> Any:
         """C{keys_shown} on the control socket: for root and the master's own user."""
         if peer.uid not in (0, os.geteuid()):
-            raise RemoteError("AuthorizationError", "keys are for root and the master's user")
+            raise RemoteError(
+                "AuthorizationError", ("only root and the master's own user may see keys")
+            )
         found = []
         for row in self.rows(str(args.get("match") or "*")):
             if args.get("conflicts") and not row["conflict"]:

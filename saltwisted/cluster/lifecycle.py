@@ -111,8 +111,8 @@ def _outside(phase: str) -> str:
     """What is said of a node that is no member any more."""
     how = "has left" if phase == LEFT else "was removed from"
     return (
-        f"this node {how} its cluster and serves nobody; to come back it joins as new: "
-        "'saltwisted token create' on a member, 'saltwisted join TOKEN' here"
+        f"this node {how} its cluster and serves nobody. To come back, it joins as a new node: "
+        "'saltwisted token create' on a member, then 'saltwisted join TOKEN' here"
     )
 
 
@@ -193,7 +193,10 @@ class Lifecycle:
             self.files.save(self.state)
         elif self.state.node != self.settings.node:
             self.log.warn(
-                "this node is {node} in its cluster and stays so; id: {id} is not used",
+                (
+                    "this node is called {node} in its cluster, and keeps that name: id: {id} "
+                    "is ignored"
+                ),
                 node=self.state.node,
                 id=self.settings.node,
             )
@@ -424,7 +427,10 @@ class Lifecycle:
             if text != told:
                 told = text
                 self.log.warn(
-                    "not ready: waiting for {whom}. 'saltwisted cluster init' founds without them.",
+                    (
+                        "not ready: waiting for {whom}. 'saltwisted cluster init' founds the "
+                        "cluster without them."
+                    ),
                     whom=text,
                 )
             await deferLater(self._reactor, AGAIN * (1 + self._dice()))
@@ -465,8 +471,8 @@ class Lifecycle:
             except (DeniedError, WireError) as error:
                 self.problem = str(error)
                 self.log.error(
-                    "the join is refused: {error}. The token is forgotten; 'saltwisted join' "
-                    "takes another.",
+                    "the join was refused: {error}. The token is dropped; run 'saltwisted "
+                    "join' with another one.",
                     error=error,
                 )
                 self.files.forget_token()
@@ -524,8 +530,8 @@ class Lifecycle:
                 return {"joined": self.state.cluster, "already": True}
             if self.state.phase == MEMBER and self.member is not None and self.member.others():
                 raise DeniedError(
-                    f"this node is a member of cluster {self.state.cluster} with "
-                    f"{', '.join(self.member.others())}: 'saltwisted leave' comes first"
+                    f"this node already belongs to cluster {self.state.cluster} with "
+                    f"{', '.join(self.member.others())}: run 'saltwisted leave' first"
                 )
             self._stop_searching()
             self.files.keep_token(line, discard)
@@ -636,7 +642,7 @@ class Lifecycle:
             unpack_facts(value["facts"])
             value["cluster"].encode()
         except (WireError, KeyError, TypeError, ValueError, AttributeError) as error:
-            raise DeniedError(f"the answer to the join is of no use: {error}") from error
+            raise DeniedError(f"the answer to the join cannot be used: {error}") from error
         fingerprint = self._fingerprint_of(public)
         pinned = self.settings.pinned
         if fingerprint != value.get("fingerprint") or (
@@ -655,7 +661,7 @@ class Lifecycle:
         self.files.adopt_identity(private, public)
         self._save(cluster=cluster, phase=MEMBER, verified=False, more={})
         self.log.info(
-            "{node} has joined cluster {cluster} by {by}",
+            "{node} has joined cluster {cluster} with {by}",
             node=self.state.node,
             cluster=cluster,
             by=value.get("node"),

@@ -331,7 +331,9 @@ class ClusterMember:
             member = self.membership.find(key)
             if member is not None:
                 self.log.warn(
-                    "{node} has {state} the cluster" if member.left else "{node} was removed",
+                    "{node} has {state} the cluster"
+                    if member.left
+                    else ("{node} was removed from the cluster"),
                     node=member.node,
                     state="left",
                 )
@@ -377,8 +379,8 @@ class ClusterMember:
             member = self.membership.find(key)
             if member is not None and member.state == MEMBER and member.approved is None:
                 self.log.error(
-                    "{node} joined by a token that was used up elsewhere: it is suspended until "
-                    "'saltwisted members approve {node}'",
+                    "{node} joined with a token that had been used up elsewhere: it is "
+                    "suspended until 'saltwisted members approve {node}'",
                     node=member.node,
                 )
                 d = as_deferred(self.append("member", {"op": "suspend", "key": key}))
@@ -392,8 +394,8 @@ class ClusterMember:
             act = self.deny_minion(minion_id, start)
             if act is not None:
                 self.log.error(
-                    "{minion} was accepted by token {id}, which was used up elsewhere: its key is "
-                    "denied until somebody accepts it",
+                    "{minion} was accepted by token {id}, which had been used up elsewhere: "
+                    "its key is denied until somebody accepts it",
                     minion=minion_id,
                     id=token_id[:12],
                 )
@@ -436,7 +438,8 @@ class ClusterMember:
                 self.log.warn(
                     "{minion} shows a token that does not let it in: {why}",
                     minion=auth.id,
-                    why=tokens.why_not(shown, now) or "it is for other ids, or was not proven",
+                    why=tokens.why_not(shown, now)
+                    or ("it is for other ids, or its secret was not proven"),
                 )
         token_id = token_id or tokens.for_minion(auth.id, finger, now)
         if not token_id:
@@ -542,11 +545,12 @@ class ClusterMember:
             raise DeniedError("this node is the only member: there is nothing to leave")
         if not force and not self.peers.links():
             raise DeniedError(
-                "no other member can be reached: nobody would take over what is here alone, or "
-                f"know of it. Start {' or '.join(self.others())} first; --force leaves nevertheless"
+                "no other member can be reached: nobody would take over what is only here, or "
+                f"learn that this node leaves. Start {' or '.join(self.others())} first, or "
+                "leave anyway with --force"
             )
         self._leaving = True
-        self.admission.closed = "this member leaves the cluster: join by another one"
+        self.admission.closed = "this member is leaving the cluster: join through another one"
         others = self.others()
         minions = int(self.status().get("minions") or 0)
         alone, not_returned = await self.drain()
@@ -578,7 +582,9 @@ class ClusterMember:
         """
         member = self.find(name)
         if member.state == MEMBER:
-            raise DeniedError(f"there is nothing to approve: {member.node} is let in already")
+            raise DeniedError(
+                f"there is nothing to approve: {member.node} is a full member already"
+            )
         await self.append("member", {"op": "approve", "key": member.key})
         self.fire("salt/cluster/approve", {"node": member.node})
         return {"approved": member.node}

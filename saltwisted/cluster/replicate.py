@@ -36,6 +36,7 @@ from saltwisted.errors import StoreError
 from saltwisted.stores import files
 from saltwisted.stores.keys import DIRECTORIES, KeyStore
 from saltwisted.transports.loose import all_within, as_deferred, let_go
+from saltwisted.words import WERE, are
 
 EXCLUSIVE = ("accepted", "rejected", "pending")
 ACT = {"accepted": "accept", "rejected": "reject", "pending": "pend"}
@@ -165,8 +166,8 @@ class KeyReplica:
             self._note_restored(missing, len(known))
         if taken:
             self.log.info(
-                "{count} minion ids of {path} were not in the cluster's log: {what}",
-                count=taken,
+                "{ids} in {path} not in the cluster's log: {what}",
+                ids=are(taken, "minion id", verbs=WERE),
                 path=self._keys.pki_dir,
                 what="taken over" if first else "they are pending now",
             )
@@ -423,9 +424,9 @@ class KeyReplica:
             return
         self.restored += 1
         self.log.critical(
-            "{missing} key files had vanished from {path}: nobody was revoked, they are "
+            "{files} vanished from {path}: nobody was revoked, they are "
             "restored from the cluster's log. To delete keys use salt-key -d.",
-            missing=missing,
+            files=are(missing, "key file", verbs=("has", "have")),
             path=self._keys.pki_dir,
         )
         data = {"path": self._keys.pki_dir, "missing": missing}

@@ -118,5 +118,7 @@ class Ring:
     async def operation(self, args: dict[str, Any], peer: Any, stream: Any) -> Any:
         """C{members_ring} on the control socket: for root and the master's own user."""
         if peer.uid not in (0, os.geteuid()):
-            raise RemoteError("AuthorizationError", "the ports are for root and the master's user")
+            raise RemoteError(
+                "AuthorizationError", ("only root and the master's own user may test ports")
+            )
         return await self.rows()

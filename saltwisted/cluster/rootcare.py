@@ -22,6 +22,7 @@ from saltwisted.domain.roots.hot import HotFiles
 from saltwisted.errors import StoreError
 from saltwisted.stores import rootdeep
 from saltwisted.transports.loose import let_go
+from saltwisted.words import WERE, are
 
 DEEP_EVERY = 3600.0
 """Seconds from one part of the deep look to the next; L{rootdeep.PARTS} of them are a week."""
@@ -93,7 +94,9 @@ class RootCare:
             self.alarm("files differ from what was committed, though nobody wrote them", names)
         if found.damaged:
             names = sorted(digest.hex()[:12] for digest in found.damaged)[:20]
-            self.alarm(f"{len(found.damaged)} contents are damaged; they are fetched anew", names)
+            self.alarm(
+                (f"{are(len(found.damaged), 'content')} damaged on disk, and fetched again"), names
+            )
             await self._lost(found.damaged)
         return found
 
@@ -101,7 +104,7 @@ class RootCare:
         """Something is not as it should be."""
         self._owner.alarms[self._core.name] = why
         self.log.error(
-            "roots: {share}: {why}: {names}", share=self._core.name, why=why, names=names
+            "roots: {share}: {why}: {names}", share=self._core.name, why=why, names=", ".join(names)
         )
         self._owner.event("alarm", {"share": self._core.name, "reason": why, "names": names})
 
@@ -113,7 +116,10 @@ class RootCare:
         if now - self._asked.get(link.node, -REPAIR_EVERY) < REPAIR_EVERY:
             return
         self._asked[link.node] = now
-        self.alarm(f"the tree differs from that of {link.node} at equal knowledge", [link.node])
+        self.alarm(
+            (f"the tree differs from that of {link.node}, although both know the same changes"),
+            [link.node],
+        )
         link.tell(REPAIR, self._core.name, b"")
 
     def expects(self, link: RootLink) -> bool:
@@ -131,9 +137,9 @@ class RootCare:
             raise StoreError("the store is not open", self._core.name)
         outcome = await self._owner.pool(store.repair, rows, link.node)
         self.log.warn(
-            "roots: {share}: {count} paths were taken over from {node}",
+            "roots: {share}: {paths} taken over from {node}",
             share=self._core.name,
-            count=len(outcome.rows),
+            paths=are(len(outcome.rows), "path", verbs=WERE),
             node=link.node,
         )
         return outcome

@@ -24,6 +24,7 @@ from saltwisted.domain.roots.entry import FILE, Version, covers, gap
 from saltwisted.errors import SaltwistedError, StoreError
 from saltwisted.stores.rootindex import Known
 from saltwisted.transports.loose import let_go
+from saltwisted.words import are
 
 
 class RootCatchUp:
@@ -92,8 +93,8 @@ class RootCatchUp:
         core = self._core
         if core.db.is_behind(link.knowledge[core.name]):
             self.log.warn(
-                "roots: {share}: {node} knows more of us than we do: this index is an old copy; "
-                "going on under a new incarnation",
+                "roots: {share}: {node} knows more of this node than the node itself: the "
+                "index is an old copy, and goes on under a new incarnation",
                 share=core.name,
                 node=link.node,
             )
@@ -250,7 +251,7 @@ class RootCatchUp:
         self.damaged = await core.pool(core.db.drop_damaged)
         if self.damaged:
             self.log.error(
-                "roots: {share}: {count} contents are damaged; peers are asked for them",
+                "roots: {share}: {contents} damaged on disk; peers are asked for them",
                 share=core.name,
-                count=len(self.damaged),
+                contents=are(len(self.damaged), "content"),
             )

@@ -70,7 +70,9 @@ class RootControl:
         if method is None:
             raise RemoteError("UnknownOperation", f"roots has no {what!r}")
         if peer.uid not in (0, os.geteuid()):
-            raise RemoteError("AuthorizationError", "roots are for root and the master's own user")
+            raise RemoteError(
+                "AuthorizationError", ("only root and the master's own user may ask about roots")
+            )
         telling = LoopingCall(self._tell, stream, args)
         telling.clock = self._clock
         let_go(telling.start(TELL, now=False), self.log, "progress was not told")

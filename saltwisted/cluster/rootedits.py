@@ -24,6 +24,7 @@ from saltwisted.domain.roots.guards import Brake
 from saltwisted.stores.newfiles import Seen
 from saltwisted.stores.rootindex import Known
 from saltwisted.transports.loose import let_go
+from saltwisted.words import WERE, are
 
 LARGE_AGAIN = 1.0
 """Seconds after which a large file that was being written is looked at again."""
@@ -131,12 +132,12 @@ class RootEdits:
         if undone:
             names = sorted(os.fsdecode(path) for path in undone)[:100]
             self.log.warn(
-                "roots: {share}: this node is read-only: {count} changes are undone: {names}",
+                "roots: {share}: this node is read-only: {changes} undone: {names}",
                 share=core.name,
-                count=len(undone),
-                names=names[:5],
+                changes=are(len(undone), "change"),
+                names=", ".join(names[:5]),
             )
-            core.last_error = f"403: read-only: {len(undone)} changes were undone"
+            core.last_error = f"403: read-only: {are(len(undone), 'change', verbs=WERE)} undone"
             data = {"share": core.name, "reason": "403: this node is read-only", "paths": names}
             core.owner.event("refused", data)
             if lost:
@@ -174,8 +175,8 @@ class RootEdits:
                 },
             )
             self.log.warn(
-                "roots: {share}: {files} deletions are held: approve or restore them",
+                "roots: {share}: {deletions} held: approve or restore them",
                 share=core.name,
-                files=files,
+                deletions=are(files, "deletion"),
             )
         return {path: entry for path, entry in wanted.items() if path not in gone}, gone

@@ -30,6 +30,7 @@ from saltwisted.domain.roots.index import NotYet, Outcome
 from saltwisted.domain.roots.moves import unfold
 from saltwisted.errors import SaltwistedError, StoreError
 from saltwisted.transports.loose import let_go
+from saltwisted.words import counted
 
 INLINE_UNPACK = 8 * 1024
 """Bytes of a packed batch that are unpacked in the reactor thread; more goes to the pool."""
@@ -422,7 +423,7 @@ class RootInbox:
         all_files, all_bytes = generation.counts()
         now = core.reactor.seconds()
         if brake.holds(now, files, size, all_files, all_bytes):
-            self._refuse(pending, f"409: {files} deletions without an approval")
+            self._refuse(pending, f"409: {counted(files, 'deletion')} without an approval")
             return False
         brake.passed(now, files, size)
         return True

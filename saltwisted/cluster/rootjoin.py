@@ -21,6 +21,7 @@ from saltwisted.stores.newfiles import Seen
 from saltwisted.stores.rootindex import Known
 from saltwisted.stores.rootstore import RootStore, discard
 from saltwisted.transports.loose import let_go
+from saltwisted.words import are
 
 STRANDED = 60.0
 """Seconds for which a node that may not write has to know more than all writers do."""
@@ -186,10 +187,12 @@ class RootJoin:
         await core.pool(keep_adopted, store, known_now, kept)
         if kept:
             self.log.warn(
-                "roots: {share}: {count} files of this node differ from the cluster's; they are "
-                "kept as conflicts (saltwisted roots conflicts)",
+                "roots: {share}: {differ} from the cluster's; kept as conflicts (saltwisted "
+                "roots conflicts)",
                 share=core.name,
-                count=len(kept),
+                differ=are(
+                    len(kept), "file of this node", "files of this node", ("differs", "differ")
+                ),
             )
             core.owner.event("conflict", {"share": core.name, "adopted": len(kept)})
 

@@ -34,7 +34,7 @@ from saltwisted.domain.roots.entry import Batch, Entry, ancestors
 from saltwisted.errors import StoreError
 from saltwisted.stores.newfiles import Seen
 from saltwisted.stores.rootindex import Known
-from saltwisted.words import counted
+from saltwisted.words import are, counted
 
 AGAIN = 0.03
 """Seconds after which a file that was being written is looked at again, ..."""
@@ -270,7 +270,9 @@ class RootLook:
         core = self._core
         full = {path: why for path, why in seen.unread.items() if why in NO_ROOM}
         if full:
-            core.last_error = f"{next(iter(full.values()))}: {len(full)} changes wait"
+            core.last_error = (
+                f"{next(iter(full.values()))}: {are(len(full), 'change', verbs=('waits', 'wait'))}"
+            )
             self._watch.look_at(full, RETRY)
         elif self._is_full:
             core.last_error = ""

@@ -129,5 +129,5 @@ class RootOrders:
         """
         if batch is None:
             core = self._core
-            why = "this node may not write" if core.is_read_only else core.last_error
+            why = "this node has no right to write" if core.is_read_only else core.last_error
             raise StoreError(f"not done: {why or 'nothing was committed'}", core.name)

@@ -199,7 +199,7 @@ class RootShare:
 
     async def _not_written(self) -> str:
         if not self.ready:
-            return "waits for the cluster's tree"
+            return "it waits for the cluster's tree"
         if self.core.suspended:
             return f"suspended: {self.core.suspended}"
         failed = self.writes.failed

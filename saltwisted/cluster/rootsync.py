@@ -75,15 +75,15 @@ def roots_of(config: Any) -> tuple[list[Root], dict[str, str]]:
                 name = f"{kind}/{env}/{number}"
                 path = str(path)
                 if kind == "pillar" and not pillar:
-                    left[name] = "this node has no pillar role"
+                    left[name] = "this node has no right to pillars"
                 elif env == "__env__" or "__env__" in path:
                     left[name] = "roots of __env__ are not replicated"
                 elif any(char in path for char in "*?["):
                     left[name] = "roots named by a pattern are not replicated"
                 elif not os.path.isabs(path):
-                    left[name] = "is no absolute path"
+                    left[name] = "it is not an absolute path"
                 elif os.path.realpath(path) in seen:
-                    left[name] = f"is the same directory as {seen[os.path.realpath(path)]}"
+                    left[name] = f"it is the same directory as {seen[os.path.realpath(path)]}"
                 else:
                     seen[os.path.realpath(path)] = name
                     found.append(Root(name, path.rstrip("/") or "/"))
@@ -633,8 +633,8 @@ def settings_of(options: Mapping[str, Any]) -> tuple[Settings, Limits, Policy]:
         raise ConfigError(f"cluster_roots: {error}") from error
     if "pillar_nodes" in options:
         raise ConfigError(
-            "cluster_roots: pillar_nodes is not an option any more: say once for all nodes who has "
-            "pillars, by 'saltwisted members rights NODE read,write'"
+            "cluster_roots: pillar_nodes is not an option any more: say once for all nodes "
+            "which members get pillars, with 'saltwisted members rights NODE read,write'"
         )
     conflict = options.get("conflict", "newest")
     primary = ""
@@ -672,7 +672,10 @@ class RootsGate:
             if self._clock.seconds() > told + TELL_AGAIN:
                 told = self._clock.seconds()
                 waiting = [n for n, share in self._sync.shares.items() if not share.ready]
-                self.log.warn("not serving yet: no generation of {shares}", shares=waiting)
+                self.log.warn(
+                    "not serving yet: waiting for the cluster's tree of {shares}",
+                    shares=", ".join(waiting),
+                )
             await deferLater(self._clock, STEP, lambda: None)
 
     def stopService(self) -> None:

@@ -237,7 +237,7 @@ class ClusterRotation:
             stored, used = unpack_bin(body)
             self._others[node] = _Other(int(stored), int(used))
         except (WireError, TypeError, ValueError):
-            self.log.error("{node} says nonsense of the publish key", node=node)
+            self.log.error("{node} sent a publish key that makes no sense: {error}", node=node)
             return
         if self._running:
             self._both()

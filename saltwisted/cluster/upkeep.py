@@ -93,9 +93,9 @@ class AwayTooLong:
             self.refused.add(peer)
             self._alarm("saltwisted/alarm/away-too-long", {"node": peer})
             self.log.critical(
-                "{peer} was away for longer than deletions are remembered: nothing is exchanged "
-                "with it. Have it join as new: 'saltwisted leave' there or 'saltwisted remove "
-                "{peer}' here, then 'saltwisted join'.",
+                "{peer} was away for longer than deletions are remembered: nothing is "
+                "exchanged with it. Let it join as a new node: 'saltwisted leave' there or "
+                "'saltwisted remove {peer}' here, then 'saltwisted join'.",
                 peer=peer,
             )
 
@@ -106,13 +106,13 @@ class AwayTooLong:
         if peer in self.refused:
             self.log.critical(
                 "{peer} and this node were apart for longer than deletions are remembered. "
-                "Remove one of the two, and have it join as new.",
+                "Remove one of the two, and let it join as a new node.",
                 peer=peer,
             )
             return
         self.log.critical(
-            "this node was away for longer than deletions are remembered, says {peer}: it has to "
-            "join as new ('saltwisted join')",
+            "{peer} says that this node was away for longer than deletions are remembered: it "
+            "has to join as a new node ('saltwisted join')",
             peer=peer,
         )
         self._end()

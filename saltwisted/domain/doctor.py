@@ -94,7 +94,7 @@ def ports(
             yield Finding(
                 id="port.closed",
                 severity=Severity.ERROR,
-                text=f"nobody listens on port {port}, though the daemon runs",
+                text=f"nobody listens on port {port}, although the daemon runs",
                 command=f"journalctl -u {unit} -n 50",
             )
         elif who and f"(pid {ours})" not in who and who != "another user's process":
@@ -112,7 +112,7 @@ def ports(
             severity=Severity.ERROR,
             text="a port cannot be reached",
             evidence=closed,
-            command="look at the firewall between them (nft list ruleset)",
+            command="check the firewall between them (nft list ruleset)",
         )
 
 
@@ -127,7 +127,7 @@ def clocks(synchronised: bool | None, skews: Mapping[str, float]) -> Iterator[Fi
         yield Finding(
             id="clock.unsynchronised",
             severity=Severity.WARNING,
-            text="the kernel says that no time service keeps this clock",
+            text="no time service synchronises this clock, says the kernel",
             command="apt-get install chrony",
         )
     wrong = [f"{who}: {skew:+.0f} s" for who, skew in skews.items() if abs(skew) > MOST_SKEW]
@@ -195,7 +195,10 @@ def keys(digests: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
         yield Finding(
             id="key.shared",
             severity=Severity.WARNING,
-            text="several accepted minions have one key: a machine was cloned with its pki",
+            text=(
+                "several accepted minions share a key: probably a machine was cloned together "
+                "with its pki"
+            ),
             evidence=sorted(shared),
             command="on the clone: rm /etc/salt/pki/minion/minion.* and restart its minion",
         )
@@ -230,7 +233,7 @@ def keys(digests: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
         yield Finding(
             id="minion.alike",
             severity=Severity.NOTE,
-            text="ids differ in capital letters alone",
+            text="some ids differ only in upper and lower case",
             evidence=sorted(alike),
         )
 
@@ -248,7 +251,7 @@ def modes(entries: Iterable[tuple[str, int, int, int]], owner: int) -> Iterator[
             yield Finding(
                 id="file.mode",
                 severity=Severity.ERROR,
-                text=f"{path} may be used by others ({mode & 0o7777:04o})",
+                text=f"other users may read or change {path} (mode {mode & 0o7777:04o})",
                 command=f"chmod {better:04o} {path}",
                 fix=("chmod", path, better),
             )
@@ -273,14 +276,14 @@ def disks(free: Mapping[str, tuple[int, int, int, int]]) -> Iterator[Finding]:
             yield Finding(
                 id="disk.space",
                 severity=Severity.ERROR if bytes_free < LOW_BYTES // 8 else Severity.WARNING,
-                text=f"{bytes_free >> 20} MiB are free for {path}",
+                text=f"only {bytes_free >> 20} MiB are free for {path}",
                 command=f"du -xsh {path}/*; keep_jobs_seconds bounds the history of jobs",
             )
         if inodes and inodes_free / inodes < LOW_DISK:
             yield Finding(
                 id="disk.inodes",
                 severity=Severity.WARNING,
-                text=f"{inodes_free} names are left on the file system of {path}",
+                text=f"only {inodes_free} inodes are left on the file system of {path}",
                 command=f"du --inodes -xs {path}/*",
             )
 
@@ -318,7 +321,7 @@ def versions(minions: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding(
             id="minion.old",
             severity=Severity.WARNING,
-            text=f"minions with known holes ({why})",
+            text=f"minions with known security holes ({why})",
             evidence=sorted(names),
             command="upgrade salt-minion to 3006.17, 3007.9 or 3008",
         )
@@ -348,7 +351,7 @@ def proxy(timeouts: Mapping[str, float]) -> Iterator[Finding]:
         yield Finding(
             id="proxy.idle",
             severity=Severity.WARNING,
-            text="a proxy on this machine cuts links that are idle for a moment",
+            text="a proxy on this machine cuts connections that are idle for a short time",
             evidence=short,
             command="in haproxy.cfg: timeout client 50s, timeout server 50s (see etc/haproxy.cfg)",
         )
@@ -398,7 +401,7 @@ def unsupported(options: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding(
             id="option.unsupported",
             severity=Severity.WARNING,
-            text="options ask for what is not here",
+            text="the configuration uses options that saltwisted does not support",
             evidence=[f"{name}: {reason}" for name, reason in sorted(options.items())],
         )
 

@@ -63,4 +63,4 @@ class Chosen:
 
     def _refused(self, jid: str, user: str) -> DeniedError:
         self._ctx.counters["denied:jid"] += 1
-        return DeniedError(f"job {jid} is another one than {user} wants to publish")
+        return DeniedError(f"job {jid} is not the job that {user} wants to publish")

@@ -139,7 +139,7 @@ class Control:
 
     def _need_owner(self, peer: Peer, what: str) -> str:
         if not self._is_owner(peer):
-            raise DeniedError(f"{what} is for root and the master's own user")
+            raise DeniedError(f"only root and the master's own user may use {what}")
         return user_name(peer.uid)
 
     async def op_publish(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:

@@ -100,7 +100,7 @@ class Dispatcher:
         groups = ctx.config.nodegroups or {}
         if exact and guesses_pillar(tgt, tgt_type, groups):
             ctx.counters["denied:pillar-guess"] += 1
-            raise DeniedError(f"{user} may not ask for pillar values by wildcards")
+            raise DeniedError(f"{user} may not target by pillar with wildcards")
         selection = await self.targets.find(tgt, tgt_type, delimiter, exact=exact)
         try:
             by_pillar = exact and pillar_words(tgt, tgt_type, groups)

@@ -395,7 +395,7 @@ class MasterLink:
         try:
             return await self._pillar(attempt, {})
         except AuthenticationError as error:
-            return Failed(f"the pillar was refused ({error})", answered=True)
+            return Failed(f"the master refused the pillar ({error})", answered=True)
         except TransportClosed as error:
             return Failed(f"no pillar ({error})")
         except WireError as error:
@@ -560,7 +560,7 @@ class MasterLink:
             )
             return
         self.log.error(
-            "master {master}: {reason}. Trying on.",
+            "master {master}: {reason}; trying again",
             master=self.name,
             reason=ADVICE.get(effect.reason, effect.reason),
         )
@@ -773,7 +773,7 @@ ADVICE = {
     "full": "it has as many minions as its max_minions allows",
     "bad sig algo": "it does not know our signing_algorithm",
     "bad enc algo": "it does not know our encryption_algorithm",
-    "refused": "it would not read the sign-in; is it a Salt master?",
+    "refused": "it did not understand the sign-in; is it a Salt master?",
     "cluster_retry": "it is a cluster node that has not joined yet",
 }
 """What an operator can do about a word of L{saltwisted.wire.handshake.NotYet}."""

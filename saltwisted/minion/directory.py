@@ -192,7 +192,7 @@ class Directory:
                 try:
                     self._kept.save([name for name in names if self._read(name) is not None])
                 except StoreError as error:
-                    self.log.warn("the list of masters is not remembered: {error}", error=error)
+                    self.log.warn("the list of masters could not be saved: {error}", error=error)
 
     def _look(self, one: Master) -> None:
         self._timers.pop(one, None)
@@ -206,7 +206,7 @@ class Directory:
         except Exception as error:
             # Whatever a name server says: what was known before holds
             self.log.warn(
-                "the SRV records of {name} cannot be had: {error}",
+                "the SRV records of {name} could not be looked up: {error}",
                 name=one[0],
                 error=str(error)[:200] or error.__class__.__name__,
             )

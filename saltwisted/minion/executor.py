@@ -21,6 +21,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 
 from saltwisted.errors import RemoteError
+from saltwisted.words import are
 
 ENTRY = "saltwisted.worker.main:run_job"
 
@@ -155,15 +156,15 @@ class Executor:
             self._start(running)
         elif len(self._queue) < self._queue_limit:
             self.log.warn(
-                "job {jid} waits: {count} jobs run, which is process_count_max",
+                "job {jid} waits: {jobs} running, which is process_count_max",
                 jid=order.jid,
-                count=len(self._running),
+                jobs=are(len(self._running), "job"),
             )
             self._queue.append(running)
         else:
             raise RemoteError(
                 "TooManyJobs",
-                f"{len(self._running)} jobs run and {len(self._queue)} wait already",
+                f"{are(len(self._running), 'job')} running, and {len(self._queue)} waiting already",
             )
         return running
 

@@ -94,7 +94,7 @@ class Jobs(Service):
             jid = str(job.get("jid"))
             if is_job_process(job["pid"], jid):
                 self.log.info(
-                    "job {jid} ({fun}) of an earlier daemon is still at work",
+                    "job {jid} ({fun}) of an earlier daemon is still running",
                     jid=jid,
                     fun=str(job.get("fun"))[:200],
                 )
@@ -126,7 +126,7 @@ class Jobs(Service):
         if not self.running:
             return
         if not valid_jid(jid):
-            self.log.warn("a job whose jid is no name is not run: {jid}", jid=repr(jid)[:200])
+            self.log.warn("a job with an invalid jid is not run: {jid}", jid=repr(jid)[:200])
             return
         self.taken += 1
         self.log.info(
@@ -194,7 +194,7 @@ class Jobs(Service):
         try:
             name, _ = await self._run(self._outbox.put, whole, via)
         except OSError as error:
-            self.log.error("a return cannot be kept on disk: {error}", error=str(error))
+            self.log.error("a return cannot be saved on disk: {error}", error=str(error))
             self._returns.add_homeless(Kept(whole, via))
         else:
             self._returns.add(name, Kept(whole, via))

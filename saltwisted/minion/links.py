@@ -150,7 +150,7 @@ class Links(Service):
     def _follow(self, masters: Sequence[Master]) -> None:
         """There are other masters now. A link that is not wanted any more may be again."""
         self.log.info(
-            "the masters are {masters}", masters=", ".join(f"{h}:{p}" for h, p in masters)
+            "the masters are now {masters}", masters=", ".join(f"{h}:{p}" for h, p in masters)
         )
         numbers = self._add(masters)
         if self._standby is not None:

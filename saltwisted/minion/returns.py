@@ -21,6 +21,7 @@ from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
 
 from saltwisted.errors import SaltwistedError
+from saltwisted.words import are
 from saltwisted.worker.jobfiles import Kept, Outbox
 
 AT_ONCE = 8
@@ -102,7 +103,9 @@ class Returns(Service):
         for name in self._outbox.names():
             self.add(name)
         if self._waiting:
-            self.log.info("{count} returns wait for a master", count=len(self._waiting))
+            self.log.info(
+                "{returns} waiting for a master", returns=are(len(self._waiting), "return")
+            )
         self._look()
 
     def stopService(self) -> None:
@@ -153,7 +156,7 @@ class Returns(Service):
         while len(self._waiting) >= MOST:
             gone, oldest = self._waiting.popitem(last=False)
             self.log.error(
-                "more than {most} returns wait for a master: the oldest, {name}, is dropped",
+                "more than {most} returns are waiting for a master: the oldest, {name}, is dropped",
                 most=MOST,
                 name=gone,
             )

@@ -157,7 +157,7 @@ class Scheduler(Service):
         """
         schedule = pillar.get("schedule", {})
         if not isinstance(schedule, Mapping):
-            self.log.error("the pillar's schedule is no mapping and is ignored")
+            self.log.error("the pillar's schedule is not a mapping, and is ignored")
             schedule = {}
         whens: dict[str, Any] = {}
         for where, facts in (("grain", grains), ("pillar item", pillar)):

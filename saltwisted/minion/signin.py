@@ -88,9 +88,9 @@ class SignInTalk:
                 continue
             except MasterKeyChanged as error:
                 return Distrusted(
-                    f"the master shows the key {error.got}, but {self._keys.path} holds"
-                    f" {error.expected}. If the master's key was changed on purpose, remove"
-                    " that file; if not, somebody is in between"
+                    f"the master shows the key {error.got}, but {self._keys.path} holds "
+                    f"{error.expected}. If the master's key was changed on purpose, remove "
+                    "that file. If not, somebody may be intercepting the connection"
                 )
             except MasterFingerprint as error:
                 return Distrusted(
@@ -102,7 +102,9 @@ class SignInTalk:
             except StoreError as error:
                 return Distrusted(f"no master can be trusted: {error}")
             except WireError as error:
-                return Failed(f"not the answer of a master ({error.reason})", answered=True)
+                return Failed(
+                    f"this is not the answer of a Salt master ({error.reason})", answered=True
+                )
             except TransportClosed as error:
                 return Failed(f"no connection ({error})")
         return Failed("the master does not answer")

@@ -290,7 +290,7 @@ class Subscriber:
             self._seen.add(job, publish_key, name)
         except StoreError as error:
             self.counters["unkept"] += 1
-            self.log.error("job {jid} cannot be remembered: {error}", jid=job.jid, error=str(error))
+            self.log.error("job {jid} cannot be recorded: {error}", jid=job.jid, error=str(error))
         self.counters["taken"] += 1
         self._on_job(job, source)
         return True

@@ -140,13 +140,13 @@ def check(config: MasterConfig) -> None:
         )
     if config.return_copies not in (1, 2):
         raise ConfigError(
-            f"return_copies: {config.return_copies}: a return is acknowledged when 1 or 2 nodes "
-            "have it; all nodes get it afterwards in any case"
+            f"return_copies: {config.return_copies}: use 1 or 2: a return is acknowledged when "
+            "so many nodes have it. All nodes get it afterwards in any case"
         )
     if config.cluster_peers and config.cluster_secret is None:
         raise ConfigError(
-            "cluster_peers without cluster_secret: nodes could not prove themselves to each other. "
-            "Set cluster_secret on all of them, or leave both out and let nodes join by "
+            "cluster_peers without cluster_secret: nodes could not prove who they are. Set "
+            "cluster_secret on all of them, or leave both out and let nodes join with "
             "'saltwisted token create' and 'saltwisted join'"
         )
 

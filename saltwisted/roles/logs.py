@@ -321,5 +321,7 @@ def targets(config: Any, level: str | None, journal: bool, console: TextIO) -> l
                 )
             )
         except OSError as error:
-            sys.stderr.write(f"saltwisted: no log file {path}: {error.strerror}\n")
+            sys.stderr.write(
+                f"saltwisted: the log file {path} cannot be opened: {error.strerror}\n"
+            )
     return found

@@ -177,14 +177,16 @@ def pub_signature_of(config: MasterConfig, public: bytes) -> tuple[bytes, bytes]
     signature = read_file(path, 65536)
     if not signature:
         raise ConfigError(
-            f"master_use_pubkey_signature is set, but {path} is not there: make it with "
+            f"master_use_pubkey_signature is set, but {path} does not exist: make it with "
             "salt-key --gen-signature where the signing key is, and copy it"
         )
     signer = read_file(os.path.join(config.pki_dir, f"{config.master_sign_key_name}.pub"), 65536)
     try:
         shown = signed_form_of(public, signature, PublicKey.from_pem(signer) if signer else None)
     except WireError as error:
-        raise ConfigError(f"{path} does not sign this master's key ({error.reason})") from error
+        raise ConfigError(
+            f"{path} is not a signature of this master's key ({error.reason})"
+        ) from error
     return signature.strip(), shown
 
 

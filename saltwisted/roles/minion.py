@@ -187,7 +187,9 @@ def led_by(config: MinionConfig, found: Any) -> MinionConfig:
     """
     names = [found] if isinstance(found, str) else found
     if not names or not isinstance(names, list) or not all(isinstance(n, str) and n for n in names):
-        raise ConfigError(f"{config.master} gave {str(found)[:200]!r} and not names of masters")
+        raise ConfigError(
+            f"{config.master} returned {str(found)[:200]!r}, which are no names of masters"
+        )
     led: MinionConfig = config.evolve(master=names, master_type="failover")
     return led
 
@@ -266,7 +268,7 @@ class Network:
         """
         token = parse(line)
         if token.role != MINION:
-            raise WireError("this token is for a master; make one with --role minion")
+            raise WireError("this token is for a master: create one with --role minion")
         self._outside["join"].keep(line)
         if self.links.there is not None:
             self.links.there.told(token.peers)

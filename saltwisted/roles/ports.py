@@ -25,7 +25,7 @@ def check_transport(config: CommonOptions) -> None:
     @raises ConfigError: a transport that there is not.
     """
     if config.transport not in TRANSPORTS:
-        raise ConfigError(f"transport: {config.transport!r} is none of zeromq, tcp")
+        raise ConfigError(f"transport: {config.transport!r}: use zeromq or tcp")
 
 
 def stream_of(config: CommonOptions) -> Stream:

@@ -101,7 +101,7 @@ class Reload:
         try:
             loaded: Loaded = await self._run(self._read)
         except SaltwistedError as error:
-            self.log.error("not reloaded, nothing has changed: {error}", error=str(error))
+            self.log.error("not reloaded, and nothing has changed: {error}", error=str(error))
             return f"the configuration could not be read again: {error}"
         old, new = self._config, loaded.config
         changed = sorted(name for name in old.fields if getattr(old, name) != getattr(new, name))
@@ -120,7 +120,7 @@ class Reload:
         )
         if self.waiting:
             self.log.warn(
-                "these options are new and count from the next start: {waiting}",
+                "these options have changed and take effect at the next start: {waiting}",
                 waiting=", ".join(self.waiting),
             )
             return f"serving; a restart is needed for {', '.join(self.waiting)}"

@@ -32,7 +32,7 @@ async def ask(reactor: Any, line: str, node: str) -> dict[str, Any]:
     """
     token = parse(line)
     if token.role != MASTER:
-        raise DeniedError("this token is for a minion; a master needs --role master")
+        raise DeniedError("this token is for a minion: a master needs one with --role master")
     key = NodeKey.generate()
     badge = Badge(key, issue(key, key.public, node, "unknown", time.time()))
     joiner = Joiner(reactor=reactor, badge=badge, entropy=os.urandom, token=token)

@@ -129,7 +129,7 @@ class MinionCache:
         except WireError:
             value = None
         if not isinstance(value, dict):
-            self.log.warn("{path} is broken: forgotten", path=self._path(bank, minion_id))
+            self.log.warn("{path} is damaged, and is ignored", path=self._path(bank, minion_id))
             self.delete(bank, minion_id)
             return None
         self._drop(key)

@@ -67,7 +67,7 @@ def make_dir(path: str, mode: int = 0o700) -> None:
     except OSError as error:
         raise store_error(error, path) from error
     if not os.path.isdir(path):
-        raise StoreError("is there and is no directory", path)
+        raise StoreError("exists and is not a directory", path)
 
 
 def sync_dir(path: str) -> None:
@@ -139,7 +139,7 @@ def read_file(path: str, limit: int = 1 << 30) -> bytes | None:
     try:
         info = os.fstat(fd)
         if not stat.S_ISREG(info.st_mode):
-            raise StoreError("is no regular file", path)
+            raise StoreError("is not a regular file", path)
         if info.st_size > limit:
             raise StoreError(f"is larger than {limit} bytes", path)
         pieces = []

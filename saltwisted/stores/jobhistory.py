@@ -23,6 +23,7 @@ from saltwisted.domain.keys import valid_minion_id
 from saltwisted.errors import WireError
 from saltwisted.stores.jobs import JobStore
 from saltwisted.wire.msgpack import unpack_bin
+from saltwisted.words import counted
 
 FILE = "history.msgpack"
 JOB, RETURN = "job", "return"
@@ -103,9 +104,9 @@ class JobHistory:
             os.unlink(self.path)
         self._work = None
         self.log.info(
-            "{jobs} jobs and {returns} returns of the stock master are in the job cache",
-            jobs=self.jobs,
-            returns=self.returns,
+            "{jobs} and {returns} of the stock master are in the job cache",
+            jobs=counted(self.jobs, "job"),
+            returns=counted(self.returns, "return"),
         )
 
     def _pause(self) -> Deferred[None]:

@@ -412,7 +412,9 @@ class KeyStore:
     def _is_key(self, folder: _Folder, name: str) -> bool:
         if not valid_minion_id(name):
             if not name.startswith("."):
-                self.log.warn("{path!r} is no minion id: ignored", path=folder.prefix + name)
+                self.log.warn(
+                    "{path!r} is not a minion id, and is ignored", path=folder.prefix + name
+                )
             return False
         try:
             return stat.S_ISREG(os.lstat(folder.prefix + name).st_mode)

@@ -45,7 +45,7 @@ class MasterKeyFile:
         try:
             return PublicKey.from_pem(data)
         except WireError as error:
-            raise StoreError(f"is no usable public key ({error.reason})", self.path) from error
+            raise StoreError(f"is not a usable public key ({error.reason})", self.path) from error
 
     def remember(self, key: PublicKey) -> None:
         """
@@ -72,7 +72,7 @@ class MastersFile:
         try:
             data = read_file(self.path, 65536)
         except StoreError as error:
-            self.log.warn("the masters that we knew cannot be read: {error}", error=error)
+            self.log.warn("the list of known masters cannot be read: {error}", error=error)
             return []
         return (data or b"").decode("utf-8", "replace").split()
 
@@ -104,7 +104,7 @@ class TokenFile:
             data = read_file(self.path, 8192)
             return parse(data.decode("ascii", "replace")) if data else None
         except (StoreError, WireError) as error:
-            self.log.error("{path} is no join token: {error}", path=self.path, error=str(error))
+            self.log.error("{path} is not a join token: {error}", path=self.path, error=str(error))
             return None
 
     def keep(self, line: str) -> None:
@@ -121,7 +121,7 @@ class TokenFile:
         try:
             remove(self.path, sync=True)
         except StoreError as error:
-            self.log.warn("a token that has served stays: {error}", error=str(error))
+            self.log.warn("a used token could not be removed: {error}", error=str(error))
 
 
 class SeenFile:

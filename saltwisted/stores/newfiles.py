@@ -194,7 +194,9 @@ class NewFiles:
                 self._asked.popleft()
                 self._take(chunk, rows, number, now)
         except (OSError, SaltwistedError, TimeoutError, CancelledError) as error:
-            self.log.debug("roots: nobody helps to read: {error}", error=str(error))
+            self.log.debug(
+                "roots: the helper process that reads files failed: {error}", error=str(error)
+            )
             self._no_help()
         if to_the_end:
             self._take_back()

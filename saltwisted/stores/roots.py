@@ -417,7 +417,9 @@ def _ignorer(patterns: Any, globs: Any) -> Callable[[str], bool]:
         try:
             tests.append(re.compile(pattern).search)
         except re.error as error:
-            raise StoreError(f"file_ignore_regex: {pattern!r} is no pattern: {error}") from error
+            raise StoreError(
+                f"file_ignore_regex: {pattern} is not a valid pattern: {error}"
+            ) from error
     tests += [re.compile(fnmatch.translate(str(pattern))).match for pattern in _as_list(globs)]
     if not tests:
         return lambda _path: False

@@ -408,7 +408,9 @@ class Sites:
                     if row is not None:
                         site.made[path] = Known(entry, Identity(*row))
         except (OSError, SaltwistedError, TimeoutError, CancelledError) as error:
-            self.log.debug("roots: nobody helps to write: {error}", error=str(error))
+            self.log.debug(
+                "roots: the helper process that writes files failed: {error}", error=str(error)
+            )
             for answer in asked:
                 with suppress(OSError, SaltwistedError, TimeoutError, CancelledError):
                     answer.result(PATIENCE)

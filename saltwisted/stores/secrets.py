@@ -85,7 +85,7 @@ class SecretFile:
                 if len(value) == SECRET_BYTES
             )
         except (StoreError, WireError, TypeError, ValueError) as error:
-            self.log.error("{path} is of no use: {error}", path=self._path, error=str(error))
+            self.log.error("{path} cannot be used: {error}", path=self._path, error=str(error))
             return ()
         return secrets[:KEPT]
 
@@ -103,8 +103,8 @@ class SecretFile:
                 self._secrets = made
         except (StoreError, OSError) as error:
             self.log.error(
-                "the session secret cannot be kept: {error}. Minions sign in again after the "
-                "next restart.",
+                "the session secret cannot be saved: {error}. Minions will have to sign in "
+                "again after the next restart.",
                 error=str(error),
             )
             self._secrets = self._made(now)

@@ -139,6 +139,6 @@ class SessionStore:
         try:
             key = SessionKey((text or b"").decode("ascii").strip())
         except (WireError, UnicodeDecodeError):
-            self.log.warn("{path} is no session key: ignored", path=path)
+            self.log.warn("{path} is not a session key, and is ignored", path=path)
             return []
         return [Lent(key, born + self._age)]

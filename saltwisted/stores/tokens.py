@@ -61,7 +61,9 @@ class TokenFiles:
             try:
                 self._tokens[name[:64]] = read(unpack(files.read_file(path, LARGEST) or b""))
             except Exception as error:
-                self.log.warn("{path} is no token: ignored ({error})", path=path, error=error)
+                self.log.warn(
+                    "{path} is not a token, and is ignored ({error})", path=path, error=error
+                )
 
     def stopService(self) -> None:
         """Nothing waits to be written."""

@@ -332,7 +332,7 @@ class WorkTree:
             return ""
         name, always = os.fsdecode(found[0]), found[1]
         if always:
-            return f"{name} is excluded: such names are of editors, version control, or compilers"
+            return f"{name} is excluded: editors, version control and compilers use such names"
         return f"{name} is excluded by {os.fsdecode(RULES_FILE)} or by the configuration"
 
     def is_busy(self) -> bool:

@@ -427,8 +427,8 @@ class ControlServer:
             return
         if len(os.fsencode(path)) > MAX_PATH:
             raise ConfigError(
-                f"the control socket's path {path!r} has {len(os.fsencode(path))} bytes, a unix "
-                f"socket may have {MAX_PATH}: choose a shorter sock_dir"
+                f"the control socket's path {path} has {len(os.fsencode(path))} bytes, but a "
+                f"unix socket may have only {MAX_PATH}: choose a shorter sock_dir"
             )
         folder = os.path.dirname(path)
         try:
@@ -471,7 +471,7 @@ class ControlServer:
             return
         if not stat.S_ISSOCK(mode):
             self._unlock()
-            raise ConfigError(f"{path} is there and is no socket: remove it")
+            raise ConfigError(f"{path} exists and is not a socket: remove it")
         os.unlink(path)
 
     def stopService(self) -> Deferred[None]:

@@ -84,7 +84,7 @@ def _verify(options: Mapping[str, Any], server: bool) -> int:
     try:
         verify = VERIFY[str(word).upper()]
     except KeyError:
-        raise ConfigError(f"ssl: cert_reqs {said!r} is none of {', '.join(VERIFY)}") from None
+        raise ConfigError(f"ssl: cert_reqs {said!r}: use one of {', '.join(VERIFY)}") from None
     return verify
 
 

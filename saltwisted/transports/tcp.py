@@ -532,7 +532,7 @@ class TcpPublishServer:
         @raises CannotListenError: the port is taken.
         """
         self._listening.bind(self._build)
-        let_go(self._life.start(PING_EVERY, now=False), self.log, "no signs of life any more")
+        let_go(self._life.start(PING_EVERY, now=False), self.log, "no sign of life any more")
 
     def _build(self) -> Protocol:
         made = _Subscriber(self)
@@ -578,7 +578,9 @@ class TcpPublishServer:
     def _too_slow(self, one: _Subscriber) -> None:
         self.dropped += 1
         self._subscribers.discard(one)
-        self.log.warn("subscriber {peer} does not read: hung up on", peer=one.peer)
+        self.log.warn(
+            "subscriber {peer} does not read what it is sent, and was disconnected", peer=one.peer
+        )
         one.abort()
 
     def _look(self) -> None:

@@ -655,7 +655,7 @@ class _Pool:
             self._quiet(worker)
         self._workers.clear()
         for call in calls:
-            self._finish(call, RemoteError("WorkerDied", "the daemon stops"))
+            self._finish(call, RemoteError("WorkerDied", "the daemon is stopping"))
 
     def _feed(self) -> None:
         """Give waiting calls to idle children, and make children for the rest."""

@@ -213,7 +213,7 @@ class Ours(_Attacked):
         evil.options.update(ret_port=self.master.ret_port, publish_port=self.master.publish_port)
         write_config(os.path.join(evil.conf, "master"), evil.options)
         evil.up()
-        minion.wait_for_line("somebody is in between")
+        minion.wait_for_line("may be intercepting")
         mark = self.mark()
         with contextlib.suppress(AssertionError):
             evil.salt("-t", "2", "ours", "cmd.run", f"touch {mark}")

@@ -409,7 +409,7 @@ class PeerTests(PeerPortTestCase):
                     value = await joiner(token).ask(self.a.address, enter_as(bad))  # type: ignore
                 except WireError:
                     continue  # too long for a record at all
-                self.assertIn("valid id", value["refused"], repr(bad))
+                self.assertIn("not valid", value["refused"], repr(bad))
 
             self.assertEqual([m.node for m in self.a.membership.live()], ["a"])
             self.assertEqual(len(self.a.tokens.registers[token.id].used), 0)
@@ -519,7 +519,7 @@ class JoinTests(PeerPortTestCase):
         """Who leaves admits nobody: the others might never hear of whom it did."""
 
         async def play() -> None:
-            self.a.admission.closed = "this member leaves"
+            self.a.admission.closed = "this member is leaving"
 
             value = await joiner(self.a.token()).ask(self.a.address, enter_as("b"))
 

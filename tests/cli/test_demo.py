@@ -131,7 +131,7 @@ class DemoTests(SynchronousTestCase):
         for words, reason in (
             (("--masters=10",), "between 1 and"),
             (("--minions=0",), "between 1 and"),
-            (("now",), "nothing to say to it but options"),
+            (("now",), "this command takes only options"),
         ):
             result = run(["saltwisted", "demo", *words])
 

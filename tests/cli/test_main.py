@@ -36,7 +36,8 @@ class ExecutableTests(SynchronousTestCase):
 
             self.assertEqual((direct.status, direct.err), (0, ""), name)
             self.assertEqual(linked.out, direct.out)
-            self.assertTrue(direct.out.startswith(f"Usage: {name} "), direct.out[:40])
+            typed = name if name.startswith("salt") else f"saltwisted {name}"
+            self.assertTrue(direct.out.startswith(f"Usage: {typed} "), direct.out[:40])
 
     def test_unknown(self) -> None:
         """An unknown subcommand names the nearest that there is; status 64."""

@@ -208,7 +208,7 @@ class MinionTokenTests(SynchronousTestCase):
         token = a.token("--role", "minion")
         self.assertEqual(self._join(minion, "--dry-run", token).returncode, 0)
         said = self._join(minion, token)
-        self.assertIn("The token is kept", said.stdout)
+        self.assertIn("The token is saved", said.stdout)
 
         minion.up()
 
@@ -470,7 +470,7 @@ class LeaveTests(SynchronousTestCase):
 
         said = b.command("leave", check=True).stdout
 
-        self.assertIn("1 minion(s) were still here", said)
+        self.assertIn("1 minion was connected here", said)
         self.assertEqual(b.states(), {"b": "left"})
         self.assertFalse(b.serving())
         until("a to know", lambda: a.states() == {"a": "serving"})

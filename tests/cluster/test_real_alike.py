@@ -124,12 +124,12 @@ class MembersTests(SynchronousTestCase):
     def test_counted_once(self) -> None:
         """A stock minion that is connected to both nodes is one minion, whoever is asked."""
         nodes = a, b = cluster(self, "a b", auto_accept=True)
-        both = {"master": [a.address, b.address]}
-        minion = StockMinion(scratch(self), "3008", a, "m1", **both)
+        minion = StockMinion(scratch(self), "3008", a, "m1")
+        write_config(f"{minion.conf}/minion.d/x.conf", {"master": [a.address, b.address]})
         self.addCleanup(minion.kill)
         minion.up()
         for node in nodes:
-            until("it to answer", lambda n=node: n.salt("m1", "test.ping").get("m1") is True)
+            node.ping_until("m1")
 
         for node in nodes:
             self.assertEqual(sum(row["minions"] for row in node.members()), 1, node.members())

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.words import counted, listed
+from saltwisted.words import HAVE, WERE, are, counted, listed
 
 
 class WordsTests(SynchronousTestCase):
@@ -19,6 +19,13 @@ class WordsTests(SynchronousTestCase):
         self.assertEqual(counted(0, "conflict"), "no conflicts")
         self.assertEqual(counted(3, "entry", "entries"), "3 entries")
         self.assertEqual(counted(1, "entry", "entries"), "1 entry")
+
+    def test_verbs(self) -> None:
+        """The verb goes with the number."""
+        self.assertEqual(are(1, "path"), "1 path is")
+        self.assertEqual(are(0, "path"), "no paths are")
+        self.assertEqual(are(2, "entry", "entries", WERE), "2 entries were")
+        self.assertEqual(are(1, "minion", verbs=HAVE), "1 minion has")
 
     def test_listed(self) -> None:
         """Commas, and a word before the last."""

@@ -164,7 +164,7 @@ class CareTests(NodesCase):
             await self.settle()
             self.assertEqual((one.read("b"), two.read("b")), (b"b", b"b"))
             alarms = [data["reason"] for tag, data in two.events if tag == "salt/roots/alarm"]
-            self.assertIn("at equal knowledge", alarms[0])
+            self.assertIn("although both know the same changes", alarms[0])
 
         return self.run_coroutine(story)
 

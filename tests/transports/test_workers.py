@@ -450,7 +450,7 @@ class PoolTests(Case):
         await self.pool.stopService()
         error = await waiting
 
-        self.assertEqual(error.message, "the daemon stops")
+        self.assertEqual(error.message, "the daemon is stopping")
         os.kill(pid, signal.SIGKILL)
 
 

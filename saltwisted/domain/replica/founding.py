@@ -74,7 +74,9 @@ def decide(
         elif answer.node < own:
             smaller.append(f"{answer.node} to found the cluster")
         elif answer.node == own:
-            waiting.append(f"{address} (it has our own id {own}: give one of them another)")
+            waiting.append(
+                f"{address} (it has the same id as this node, {own}: give one of them another)"
+            )
     if waiting or smaller:
         return Wait(tuple(waiting + smaller))
     return Found()

@@ -215,12 +215,12 @@ class Membership(Registers[Member]):
         rest = [set(other.rights) for other in self.live() if other.key != member.key]
         both = {WRITE, PILLAR}
         if WRITE not in rights and not any(WRITE in others for others in rest):
-            return f"{member.node} is the only member that may write: nobody could then"
+            return f"{member.node} is the only member that may write: then nobody could"
         if PILLAR not in rights and not any(PILLAR in others for others in rest):
             return f"{member.node} is the only member with pillars: they would be lost"
         ends = both <= {*member.rights} and not both <= {*rights}
         if ends and not any(both <= others for others in rest):
-            return f"{member.node} is the only member that may write pillars: nobody could then"
+            return f"{member.node} is the only member that may write pillars: then nobody could"
         return ""
 
     def free_slot(self) -> int:

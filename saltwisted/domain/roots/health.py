@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from saltwisted.domain.doctor import Finding, Severity
-from saltwisted.words import counted
+from saltwisted.words import are, counted
 
 FORBIDDEN = ("Permission denied", "Operation not permitted")
 """What the system says of a file that is another user's."""
@@ -61,7 +61,7 @@ def of_share(name: str, share: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding(
             id="roots.held",
             severity=Severity.WARNING,
-            text=f"{name}: {_are(int(share['held']), 'deletion')} held until somebody approves",
+            text=f"{name}: {are(int(share['held']), 'deletion')} held until somebody approves",
             command=f"saltwisted roots approve {which}  # or, to undo: adopt --restore {which}",
         )
     for origin, why in (share.get("held_from") or {}).items():
@@ -100,7 +100,7 @@ def of_share(name: str, share: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding(
             id="roots.skipped",
             severity=Severity.WARNING,
-            text=f"{name}: {_are(count, 'path')} not replicated",
+            text=f"{name}: {are(count, 'path')} not replicated",
             evidence=_pairs(skipped),
         )
     failed = share.get("failed") or {}
@@ -152,7 +152,7 @@ def _notes(name: str, share: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding(
             id="roots.hot",
             severity=Severity.NOTE,
-            text=f"{name}: {_are(len(hot), 'file')} changing all the time",
+            text=f"{name}: {are(len(hot), 'file')} changing all the time",
             evidence=[f"{path}: taken in every {pause:.2g} s" for path, pause in hot.items()],
         )
 
@@ -162,7 +162,7 @@ def _left_out(left_out: Mapping[str, str]) -> Iterator[Finding]:
         yield Finding(
             id="roots.not-replicated",
             severity=Severity.NOTE,
-            text=f"{_are(len(left_out), 'root')} not replicated",
+            text=f"{are(len(left_out), 'root')} not replicated",
             evidence=_pairs(left_out),
         )
 
@@ -188,11 +188,6 @@ def _of_peer(node: str, peer: Mapping[str, Any]) -> Iterator[Finding]:
                 text=f"roots: {text}",
                 command="saltwisted roots sync --wait",
             )
-
-
-def _are(number: int, noun: str) -> str:
-    """C{1 path is}, C{2 paths are}."""
-    return f"{counted(number, noun)} {'is' if number == 1 else 'are'}"
 
 
 def _pairs(reasons: Mapping[str, str]) -> Sequence[str]:

@@ -20,7 +20,7 @@ from saltwisted.wire.envelope import encode_private_reply
 from saltwisted.wire.msgpack import pack, pack_bin, unpack, unpack_bin
 from saltwisted.wire.rsa import PublicKey
 
-UNREACHED = {"_errors": ["This master has no pillars, and none that has them could be reached."]}
+UNREACHED = {"_errors": ["This master has no pillars, and it reaches no master that has."]}
 
 
 async def pillar(ctx: Context, who: str, cmd: Pillar) -> Any:

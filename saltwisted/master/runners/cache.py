@@ -166,7 +166,7 @@ def _place(run: Run, bank: str, key: str | None) -> str:
     """
     words = [*str(bank).split("/"), *([str(key)] if key is not None else [])]
     if not all(valid_minion_id(word) for word in words):
-        raise ValueError(f"{bank!r} and {key!r} are no names of a bank and a key")
+        raise ValueError(f"{bank!r} and {key!r} are not names of a bank and a key")
     path = os.path.join(run.ctx.config.cachedir, *words)
     return path if key is None else path + ".p"
 

@@ -178,7 +178,7 @@ def _moment(text: Any) -> datetime:
             return datetime.strptime(words, form)  # noqa: DTZ007 (all jids are UTC)
         except ValueError:
             continue
-    raise ValueError(f"{words!r} is no time: write 2026-07-01 12:00 or '2026, Jul 01 12:00'")
+    raise ValueError(f"{words!r} is not a time: write 2026-07-01 12:00 or '2026, Jul 01 12:00'")
 
 
 async def list_jobs(
