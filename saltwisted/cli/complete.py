@@ -39,7 +39,7 @@ _MOST = 5000
 def build_parser() -> optparse.OptionParser:
     """The options of C{saltwisted complete}: none but its help."""
     return optparse.OptionParser(
-        prog="complete",
+        prog="saltwisted complete",
         usage="%prog -- WORD...",
         description="Prints what the last word of a command line could become, one candidate a "
         "line. The completion files of bash, zsh and fish call it.",

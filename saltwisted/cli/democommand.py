@@ -19,7 +19,7 @@ MOST_MASTERS = 9
 def build_parser() -> optparse.OptionParser:
     """The options of C{saltwisted demo}."""
     parser = optparse.OptionParser(
-        prog="demo",
+        prog="saltwisted demo",
         usage="%prog [--keep] [--json] [--minions M]",
         description="Starts a master and minions in a temporary directory, without root rights, "
         "shows what they do step by step, and removes everything again.",

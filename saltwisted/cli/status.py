@@ -149,7 +149,9 @@ def judge(
         if not members.get("ready"):
             problem = str(members.get("problem") or "it does not serve yet")
             # A member that runs, and waits for its roots say: it keeps keys and jobs meanwhile
-            state = next((one["state"] for one in members["members"] if one.get("this")), "")
+            state = next(
+                (one["state"] for one in members.get("members", []) if one.get("this")), ""
+            )
             code = DEGRADED if state == "starting" else NOT_READY
             return code, [*why, f"not serving: {problem}"]
         for row in members.get("members", []):

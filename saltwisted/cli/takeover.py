@@ -29,7 +29,7 @@ SALTFILES = ("Saltfile", "/etc/salt/Saltfile", "~/.salt/Saltfile")
 def build_parser() -> optparse.OptionParser:
     """The options of C{saltwisted takeover}."""
     parser = optparse.OptionParser(
-        prog="takeover",
+        prog="saltwisted takeover",
         usage="%prog [--from DIR] [--dry-run] [--switch] [--merge TOKEN] [--undo]",
         description="Takes the place of a stock salt-master: reads its configuration, keys and "
         "what it knows of minions, says what becomes of every option, and writes "

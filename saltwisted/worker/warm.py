@@ -325,10 +325,8 @@ class WarmParent:
             try:
                 self._leave()
                 status = _child(message, descriptor, self._facts)
-            except TransportClosed:
-                status = 75  # the daemon has stopped, or wants nothing any more: nobody listens
-            except BaseException:
-                traceback.print_exc()
+            except BaseException as error:
+                status = _status_of(error)
             finally:
                 _flush()
                 os._exit(status)
@@ -395,6 +393,14 @@ class WarmParent:
             self._link.sendall(frame(message))
         except OSError:
             os._exit(0)
+
+
+def _status_of(error: BaseException) -> int:
+    """The exit status of a child that failed; its reason goes to stderr, which is the log's."""
+    if isinstance(error, TransportClosed):
+        return 75  # the daemon has stopped, or wants nothing any more: that is no failure
+    traceback.print_exception(error)
+    return 70
 
 
 def _flush() -> None:

@@ -30,7 +30,9 @@ class JudgeTests(SynchronousTestCase):
         """A node that is in no cluster yet says why; what it does not know is left out."""
         members = {"ready": False, "problem": "it waits for b"}
         code, why = judge({"role": "cluster", "pid": 7, "version": "1"}, members)
-        self.assertEqual((code, why), (NOT_READY, ["version 1, pid 7", "it waits for b"]))
+        self.assertEqual(
+            (code, why), (NOT_READY, ["version 1, pid 7", "not serving: it waits for b"])
+        )
 
     def test_first_line(self) -> None:
         """Counted as one counts."""

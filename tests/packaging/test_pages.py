@@ -99,9 +99,6 @@ class PageTests(SynchronousTestCase):
         token = re.search(r"\S{40,}", page.follow(a))
         assert token is not None
         page.says = {"TOKEN": token[0], "remove NODE": "remove b_master"}
-        b.follow("mkdir -p /srv/salt /srv/pillar; chown -R saltwisted: /srv/salt /srv/pillar")
-        roots = a.read("etc/saltwisted/master.d/roots.conf")
-        b.write("etc/saltwisted/master.d/roots.conf", roots)
         page.to(b, "saltwisted join --dry-run")
         page.follow(b)
         b.wait("saltwisted members", "serving")

@@ -287,8 +287,11 @@ class RoleTests(NodesCase):
             await self.settle()
             control = RootControl(one.sync, clock)
             for path, why in (
-                ("4913", "does not take part: 4913 is excluded: such names"),
-                (f"{one.tree}/.git/config", "does not take part: .git is excluded: such names"),
+                ("4913", "does not take part: 4913 is excluded: editors, "),
+                (
+                    f"{one.tree}/.git/config",
+                    "does not take part: .git is excluded: editors, ",
+                ),
                 ("old.bak", "does not take part: old.bak is excluded by .rootsignore"),
                 ("build/x", "does not take part: build is excluded by .rootsignore"),
                 ("pipe", "does not take part: pipe: "),

@@ -8,18 +8,20 @@ tens of milliseconds.
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import shutil
 import signal
+import sys
 import tempfile
 from typing import Any
 
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
-from twisted.trial.unittest import TestCase
+from twisted.trial.unittest import SynchronousTestCase, TestCase
 
-from saltwisted.errors import RemoteError
+from saltwisted.errors import RemoteError, TransportClosed
 from saltwisted.stores.filework import make_request, read_request
 from saltwisted.transports.workers import Exit, PoolLimits, WarmPool
 from saltwisted.worker import warm
@@ -113,6 +115,20 @@ class Case(TestCase):
         while not (value := condition()):
             await deferLater(reactor, 0.01, lambda: None)
         return value
+
+
+class FailureTests(SynchronousTestCase):
+    """What a child says when it fails."""
+
+    def test_said(self) -> None:
+        """A daemon that has stopped is nothing to report; a mistake is, with its traceback."""
+        stream = io.StringIO()
+        self.patch(sys, "stderr", stream)
+
+        self.assertEqual(warm._status_of(TransportClosed("the daemon went away")), 75)
+        self.assertEqual(stream.getvalue(), "")
+        self.assertEqual(warm._status_of(ValueError("what")), 70)
+        self.assertIn("ValueError: what", stream.getvalue())
 
 
 class JobTests(Case):
