@@ -105,7 +105,9 @@ class JidTests(SynchronousTestCase):
         answer = self.clear(jid=JID, kwargs=self.fred)
         self.assertEqual(answer["error"]["name"], "AuthorizationError")
         given = ["*", "test.ping", [], None, "glob", "", JID]
-        self.assertIn("is not the job", self.web1.ask("minion_runner", fun="salt.execute", arg=given))
+        self.assertIn(
+            "is not the job", self.web1.ask("minion_runner", fun="salt.execute", arg=given)
+        )
 
         self.assertEqual(len(self.rig.publications.sent), sent)
         self.assertEqual(self.user_of_record(), "root")
