@@ -18,6 +18,8 @@ from saltwisted.transports.loose import let_go
 
 LOOK = 60
 DAY = 86400.0
+CHECK = 3600.0
+"""Seconds between two looks for damage in the file."""
 
 
 class Upkeep:
@@ -28,13 +30,13 @@ class Upkeep:
     def __init__(self, clock: Any, replica: ReplicaLog) -> None:
         self._replica = replica
         self._clock = clock
-        self._marked = 0.0
+        self._marked = self._checked = 0.0
         self._loop = LoopingCall(self.look)
         self._loop.clock = clock
 
     def startService(self) -> None:
         """The first day begins now."""
-        self._marked = self._clock.seconds()
+        self._marked = self._checked = self._clock.seconds()
         let_go(start_on_the_beat(self._loop, LOOK), self.log, "nobody thins the log")
 
     def stopService(self) -> None:
@@ -47,6 +49,9 @@ class Upkeep:
         if self._replica.wants_compaction:
             work = Deferred.fromCoroutine(self._replica.compact())
             let_go(work, self.log, "the log was not compacted")
+        if self._clock.seconds() - self._checked >= CHECK:
+            self._checked = self._clock.seconds()
+            let_go(Deferred.fromCoroutine(self._replica.check()), self.log, "the log is damaged")
         if self._clock.seconds() - self._marked >= DAY:
             self._marked = self._clock.seconds()
             let_go(self._replica.mark(), self.log, "the day was not marked")

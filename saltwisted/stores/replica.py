@@ -54,6 +54,9 @@ COMPACT_ENTRIES = 20_000
 KEPT_ENTRIES = 5_000
 """So many of the newest of each stream stay, for peers that were away for a while."""
 
+CHECK_ROWS = 300
+"""Rows that are read again at once."""
+
 MARKS_LIFE = 30
 """Days (of running) that a deletion counts against whoever has not heard of it."""
 
@@ -98,6 +101,10 @@ class ReplicaLog:
         self.folds = folds
         self.stall = Stall()
         self._refusal = ""
+        self._mending = ""
+        self._opened = 0
+        self._epoch = 0
+        self._anew: _Write | None = None
         self.renewals: list[str] = []
         self.heard: Callable[[], bool] = lambda: True
         self._reactor = reactor
@@ -158,11 +165,9 @@ class ReplicaLog:
 
     def _load(self, db: sqlite3.Connection) -> None:
         if db.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-            error = sqlite3.DatabaseError("quick_check failed")
-            error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
-            raise error
+            raise table.damage("quick_check failed")
         meta = table.read_meta(db)
-        inode = self._inode()
+        inode = self._opened = self._inode()
         reason = ""
         if not meta.incarnation:
             reason = "the log is new"
@@ -197,15 +202,17 @@ class ReplicaLog:
         return os.stat(self.path).st_ino
 
     def _move_aside(self, reason: str) -> None:
+        self._put_aside(reason)
+        self.renewals.append(f"the log was damaged ({reason})")
+
+    def _put_aside(self, reason: str) -> None:
         stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(self._now()))
         aside = f"{self.path}.corrupt-{stamp}-{self._entropy(3).hex()}"
         for suffix in ("", "-wal", "-shm"):
             with suppress(FileNotFoundError):
                 os.rename(self.path + suffix, aside + suffix)
-        self.renewals.append(f"the log was damaged ({reason})")
         self.log.critical(
-            "{path} is damaged ({reason}): it was moved to {aside} and a new log begun, which the "
-            "other members fill",
+            "{path} is damaged ({reason}): it was moved to {aside} and a new log begun",
             path=self.path,
             reason=reason,
             aside=aside,
@@ -232,7 +239,7 @@ class ReplicaLog:
     @property
     def problem(self) -> str:
         """Why the disk does not take what was added here, or C{""}; for the status."""
-        return self._refusal or self.stall.problem
+        return self._mending or self._refusal or self.stall.problem
 
     # -- ILog, in memory
 
@@ -439,9 +446,12 @@ class ReplicaLog:
     def _write_loop(self) -> None:
         assert self._db is not None and self._streams is not None
         while True:
+            self._swap()
             with self._condition:
-                while not self._queue and not self._stopping:
+                while not self._queue and not self._stopping and not self._mending:
                     self._condition.wait()
+                if self._mending and not self._stopping:
+                    continue
                 if not self._queue:
                     break
                 batch, size = [], 0
@@ -454,7 +464,8 @@ class ReplicaLog:
                 break
             self.stall.ends()
             self._reactor.callFromThread(self._deliver, batch)
-        self._db.close()
+        if self._db is not None:
+            self._db.close()
 
     def _commit(self, batch: list[_Write]) -> bool:
         """Write a batch, for as long as it takes; false if the service ends first."""
@@ -471,6 +482,17 @@ class ReplicaLog:
                     db.execute("ROLLBACK")
                 with suppress(sqlite3.Error):
                     streams.forget()
+                if table.is_corrupt(error):
+                    self._reactor.callFromThread(self.met_damage, str(error))
+                    with self._condition:
+                        self._condition.wait_for(
+                            lambda: self._stopping or self._mending, _RETRY_SECONDS
+                        )
+                    self._swap()
+                    if self._stopping or self._db is None or self._streams is None:
+                        return False
+                    db, streams = self._db, self._streams
+                    continue
                 known, self._refusal = self._refusal, str(error)
                 if not known:
                     self.log.critical(
@@ -488,6 +510,42 @@ class ReplicaLog:
                 self._refusal = ""
                 self.log.info("{path}: the disk takes writes again", path=self.path)
             return True
+
+    def _swap(self) -> None:
+        """
+        While the damaged log is written anew, wait for what is to be in it, and begin with that.
+
+        Nothing is committed meanwhile: it would be in the old file alone.
+        """
+        with self._condition:
+            if not self._mending or self._stopping:
+                return
+            self._reactor.callFromThread(self._gather)
+            self._condition.wait_for(lambda: self._stopping or self._anew is not None)
+            anew, self._anew = self._anew, None
+        if anew is None:
+            return
+        while not self._stopping:
+            try:
+                if self._db is not None:
+                    self._db.close()
+                    self._db = None
+                    self._put_aside(self._mending)
+                db = table.open_tables(self.path)
+                streams = table.Streams(db)
+                db.execute("BEGIN IMMEDIATE")
+                anew.work(db, streams)
+                db.execute("COMMIT")
+            except (sqlite3.Error, StoreError) as error:
+                self._refusal = str(error)
+                with self._condition:
+                    self._condition.wait_for(lambda: self._stopping, _RETRY_SECONDS)
+                continue
+            self._db, self._streams, self._opened = db, streams, self._inode()
+            self._epoch += 1
+            self._mending = self._refusal = ""
+            self._reactor.callFromThread(self._deliver, [anew])
+            return
 
     def _deliver(self, batch: list[_Write]) -> None:
         for write in batch:
@@ -509,9 +567,108 @@ class ReplicaLog:
                 finally:
                     db.close()
             except sqlite3.Error as error:
+                self._reader_met(error)
                 raise StoreError(str(error), self.path) from error
 
         d: Deferred[Sequence[Entry]] = deferToThreadPool(self._reactor, self._readers, query)
+        return d
+
+    # -- damage
+
+    def _reader_met(self, error: sqlite3.Error) -> None:
+        if table.is_corrupt(error):
+            self._reactor.callFromThread(self.met_damage, str(error))
+
+    def met_damage(self, reason: str) -> None:
+        """
+        The file is damaged while this node runs: all of it is written anew, of what is in memory.
+
+        Nothing is lost by it, and the incarnation stays: only entries one by one, for members that
+        lack some, are gone; they ask for the whole state.
+        """
+        with self._condition:
+            if self._thread is None or self._mending:
+                return
+            self._mending = f"the log was damaged ({reason}) and is being written anew"
+            self._condition.notify()
+
+    def _gather(self) -> None:
+        """The writer waits: what it has committed is in memory by now."""
+        Deferred.fromCoroutine(self._write_anew()).addErrback(  # type: ignore[unused-awaitable]
+            lambda failure: self.log.failure("the log was not written anew", failure=failure)
+        )
+
+    async def _write_anew(self) -> None:
+        book = self._book
+        knowledge, forgotten = book.knowledge(), dict(book.forgotten())
+        node, incarnation, proven = self._node, book.stream.incarnation, book.proven
+        marks = list(self._marks)
+        facts: list[tuple[str, Fact]] = []
+        for number, fact in enumerate(self.folds.snapshot()):
+            facts.append(fact)
+            if number % _SLICE == _SLICE - 1:
+                await deferLater(self._reactor, 0)
+        floor = joined(knowledge, book.floor())
+
+        def work(db: sqlite3.Connection, streams: table.Streams) -> None:
+            table.write_meta(
+                db, node=node, incarnation=incarnation, inode=self._inode(), proven=proven
+            )
+            table.add_facts(db, streams, facts)
+            for column in ("known", "folded"):
+                streams.set(column, knowledge)
+            streams.set("floor", floor)
+            streams.set("forgotten", forgotten)
+            db.executemany(
+                "INSERT INTO marks VALUES (?, ?, ?)",
+                [(day, streams.of(s), n) for day, mark in marks for s, n in mark.items()],
+            )
+
+        anew = _Write(work)
+        with self._condition:
+            self._anew = anew
+            self._condition.notify()
+        await anew.done
+        book.raise_floor(floor)
+        self._kept = 0
+
+    async def check(self, pause: float = 0.1) -> None:
+        """
+        Read the whole file again, a little at a time, and see whether it is what was written.
+
+        @raises StoreError: it cannot be read; damage is mended already.
+        """
+        at = await self._check(0)
+        while at and self._thread is not None:
+            await deferLater(self._reactor, pause)
+            at = await self._check(at)
+        if self._thread is not None:
+            await self._check(-1)
+
+    def _check(self, at: int) -> Deferred[int]:
+        if self._thread is None:
+            return fail(StoreError("the log is closed", self.path))
+
+        def query() -> int:
+            try:
+                if os.stat(self.path).st_ino != self._opened:
+                    raise table.damage("it is another file than the one that was opened")
+                db = connect(self.path, "ro")
+                try:
+                    if at >= 0:
+                        return table.check_some(db, at, CHECK_ROWS)
+                    table.check_pages(db)
+                    return 0
+                finally:
+                    db.close()
+            except OSError as error:
+                self._reader_met(table.damage(str(error)))
+                raise StoreError(str(error), self.path) from error
+            except sqlite3.Error as error:
+                self._reader_met(error)
+                raise StoreError(str(error), self.path) from error
+
+        d: Deferred[int] = deferToThreadPool(self._reactor, self._readers, query)
         return d
 
     # -- snapshots
@@ -535,6 +692,7 @@ class ReplicaLog:
             return self._kept
         self._compacting = True
         try:
+            epoch = self._epoch
             before = await self._top_fact()
             knowledge, forgotten = self._book.knowledge(), dict(self._book.forgotten())
             facts: list[tuple[str, Fact]] = []
@@ -547,6 +705,10 @@ class ReplicaLog:
             count = [0]
 
             def work(db: sqlite3.Connection, streams: table.Streams) -> None:
+                if epoch != self._epoch:
+                    # All of it was written anew meanwhile, and later than these were gathered
+                    count[0] = self._kept
+                    return
                 # What came in while these were gathered stays beside them
                 db.execute("DELETE FROM facts WHERE number <= ?", (before,))
                 table.add_facts(db, streams, facts)

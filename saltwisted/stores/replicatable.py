@@ -8,6 +8,7 @@ or before they start.
 from __future__ import annotations
 
 import sqlite3
+from binascii import crc32
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -39,7 +40,12 @@ MIGRATIONS: tuple[str, ...] = (
     );
     CREATE TABLE marks (day INTEGER NOT NULL, stream INTEGER NOT NULL, known INTEGER NOT NULL);
     """,
+    """
+    ALTER TABLE entries ADD COLUMN crc INTEGER;
+    ALTER TABLE facts ADD COLUMN crc INTEGER;
+    """,
 )
+"""C{crc} is of kind, number, stamp and body: SQLite does not notice a flipped bit in those."""
 _SIGN = 1 << 63
 
 
@@ -137,7 +143,13 @@ def add_entries(db: sqlite3.Connection, streams: Streams, entries: Sequence[Entr
     insert_many(
         db,
         "INSERT OR REPLACE INTO entries",
-        [(streams.of(e.stream), e.number, signed(e.stamp), e.kind, e.body) for e in entries],
+        [
+            (
+                *(streams.of(e.stream), e.number, signed(e.stamp), e.kind, e.body),
+                row_crc(e.kind, e.number, signed(e.stamp), e.body),
+            )
+            for e in entries
+        ],
     )
     streams.set("known", {e.stream: e.number for e in entries})
 
@@ -146,12 +158,63 @@ def add_facts(db: sqlite3.Connection, streams: Streams, facts: Iterable[tuple[st
     """Write facts."""
     insert_many(
         db,
-        "INSERT INTO facts (kind, stream, place, stamp, body)",
-        [
-            (kind, streams.of(f.origin.stream), f.origin.number, signed(f.stamp), packed(f))
-            for kind, f in facts
-        ],
+        "INSERT INTO facts (kind, stream, place, stamp, body, crc)",
+        [_fact_row(streams, kind, fact) for kind, fact in facts],
     )
+
+
+def _fact_row(streams: Streams, kind: str, fact: Fact) -> tuple[Any, ...]:
+    place, stamp, body = fact.origin.number, signed(fact.stamp), packed(fact)
+    stream = streams.of(fact.origin.stream)
+    return (kind, stream, place, stamp, body, row_crc(kind, place, stamp, body))
+
+
+def row_crc(kind: str, number: int, stamp: int, body: bytes) -> int:
+    """The check sum of a row, its stamp as SQLite keeps it."""
+    return crc32(body, crc32(f"{kind}\0{number}\0{stamp}".encode("utf-8", "surrogatepass")))
+
+
+def _check(kind: str, number: int, stamp: int, body: bytes, crc: int | None) -> None:
+    if crc is not None and crc != row_crc(kind, number, stamp, body):
+        raise damage(f"a row of the kind {kind!r:.20} is not what was written")
+
+
+def damage(text: str) -> sqlite3.DatabaseError:
+    """Damage as SQLite itself says it."""
+    error = sqlite3.DatabaseError(text)
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    return error
+
+
+def check_some(db: sqlite3.Connection, at: int, rows: int) -> int:
+    """
+    Hold some rows of the two tables against their check sums; where to go on, 0 after the last.
+
+    @raises sqlite3.Error: damage.
+    """
+    facts = db.execute(
+        "SELECT kind, place, stamp, body, crc FROM facts ORDER BY number LIMIT ? OFFSET ?",
+        (rows, at),
+    ).fetchall()
+    entries = db.execute(
+        "SELECT kind, number, stamp, body, crc FROM entries ORDER BY stream, number "
+        "LIMIT ? OFFSET ?",
+        (rows, at),
+    ).fetchall()
+    for row in (*facts, *entries):
+        _check(*row)
+    return at + rows if max(len(facts), len(entries)) == rows else 0
+
+
+def check_pages(db: sqlite3.Connection) -> None:
+    """
+    Have SQLite check the file.
+
+    @raises sqlite3.Error: damage.
+    """
+    found = str(db.execute("PRAGMA integrity_check(1)").fetchone()[0])
+    if found != "ok":
+        raise damage(found)
 
 
 def packed(fact: Fact) -> bytes:
@@ -168,10 +231,11 @@ def read_streams(db: sqlite3.Connection) -> dict[Stream, tuple[int, int, int]]:
 def read_facts(db: sqlite3.Connection) -> Iterator[tuple[str, Fact]]:
     """All facts, in the order in which they were written."""
     rows = db.execute(
-        "SELECT kind, node, incarnation, place, stamp, body FROM facts "
+        "SELECT kind, node, incarnation, place, stamp, body, crc FROM facts "
         "JOIN streams ON streams.id = facts.stream ORDER BY number"
     )
-    for kind, node, incarnation, place, stamp, body in rows:
+    for kind, node, incarnation, place, stamp, body, crc in rows:
+        _check(kind, place, stamp, body, crc)
         try:
             fields = fields_of(body)
         except WireError:
@@ -190,11 +254,12 @@ def read_entries(
         where = "node = ? AND incarnation = ? AND number > ? AND number <= ?"
         values = [stream.node, stream.incarnation, after, upto]
     rows = db.execute(
-        "SELECT node, incarnation, number, stamp, kind, body FROM entries "  # noqa: S608 - fixed words
+        "SELECT node, incarnation, number, stamp, kind, body, crc FROM entries "  # noqa: S608 - fixed words
         f"JOIN streams ON streams.id = entries.stream WHERE {where} ORDER BY stream, number",
         values,
     )
-    for node, incarnation, number, stamp, kind, body in rows:
+    for node, incarnation, number, stamp, kind, body, crc in rows:
+        _check(kind, number, stamp, body, crc)
         yield Entry(Stream(node, incarnation), number, unsigned(stamp), kind, body)
 
 

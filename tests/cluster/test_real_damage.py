@@ -11,12 +11,18 @@ from contextlib import closing
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.cluster.real import OurNode, cluster
+from tests.cluster.test_real_keys import listed, signed_in
 from tests.harness import needs_peers, until
 
 
 def jobs_path(node: OurNode) -> str:
     """The job cache of a node."""
     return os.path.join(node.root, "var/cache/salt/master/saltwisted/jobs.sqlite")
+
+
+def asides(folder: str) -> list[str]:
+    """The damaged files that were put aside."""
+    return [name for name in os.listdir(folder) if ".corrupt-" in name]
 
 
 def kept(node: OurNode) -> int:
@@ -55,13 +61,33 @@ class DamageTests(SynchronousTestCase):
         said = b.command("salt-run", "jobs.list_jobs")
 
         # Whoever meets the damage first is refused; from then on it is being mended
-        until(
-            "the damage to be met",
-            lambda: any("corrupt" in n for n in os.listdir(os.path.dirname(jobs_path(b)))),
-        )
+        until("the damage to be met", lambda: asides(os.path.dirname(jobs_path(b))))
         until("all returns to be back", lambda: kept(b) >= 12)
         until("b to be well", lambda: b.command("status").returncode == 0)
         self.assertNotIn("Traceback", said.stdout + said.stderr)
         b.command("salt-run", "test.arg", "after", check=True)
         for node in (a, c):
             until(f"news at {node.name}", lambda node=node: kept(node) == kept(b))
+
+    def test_fact_log(self) -> None:
+        """A fact log that is found damaged is written anew; no act is lost, here or elsewhere."""
+        a, b = nodes = cluster(self, "a b")
+        signed_in(a, "web1")
+        b.stop()
+        a.command("salt-key", "-y", "-a", "web1", check=True)
+        folder = f"{a.pki}/cluster"
+        with closing(sqlite3.connect(f"{folder}/facts.sqlite")) as db, db:
+            db.execute("UPDATE entries SET body = X'80'")
+
+        # It lacks what lies there, and there alone
+        b.up()
+
+        until("the damage to be met", lambda: asides(folder))
+        for node in nodes:
+            until("all to be well", lambda node=node: node.command("status").returncode == 0)
+            until("web1 to be known", lambda node=node: listed(node) == {"minions": ["web1"]})
+        a.command("salt-key", "-y", "-d", "web1", check=True)
+        self.assertEqual([listed(node) for node in nodes], [{}] * 2)
+        a.kill()
+        a.up()
+        self.assertEqual(listed(a), {})
