@@ -453,16 +453,30 @@ class ReplicaLogTests(TestCase):
 
         async def run() -> None:
             log = self.opened()
-            for number in range(120):
+            for number in range(4):
                 await self.accept(log, f"m{number}")
-            compacting = Deferred.fromCoroutine(log.compact(2))
-            for _ in range(2):
-                await _turn()
-            await self.accept(log, "m120")
-            log.met_damage("a test")
-            await compacting
+            await log.append(KIND, self.keys.act("pend", "m4", PUB))
+            await log.compact(0)
+            kept, calls = log._enqueue, []
 
-            await self._mended(log, 121)
+            async def late(write: Any) -> None:
+                """It is gathered, and before it is written all else happens."""
+                await self.accept(log, "m4")
+                log.met_damage("a test")
+                while log.problem:
+                    await _turn()
+                await kept(write)
+
+            def enqueue(write: Any, wake: bool = True) -> Deferred[None]:
+                calls.append(write)
+                if len(calls) != 2:
+                    return kept(write, wake)
+                return Deferred.fromCoroutine(late(write))
+
+            self.patch(log, "_enqueue", enqueue)
+            await log.compact(0)
+
+            await self._mended(log, 5)
 
         return self.run_async(run())
 
