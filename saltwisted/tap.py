@@ -19,6 +19,7 @@ from twisted.python.usage import UsageError
 from saltwisted import __version__
 from saltwisted.errors import SaltwistedError
 from saltwisted.roles.ending import status_of
+from saltwisted.roles.uptime import run_by_uptime
 
 ROLES = ("master", "minion", "cluster")
 
@@ -55,6 +56,7 @@ def makeService(options: Any) -> IService:
     """
     from twisted.internet import reactor
 
+    run_by_uptime(reactor)
     role = import_module(f"saltwisted.roles.{options['role']}")
     try:
         service: IService = role.build(reactor, options["config"], options["log-level"])

@@ -106,6 +106,7 @@ class Scheduler(Service):
     def __init__(
         self,
         clock: IReactorTime,
+        time_of_day: Callable[[], float],
         run_job: Callable[[ScheduledJob], object],
         make_jid: Callable[[], str],
         dice: Dice,
@@ -117,6 +118,7 @@ class Scheduler(Service):
         offset: str = "+0000",
     ) -> None:
         self._clock = clock
+        self._time_of_day = time_of_day
         self._run_job = run_job
         self._make_jid = make_jid
         self._dice = dice
@@ -174,7 +176,7 @@ class Scheduler(Service):
 
     def _now(self) -> datetime:
         """Local time without zone, as schedules are written."""
-        return datetime.fromtimestamp(self._clock.seconds())  # noqa: DTZ006
+        return datetime.fromtimestamp(self._time_of_day())  # noqa: DTZ006
 
     def _merged(self) -> dict[str, Any]:
         return {**self._pillar, **self._own}
@@ -242,7 +244,7 @@ class Scheduler(Service):
         self._timer = self._clock.callLater(next_look, self._look) if self.running else None
 
     def _start(self, run: Run, now: datetime) -> None:
-        utc = datetime.fromtimestamp(self._clock.seconds(), UTC)
+        utc = datetime.fromtimestamp(self._time_of_day(), UTC)
         job = publication(run, self._make_jid(), now, utc, self._offset)
         self.log.info(
             "starting scheduled job {name} ({function}) as {jid}",

@@ -32,6 +32,7 @@ from saltwisted.minion.outside import Outside, resolver
 from saltwisted.roles.logs import observer
 from saltwisted.roles.minion import dialer_of, identity_of, keys_of, led_by, sign_key_of
 from saltwisted.roles.privileges import become, modest
+from saltwisted.roles.uptime import run_by_uptime
 from saltwisted.stores.files import make_dir
 from saltwisted.stores.minion import MasterKeyFile, MastersFile, TokenFile
 from saltwisted.transports.bus import EventBus
@@ -188,6 +189,7 @@ def main(reactor: Any, argv: Sequence[str]) -> int:
     except UsageError as error:
         sys.stderr.write(f"saltwisted.roles.caller: {error}\n")
         return 64
+    run_by_uptime(reactor)
     overrides = {name: options[name] for name in ("id", "master") if options[name]}
     with socket.socket(fileno=options["fd"]) as sock:
         try:

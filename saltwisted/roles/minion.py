@@ -456,6 +456,7 @@ class MinionRole:
         )
         self.scheduler = Scheduler(
             reactor,
+            time.time,
             self.scheduled,
             self.new_jid,
             random.SystemRandom().randint,

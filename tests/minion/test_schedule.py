@@ -30,6 +30,7 @@ class SchedulerCase(SynchronousTestCase):
         """A running scheduler."""
         scheduler = Scheduler(
             self.clock,
+            self.clock.seconds,
             settings.pop("run_job", self.jobs.append),
             lambda: f"jid{len(self.jobs)}",
             lambda first, last: first,
