@@ -20,6 +20,7 @@ from importlib import import_module
 from typing import Any
 
 from saltwisted.cli import console
+from saltwisted.domain.yamltext import load_yaml
 
 Options = MutableMapping[str, Any]
 Outputter = Callable[..., "str | None"]
@@ -65,7 +66,7 @@ def _theme(path: str) -> dict[str, str]:
         console.log("warning", f"The named theme {path} if not available")
     try:
         with open(path, encoding="utf-8") as file:
-            chosen = yaml.load(file, yaml.CSafeLoader)
+            chosen = load_yaml(file)
         return {str(name): f"\033[{code}m" for name, code in chosen.items()}
     except (OSError, yaml.YAMLError, AttributeError):
         console.log("warning", f"Failed to read the color theme {path}")

@@ -13,6 +13,8 @@ import yaml
 from yaml.constructor import ConstructorError
 from yaml.nodes import MappingNode, ScalarNode
 
+from saltwisted.domain.yamltext import load_yaml
+
 
 class Loader(yaml.CSafeLoader):
     """The C loader with Salt's rules."""
@@ -77,8 +79,4 @@ def load(text: str | bytes) -> Any:
 
     @raises yaml.YAMLError: the text is no YAML.
     """
-    try:
-        return yaml.load(text, Loader)  # noqa: S506 - a safe loader's child
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        # What PyYAML's constructors say to a tag that does not fit, such as !!int on a word
-        raise yaml.YAMLError(str(error)) from error
+    return load_yaml(text, Loader)

@@ -14,7 +14,7 @@ import binascii
 from collections.abc import Hashable, Iterator
 from typing import Any
 
-from saltwisted.errors import ConfigError
+from saltwisted.errors import YAML_SLIPS, ConfigError
 
 STR = "tag:yaml.org,2002:str"
 DEEPEST = 500
@@ -181,7 +181,9 @@ def parse(text: str, path: str) -> dict[str, Any]:
         mark = error.problem_mark or error.context_mark
         reason = " ".join(part for part in (error.context, error.problem) if part)
         raise ConfigError(reason, path, mark.line + 1 if mark else None) from None
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
+    except yaml.YAMLError as error:
+        raise ConfigError(" ".join(str(error).split()), path) from None
+    except YAML_SLIPS as error:
         raise ConfigError(" ".join(str(error).split()) or "nested too deeply", path) from None
     if not value:
         return {}

@@ -13,6 +13,8 @@ import shlex
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from saltwisted.domain.yamltext import load_yaml
+
 _KEYWORD = re.compile(r"^([^\d\W][\w.-]*)=(?!=)(.*)$")
 
 SLOT = "__slot__:"
@@ -65,8 +67,8 @@ def yamlify(text: Any) -> Any:
     import yaml
 
     try:
-        value = yaml.load(text, Loader=yaml.CSafeLoader)
-    except Exception:  # whatever is no YAML is meant as text
+        value = load_yaml(text)
+    except yaml.YAMLError:  # whatever is no YAML is meant as text
         return text
     if "#" in text:
         return text if value is None or isinstance(value, str) else value

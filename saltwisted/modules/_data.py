@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from saltwisted.domain.targeting.traverse import traverse
+from saltwisted.domain.yamltext import load_yaml
 from saltwisted.worker.exceptions import SaltException, SaltInvocationError
 
 log = logging.getLogger(__name__)
@@ -107,7 +108,7 @@ def repack_dictlist(data: Any) -> dict[Any, Any]:
         import yaml
 
         try:
-            data = yaml.load(data, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+            data = load_yaml(data)
         except yaml.YAMLError:
             log.error("This is not YAML, so it is no list of pairs either")
             return {}

@@ -8,6 +8,8 @@ from typing import IO, Any
 
 import yaml
 
+from saltwisted.domain.yamltext import load_yaml
+
 Error = yaml.YAMLError
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -29,7 +31,7 @@ def load(source: str | bytes | IO[Any]) -> Any:
 
     @raises yaml.YAMLError: it is none.
     """
-    return yaml.load(source, Loader=_Loader)  # _Loader is a safe one
+    return load_yaml(source, _Loader)
 
 
 def dump(data: Any, **options: Any) -> str:

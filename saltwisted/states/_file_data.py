@@ -15,6 +15,8 @@ from typing import Any
 
 import yaml
 
+from saltwisted.domain.yamltext import load_yaml
+
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _Base: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
@@ -43,7 +45,7 @@ def _to_yaml(data: Any, **options: Any) -> str:
 
 def _from_yaml(data: bytes, **options: Any) -> Any:
     try:
-        return yaml.load(data, Loader=_Loader, **options)  # noqa: S506 (_Loader is a safe one)
+        return load_yaml(data, _Loader, **options)
     except yaml.YAMLError as error:
         raise DataError(error) from error
 

@@ -29,6 +29,7 @@ from attrs import frozen
 
 import saltwisted
 from saltwisted.config.compat import COMPAT_VERSION, COMPAT_VERSION_TEXT
+from saltwisted.domain.yamltext import load_yaml
 from saltwisted.worker import netinfo, systools
 from saltwisted.worker.freshfile import fresh
 from saltwisted.worker.machine import Machine
@@ -1118,7 +1119,7 @@ def _file(grains: Grains) -> dict[str, Any]:
     import yaml
 
     try:
-        data = yaml.load(raw, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 (both are the safe one)
+        data = load_yaml(raw)
     except yaml.YAMLError:
         import logging
 

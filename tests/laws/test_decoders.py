@@ -26,13 +26,16 @@ from saltwisted.domain.events import minion_may_fire, trimmed
 from saltwisted.domain.jid import is_jid, jid_seconds, jid_to_time
 from saltwisted.domain.keys import valid_minion_id
 from saltwisted.domain.nested import CALLERS, Unreadable, nested
-from saltwisted.domain.render.yaml import load_sls, plain_argument
+from saltwisted.domain.render.yaml import load_sls, plain_argument, safe_load
 from saltwisted.domain.render.yamlex import load_yamlex
 from saltwisted.domain.schedule import ScheduleError, parse_entry
 from saltwisted.domain.targeting.bounds import fault
+from saltwisted.domain.targeting.traverse import scalar
 from saltwisted.domain.when import WhenError, parse_cron, parse_moment
+from saltwisted.domain.yamltext import load_yaml
 from saltwisted.errors import ConfigError, RemoteError, RenderError, TransportClosed, WireError
 from saltwisted.minion.subscriber import Seen, jid_time
+from saltwisted.modules import _yaml as modules_yaml
 from saltwisted.wire.publication import parse_job
 from saltwisted.worker.control import ControlClient
 from saltwisted.worker.jobfiles import read_kept
@@ -105,6 +108,36 @@ class YamlLaws(SynchronousTestCase):
         only((), yamlify, text)
         only((), plain_argument, text)
         only(yaml.YAMLError, yamlin.load, text)
+
+    def test_slips(self) -> None:
+        """What PyYAML's own constructors stumble over is an error of the reader, or text."""
+        for text in (
+            "!!int x", "!!int ''", "!!int '-'", "!!int '1:'", "!!int [1]", "!!int .inf", "0x_",
+            "!!float ''", "!!float '1:1:x'", "!!bool x", "!!timestamp x", "!!timestamp []",
+            "!!timestamp '2026-01-01 10:00:00+99:99'", "2026-13-45", "1" * 5000, "{{a: 1}: 2}",
+            "9999-12-31 23:59:59 -12:00",
+        ):  # fmt: skip
+            for form in (text, f"a: {text}", f"- {text}"):
+                only(ConfigError, parse, form, "master")
+                only(RenderError, load_sls, form)
+                only(RenderError, load_yamlex, form)
+                for read in (safe_load, yamlin.load, modules_yaml.load, load_yaml):
+                    only(yaml.YAMLError, read, form)
+                only((), yamlify, form)
+                only((), plain_argument, form)
+                only((), scalar, form)
+        with self.assertRaises(yaml.YAMLError):
+            load_yaml("!!bool x")
+        self.assertEqual(yamlify("!!timestamp x"), "!!timestamp x")
+
+    def test_deep_brackets(self) -> None:
+        """Brackets nested deeply end no process: libyaml would overflow the C stack."""
+        for text in ("[" * 100_000, "{a: " * 50_000, "- " * 100_000 + "x", "? " * 50_000):
+            for read in (safe_load, yamlin.load, modules_yaml.load, load_yaml):
+                with self.assertRaises(yaml.YAMLError):
+                    read(text)
+            self.assertEqual(yamlify(text), text)
+            self.assertEqual(scalar(text), text)
 
 
 class TimeLaws(SynchronousTestCase):

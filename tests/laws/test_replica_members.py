@@ -5,19 +5,29 @@ revoked or refused stays so.
 
 from __future__ import annotations
 
+import hashlib
+from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from typing import Any
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.domain.replica.entry import Dot
+from saltwisted.domain.replica.entry import Dot, finite
 from saltwisted.domain.replica.fold import Fact, Registers, decode_fact, encode_fact
 from saltwisted.domain.replica.membership import PILLAR, READ, REMOVED, RIGHTS, WRITE, Membership
 from saltwisted.domain.replica.secrets import BANNED, KINDS, Secrets
-from saltwisted.domain.replica.tokens import Tokens, new_token, parse
+from saltwisted.domain.replica.tokens import (
+    ID_BYTES,
+    PREFIX,
+    SECRET_BYTES,
+    Tokens,
+    new_token,
+    parse,
+)
 from saltwisted.errors import WireError
+from saltwisted.wire.msgpack import pack_bin
 
 modest = settings(
     derandomize=True,
@@ -191,6 +201,70 @@ class Laws(SynchronousTestCase):
                 self.assertEqual(parse(bad), token)  # the last character has spare bits
             except WireError:
                 continue
+
+
+ODD = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.floats() | st.text(max_size=4)
+    | st.binary(max_size=4) | st.sampled_from(["*", "create", "void", "use", "revoke", "add",
+                                               "about", "ab" * 8, b"\2" * 16, b"\2" * 32]),
+    lambda inner: st.lists(inner, max_size=3)
+    | st.dictionaries(st.text(max_size=4), inner, max_size=3),
+    max_leaves=4,
+)  # fmt: skip
+
+
+class OddTests(SynchronousTestCase):
+    """Values of any type."""
+
+    @modest
+    @given(st.lists(st.tuples(st.integers(0, 8), ODD), max_size=3))
+    @example([(3, float("inf"))])
+    @example([(3, float("nan"))])
+    @example([(4, float("inf"))])
+    @example([(1, 2**40)])
+    def test_token(self, changes: list[tuple[int, Any]]) -> None:
+        """A whole line with odd values in it is a token that has a line, or none."""
+        row: list[Any] = [b"\1" * ID_BYTES, b"\2" * SECRET_BYTES, b"\3" * 32, 2e9, 1, "master"]
+        row += ["", "00ff", ["h:1"]]
+        for place, value in changes:
+            row[place] = value
+        try:
+            body = pack_bin(row)
+        except (OverflowError, ValueError, TypeError):
+            return
+        word = urlsafe_b64encode(hashlib.sha256(body).digest()[:4] + body).decode("ascii")
+        try:
+            found = parse(PREFIX + word.rstrip("="))
+        except WireError:
+            return
+        self.assertTrue(found.line.startswith(PREFIX))
+
+    @modest
+    @given(
+        st.dictionaries(
+            st.sampled_from(["op", "id", "key", "node", "public", "by", "token", "wait", "about",
+                             "rights", "secret", "expiry", "uses", "role", "pattern", "epoch",
+                             "what", "version", "value", "floor", "born", "digest"]),
+            ODD,
+        )
+    )  # fmt: skip
+    @example({"op": "void", "id": "*", "epoch": float("inf")})
+    def test_bodies(self, body: dict[str, Any]) -> None:
+        """A fact with odd values is taken or refused, and what is taken can be told again."""
+        for fold in (Membership(), Tokens(), Secrets()):
+            try:
+                fold.apply(body, 1, Dot("n", "0" * 16, 1))
+            except WireError:
+                continue
+            for fact in fold.dump():
+                self.assertIsInstance(fact.body, dict)
+
+    def test_moments(self) -> None:
+        """A moment is finite: others are neither before nor after one another."""
+        for value in (float("inf"), float("nan"), True, "1", None):
+            with self.assertRaises(WireError):
+                finite(value)
+        self.assertEqual(finite(5), 5.0)
 
 
 class RightsTests(SynchronousTestCase):

@@ -23,6 +23,8 @@ from yaml.parser import ParserError
 from yaml.scanner import ScannerError
 
 from saltwisted.domain.render.errors import TemplateFailure, unforeseen
+from saltwisted.domain.yamltext import MAX_DEPTH, TOO_DEEP, check_depth, own_error
+from saltwisted.errors import YAML_SLIPS
 
 YAMLError = yaml.YAMLError
 
@@ -35,12 +37,6 @@ _OMAP = _STD + "omap"
 _AS_TEXT = frozenset({_STR, _STD + "timestamp", _STD + "python/unicode"})
 _PROBLEMS = {"found character '\\t' that cannot start any token": "Illegal tab character"}
 _Waiting = list[tuple[Node, Any]]
-
-MAX_DEPTH = 900
-"""Levels of nesting; libyaml itself ends at 1000, and every reader of the value recurses."""
-SUSPICIOUS = 10000
-"""From so many possible levels on they are counted; the C stack ends somewhere above 20 000."""
-_TOO_DEEP = "maximum recursion depth exceeded"
 
 
 class SaltLoader(yaml.CSafeLoader):
@@ -79,7 +75,7 @@ class SaltLoader(yaml.CSafeLoader):
         while waiting:
             depth += 1
             if depth > MAX_DEPTH:
-                raise YAMLError(_TOO_DEEP)
+                raise YAMLError(TOO_DEEP)
             level, waiting = waiting, []
             for node, target in level:
                 if isinstance(node, MappingNode):
@@ -88,7 +84,7 @@ class SaltLoader(yaml.CSafeLoader):
                     for item in node.value:
                         target.append(self._begin(item, made, waiting))
         if self._aliased and _is_cyclic(value):
-            raise YAMLError(_TOO_DEEP)
+            raise YAMLError(TOO_DEEP)
         return value
 
     def _begin(self, node: Node, made: dict[Node, Any], waiting: _Waiting) -> Any:
@@ -261,7 +257,7 @@ def safe_load(text: str | bytes, loader: type[SaltLoader] = SaltLoader) -> Any:
 
     @raises YAMLError: also for any tag that would make a Python object.
     """
-    _check_depth(text)
+    check_depth(text)
     # A big document makes a million objects and no garbage: the collector, looking for some
     # again and again, would take three quarters of the time.
     pause = len(text) > 20000 and gc.isenabled()
@@ -270,35 +266,12 @@ def safe_load(text: str | bytes, loader: type[SaltLoader] = SaltLoader) -> Any:
     reader = loader(text)
     try:
         return reader.document()
+    except YAML_SLIPS as error:
+        raise own_error(error) from error
     finally:
         reader.dispose()
         if pause:
             gc.enable()
-
-
-def _check_depth(text: str | bytes) -> None:
-    """
-    Refuse what would overflow the C stack: libyaml's composer recurses without a limit.
-
-    A block needs a column of its own in some line, a flow collection a bracket. Only where
-    there are very many of these the text is looked at event by event.
-    """
-    if isinstance(text, bytes):
-        brackets = text.count(b"[") + text.count(b"{")
-        longest = max(map(len, text.split(b"\n")))
-    else:
-        brackets = text.count("[") + text.count("{")
-        longest = max(map(len, text.split("\n")))
-    if 2 * longest + brackets < SUSPICIOUS:
-        return
-    depth = 0
-    for event in yaml.parse(text, Loader=yaml.CSafeLoader):
-        if isinstance(event, yaml.CollectionStartEvent):
-            depth += 1
-            if depth > MAX_DEPTH:
-                raise YAMLError(_TOO_DEEP)
-        elif isinstance(event, yaml.CollectionEndEvent):
-            depth -= 1
 
 
 def load_sls(text: str) -> Any:

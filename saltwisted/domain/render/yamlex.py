@@ -19,6 +19,7 @@ from yaml.scanner import ScannerError
 
 from saltwisted.domain.render.aggregate import Aggregate, AggregatedSequence, merge_aggregated
 from saltwisted.domain.render.errors import TemplateFailure
+from saltwisted.domain.yamltext import load_yaml
 
 _STD = "tag:yaml.org,2002:"
 _OMAP = _STD + "omap"
@@ -158,10 +159,10 @@ def load_yamlex(text: str) -> Any:
     @raises TemplateFailure: it cannot be read.
     """
     try:
-        return yaml.load(text, Loader=YamlexLoader) or {}  # noqa: S506 - a safe loader's child
+        return load_yaml(text, YamlexLoader) or {}
     except ScannerError as error:
         mark = error.problem_mark
         line = None if mark is None else mark.line + 1
         raise TemplateFailure("Unknown yaml render error", line) from error
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except yaml.YAMLError as error:
         raise TemplateFailure(str(error)) from error

@@ -9,6 +9,7 @@ whenever it cannot be sure to continue its old numbers.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from math import isfinite
 from typing import Any, NamedTuple
 
 from attrs import frozen
@@ -163,6 +164,18 @@ def decode_stream(node: Any, incarnation: Any) -> Stream:
 def is_number(value: Any) -> bool:
     """Whether a value from the wire can be an entry's number, or none yet (0)."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_NUMBER
+
+
+def finite(value: Any) -> float:
+    """
+    A moment from the wire. What is infinite or no number at all is neither before nor after
+    others, so that nodes would not agree.
+
+    @raises WireError: it is none.
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not isfinite(value):
+        raise WireError("moment")
+    return float(value)
 
 
 def sized(entries: Sequence[Entry], limit: int) -> Sequence[Entry]:

@@ -124,7 +124,7 @@ class Registers(Generic[State]):
             key = self.key_of(body)
             old = self.registers.get(key)
             new = self.join(old, body, stamp, origin)
-        except (KeyError, TypeError, ValueError, AttributeError, IndexError) as error:
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             raise WireError(f"fact-{self.kind}") from error
         if new is None or new == old:
             return ()

@@ -121,6 +121,8 @@ class Record:
 
         @raises WireError: no map.
         """
+        if len(self.payload) < _LENGTH.size:
+            raise WireError("join record")
         (size,) = _LENGTH.unpack_from(self.payload)
         value = unpack_bin(self.payload[_LENGTH.size : _LENGTH.size + size])
         if not isinstance(value, dict) or not all(isinstance(key, str) for key in value):

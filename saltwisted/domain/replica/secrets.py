@@ -19,7 +19,7 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from saltwisted.domain.replica.entry import Dot
+from saltwisted.domain.replica.entry import Dot, finite
 from saltwisted.domain.replica.fold import Fact, Registers
 from saltwisted.errors import WireError
 
@@ -95,7 +95,7 @@ class Secrets(Registers[Versions]):
         ):
             raise WireError("secret-version")
         found = {each.version: each for each in old.versions}
-        new = Secret(version, value, float(body["born"]))
+        new = Secret(version, value, finite(body["born"]))
         rival = found.get(version)
         if rival is None or (new.born, new.value) > (rival.born, rival.value):
             found[version] = new

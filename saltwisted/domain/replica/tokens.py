@@ -19,7 +19,7 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from saltwisted.domain.replica.entry import Dot
+from saltwisted.domain.replica.entry import Dot, finite
 from saltwisted.domain.replica.fold import Fact, Registers
 from saltwisted.domain.replica.membership import RIGHTS, rights_of
 from saltwisted.errors import WireError
@@ -100,18 +100,20 @@ def parse(line: str) -> Token:
         raise WireError("no join token: it was not copied whole")
     try:
         token_id, secret, pin, expiry, uses, role, pattern, cluster, peers = unpack_bin(body)
+        if not isinstance(secret, bytes):
+            raise WireError("no join token")
         found = Token(
             id=token_id.hex(),
-            secret=bytes(secret),
+            secret=secret,
             pin=pin.hex(),
-            expiry=float(expiry),
+            expiry=finite(expiry),
             uses=int(uses),
             role=str(role),
             pattern=str(pattern),
             cluster=str(cluster),
             peers=tuple(str(peer) for peer in peers),
         )
-    except (ValueError, TypeError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, OverflowError) as error:
         raise WireError("no join token") from error
     if len(found.id) != 2 * ID_BYTES or len(found.secret) != SECRET_BYTES or len(found.pin) != 64:
         raise WireError("no join token")
@@ -212,7 +214,7 @@ class Tokens(Registers[Known]):
         return evolve(
             old,
             secret=body["secret"],
-            expiry=float(body["expiry"]),
+            expiry=finite(body["expiry"]),
             uses=max(1, min(int(body["uses"]), MAX_USES)),
             role=str(body["role"])[:16],
             pattern=str(body["pattern"])[:255],

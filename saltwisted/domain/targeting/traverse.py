@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 from saltwisted.domain.targeting.globs import glob_test
-from saltwisted.errors import YAML_SLIPS
+from saltwisted.domain.yamltext import load_yaml
 
 DELIMITER = ":"
 
@@ -42,10 +42,8 @@ def scalar(text: str) -> Any:
     import yaml
 
     try:
-        value = yaml.load(text, Loader=yaml.CSafeLoader)
+        value = load_yaml(text)
     except yaml.YAMLError:
-        return text
-    except YAML_SLIPS:
         return text
     if isinstance(value, (bool, int, float)) or (value is None and "#" not in text):
         return value
