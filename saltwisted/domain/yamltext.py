@@ -37,11 +37,10 @@ def load_yaml(source: str | bytes | IO[Any], loader: Any = None) -> Any:
 
 
 def own_error(slip: Exception) -> Exception:
-    """What PyYAML stumbled over, as an error of its own."""
+    """What PyYAML stumbled over, as an error of its own; stock says no more than these words."""
     import yaml
 
-    known = isinstance(slip, (ValueError, RecursionError))
-    return yaml.YAMLError(str(slip) if known else f"{type(slip).__name__}: {slip}")
+    return yaml.YAMLError(str(slip))
 
 
 def check_depth(text: str | bytes) -> None:

@@ -693,7 +693,8 @@ class Loader(dict[str, Any]):
             listed = sorted(space)
         aliases = space.get("__func_alias__") or {}
         outputters = space.get("__outputter__") or {}
-        names = tuple(names)
+        # Here and not only where one is asked for: whoever lists functions loads every module
+        names = tuple(name for name in names if not self.whitelist or name in self.whitelist)
         for attribute in listed:
             if attribute.startswith("_"):
                 continue

@@ -13,14 +13,17 @@ import shutil
 import sys
 import tempfile
 import textwrap
+from collections.abc import Callable
 from typing import Any
 
 import msgpack
+from jinja2 import Environment, UndefinedError
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.worker.loader import Loaders, make_grains
 from saltwisted.worker.modulefiles import claims
 from saltwisted.worker.opts import Opts
+from saltwisted.worker.slots import fill_slots
 
 
 class LoaderCase(SynchronousTestCase):
@@ -55,6 +58,35 @@ class LoaderCase(SynchronousTestCase):
     def loaders(self, **kwargs: Any) -> Loaders:
         """Loaders without stock's modules."""
         return Loaders({**self.opts, **kwargs.pop("opts", {})}, stock=False, **kwargs)
+
+
+def _ways(functions: Any, module: str) -> dict[str, Callable[[], Any]]:
+    """All ways to call a module's function C{f}; those that load everything come last."""
+    name = f"{module}.f"
+    slot = [f"__slot__:salt:{name}()"]
+    fill_slots(functions, slot, {})
+
+    def rendered(text: str) -> str:
+        return Environment().from_string(text).render(salt=functions)
+
+    def iterated() -> Any:
+        return {key: functions[key] for key in functions}[name]()
+
+    return {
+        "item": lambda: functions[name](),
+        "get": lambda: functions.get(name, lambda: "hidden")(),
+        "attribute": lambda: getattr(functions, module).f(),
+        "item in a template": lambda: rendered(f"{{{{ salt['{name}']() }}}}"),
+        "attribute in a template": lambda: rendered(f"{{{{ salt.{name}() }}}}"),
+        "slot": lambda: slot[0],
+        "test.try": lambda: functions["test.try"](name),
+        "test.cross_test": lambda: functions["test.cross_test"](name),
+        "saltutil.mmodule": lambda: functions["saltutil.mmodule"]("base", name),
+        "iteration": iterated,
+        "items": lambda: dict(functions.items())[name](),
+        "item after all are loaded": lambda: functions[name](),
+        "attribute after all are loaded": lambda: getattr(functions, module).f(),
+    }
 
 
 class LoadingTests(LoaderCase):
@@ -246,6 +278,25 @@ class LoadingTests(LoaderCase):
         self.assertIn("two.f", disabled)
         self.assertNotIn("one.f", listed)
         self.assertIn("two.f", listed)
+
+    def test_T_ACL_3_no_other_way(self) -> None:
+        """
+        T-ACL-3: what C{whitelist_modules} or C{disable_modules} hides is hidden by every way to
+        a function: by its name, as an attribute, in a template, in a slot, and by those that call
+        others by name.
+        """
+        self.module("one", "def f(*args, **kwargs):\n    return 'called'")
+        self.module("two", "def f(*args, **kwargs):\n    return 'called'")
+        names = ["two", "test", "state", "saltutil", "match"]
+        for opts in ({"disable_modules": ["one"]}, {"whitelist_modules": names}):
+            functions = self.loaders(opts=opts).modules
+            for module, there in (("one", False), ("two", True)):
+                for way, call in _ways(functions, module).items():
+                    try:
+                        said = call()
+                    except (KeyError, AttributeError, UndefinedError):
+                        said = "hidden"
+                    self.assertEqual(said == "called", there, (opts, module, way))
 
     def test_providers(self) -> None:
         """C{providers} gives a name to another module, whatever that one's C{__virtual__} says."""
