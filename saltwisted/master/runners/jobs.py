@@ -4,13 +4,13 @@ The C{jobs} runner: what ran, what runs, and what came back, as Salt prints it.
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from saltwisted.domain.jid import is_jid, jid_seconds, jid_to_time
 from saltwisted.domain.jobids import claimed_by, record_of_running
+from saltwisted.domain.targeting.globs import globbed
 from saltwisted.master.runner_table import Run, Runner
 from saltwisted.master.turns import in_turns
 
@@ -259,12 +259,12 @@ def _wanted(
     if target:
         targets = entry["Target"]
         targets = [targets] if isinstance(targets, str) else targets
-        if not any(fnmatch.fnmatch(str(t), w) for t in targets for w in _words(target)):
+        if not any(globbed(str(t), w) for t in targets for w in _words(target)):
             return False
     if function:
         fun = entry["Function"]
         names = [fun] if isinstance(fun, str) else fun
-        if not any(fnmatch.fnmatch(str(n), w) for n in names for w in _words(function)):
+        if not any(globbed(str(n), w) for n in names for w in _words(function)):
             return False
     if after is None and before is None:
         return True

@@ -4,12 +4,12 @@ The C{state} runner: so far the event bus. Orchestration comes with the state co
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from twisted.internet.defer import Deferred
 
+from saltwisted.domain.targeting.globs import globbed
 from saltwisted.errors import TransportClosed
 from saltwisted.master.runner_table import Run, Runner
 from saltwisted.transports.loose import let_go
@@ -43,7 +43,7 @@ async def event(
         nonlocal seen, last
         if ended.called or tag.startswith(f"salt/run/{run.jid}"):
             return
-        if not fnmatch.fnmatch(tag, tagmatch):
+        if not globbed(tag, tagmatch):
             return
         seen += 1
         last = {"tag": tag, "data": dict(data)}

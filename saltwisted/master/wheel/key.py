@@ -8,13 +8,13 @@ Long lists are worked off in slices, so that minions are served meanwhile.
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from saltwisted.domain.targeting.globs import globbed
 from saltwisted.errors import StoreError, WireError
 from saltwisted.master.context import Context
 from saltwisted.master.wheel_table import Call
@@ -53,7 +53,7 @@ def matching(ctx: Context, match: Any, exact: bool = False) -> dict[str, list[st
         elif exact:
             hits = [i for i in ids if i in patterns]
         else:
-            hits = [i for i in ids if any(fnmatch.fnmatch(i, p) for p in patterns)]
+            hits = [i for i in ids if any(globbed(i, p) for p in patterns)]
         if hits:
             found[group] = list(hits)
     return found
@@ -297,7 +297,7 @@ async def finger(call: Call, match: Any, hash_type: str | None = None) -> dict[s
             pub = call.ctx.keys.key(STATE[group], minion_id)
             if pub:
                 shown.setdefault(group, {})[minion_id] = fingerprint(pub, algorithm)
-    if any(fnmatch.fnmatch(name, str(match)) for name in LOCAL):
+    if any(globbed(name, str(match)) for name in LOCAL):
         shown["local"] = (await finger_master(call, hash_type))["local"]
     return shown
 
