@@ -80,8 +80,13 @@ class Claims:
             found = self._expected[jid] = expected_of(unpack_bin(load), unpack_bin(minions))
         return minion_id not in found
 
-    def add(self, db: sqlite3.Connection, claims: Iterable[Claim]) -> None:
-        """Put claims that are new into the account, and let go of what is too much."""
+    def add(self, db: sqlite3.Connection, claims: Iterable[Claim]) -> set[tuple[str, str]]:
+        """
+        Put claims that are new into the account, and let go of what is too much.
+
+        @return: jid and minion id of what went, perhaps at once.
+        """
+        gone: set[tuple[str, str]] = set()
         minions = set()
         for jid, minion_id, at, size in claims:
             total = self._sum(db, minion_id)
@@ -91,7 +96,8 @@ class Claims:
                 total[1] += size
             minions.add(minion_id)
         for minion_id in sorted(minions):
-            self._trim(db, minion_id)
+            gone.update((jid, minion_id) for jid in self._trim(db, minion_id))
+        return gone
 
     def _sum(self, db: sqlite3.Connection, minion_id: str) -> list[int]:
         found = self._sums.get(minion_id)
@@ -100,7 +106,8 @@ class Claims:
             found = self._sums[minion_id] = list(db.execute(query, (minion_id,)).fetchone())
         return found
 
-    def _trim(self, db: sqlite3.Connection, minion_id: str) -> None:
+    def _trim(self, db: sqlite3.Connection, minion_id: str) -> list[str]:
+        all_gone: list[str] = []
         total = self._sum(db, minion_id)
         while total[0] > 1 and (total[0] > self._most or total[1] > self._most_bytes):
             query = "SELECT at, jid, size FROM claims WHERE id = ? ORDER BY at, jid LIMIT ?"
@@ -129,8 +136,14 @@ class Claims:
             if gone:
                 self.dropped += len(gone)
                 self.latest = minion_id
+                all_gone += [jid for _, jid in gone]
+        return all_gone
 
 
 def prune_claims(db: sqlite3.Connection, before: float) -> None:
-    """What is too old is forgotten with its return."""
-    db.execute("DELETE FROM claims WHERE at < ?", (before,))
+    """What is too old leaves the account with its return."""
+    db.execute(
+        "DELETE FROM claims WHERE at < ? AND NOT EXISTS (SELECT 1 FROM returns "
+        "WHERE returns.jid = claims.jid AND returns.id = claims.id)",
+        (before,),
+    )

@@ -209,8 +209,12 @@ def merge_rows(
             if not published:
                 derived -= 1
                 _merge_derived(db, derived, record(jid, minion_id, at, unpack_bin(load)))
-    if claimed:
-        claims.add(db, claimed)
+    gone = claims.add(db, claimed) if claimed else set()
+    if gone and merge.quiet:
+        # It was not lacking: this node had let it go
+        for place, row in enumerate(merge.rows):
+            if row and row[0] == RETURN and (row[2], row[3]) in gone:
+                changed[place] = False
     for idx, known in merge.known.items():
         db.execute("UPDATE streams SET known = ? WHERE idx = ? AND known < ?", (known, idx, known))
     return changed, derived

@@ -4,6 +4,7 @@ Returns that no job expects: kept, told apart, joined when the record comes, bou
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from typing import Any
 
@@ -142,6 +143,22 @@ class ClaimTests(FolderTestCase):
         self.assertEqual(self.kept("web1", other), self.kept("web1"))
         self.assertEqual(self.account("web1", other), MOST)
 
+    def test_what_went_is_not_lacking(self) -> None:
+        """What another node kept longer comes back by no comparison, and is not called lacking."""
+        other = self.fresh("b")
+        self.save(*(load("web1", jid_number(n)) for n in range(MOST)), store=other)
+        old = self.get(other.replica.since({}, PLENTY))
+        self.ship(other, self.store)
+        self.save(*(load("web1", jid_number(n)) for n in range(MOST, 2 * MOST)))
+        kept = self.kept("web1")
+
+        self.assertEqual(set(self.get(self.store.replica.mend(old))), {False})
+        self.assertEqual(self.kept("web1"), kept)
+        self.get(self.store.change(lambda db: db.execute("DELETE FROM claims").rowcount))
+        self.get(self.store.change(lambda db: db.execute("DELETE FROM returns").rowcount))
+        self.store.claims.forget()
+        self.assertEqual(set(self.get(self.store.replica.mend(old))), {True})
+
     def test_return_before_its_job_on_another_node(self) -> None:
         """A return that another node has before the record is joined when that comes."""
         other = self.fresh("b")
@@ -164,8 +181,9 @@ class ClaimTests(FolderTestCase):
         self.save(*(load("web1", jid_number(n)) for n in range(MOST, MOST + 5)))
         self.assertEqual(len(self.kept("web1")), MOST)
 
-        self.now += 2000
-        self.get(self.store.prune())
+        for _ in range(3):
+            self.get(self.store.prune())
+            self.now += 1000
         self.assertEqual((self.kept("web1"), self.account("web1")), ([], 0))
         self.save(load("web1", jid_number(99)))
         self.assertEqual(self.account("web1"), 1)
@@ -181,14 +199,17 @@ class ClaimTests(FolderTestCase):
 
     def test_migration(self) -> None:
         """Claims that an older version kept are counted from the start."""
-        self.save(*(load("web1", jid_number(n)) for n in range(MOST)))
-        self.reactor.result(self.store.stopService())
-        with sqlite3.connect(self.path("a", "jobs.sqlite")) as db:
-            self.assertIn("CREATE TABLE claims", MIGRATIONS[2])
-            db.executescript("DROP TABLE claims; PRAGMA user_version=2;")
+        os.makedirs(self.path("old"))
+        with sqlite3.connect(self.path("old", "jobs.sqlite")) as db:
+            db.executescript(f"{MIGRATIONS[0]} {MIGRATIONS[1]} PRAGMA user_version=2;")
+            for number, (minions, rank) in enumerate([("web1", 0), ("db1", 1)], 1):
+                job = (number, jid_number(number), self.now, "x", rank, b"\x80", b"\x90")
+                db.execute("INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?)", job)
+                row = (jid_number(number), minions, b"\x81\xa6return\xc3", self.now)
+                db.execute("INSERT INTO returns (jid, id, load, at) VALUES (?, ?, ?, ?)", row)
         db.close()
-        self.store = self.fresh("a")
-        self.assertEqual(self.account("web1"), MOST)
+        store = self.fresh("old")
+        self.assertEqual((self.account("web1", store), self.account("db1", store)), (1, 0))
 
     def test_odd_words(self) -> None:
         """Whatever a minion says of its job, the record has the forms of a published one."""
