@@ -1,29 +1,25 @@
 """
-A Debian 12 of its own in a directory, and the units of a package run in it as systemd would.
+A Debian 12 of its own in a directory: a layer over one base tree that all tests share.
 
-The base tree is made once by debootstrap and kept, with the packages that ours depends on,
-in the directory that C{SALTWISTED_PACKAGES} names; each test unpacks a fresh copy. Mounts live
-in a namespace of each command, so nothing is left behind whatever happens.
+The base tree is made once by debootstrap and kept in the directory that
+C{SALTWISTED_PACKAGES} names, with systemd in it, and with the packages fetched that ours depends
+on, for its build and at run time; nothing but debootstrap's minimal set is installed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import gzip
 import os
 import re
 import shlex
 import shutil
-import signal
-import socket
 import subprocess
 import tempfile
-import threading
-import time
-import unittest
 from pathlib import Path
 
-from tests.harness import ROOT, until
+from tests.harness import ROOT
 
 CACHE = os.environ.get("SALTWISTED_PACKAGES", "")
 MIRROR = "http://deb.debian.org/debian"
@@ -31,13 +27,25 @@ SOURCES = f"""deb {MIRROR} bookworm main
 deb {MIRROR} bookworm-updates main
 deb http://deb.debian.org/debian-security bookworm-security main
 """
+BOOTED = "systemd,systemd-sysv,dbus,iproute2,procps,ca-certificates"
+"""What a machine has that boots, and debootstrap's minimal set has not."""
 DEPENDS = (
     "adduser python3 python3-attr python3-cryptography python3-jinja2 python3-msgpack"
     " python3-openssl python3-service-identity python3-twisted python3-txzmq python3-yaml"
 )
+OTHERS = "haproxy"
+NAME = "bookworm-booting"
 
-ENDED = (0, -signal.SIGTERM)
-"""A clean end, as systemd sees it: Twisted passes the signal on when everything has stopped."""
+
+def build_depends() -> list[str]:
+    """What C{packaging/deb/control} says that a build needs."""
+    text = Path(ROOT, "packaging/deb/control").read_text()
+    found = re.search(r"^Build-Depends:(.*?)^\S", text, re.M | re.S)
+    assert found is not None
+    names = [part.split("(")[0].strip() for part in found[1].split(",")]
+    # Virtual ones, by the names of the packages that have them
+    real = {"debhelper-compat": "debhelper", "dh-sequence-python3": "dh-python"}
+    return [real.get(name, name) for name in names]
 
 
 def run(*argv: str, seconds: float = 300, **more: object) -> str:
@@ -59,25 +67,34 @@ def run(*argv: str, seconds: float = 300, **more: object) -> str:
 
 
 def base() -> str:
-    """The archive of the base tree, made when it is not there yet."""
-    path = os.path.join(CACHE, "bookworm.tar")
-    if os.path.exists(path):
-        return path
+    """The base tree, made when it is not there yet, and again when it lacks what is needed now."""
+    path = os.path.join(CACHE, NAME)
+    wanted = " ".join([BOOTED, DEPENDS, OTHERS, "build-essential", *build_depends()])
     os.makedirs(CACHE, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
-        tree = Root(os.path.join(scratch, "root"))
-        run("debootstrap", "--variant=minbase", "bookworm", tree.path, MIRROR, seconds=900)
-        tree.write("etc/apt/sources.list", SOURCES)
-        shutil.copy("/etc/resolv.conf", tree.at("etc/resolv.conf"))
-        # what debootstrap did not need stays out; our dependencies are only fetched, not installed
-        tree.do("apt-get", "update", "-q", seconds=600)
-        tree.do(
-            "apt-get", "install", "-q", "-y", "--no-install-recommends", "--download-only",
-            *DEPENDS.split(), seconds=600,
-        )  # fmt: skip
-        made = os.path.join(scratch, "made.tar")
-        run("tar", "--create", "--one-file-system", "--file", made, "--directory", tree.path, ".")
-        os.replace(made, path)
+    with open(os.path.join(CACHE, f"{NAME}.lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with contextlib.suppress(OSError):
+            if Path(f"{path}.has").read_text() == wanted:
+                return path
+        with tempfile.TemporaryDirectory(dir=CACHE) as scratch:
+            tree = Root(os.path.join(scratch, "root"))
+            run(
+                "debootstrap", "--variant=minbase", f"--include={BOOTED}", "bookworm", tree.path,
+                MIRROR, seconds=900,
+            )  # fmt: skip
+            tree.write("etc/apt/sources.list", SOURCES)
+            shutil.copy("/etc/resolv.conf", tree.at("etc/resolv.conf"))
+            # Tests wait for no disk, and for no suggestions
+            tree.write("etc/dpkg/dpkg.cfg.d/99-tests", "force-unsafe-io\n")
+            tree.write("etc/apt/apt.conf.d/99-tests", 'APT::Install-Recommends "false";\n')
+            tree.do("apt-get", "update", "-q", seconds=600)
+            tree.do(
+                "apt-get", "install", "-q", "-y", "--download-only", "build-essential",
+                *build_depends(), *DEPENDS.split(), *OTHERS.split(), seconds=600,
+            )  # fmt: skip
+            shutil.rmtree(path, ignore_errors=True)
+            os.rename(tree.path, path)
+        Path(f"{path}.has").write_text(wanted)
     return path
 
 
@@ -103,12 +120,31 @@ class Root:
         """A compressed text in it."""
         return gzip.decompress(Path(self.at(name)).read_bytes()).decode()
 
-    def unpack(self) -> Root:
-        """Make it from the base tree."""
-        os.makedirs(self.path)
-        run("tar", "--extract", "--file", base(), "--directory", self.path)
+    def lay(self) -> Root:
+        """Lay it over the base tree; L{drop} takes it away."""
+        layers = {name: f"{self.path}.{name}" for name in ("upper", "work")}
+        for folder in (self.path, *layers.values()):
+            os.makedirs(folder)
+        options = f"lowerdir={base()},upperdir={layers['upper']},workdir={layers['work']}"
+        run("mount", "-t", "overlay", "overlay", "-o", options, self.path)
         shutil.copy("/etc/resolv.conf", self.at("etc/resolv.conf"))
         return self
+
+    def drop(self) -> None:
+        """Take it away."""
+        subprocess.run(["umount", "--lazy", self.path], capture_output=True, check=False)
+        for folder in (self.path, f"{self.path}.upper", f"{self.path}.work"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def copy_sources(self, name: str) -> None:
+        """Put this checkout there, without what git does not know."""
+        listed = run("git", "-C", ROOT, "ls-files", "--cached", "--others", "--exclude-standard")
+        os.makedirs(self.at(name))
+        there = [one for one in listed.splitlines() if os.path.lexists(os.path.join(ROOT, one))]
+        subprocess.run(
+            f"tar -C {ROOT} -c -T - | tar -C {self.at(name)} -x",
+            input="\n".join(there), text=True, shell=True, check=True,
+        )  # fmt: skip
 
     def argv(self, *words: str) -> list[str]:
         """How to run something in it: mounts of its own, that end with it."""
@@ -139,126 +175,8 @@ class Root:
         for package in packages:
             shutil.copy(package, self.at("root"))
             names.append(f"./{os.path.basename(package)}")
-        return run(
-            *self.argv(
-                "sh", "-c",
-                "cd /root && exec apt-get install -q -y --no-install-recommends --allow-downgrades "
-                + shlex.join(names),
-            ),
-            env=self.environment,
-        )  # fmt: skip
-
-    def unit(self, name: str) -> dict[str, str]:
-        """The settings of an installed unit's [Service]."""
-        text = self.read(f"lib/systemd/system/{name}.service")
-        section = text.partition("[Service]")[2].partition("[Install]")[0]
-        return dict(re.findall(r"^(\w+)=(.*)$", section, re.M))
-
-
-class Unit:
-    """
-    A unit's process, started as systemd would: ExecStart, User, RuntimeDirectory, notifications.
-
-    @ivar said: what it told the service manager, in order.
-    """
-
-    def __init__(self, root: Root, name: str, test: unittest.TestCase) -> None:
-        self.root = root
-        self.name = name
-        self.said: list[str] = []
-        self.process: subprocess.Popen[bytes] | None = None
-        self.log = root.at(f"root/{name}.log")
-        self._notify = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self._notify.bind(root.at(f"run/{name}.notify"))
-        os.chmod(root.at(f"run/{name}.notify"), 0o777)
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-        test.addCleanup(self._notify.close)
-        test.addCleanup(self.kill)
-
-    def start(self, watchdog: float = 2.0) -> Unit:
-        """Start it and wait until it says that it is ready."""
-        settings = self.root.unit(self.name)
-        user = settings.get("User", "root")
-        folder = settings["RuntimeDirectory"]
-        path = f"/run/{folder}"
-        self.root.do("install", "-d", "-m", "0755", os.path.dirname(path))
-        mode = settings.get("RuntimeDirectoryMode", "0755")
-        self.root.do("install", "-d", "-o", user, "-m", mode, path)
-        words = shlex.split(settings["ExecStart"])
-        if user != "root":
-            group = settings.get("Group", user)
-            words = ["setpriv", f"--reuid={user}", f"--regid={group}", "--init-groups", *words]
-        self.said = []
-        with open(self.log, "ab") as out:
-            self.process = subprocess.Popen(
-                self.root.argv(*words),
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                cwd="/",
-                env={
-                    **self.root.environment,
-                    "NOTIFY_SOCKET": f"/run/{self.name}.notify",
-                    "WATCHDOG_USEC": str(int(watchdog * 1e6)),
-                },
-                start_new_session=True,
-            )
-        self.wait_for("READY=1")
-        return self
-
-    @property
-    def pid(self) -> int:
-        """Its main process."""
-        assert self.process is not None
-        return self.process.pid
-
-    def _read(self) -> None:
-        """Take what comes, for as long as the socket is there."""
-        with contextlib.suppress(OSError):
-            while True:
-                self.said += self._notify.recv(4096).decode().splitlines()
-
-    def wait_for(self, word: str, times: int = 1, seconds: float = 30) -> None:
-        """Wait until it has told this so many times."""
-
-        def told() -> bool:
-            assert self.process is not None
-            if self.process.poll() is not None:
-                raise AssertionError(f"{self.name} ended:\n{self.tail()}")
-            return sum(line == word or line.startswith(word) for line in list(self.said)) >= times
-
-        try:
-            until(f"{word} from {self.name}", told, seconds)
-        except AssertionError as error:
-            raise AssertionError(f"{error}\n{self.said}\n{self.tail()}") from None
-
-    def tail(self) -> str:
-        """The end of its output."""
-        with open(self.log, encoding="utf-8", errors="replace") as stream:
-            return "".join(stream.readlines()[-40:])
-
-    def stop(self) -> float:
-        """SIGTERM to the main process alone (KillMode=process); the seconds until it has ended."""
-        assert self.process is not None
-        began = time.monotonic()
-        self.process.send_signal(signal.SIGTERM)
-        status = self.process.wait(30)
-        if status not in ENDED:
-            raise AssertionError(f"{self.name} ended with {status}:\n{self.tail()}")
-        return time.monotonic() - began
-
-    def kill(self) -> None:
-        """End it and what it started."""
-        if self.process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait(10)
-
-
-def rmtree(path: str) -> None:
-    """Remove a tree; what is mounted in it is only so in the namespaces of its own processes."""
-    shutil.rmtree(path, ignore_errors=True)
+        words = "cd /root && exec apt-get install -q -y --allow-downgrades " + shlex.join(names)
+        return self.do("sh", "-c", words)
 
 
 def build(output: str) -> list[str]:

@@ -7,9 +7,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import signal
 import stat
 import tempfile
+import time
 import unittest
 from pathlib import Path
 from typing import Any
@@ -17,12 +17,15 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted import __version__
-from tests.harness import reserve_ports, until
-from tests.packaging.root import CACHE, ENDED, Root, Unit, build, earlier, run
+from saltwisted.domain.replica.tokens import new_token
+from tests.harness import until
+from tests.packaging.lab import Machine, hub, packages
+from tests.packaging.root import CACHE, earlier, run
 
 TOOLS = ("debootstrap", "dpkg-buildpackage", "lintian", "setpriv", "unshare")
 MISSING = [tool for tool in TOOLS if shutil.which(tool) is None]
 OLD = "0.0.1"
+MASTER, MINION = "saltwisted-master", "saltwisted-minion"
 COMMANDS = ("salt", "salt-call", "salt-cp", "salt-key", "salt-run")
 
 if not CACHE:
@@ -40,23 +43,23 @@ class PackageTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.scratch = tempfile.mkdtemp(prefix="swp", dir="/tmp")
         self.addCleanup(shutil.rmtree, self.scratch, ignore_errors=True)
-        self.root = Root(os.path.join(self.scratch, "root"))
+        (host,) = hub(self, 1)
+        self.root = Machine(os.path.join(self.scratch, "a"), host, self)
 
     def test_life(self) -> None:
         """Installed, serving, upgraded under a running minion, removed, and purged to nothing."""
-        packages = os.path.join(self.scratch, "packages")
-        salt, main = build(packages)
-        old = earlier(main, OLD, packages)
-        self.root.unpack()
+        salt, main = packages()
+        old = earlier(main, OLD, self.scratch)
         before = self.snapshot()
 
         self.root.install(old)
         self.check_installed()
-        master, minion = self.check_serving()
-        self.check_reload(master)
-        self.check_upgrade(main, master, minion)
+        self.check_owner()
+        self.check_serving()
+        self.check_reload()
+        self.check_upgrade(main)
         self.check_links(salt)
-        self.check_purged(master, minion, before)
+        self.check_purged(main, before)
 
     # -- the chapters
 
@@ -86,23 +89,45 @@ class PackageTests(SynchronousTestCase):
         words = self.root.do("saltwisted", "complete", "--", "salt-call", "test.pi").split()
         self.assertEqual(words, ["test.ping"])
 
-    def check_serving(self) -> tuple[Unit, Unit]:
-        """Both units serve by their own ExecStart, and the master as its user without rights."""
-        publish, ret = reserve_ports(2)
+    def check_owner(self) -> None:
+        """What root's commands leave before the first start is the service's; else one line."""
+        pki = "/etc/saltwisted/pki/master"
+        token = new_token(
+            os.urandom, pin="0" * 64, expiry=time.time() + 600, uses=1, role="master",
+            pattern="", cluster="0" * 16, peers=("192.0.2.1:4520",),
+        )  # fmt: skip
+        said = self.root.follow(f"saltwisted join {token.line}")
+        self.assertIn("systemctl start saltwisted-cluster", said)
+        self.assertEqual(self.root.do("find", f"{pki}/cluster", "!", "-user", "saltwisted"), "")
+        self.root.do("systemctl", "start", "saltwisted-cluster")
+        said = self.root.follow("saltwisted status --role cluster", (2,))
+        self.assertIn("192.0.2.1", said)
+        self.root.do("systemctl", "stop", "saltwisted-cluster")
+        self.root.do("rm", "-r", f"{pki}/cluster")
+        self.root.do("install", "-d", "-m", "0700", f"{pki}/cluster")
+        self.root.follow("systemctl start saltwisted-cluster", (1,))
+        self.assertEqual(self.root.shown("saltwisted-cluster", "ExecMainStatus"), "78")
+        self.assertEqual(self.root.shown("saltwisted-cluster", "NRestarts"), "0")
+        said = self.root.do("journalctl", "-u", "saltwisted-cluster", "-o", "cat", "--no-pager")
+        self.assertIn(f"Mend it with: chown -R saltwisted: {pki}/cluster", said)
+        self.assertNotIn("Traceback", said)
+        self.root.do("chown", "-R", "saltwisted:", f"{pki}/cluster")
+        self.root.do("rmdir", f"{pki}/cluster")
+        self.root.do("systemctl", "reset-failed")
+
+    def check_serving(self) -> None:
+        """Both units serve, watched by systemd, and the master as its user without rights."""
+        self.root.write("etc/saltwisted/master.d/level.conf", "log_level: info\n")
         self.root.write(
-            "etc/saltwisted/master.d/ports.conf",
-            f"interface: 127.0.0.1\npublish_port: {publish}\nret_port: {ret}\nlog_level: info\n",
+            "etc/saltwisted/minion.d/here.conf",
+            "id: web1\nmaster: 127.0.0.1\nacceptance_wait_time: 1\nlog_level: info\n",
         )
-        self.root.write(
-            "etc/saltwisted/minion.d/ports.conf",
-            f"id: web1\nmaster: 127.0.0.1\nmaster_port: {ret}\npublish_port: {publish}\n"
-            "acceptance_wait_time: 1\nlog_level: info\n",
-        )
-        master = Unit(self.root, "saltwisted-master", self).start()
-        minion = Unit(self.root, "saltwisted-minion", self).start()
-        master.wait_for("WATCHDOG=1", times=2)
-        minion.wait_for("WATCHDOG=1", times=2)
-        status = Path(f"/proc/{master.pid}/status").read_text()
+        self.root.do("systemctl", "enable", "--now", MASTER, MINION)
+        for unit in (MASTER, MINION):
+            first = self.root.shown(unit, "WatchdogTimestampMonotonic")
+            self.assertNotEqual(first, "0")
+        self.assertIn("serving", self.root.shown(MASTER, "StatusText"))
+        status = self.root.do("cat", f"/proc/{self.root.pid(MASTER)}/status")
         user = self.root.do("id", "-u", "saltwisted").strip()
         self.assertIn(f"Uid:\t{user}\t{user}\t{user}\t{user}", status)
         self.assertIn("CapEff:\t0000000000000000", status)
@@ -116,41 +141,36 @@ class PackageTests(SynchronousTestCase):
             for path in Path(self.root.at(place)).rglob("*"):
                 if "master" in path.parts and not path.is_symlink():
                     self.assertEqual(path.lstat().st_uid, int(user), path)
-        return master, minion
 
-    def check_reload(self, master: Unit) -> None:
-        """ExecReload re-reads the configuration, and drops no minion."""
+    def check_reload(self) -> None:
+        """C{systemctl reload} re-reads the configuration, and drops no minion."""
         self.root.write("etc/saltwisted/master.d/groups.conf", "nodegroups:\n  fleet: 'web*'\n")
-        count = master.said.count("READY=1")
 
-        os.kill(master.pid, signal.SIGHUP)
+        self.root.do("systemctl", "reload", MASTER)
 
-        master.wait_for("RELOADING=1")
-        master.wait_for("READY=1", times=count + 1)
-        self.assertIn("configuration read again; changed: nodegroups", master.tail())
+        words = "configuration read again; changed: nodegroups"
+        until("the reload", lambda: words in self.root.logs())
         answer = json.loads(self.salt("salt", "-N", "fleet", "test.ping", "--out", "json"))
         self.assertEqual(answer, {"web1": True})
 
-    def check_upgrade(self, package: str, master: Unit, minion: Unit) -> None:
-        """A minion that runs while its package is replaced goes on, and the new one takes over."""
-        pid = minion.pid
-        assert minion.process is not None
+    def check_upgrade(self, package: str) -> None:
+        """The daemons of the old package are replaced; a job outlives that of its minion."""
+        before = {unit: self.root.pid(unit) for unit in (MASTER, MINION)}
 
         self.root.install(package)
 
         self.assertIn(f"saltwisted {__version__}", self.root.do("saltwisted", "--version"))
-        self.assertIsNone(minion.process.poll())
-        self.assertIs(self.ping(), True)
-        # A job that restarts its own minion, as systemd does it: the main process alone ends
-        said = self.salt("salt", "--async", "web1", "cmd.run", f"kill {pid}; sleep 3; echo lived")
-        jid = said.split()[-1]
-        self.assertIn(minion.process.wait(15), ENDED)
-        minion.start()
-        until("the upgraded minion's answer", lambda: self.ping() is True)
-        until("the job's own return", lambda: "lived" in self.lookup(jid))
-        self.assertLess(master.stop(), 10.0)
-        master.start()
+        for unit, pid in before.items():
+            self.assertNotIn(self.root.pid(unit), (0, pid))
         until("the minion under the upgraded master", lambda: self.ping() is True)
+        restart = f"systemctl restart {MINION}; sleep 1; echo lived"
+        said = self.salt("salt", "--async", "web1", "cmd.run", restart)
+        jid = said.split()[-1]
+        until("the job's own return", lambda: "lived" in self.lookup(jid))
+        until("the minion's answer", lambda: self.ping() is True)
+        self.assertLess(self.root.stop(MASTER), 10.0)
+        self.root.do("systemctl", "start", MASTER)
+        until("the minion under the master", lambda: self.ping() is True)
         report = self.salt("salt", "web1", "test.versions_report", "--out", "txt")
         self.assertIn(__version__, report)
 
@@ -179,27 +199,37 @@ class PackageTests(SynchronousTestCase):
         self.assertFalse(os.path.lexists(self.root.at("usr/bin/salt-key")))
         self.root.do("apt-get", "purge", "-q", "-y", "stock-salt", "saltwisted-salt")
 
-    def check_purged(self, master: Unit, minion: Unit, before: set[str]) -> None:
-        """Removal keeps configuration and keys; purge leaves nothing that was not there before."""
-        self.assertLess(minion.stop(), 10.0)
-        self.assertLess(master.stop(), 10.0)
-
+    def check_purged(self, package: str, before: set[str]) -> None:
+        """
+        Removal stops what runs and keeps configuration and keys; purge leaves nothing that was not
+        there before: no user, group, process or file.
+        """
         self.root.do("apt-get", "remove", "-q", "-y", "saltwisted")
 
+        for unit in (MASTER, MINION):
+            self.assertEqual(self.root.shown(unit, "ActiveState"), "inactive")
+        self.assertEqual(self.root.processes("saltwisted"), [])
         self.assertTrue(os.path.exists(self.root.at("etc/saltwisted/pki/master/minions/web1")))
         self.assertFalse(os.path.lexists(self.root.at("usr/bin/saltwisted")))
         self.assertNotIn("saltwisted", self.root.do("twistd3", "--help"))
+        # Back, with its keys; and then all at once
+        self.root.install(package)
+        self.root.do("systemctl", "start", MASTER, MINION)
+        until("the minion's answer", lambda: self.ping() is True)
+
         self.root.do("apt-get", "purge", "-q", "-y", "saltwisted")
+
+        self.assertEqual(self.root.processes("saltwisted"), [])
         new = sorted(self.snapshot() - before)
-        left = [path for path in new if "saltwisted" in path and not path.endswith(".notify")]
-        self.assertEqual(left, [])
+        self.assertEqual([path for path in new if "saltwisted" in path], [])
         self.assertNotIn("saltwisted", self.root.read("etc/passwd") + self.root.read("etc/group"))
+        self.assertEqual(self.root.do("find", "/run", "-name", "*saltwisted*"), "")
 
     # -- helpers
 
     def snapshot(self) -> set[str]:
         """Every path of the root."""
-        skipped = {"proc", "sys", "dev", "root"}
+        skipped = {"proc", "sys", "dev", "root", "tmp"}
         found = set()
         for name in sorted(set(os.listdir(self.root.path)) - skipped):
             for folder, folders, files in os.walk(self.root.at(name)):
