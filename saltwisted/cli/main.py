@@ -115,6 +115,16 @@ def usage() -> str:
 def _unknown(name: str) -> str:
     from difflib import get_close_matches
 
+    from saltwisted.cli.elsewhere import COMMANDS as ELSEWHERE
+    from saltwisted.cli.elsewhere import DAEMONS
+
+    if name in ELSEWHERE:
+        return f"saltwisted: error: {name} is not part of saltwisted: {ELSEWHERE[name]}\n"
+    if name in DAEMONS:
+        from saltwisted.cli.link import how_to_start
+
+        start = how_to_start({}, DAEMONS[name])
+        return f"saltwisted: error: there is no command {name!r}. To start the daemon: {start}\n"
     near = get_close_matches(name, COMMANDS, 1, 0.5)
     hint = f" Did you mean {near[0]}?" if near else ""
     return (

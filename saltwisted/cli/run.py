@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from saltwisted.cli import args as words
-from saltwisted.cli import console, link, options, output
+from saltwisted.cli import console, elsewhere, link, options, output
 from saltwisted.cli.options import CommandLine, Parser
 from saltwisted.errors import RemoteError, TransportClosed
 from saltwisted.worker.control import ControlClient
@@ -164,6 +164,9 @@ class SaltRun:
     def _finish(self, answer: dict[str, Any]) -> int:
         """Print the value; the status is the runner's own return code if it has one."""
         value = answer.get("return")
+        if value == f"'{self.fun}' is not available." and elsewhere.is_runner(self.fun):
+            console.write_error(f"The runner {self.fun} is not part of saltwisted.\n")
+            return 1
         if value == f"'{self.fun}' is not available.":
             self._display(self._docs(f"{self.fun}*") or value, "nested")
             return 0

@@ -70,6 +70,10 @@ _OLD_NAMES = {"client_acl": "publisher_acl", "client_acl_blacklist": "publisher_
 
 _ONE = "there is one process and no pool of workers"
 _SSH = "there is no salt-ssh here"
+_API = (
+    "salt-api is not part of saltwisted, and a stock one needs the stock master's sockets: it "
+    "stops working at the switch"
+)
 IGNORED: Mapping[str, str] = {
     "worker_threads": _ONE,
     "worker_pools": _ONE,
@@ -119,9 +123,9 @@ UNSUPPORTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
         "syndics are not offered: this master cannot stand below another",
     ),
     "order_masters": (_set, "syndics are not offered: minions below one do not answer"),
-    "reactor": (_set, "reactors do not run yet"),
+    "reactor": (_set, "reactors do not run"),
     "engines": (_set, "engines do not run"),
-    "schedule": (_set, "schedules of the master do not run yet"),
+    "schedule": (_set, "schedules of the master do not run"),
     "external_auth": (
         lambda value: bool(set(value or ()) - {"auto", "file", "pam", "sharedsecret"}),
         "logins by other backends than file, pam and sharedsecret are refused",
@@ -145,9 +149,9 @@ UNSUPPORTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "cache": (_other_than("localfs"), "what minions say is kept in files, as localfs does"),
     "keys.cache_driver": (_other_than("localfs_key"), "keys are files in pki_dir"),
-    "rest_cherrypy": (_set, "salt-api goes on as it is: it needs the stock master's sockets"),
-    "rest_tornado": (_set, "salt-api goes on as it is: it needs the stock master's sockets"),
-    "netapi_enable_clients": (_set, "salt-api is not part of this master"),
+    "rest_cherrypy": (_set, _API),
+    "rest_tornado": (_set, _API),
+    "netapi_enable_clients": (_set, _API),
     "enable_ssh_minions": (_set, _SSH),
     "fips_mode": (_set, "algorithms are not restricted to those of FIPS"),
     "disable_aes_with_tls": (_set, "messages are always sealed"),
@@ -160,6 +164,42 @@ UNSUPPORTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "cluster_pki_dir": (_set, "nodes have no directory in common; keys are replicated"),
 }
 """Options whose value asks for what is not here: when that is so, and what it means."""
+
+
+HERE = frozenset(("cluster_id", "cluster_peers", "cluster_pki_dir"))
+"""What cannot be taken over, and can be set."""
+
+MINION_UNSUPPORTED: Mapping[str, str] = {
+    "beacons": "beacons do not run",
+    "engines": "engines do not run",
+    "metaproxy": "proxy minions are not offered",
+    "proxy": "proxy minions are not offered",
+}
+"""The same for a minion; empty values ask for nothing."""
+
+
+def not_here(
+    role: str, value_of: Callable[[str], Any], defaults: Mapping[str, Any]
+) -> dict[str, str]:
+    """
+    The options of a running daemon that ask for what is not here, and what that means.
+
+    @param value_of: the value of an option, C{None} if it has none.
+    """
+    found: dict[str, str] = {}
+    names = UNSUPPORTED if role != "minion" else MINION_UNSUPPORTED
+    for option in sorted(set(names) - HERE):
+        value = value_of(option)
+        if value is None or value == defaults.get(option):
+            continue
+        if role == "minion":
+            if _set(value):
+                found[option] = MINION_UNSUPPORTED[option]
+            continue
+        asks, reason = UNSUPPORTED[option]
+        if asks(value):
+            found[option] = reason
+    return found
 
 
 def judge(option: str, value: Any, known: Iterable[str], offered: frozenset[str]) -> Finding:

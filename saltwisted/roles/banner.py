@@ -10,6 +10,7 @@ from typing import Any
 from twisted.logger import Logger
 
 from saltwisted import __version__
+from saltwisted.domain.takeover import not_here
 
 log = Logger()
 
@@ -35,6 +36,16 @@ class Banner:
         )
         for warning in self._warnings:
             log.warn("{warning}", warning=warning)
+        config = self._config
+        missing = not_here(
+            config.role, lambda name: getattr(config, name, config.extra.get(name)), config.defaults
+        )
+        for option, reason in missing.items():
+            log.warn(
+                "{option} is set, and is not part of saltwisted: {reason}",
+                option=option,
+                reason=reason,
+            )
 
     def stopService(self) -> None:
         """Nothing to stop."""

@@ -17,12 +17,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
-from saltwisted.config.document import parse
 from saltwisted.config.options import MasterConfig, MinionConfig
 from saltwisted.domain import doctor
 from saltwisted.domain.doctor import Finding, Severity
 from saltwisted.domain.roots import health
-from saltwisted.domain.takeover import Verdict, judge
+from saltwisted.domain.takeover import not_here
 from saltwisted.errors import RemoteError, SaltwistedError, TransportClosed
 from saltwisted.wire.expiry import validities
 from saltwisted.wire.msgpack import unpack_bin
@@ -38,8 +37,6 @@ FOLDERS = {
     "denied": "minions_denied",
 }
 HAPROXY = "/etc/haproxy/haproxy.cfg"
-HERE = frozenset(("cluster_id", "cluster_peers", "cluster_pki_dir"))
-"""What cannot be taken over, and can be set."""
 EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
 MOST_MINIONS_READ = 5000
 
@@ -143,16 +140,10 @@ class Looker:
         return found
 
     def _unsupported(self) -> dict[str, str]:
-        found: dict[str, str] = {}
-        known = {*self.config.fields, *self.config.dotted}
-        for path in self.sources:
-            with open(path, encoding="utf-8") as stream:
-                for name in parse(stream.read(), path):
-                    value = getattr(self.config, str(name), self.config.extra.get(name))
-                    fate = judge(str(name), value, known, HERE)
-                    if fate.verdict is Verdict.UNSUPPORTED:
-                        found[str(name)] = fate.reason
-        return found
+        config = self.config
+        return not_here(
+            config.role, lambda name: getattr(config, name, config.extra.get(name)), config.defaults
+        )
 
 
 class MinionDoctor(Looker):

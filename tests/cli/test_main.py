@@ -17,6 +17,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted import __version__
+from saltwisted.cli import elsewhere
 from saltwisted.cli.main import COMMANDS
 from saltwisted.cli.progress import line
 from tests.cli.support import CommandTestCase, run
@@ -38,6 +39,14 @@ class ExecutableTests(SynchronousTestCase):
             self.assertEqual(linked.out, direct.out)
             typed = name if name.startswith("salt") else f"saltwisted {name}"
             self.assertTrue(direct.out.startswith(f"Usage: {typed} "), direct.out[:40])
+
+    def test_elsewhere(self) -> None:
+        """What Salt has and we have not is no mistake in typing; it ends non-zero, too."""
+        for name in elsewhere.COMMANDS:
+            result = run(["saltwisted", name])
+            self.assertEqual((result.status, result.out), (64, ""))
+            self.assertIn(f"{name} is not part of saltwisted", result.err)
+        self.assertIn("saltwisted --role minion", run(["saltwisted", "salt-minion"]).err)
 
     def test_unknown(self) -> None:
         """An unknown subcommand names the nearest that there is; status 64."""

@@ -111,6 +111,9 @@ class RunTests(CommandTestCase):
 
         self.assertEqual(self.command("salt-run", "jobs").out, "jobs.active:\n    Active.\n")
         self.assertEqual(self.command("salt-run", "nope.x").out, "'nope.x' is not available.\n")
+        known = self.command("salt-run", "survey.diff")
+        self.assertEqual((known.status, known.out), (1, ""))
+        self.assertEqual(known.err, "The runner survey.diff is not part of saltwisted.\n")
         self.assertEqual(self.command("salt-run", "nope.x").status, 0)
 
     def test_documentation(self) -> None:

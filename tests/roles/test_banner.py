@@ -1,0 +1,57 @@
+"""
+What a daemon says of its configuration when it starts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.logger import globalLogPublisher
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.roles.banner import Banner
+from tests.config.test_stock import loaded
+
+
+class BannerTests(SynchronousTestCase):
+    """The first lines of a log."""
+
+    def lines(self, role: str, text: str) -> list[str]:
+        """The options that are said to be no part of us."""
+        seen: list[dict[str, Any]] = []
+        globalLogPublisher.addObserver(seen.append)
+        self.addCleanup(globalLogPublisher.removeObserver, seen.append)
+        found = loaded(role, {role: text})
+        Banner(found.config, found.sources, found.warnings).startService()
+        return [
+            f"{event['option']}: {event['reason']}"
+            for event in seen
+            if "is not part of saltwisted" in str(event.get("log_format"))
+        ]
+
+    def test_missing(self) -> None:
+        """Each option that asks for what is not here is one line; what is served is none."""
+        text = (
+            "reactor: [{a: [/x.sls]}]\nengines: [x]\nfileserver_backend: [roots, gitfs]\n"
+            "master_job_cache: mysql\nevent_return: [x]\nexternal_auth: {pam: {a: [test.*]}}\n"
+        )
+
+        names = [line.partition(":")[0] for line in self.lines("master", text)]
+
+        self.assertEqual(
+            names, ["engines", "event_return", "fileserver_backend", "master_job_cache", "reactor"]
+        )
+
+    def test_plain(self) -> None:
+        """A configuration without any says nothing, nor does one that sets a default."""
+        self.assertEqual(self.lines("master", "cache: localfs\nreactor: []\n"), [])
+        self.assertEqual(self.lines("minion", "id: x\n"), [])
+
+    def test_minion(self) -> None:
+        """A minion names its own."""
+        text = "id: x\nbeacons: {load: []}\nengines: [x]\nschedule: {a: {function: test.ping}}\n"
+
+        self.assertEqual(
+            self.lines("minion", text),
+            ["beacons: beacons do not run", "engines: engines do not run"],
+        )
