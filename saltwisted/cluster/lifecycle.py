@@ -465,6 +465,8 @@ class Lifecycle:
             try:
                 line, discard = self.files.pending_token()
                 token = parse(line)
+                if not self.waits_for:
+                    self.waits_for = (f"an answer of {', '.join(token.peers)}",)
                 await self._enter(self._joiner(token), token.peers, discard)
                 self.files.forget_token()
                 return

@@ -131,7 +131,7 @@ class Machine(Root):
         if not self.init:
             return super().argv(*words)
         target = str(self.init)
-        return ["nsenter", "-t", target, "-a", f"--root=/proc/{target}/root", "--wd=/", *words]
+        return ["nsenter", "-t", target, "-a", "--root", "--wd", *words]
 
     def offer(self, *debs: str) -> None:
         """Put packages where the pages have them."""
