@@ -66,8 +66,8 @@ def build_parser() -> optparse.OptionParser:
         "-y",
         "--yes",
         action="store_true",
-        help="with --merge: go on, though keys, files or options differ in a way that wants a "
-        "decision",
+        help="with --switch: go on, though something that is set is not here; with --merge: also "
+        "though keys, files or options differ in a way that wants a decision",
     )
     parser.add_option(
         "--undo",
@@ -141,13 +141,24 @@ def take(options: optparse.Values) -> int:
             )
             return 1
     if not fatal and not options.dry_run:
+        lost = [one for one in made.problems if one.id == "unsupported"]
+        if lost and options.switch and not options.merge and not agreed(options):
+            report["ok"] = False
+            if options.json:
+                console.say(json.dumps(report, indent=4))
+            console.write_error(
+                f"saltwisted takeover: nothing was changed: {lost[0].text}; --yes goes on without\n"
+            )
+            return 1
+        say = console.say if not options.json else _nothing
+        say("Copying keys, history and what is known of minions ...")
         record = takeover.take(made)
         report["written"] = record["written"]
         if not options.json:
             explain_written(made, options.switch)
         if options.switch:
             joined = takeover.switch(
-                made, record, options.service, options.role, options.merge or ""
+                made, record, options.service, options.role, options.merge or "", say
             )
             report["switched"], report["joined"] = True, joined
             if not options.json:
@@ -167,6 +178,10 @@ def take(options: optparse.Values) -> int:
     elif options.dry_run:
         console.say("Dry run: nothing was written.")
     return 1 if fatal else 0
+
+
+def _nothing(text: str) -> None:
+    """With C{--json} nobody reads along."""
 
 
 def agreed(options: optparse.Values) -> bool:

@@ -123,11 +123,21 @@ class ClusterControl:
         ttl, uses = float(args.get("ttl", 1800)), int(args.get("uses", 1))
         if not 0 < ttl <= MAX_TTL or not 0 < uses <= MAX_USES:
             raise DeniedError(f"use a --ttl of up to 365d, and --uses of up to {MAX_USES}")
+        life = self._lifecycle
+        if life.find_addresses():
+            await member.say_about()
+        if not life.settings.addresses:
+            raise DeniedError(
+                "this machine has no address that others could reach, so a token would lead "
+                "nowhere: bring its network up, or name an address by the option interface"
+            )
         near = self._by_nearness(member)
         if role == MINION:
             pin, addresses = member.identity_pin, [m.serves for m in near if m.serves]
         else:
-            pin, addresses = member.pin, [a for m in near for a in m.addresses]
+            pin, addresses = member.pin, [*life.settings.addresses]
+            addresses += [a for m in near for a in m.addresses]
+            addresses += life.settings.also
         token = new_token(
             member.entropy,
             pin=pin,

@@ -58,6 +58,7 @@ class Settings:
     @ivar node: the configured id.
     @ivar peers: C{cluster_peers}, C{host} or C{host:port}.
     @ivar addresses: where others reach this node, if that is not the address it dials from.
+    @ivar also: other addresses of this node; in its tokens.
     @ivar serves: where minions find this node, C{host:port}.
     """
 
@@ -68,6 +69,7 @@ class Settings:
     cluster_secret: str = field(default="", repr=False)
     pinned: str = ""
     addresses: tuple[str, ...] = ()
+    also: tuple[str, ...] = ()
     serves: str = ""
 
 
@@ -127,6 +129,7 @@ class Lifecycle:
     @ivar in_room: whether the control socket is that of a node that does not serve.
     @param fatal: ends the daemon with this error, when a member that was built anew cannot start.
     @param still_starting: hears now and then why a member that starts does not serve yet.
+    @param where: this node's addresses, as its network is now: fields of L{Settings}.
     @param room: C{room(open)}: open or close the control socket of a node that does not serve.
     """
 
@@ -146,6 +149,7 @@ class Lifecycle:
         fingerprint_of: Callable[[bytes], str],
         fatal: Callable[[BaseException], None],
         still_starting: Callable[[str], None] = lambda why: None,
+        where: Callable[[], dict[str, Any]] = dict,
     ) -> None:
         self.settings = settings
         self.files = files
@@ -162,6 +166,7 @@ class Lifecycle:
         self._dice = dice
         self._fatal = fatal
         self._still_starting = still_starting
+        self._where = where
         self._fingerprint_of = fingerprint_of
         self._counters: Counter[str] = Counter()
         self._service: Any = None
@@ -260,10 +265,16 @@ class Lifecycle:
         if searching is not None:
             searching.cancel()
 
+    def find_addresses(self) -> bool:
+        """Look again where this node can be reached; whether that has changed."""
+        before, self.settings = self.settings, evolve(self.settings, **self._where())
+        return self.settings != before
+
     # Being a member
 
     async def _serve(self, again: bool = False) -> None:
         await self._set_room(False)
+        self.find_addresses()
         self.problem, self.waits_for = "", ()
         card = MemberCard(
             state=self.state,

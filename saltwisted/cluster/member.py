@@ -158,7 +158,7 @@ class ClusterMember:
             self.lifecycle.removed()
             return
         self.set_slot(own.slot)
-        await self._say_about()
+        await self.say_about()
         self._follow_rights()
         self._wear()
         self.identity.follow()
@@ -273,7 +273,8 @@ class ClusterMember:
             "serves": self.lifecycle.settings.serves,
         }
 
-    async def _say_about(self) -> None:
+    async def say_about(self) -> None:
+        """Tell the others where this node is, if they do not know yet."""
         own = self.own
         if own is None:
             return
@@ -348,7 +349,7 @@ class ClusterMember:
             if not self._leaving:
                 self.lifecycle.removed()
         elif own is not None and self.membership.must_change_slot(self.key):
-            let_go(self._say_about(), self.log, "no new slot")
+            let_go(self.say_about(), self.log, "no new slot")
 
     def _follow_rights(self) -> None:
         """Which roots are here, and whose changes count, is decided when a member is built."""

@@ -62,6 +62,7 @@ MAPPED: Mapping[str, str] = {
     "client_acl": "is called publisher_acl today",
     "client_acl_blacklist": "is called publisher_acl_blacklist today",
     "environment": "is called saltenv today",
+    "keep_jobs": "is keep_jobs_seconds today, in seconds",
     "log_fmt": "log_fmt_console and log_fmt_logfile",
 }
 """Options that become something else, and what."""
@@ -93,6 +94,8 @@ IGNORED: Mapping[str, str] = {
     "max_open_files": "the unit's LimitNOFILE= decides",
     "maintenance_interval": "cleaning is done when it is due",
     "unique_jid": "job ids always only grow",
+    "log_rotate_max_bytes": "logrotate is configured by the package",
+    "log_rotate_backup_count": "logrotate is configured by the package",
     "search": "has no meaning any more in Salt either",
     "dummy_pub": "is for Salt's own tests",
 }
@@ -103,10 +106,36 @@ _IGNORED_PREFIXES: Mapping[str, str] = {
     "thin_": _SSH,
     "min_extra": _SSH,
     "roster": _SSH,
+    "gitfs_": "files are served from file_roots alone",
+    "hgfs_": "files are served from file_roots alone",
+    "svnfs_": "files are served from file_roots alone",
+    "minionfs_": "files are served from file_roots alone",
+    "s3fs_": "files are served from file_roots alone",
+    "syndic_": "there is no syndic here",
+    "thorium": "there is no thorium",
     "memcache_": "what minions say is in memory anyhow",
     "winrepo_": "winrepo runners are not offered; minions use their own cache",
 }
 _NICENESS = "_niceness"
+
+UNREAD = frozenset(
+    """
+    archive_jobs auth_events_autosign_grains auth_events_pend_autosign_grains cache_sreqs
+    cluster_auto_replace_voters cluster_demote_cooldown cluster_isolated_filesystem
+    cluster_max_log_size cluster_max_voters cluster_min_voters cluster_mode
+    cluster_voter_health_check_interval cluster_voter_timeout cython_enable detect_remote_minions
+    discovery django_auth_path django_auth_settings eauth_acl_module eauth_tokens.cluster_id
+    event_match_type event_return_blacklist event_return_queue event_return_whitelist
+    fileserver_interval fileserver_verify_config gpg_cache gpg_cache_backend gpg_cache_ttl
+    job_cache_store_endtime key_cache log_fmt_jid log_fmt_minion_id
+    master_roots master_stats master_stats_event_iter max_event_size metrics
+    netapi_allow_raw_shell optimization_order pillar.cache_driver pillar_cache
+    pillar_cache_backend pillar_cache_ttl publish_timeout reactor_refresh_interval
+    reactor_worker_hwm reactor_worker_threads regen_thin remote_minions_port
+    request_server_aes_session roots_update_interval tracing verify_env
+    """.split()  # noqa: SIM905 - read as a list of words
+)
+"""Options that Salt's files may set and nothing here looks at; none of them is missed."""
 
 
 def _set(value: Any) -> bool:
@@ -116,6 +145,9 @@ def _set(value: Any) -> bool:
 def _other_than(*usual: Any) -> Callable[[Any], bool]:
     return lambda value: value not in usual
 
+
+LOGINS = frozenset(("auto", "file", "pam", "sharedsecret"))
+TOPS = frozenset(("ext_nodes",))
 
 UNSUPPORTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "syndic_master": (
@@ -127,7 +159,7 @@ UNSUPPORTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "engines": (_set, "engines do not run"),
     "schedule": (_set, "schedules of the master do not run"),
     "external_auth": (
-        lambda value: bool(set(value or ()) - {"auto", "file", "pam", "sharedsecret"}),
+        lambda value: bool(set(value or ()) - LOGINS),
         "logins by other backends than file, pam and sharedsecret are refused",
     ),
     "ext_job_cache": (_set, "minions are not told to return elsewhere"),
@@ -144,7 +176,7 @@ UNSUPPORTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "hgfs_remotes": (_set, "files are served from file_roots alone; check it out there"),
     "svnfs_remotes": (_set, "files are served from file_roots alone; check it out there"),
     "master_tops": (
-        lambda value: bool(set(value or ()) - {"ext_nodes"}),
+        lambda value: bool(set(value or ()) - TOPS),
         "of the master tops only ext_nodes is there",
     ),
     "cache": (_other_than("localfs"), "what minions say is kept in files, as localfs does"),
@@ -155,6 +187,27 @@ UNSUPPORTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "enable_ssh_minions": (_set, _SSH),
     "fips_mode": (_set, "algorithms are not restricted to those of FIPS"),
     "disable_aes_with_tls": (_set, "messages are always sealed"),
+    "runner_dirs": (_set, "runners of your own do not run; those of saltwisted do"),
+    "wheel_dirs": (_set, "wheel functions of your own do not run; those of saltwisted do"),
+    "outputter_dirs": (_set, "outputters of your own are not used by the commands"),
+    "queue_dirs": (_set, "there are no queues"),
+    "range_server": (
+        _other_than("range:80", None, ""),
+        "minions are not targeted by range (-R)",
+    ),
+    "require_minion_sign_messages": (
+        _set,
+        "signatures of minions are not asked for: each message is sealed by its minion's session",
+    ),
+    "drop_messages_signature_fail": (
+        _set,
+        "signatures of minions are not looked at: each message is sealed by its minion's session",
+    ),
+    "pass_dir": (_set, "the renderer pass is not offered"),
+    "pass_gnupghome": (_set, "the renderer pass is not offered"),
+    "pass_variable_prefix": (_set, "the renderer pass is not offered"),
+    "pass_strict_fetch": (_set, "the renderer pass is not offered"),
+    "log_granular_levels": (_set, "one log level holds for all parts"),
     "thorium_roots": (_other_than({"base": ["/srv/thorium"]}), "there is no thorium"),
     "cluster_id": (
         _set,
@@ -165,6 +218,17 @@ UNSUPPORTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 }
 """Options whose value asks for what is not here: when that is so, and what it means."""
 
+
+SUPPORTED_PARTS: Mapping[str, Callable[[Any], Any]] = {
+    "external_auth": lambda value: {
+        name: rules for name, rules in dict(value).items() if name in LOGINS
+    },
+    "master_tops": lambda value: {
+        name: given for name, given in dict(value).items() if name in TOPS
+    },
+    "fileserver_backend": lambda value: [name for name in value if name == "roots"],
+}
+"""What stays of an option of which only a part is here."""
 
 HERE = frozenset(("cluster_id", "cluster_peers", "cluster_pki_dir"))
 """What cannot be taken over, and can be set."""
@@ -219,6 +283,8 @@ def judge(option: str, value: Any, known: Iterable[str], offered: frozenset[str]
         return Finding(option, Verdict.IGNORED, IGNORED[option])
     if option.endswith(_NICENESS):
         return Finding(option, Verdict.IGNORED, _ONE)
+    if option in UNREAD:
+        return Finding(option, Verdict.IGNORED, "nothing here looks at it")
     for prefix, reason in _IGNORED_PREFIXES.items():
         if option.startswith(prefix):
             return Finding(option, Verdict.IGNORED, reason)
@@ -243,13 +309,21 @@ def judge_all(
     for option in sorted(given):
         value, where = given[option]
         found = judge(option, value, names, offered)
-        findings.append(Finding(option, found.verdict, found.reason, where))
+        reason = found.reason
+        if found.verdict is Verdict.UNSUPPORTED and option in SUPPORTED_PARTS:
+            kept = SUPPORTED_PARTS[option](value)
+            if kept:
+                write[option] = kept
+                reason = f"{reason}; kept: {', '.join(kept)}"
+        findings.append(Finding(option, found.verdict, reason, where))
         if found.verdict is Verdict.TAKEN:
             write[option] = value
         elif option in _OLD_NAMES:
             write.setdefault(_OLD_NAMES[option], value)
         elif option == "environment":
             write.setdefault("saltenv", value)
+        elif option == "keep_jobs" and "keep_jobs_seconds" not in given:
+            write["keep_jobs_seconds"] = int(value * 3600)
     return findings, write
 
 

@@ -40,6 +40,8 @@ class Banner:
         missing = not_here(
             config.role, lambda name: getattr(config, name, config.extra.get(name)), config.defaults
         )
+        # What of the logins does not work has been said with file and line
+        missing.pop("external_auth", None)
         for option, reason in missing.items():
             log.warn(
                 "{option} is set, and is not part of saltwisted: {reason}",

@@ -13,6 +13,7 @@ import socket
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from ipaddress import ip_address
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -70,6 +71,7 @@ from saltwisted.transports.ipc import ControlServer, Peer, Stream
 from saltwisted.transports.loose import as_deferred
 from saltwisted.wire.rsa import PrivateKey, fingerprint
 from saltwisted.worker.configio import load_from_disk
+from saltwisted.worker.netinfo import interfaces
 
 SETTLE_TIME = 2.0
 """Seconds that a change waits for the members that are reachable to confirm it."""
@@ -79,6 +81,9 @@ RETURN_TIME = 30.0
 """Seconds that it waits for returns of minions that run a job."""
 AGAIN_WAIT = 2.0
 """Seconds that a member waits for those that were away already when it began anew."""
+MOST_ADDRESSES = 8
+CONTAINERS = ("docker", "br-", "veth", "virbr", "cni", "lxc", "lxdbr", "podman")
+"""Beginnings of names of interfaces that lead to guests of this machine alone."""
 EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - compared with, not bound to
 
 
@@ -153,18 +158,51 @@ def check(config: MasterConfig) -> None:
 
 def settings_of(config: MasterConfig) -> Settings:
     """What the configuration says of the cluster."""
-    port = int(config.cluster_pool_port)
-    host = primary_address() if config.interface in EVERYWHERE else config.interface
     return Settings(
         node=config.id,
         interface=config.interface,
-        port=port,
+        port=int(config.cluster_pool_port),
         peers=tuple(str(peer) for peer in config.cluster_peers if str(peer) != config.id),
         cluster_secret=str(config.cluster_secret or ""),
         pinned=str(config.cluster_pub_fingerprint or ""),
-        addresses=(join_address(host, port),) if host else (),
-        serves=join_address(host, int(config.ret_port)) if host else "",
+        **where_of(config),
     )
+
+
+def where_of(config: MasterConfig) -> dict[str, Any]:
+    """Where others and minions reach this node, as its network is now."""
+    if config.interface in EVERYWHERE:
+        hosts = own_hosts(primary_address(), interfaces(), bool(config.ipv6))
+    else:
+        hosts = [config.interface]
+    port = int(config.cluster_pool_port)
+    return {
+        "addresses": tuple(join_address(host, port) for host in hosts[:1]),
+        "also": tuple(join_address(host, port) for host in hosts[1:]),
+        "serves": join_address(hosts[0], int(config.ret_port)) if hosts else "",
+    }
+
+
+def own_hosts(primary: str, links: Mapping[str, Mapping[str, Any]], ipv6: bool) -> list[str]:
+    """
+    The addresses of this machine, best first: that of its default route, then those of its
+    interfaces that are up. What is only good on this machine or this cable is none.
+    """
+    found = [primary] if primary else []
+    for name, link in links.items():
+        if link.get("up") and not name.startswith(CONTAINERS):
+            for family in ("inet", "inet6") if ipv6 else ("inet",):
+                found += [str(one["address"]) for one in link.get(family, ())]
+    usable = (one for one in dict.fromkeys(found) if _is_reachable(one))
+    return list(usable)[:MOST_ADDRESSES]
+
+
+def _is_reachable(text: str) -> bool:
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return False
+    return not (address.is_loopback or address.is_link_local or address.is_unspecified)
 
 
 def primary_address() -> str:
@@ -193,6 +231,7 @@ class Node:
         self.lifecycle = Lifecycle(
             reactor=reactor,
             settings=settings_of(config),
+            where=partial(where_of, config),
             files=node_files,
             build=self._build,
             local=self._local,

@@ -8,6 +8,7 @@ target directory, and in its record C{takeover.json}, which L{undo} needs.
 
 from __future__ import annotations
 
+import grp
 import hashlib
 import json
 import os
@@ -291,6 +292,12 @@ def problems(
         path = str(getattr(config, option) or "")
         if path and os.path.exists(path) and cannot_read(path, user):
             yield Problem(id="rights", text=f"{option}: user {user} cannot read {path}")
+    if "pam" in (config.external_auth or {}) and user and not in_group(user, "shadow"):
+        yield Problem(
+            id="pam",
+            text=f"external_auth: user {user} may judge nobody's password by pam but its own; "
+            f"mend it with: adduser {user} shadow",
+        )
     lost = [found.option for found in findings if found.verdict is Verdict.UNSUPPORTED]
     if lost:
         yield Problem(id="unsupported", text=f"asked for and not there: {', '.join(lost)}")
@@ -299,6 +306,14 @@ def problems(
             id="job-cache",
             text="the history of jobs stays where master_job_cache has it; ours begins empty",
         )
+
+
+def in_group(user: str, group: str) -> bool:
+    """Whether a user is a member of a group; also where there is no such group."""
+    try:
+        return grp.getgrnam(group).gr_gid in os.getgrouplist(user, pwd.getpwnam(user).pw_gid)
+    except KeyError:
+        return True
 
 
 def cannot_read(path: str, user: str, most: int = 20) -> list[str]:
@@ -708,18 +723,26 @@ def start_stock(record: Mapping[str, Any], service: str) -> bool:
 
 
 def switch(
-    made: Plan, record: dict[str, Any], service: str, role: str, token: str = ""
+    made: Plan,
+    record: dict[str, Any],
+    service: str,
+    role: str,
+    token: str = "",
+    say: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Any]:
     """
     Stop stock, copy what it accepted since, start ours; stock is started again if ours fails.
 
     @param token: of the cluster to enter, with all keys that this master has.
+    @param say: hears what is done next.
     @return: what the cluster said of itself; nothing without a token.
     @raises StoreError: it did not work, and everything is as before.
     """
     joined: dict[str, Any] = {}
+    say(f"Stopping {service} ...")
     stop_stock(made, record, service)
     try:
+        say("Copying what it accepted since ...")
         copy_pki(made.source.pki_dir, made.places.pki, made.source, Writer(made.service_user))
         copied = float((record.get("history") or {}).get("when") or 0.0)
         copy_history(made, Writer(made.service_user), copied - jobhistory.SLACK if copied else 0.0)
@@ -727,9 +750,11 @@ def switch(
         record["keys"] = [[*place, digest] for place, digest in sorted(keys.items())]
         record["switched"] = True
         write_record(made.places, record)
+        say("Starting ours ...")
         start_ours(made.places, role)
         if token:
-            joined = enter(made.places, token)
+            say("Entering the cluster ...")
+            joined = enter(made.places, token, say)
     except (StoreError, OSError) as error:
         with suppress(StoreError):
             stop_ours(made.places)
@@ -741,7 +766,9 @@ def switch(
     return joined
 
 
-def enter(places: Places, token: str) -> dict[str, Any]:
+def enter(
+    places: Places, token: str, say: Callable[[str], None] = lambda text: None
+) -> dict[str, Any]:
     """
     Become a member of the cluster that the token is of, and wait until we serve as one.
 
@@ -783,6 +810,8 @@ def enter(places: Places, token: str) -> dict[str, Any]:
         if (state.get("problem"), state.get("progress")) != seen:
             seen = (state.get("problem"), state.get("progress"))
             end = time.monotonic() + JOIN_TIME
+        if state.get("problem") and state["problem"] != why:
+            say(f"It does not serve yet: {state['problem']} ...")
         why = str(state.get("problem") or "")
         return bool(state["ready"]) and state["cluster"] == found["cluster"]
 

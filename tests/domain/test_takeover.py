@@ -4,6 +4,9 @@ What becomes of a stock master's options and keys.
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 from hypothesis import given
 from hypothesis import strategies as some
 from twisted.trial.unittest import SynchronousTestCase
@@ -18,7 +21,12 @@ from saltwisted.domain.takeover import (
     give_back,
     judge_all,
 )
+from tests.harness import ROOT
 
+NOT_READERS = (
+    "config/options.py", "config/schema.py", "domain/takeover.py", "roles/reload.py",
+    "cli/elsewhere.py",
+)  # fmt: skip
 KNOWN = [*MasterConfig.fields, *MasterConfig.dotted]
 
 
@@ -74,6 +82,7 @@ class OptionTests(SynchronousTestCase):
         self.assertEqual(self.judged(client_acl={"a": []})[1], {"publisher_acl": {"a": []}})
         both = self.judged(client_acl={"a": []}, publisher_acl={"b": []})[1]
         self.assertEqual(both, {"publisher_acl": {"b": []}})
+        self.assertEqual(self.judged(keep_jobs=48)[1], {"keep_jobs_seconds": 48 * 3600})
 
     def test_every_option(self) -> None:
         """No option of a stock master is without a verdict; the tables name no option twice."""
@@ -81,6 +90,44 @@ class OptionTests(SynchronousTestCase):
 
         self.assertEqual(len(findings), len(KNOWN))
         self.assertEqual(set(MAPPED) & set(IGNORED) | set(MAPPED) & set(UNSUPPORTED), set())
+
+    def test_parts(self) -> None:
+        """Of an option of which a part is here that part stays: pam, beside an ldap that goes."""
+        verdicts, write = self.judged(
+            external_auth={"ldap": {"a": [".*"]}, "pam": {"b": ["test.*"]}},
+            fileserver_backend=["roots", "gitfs"],
+            master_tops={"cobbler": {}, "ext_nodes": "cmd"},
+        )
+
+        self.assertEqual(set(verdicts.values()), {Verdict.UNSUPPORTED})
+        self.assertEqual(
+            write,
+            {
+                "external_auth": {"pam": {"b": ["test.*"]}},
+                "fileserver_backend": ["roots"],
+                "master_tops": {"ext_nodes": "cmd"},
+            },
+        )
+
+    def test_taken_is_read(self) -> None:
+        """What is called taken is looked at somewhere: as an attribute, or by its name."""
+        texts = [
+            path.read_text()
+            for path in Path(ROOT, "saltwisted").rglob("*.py")
+            if path.relative_to(ROOT).as_posix().removeprefix("saltwisted/") not in NOT_READERS
+        ]
+        defaults = {**MasterConfig.dotted, **MasterConfig.defaults}
+        findings, _ = judge_all({name: (defaults[name], "") for name in KNOWN}, KNOWN)
+        taken = [one.option for one in findings if one.verdict is Verdict.TAKEN]
+        unread = []
+        for name in taken:
+            if name in UNSUPPORTED or name.startswith("git_pillar_"):
+                continue  # judged by the value; read by a name that is put together
+            looked = re.compile(rf"""\.{re.escape(name)}\b|["']{re.escape(name)}["']""")
+            if not any(looked.search(text) for text in texts):
+                unread.append(name)
+
+        self.assertEqual(unread, [])
 
 
 PLACES = some.dictionaries(

@@ -104,7 +104,12 @@ class StockTests(SynchronousTestCase):
         pids = [minion.pid for minion in (*minions, late)]
 
         self.check_dry_run(stock, target)
-        done = command("takeover", "--from", stock.conf, "--to", target, "--switch", "--json")
+        words = ("--from", stock.conf, "--to", target, "--switch", "--json")
+        refused = command("takeover", *words)
+        self.assertEqual(refused.returncode, 1, refused.stdout)
+        self.assertIn("asked for and not there: reactor; --yes goes on", refused.stderr)
+        self.assertFalse(os.path.exists(target))
+        done = command("takeover", *words, "--yes")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         self.addCleanup(stop_ours, target)
 
