@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from saltwisted.cli import console, link, options
 from saltwisted.cli.options import Parser
+from saltwisted.cli.progress import Counter
 from saltwisted.errors import SaltwistedError, TransportClosed
 from saltwisted.worker import backup as store
 from saltwisted.worker.configio import load_from_disk
@@ -24,9 +25,13 @@ def build_parser() -> Parser:
         "%prog FILE",
         "Puts configuration, keys, job cache and all other state of the master here into one "
         "compressed file, while it runs. The file holds private keys: it is readable for its "
-        "owner alone, and wants a safe place. Your file_roots are not in it.",
+        "owner alone, and wants a safe place. Your file_roots are not in it, nor what a "
+        "cluster keeps of them (--roots).",
     )
     options.config_dir(parser)
+    options._flag(
+        parser, "--roots", help="also the generations of replicated roots, which members have, too"
+    )
     options._flag(parser, "--json", help="print JSON, for scripts")
     return parser
 
@@ -39,7 +44,11 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         parser.error("name the file to write")
     try:
         config = load_from_disk("master", chosen.config_dir, environ, guess_id=False).master
-        manifest = store.backup(config, rest[0])
+        counter = Counter("{} files, {} MiB")
+        manifest = store.backup(
+            config, rest[0], bool(chosen.roots), lambda n, size: counter.show(n, size >> 20)
+        )
+        counter.end()
     except SaltwistedError as error:
         console.write_error(f"saltwisted backup: {error}\n")
         return 1

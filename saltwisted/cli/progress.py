@@ -1,10 +1,12 @@
 """
 The bar of C{salt --progress}: how many of the minions have returned, and for how long it runs.
+And a line that counts, for what takes longer than a second.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import time
 from typing import TextIO
 
@@ -38,6 +40,35 @@ class Bar:
         self._stream.write(line(self._count, self.total, time.monotonic() - self._begin, _width()))
         self._stream.write("\r")
         self._stream.flush()
+
+
+class Counter:
+    """
+    One line on a terminal's standard error that counts, from the second second on.
+
+    @param text: with C{{}} for each number.
+    """
+
+    def __init__(self, text: str, stream: TextIO | None = None, after: float = 1.0) -> None:
+        self._text = text
+        self._stream = stream or sys.stderr
+        self._next = time.monotonic() + after if self._stream.isatty() else float("inf")
+        self._shown = False
+
+    def show(self, *numbers: int) -> None:
+        """These are the numbers by now; ten times a second at most."""
+        now = time.monotonic()
+        if now >= self._next:
+            self._next = now + 0.1
+            self._shown = True
+            self._stream.write("\r" + self._text.format(*numbers))
+            self._stream.flush()
+
+    def end(self) -> None:
+        """Wipe the line."""
+        if self._shown:
+            self._stream.write("\r\033[K")
+            self._stream.flush()
 
 
 def line(count: int, total: int, seconds: float, width: int) -> str:

@@ -9,6 +9,7 @@ stores that take part in a cluster notice that by themselves and begin a new inc
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import io
 import json
@@ -19,7 +20,7 @@ import stat
 import tarfile
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from typing import IO, Any
 
@@ -33,6 +34,9 @@ from saltwisted.worker.freshfile import fresh, fresh_link, private
 MANIFEST = "manifest.json"
 FORMAT = 1
 TRIES = 5
+LEVEL = 6
+SMALL = 256 * 1024
+"""Bytes up to which a file is read at once, without a copy on the disk."""
 _SQLITE = b"SQLite format 3\0"
 _SKIPPED = ("-wal", "-shm", "-journal")
 _ROOM = "saltwisted-reserve"
@@ -71,36 +75,62 @@ def folders(config: MasterConfig) -> list[str]:
     return found
 
 
-def walk(folder: str) -> Iterator[str]:
-    """Every file and link below a directory, sorted; sockets, temporary names and journals not."""
+def roots_folder(config: MasterConfig) -> str:
+    """Where a node of a cluster keeps the roots' generations: the others have them, too."""
+    return os.path.join(os.path.realpath(config.cachedir), "saltwisted", "roots")
+
+
+def walk(folder: str, without: str = "") -> Iterator[str]:
+    """
+    Every file and link below a directory, sorted; sockets, temporary names and journals not.
+
+    @param without: a directory that is left out.
+    """
     for here, names, files in os.walk(folder):
-        names[:] = sorted(name for name in names if not (here == folder and name in _PASSING))
+        names[:] = sorted(
+            name
+            for name in names
+            if not (here == folder and name in _PASSING) and os.path.join(here, name) != without
+        )
         links = [name for name in names if os.path.islink(os.path.join(here, name))]
         for name in sorted([*files, *links]):
             if not name.startswith((".tmp-", _ROOM)) and not name.endswith(_SKIPPED):
                 yield os.path.join(here, name)
 
 
-def backup(config: MasterConfig, target: str) -> dict[str, Any]:
+def backup(
+    config: MasterConfig,
+    target: str,
+    roots: bool = False,
+    say: Callable[[int, int], None] = lambda files, size: None,
+) -> dict[str, Any]:
     """
     Write a backup; the file is whole or not there, and its owner's alone.
 
+    @param roots: whether the generations of replicated roots are in it.
+    @param say: hears how many files, with how many bytes, are in it by now.
     @return: what the manifest says.
     @raises StoreError: a file cannot be read or the backup not written.
     """
     target = os.path.abspath(target)
     entries: list[Entry] = []
+    without = "" if roots else roots_folder(config)
+    size = 0
     try:
         with (
             tempfile.TemporaryDirectory(dir=os.path.dirname(target)) as scratch,
-            private(os.path.join(scratch, "body.tar")) as stream,
+            private(os.path.join(scratch, "body")) as stream,
         ):
-            with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as body:
+            with tarfile.open(
+                fileobj=stream, mode="w:gz", format=tarfile.PAX_FORMAT, compresslevel=LEVEL
+            ) as body:
                 for folder in folders(config):
-                    for path in walk(folder):
+                    for path in walk(folder, without):
                         entry = add(body, path, scratch)
                         if entry is not None:
                             entries.append(entry)
+                            size += entry.size
+                            say(len(entries), size)
             manifest = {
                 "format": FORMAT,
                 "saltwisted": __version__,
@@ -109,6 +139,7 @@ def backup(config: MasterConfig, target: str) -> dict[str, Any]:
                 "id": config.id,
                 "config_dir": config.config_dir,
                 "folders": folders(config),
+                "without": without,
                 "entries": [entry.as_json() for entry in entries],
             }
             with fresh(target) as whole:
@@ -118,19 +149,21 @@ def backup(config: MasterConfig, target: str) -> dict[str, Any]:
     return manifest
 
 
-def _assemble(stream: Any, manifest: Mapping[str, Any], body: Any) -> None:
-    """The manifest first, so that a reader knows what follows, then what was collected."""
+def _assemble(stream: IO[bytes], manifest: Mapping[str, Any], body: IO[bytes]) -> None:
+    """
+    The manifest first, so that a reader knows what follows, then what was collected.
+
+    Both are compressed on their own: one after the other they are one gzip file, and one archive.
+    """
+    data = json.dumps(manifest).encode()
+    info = tarfile.TarInfo(MANIFEST)
+    info.size, info.mode, info.mtime = len(data), 0o600, int(time.time())
+    with gzip.GzipFile(fileobj=stream, mode="wb", compresslevel=LEVEL, filename="") as head:
+        head.write(info.tobuf(tarfile.PAX_FORMAT))
+        head.write(data)
+        head.write(b"\0" * (-len(data) % tarfile.BLOCKSIZE))
     body.seek(0)
-    with (
-        tarfile.open(fileobj=stream, mode="w:gz", format=tarfile.PAX_FORMAT) as whole,
-        tarfile.open(fileobj=body, mode="r") as collected,
-    ):
-        data = json.dumps(manifest, indent=1).encode()
-        info = tarfile.TarInfo(MANIFEST)
-        info.size, info.mode, info.mtime = len(data), 0o600, int(time.time())
-        whole.addfile(info, io.BytesIO(data))
-        for member in collected:
-            whole.addfile(member, collected.extractfile(member) if member.isreg() else None)
+    shutil.copyfileobj(body, stream, 1 << 20)
 
 
 def add(archive: tarfile.TarFile, path: str, scratch: str) -> Entry | None:
@@ -148,6 +181,11 @@ def add(archive: tarfile.TarFile, path: str, scratch: str) -> Entry | None:
         return _entry(path, member, "link", member.linkname)
     if not stat.S_ISREG(info.st_mode):
         return None
+    data = small_copy(path, info.st_size)
+    if data is not None:
+        member.size = len(data)
+        archive.addfile(member, io.BytesIO(data))
+        return _entry(path, member, "file", hashlib.sha256(data).hexdigest())
     copy = stable_copy(path, scratch)
     if copy is None:
         return None
@@ -169,6 +207,20 @@ def _entry(path: str, member: tarfile.TarInfo, kind: str, digest: str) -> Entry:
         size=member.size,
         digest=digest,
     )
+
+
+def small_copy(path: str, size: int) -> bytes | None:
+    """One state of a small file, C{None} for all that wants L{stable_copy}."""
+    if size > SMALL:
+        return None
+    with suppress(OSError), open(path, "rb") as stream:
+        before = os.fstat(stream.fileno())
+        data = stream.read(SMALL + 1)
+        after = os.fstat(stream.fileno())
+        same = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
+        if same and len(data) == after.st_size and not data.startswith(_SQLITE):
+            return data
+    return None
 
 
 def stable_copy(path: str, scratch: str) -> str | None:
@@ -252,13 +304,17 @@ def restore(source: str, dry_run: bool) -> tuple[dict[str, Any], list[Change]]:
     @raises StoreError: it is damaged or no backup, or something cannot be written.
     """
     try:
-        with tarfile.open(source, "r:gz") as archive:
-            manifest = read_manifest(archive, source)
-            entries = {one["path"]: one for one in manifest["entries"]}
-            check(archive, entries, manifest["folders"], source)
-            changes = list(compare(entries, manifest["folders"]))
+        with open(source, "rb") as raw:
+            with tarfile.open(fileobj=raw, mode="r:gz") as archive:
+                manifest = read_manifest(archive, source)
+                entries = {one["path"]: one for one in manifest["entries"]}
+                check(archive, entries, manifest["folders"], source)
+                without = str(manifest.get("without") or "")
+                changes = list(compare(entries, manifest["folders"], without))
             if not dry_run:
-                write(archive, entries, changes)
+                raw.seek(0)
+                with tarfile.open(fileobj=raw, mode="r:gz") as archive:
+                    write(archive, entries, changes)
     except (OSError, tarfile.TarError, EOFError) as error:
         raise StoreError(str(error), source) from error
     return manifest, changes
@@ -304,8 +360,14 @@ def _digest(stream: IO[bytes]) -> str:
     return found.hexdigest()
 
 
-def compare(entries: Mapping[str, Mapping[str, Any]], folders: list[str]) -> Iterator[Change]:
-    """What is different on the disk."""
+def compare(
+    entries: Mapping[str, Mapping[str, Any]], folders: list[str], without: str = ""
+) -> Iterator[Change]:
+    """
+    What is different on the disk.
+
+    @param without: a directory that the backup left out, and that stays as it is.
+    """
     for path, entry in sorted(entries.items()):
         try:
             info = os.lstat(path)
@@ -323,7 +385,7 @@ def compare(entries: Mapping[str, Mapping[str, Any]], folders: list[str]) -> Ite
         if not same:
             yield Change(what="changed", path=path)
     for folder in folders:
-        for path in walk(folder):
+        for path in walk(folder, without):
             if path not in entries:
                 yield Change(what="removed", path=path)
 
@@ -341,23 +403,26 @@ def make_folders(path: str, entry: Mapping[str, Any]) -> None:
 def write(
     archive: tarfile.TarFile, entries: Mapping[str, Mapping[str, Any]], changes: list[Change]
 ) -> None:
-    """Make the changes; every file is whole at any moment."""
-    for change in changes:
-        path = change.path
-        if change.what == "removed":
-            os.unlink(path)
+    """Make the changes, in the archive's order; every file is whole at any moment."""
+    wanted = {change.path for change in changes if change.what != "removed"}
+    for member in archive:
+        path = "/" + member.name
+        if path not in wanted:
             continue
         entry = entries[path]
         make_folders(os.path.dirname(path), entry)
         if entry["kind"] == "link":
             fresh_link(path, entry["digest"])
-        else:
-            stream = archive.extractfile(path.lstrip("/"))
-            assert stream is not None  # checked before the first write
-            owner = (entry["uid"], entry["gid"]) if os.geteuid() == 0 else None
-            with fresh(path, entry["mode"], owner) as target:
-                shutil.copyfileobj(stream, target)
-                # a journal beside it belongs to the database that is being replaced
-                for suffix in _SKIPPED:
-                    with suppress(FileNotFoundError):
-                        os.unlink(path + suffix)
+            continue
+        stream = archive.extractfile(member)
+        assert stream is not None  # checked before the first write
+        owner = (entry["uid"], entry["gid"]) if os.geteuid() == 0 else None
+        with fresh(path, entry["mode"], owner) as target:
+            shutil.copyfileobj(stream, target)
+            # a journal beside it belongs to the database that is being replaced
+            for suffix in _SKIPPED:
+                with suppress(FileNotFoundError):
+                    os.unlink(path + suffix)
+    for change in changes:
+        if change.what == "removed":
+            os.unlink(change.path)
