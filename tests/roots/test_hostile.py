@@ -6,9 +6,11 @@ The peer is scripted, over real sockets, against a real node with a real tree.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import resource
+import threading
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -93,6 +95,39 @@ def file(data: bytes, mode: int = 0o644) -> Entry:
 def inline(data: bytes) -> list[Any]:
     """The content beside its batch."""
     return [hashlib.sha256(data).digest(), b"", codec.squeeze(data)]
+
+
+def _content(path: str) -> bytes:
+    """What is in a file."""
+    with open(path, "rb") as stream:
+        return stream.read()
+
+
+class Swapper(threading.Thread):
+    """A local user who has two names change places, as fast as he can."""
+
+    def __init__(self, one: str, other: str) -> None:
+        super().__init__(daemon=True)
+        self._names = (os.fsencode(one), os.fsencode(other))
+        self._over = threading.Event()
+        self.count = 0
+
+    def run(self) -> None:
+        """Until it is over; a directory stands there in the end."""
+        exchange = ctypes.CDLL(None).renameat2
+        one, other = self._names
+        while not (self._over.is_set() and self.count % 2 == 0):
+            if exchange(-100, one, -100, other, 2) == 0:
+                self.count += 1
+            elif self._over.is_set():
+                return
+            # Both are wanted: a directory half of the time
+            self._over.wait(0.0005)
+
+    def end(self) -> None:
+        """It is over."""
+        self._over.set()
+        self.join()
 
 
 class HostilePeer(NodesCase):
@@ -220,6 +255,55 @@ class HostilePeerTests(HostilePeer):
                 os.close(fs.create(b"real/deep/%d" % has_openat2))
                 fs.close()
             self.assertEqual(os.listdir(self.outside), [])
+
+        return self.run_coroutine(story)
+
+    def test_T_ROOT_2_race(self) -> Deferred[None]:
+        """
+        T-ROOT-2: a local user who swaps a directory for a link thousands of times a second gets
+        nothing written, changed or removed behind it, and nothing read into the index: also where
+        the node is root.
+        """
+
+        async def story() -> None:
+            node = await self.victim()
+            secrets = {"secret": b"for root alone\n", "x": b"not yours\n"}
+            for name, data in secrets.items():
+                fd = os.open(f"{self.outside}/{name}", os.O_WRONLY | os.O_CREAT, 0o600)
+                os.write(fd, data)
+                os.close(fd)
+            evil = await self.attack(node)
+            first = [(b"d", Entry(DIR, 0o755)), (b"d/x", file(b"0"))]
+            evil.say(frames.BATCH, 0, evil.batch(*first, inline=[inline(b"0")]))
+            await until(lambda: node.read("d/x") == b"0")
+            link = f"{self.folder}/v/link"
+            os.symlink(self.outside, link)
+            swapper = Swapper(node.path("d"), link)
+            swapper.start()
+            self.addCleanup(swapper.end)
+            lo = 3
+            for number in range(1, 40):
+                data = b"%d" % number
+                entries = [(b"d/x", file(data)), (b"d/y%d" % number, file(data, 0o666))]
+                if number > 3:
+                    entries.insert(0, (b"d/new%d" % number, Entry(DIR, 0o777)))
+                    entries.append((b"d/y%d" % (number - 3), GONE))
+                entries = sorted([*entries, (b"m%d" % number, file(data))])
+                evil.say(frames.BATCH, 0, evil.batch(*entries, lo=lo, inline=[inline(data)]))
+                lo += len(entries)
+                mark = b"m%d" % number
+                await until(lambda mark=mark: node.share.store.index.visible(mark))  # type: ignore
+            swapper.end()
+            await until(lambda: node.share.is_settled)
+
+            self.assertGreater(swapper.count, 500)
+            left = {name: _content(f"{self.outside}/{name}") for name in os.listdir(self.outside)}
+            self.assertEqual(left, secrets)
+            modes = {os.stat(f"{self.outside}/{name}").st_mode & 0o777 for name in secrets}
+            self.assertEqual(modes, {0o600})
+            known = {v.entry.content for row in node.share.store.index.rows.values() for v in row}  # type: ignore
+            for data in secrets.values():
+                self.assertNotIn(hashlib.sha256(data).digest(), known)
 
         return self.run_coroutine(story)
 
