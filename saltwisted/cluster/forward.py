@@ -258,7 +258,16 @@ class Forward:
         self._publish({**job, "tgt": list(minions), "tgt_type": "list"}, minions)
 
     def _reached(self, node: str, body: bytes) -> bytes:
-        jid, minions = unpack_bin(body)
+        """
+        Which of these minions have had a job from here.
+
+        @raises WireError: the question is none.
+        """
+        try:
+            jid, minions = unpack_bin(body)
+            jid, minions = str(jid), [str(minion) for minion in minions]
+        except (TypeError, ValueError):
+            raise WireError(REACHED) from None
         moment = jid_seconds(jid)
         # Whose job it is does not matter here: how old it is by our own clock has to do
         age = self._holders.age("", moment) if moment is not None else None

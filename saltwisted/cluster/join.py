@@ -400,7 +400,10 @@ class Admission:
 
     def claimed(self, node: str, body: bytes) -> bytes:
         """Another member is about to use a token: say who used it here, and remember."""
-        token_id, key = unpack_bin(body)
+        try:
+            token_id, key = unpack_bin(body)
+        except (TypeError, ValueError):
+            raise WireError(CLAIM) from None
         known = self.tokens.registers.get(str(token_id))
         self._claims.setdefault(str(token_id), set()).add(str(key))
         used = known.used if known is not None else {}

@@ -51,6 +51,8 @@ DEAD = 10.0
 _SLICE = 64 * 1024
 MAX_EXPECTED = 10_000
 """Words of a peer whose bodies are still on their way."""
+ARRIVAL = 512
+"""Bytes that a word that waits costs beside its body, roughly."""
 
 Answer = Callable[[str, bytes], Any]
 """C{handler(node, body)}: bytes, C{None}, or a Deferred or coroutine of one."""
@@ -260,6 +262,7 @@ class Link:
         self._expected: dict[int, tuple[str, Arrival]] = {}
         self._early: dict[int, bytes] = {}
         self._early_bytes = 0
+        self._held_bytes = 0
         self._asked: dict[int, Deferred[bytes]] = {}
         self._ask_number = 0
         self._streams: list[Any] = []
@@ -513,6 +516,7 @@ class Link:
                 deliver(body)
                 return
             queue.append(Arrival(NO_BULK, body, deliver))
+            self._hold(body)
             return
         whole = self._take_early(bulk)
         if whole is not None and not queue:
@@ -520,10 +524,18 @@ class Link:
             return
         arrival = Arrival(bulk, whole, deliver)
         self._arrivals.setdefault(word, deque()).append(arrival)
-        if whole is None:
+        if whole is not None:
+            self._hold(whole)
+        else:
             self._expected[bulk] = (word, arrival)
             if len(self._expected) > MAX_EXPECTED:
                 self.close("words without bodies")
+
+    def _hold(self, body: bytes) -> None:
+        """It waits for a word before it, whose body a peer that means ill never sends."""
+        self._held_bytes += len(body) + ARRIVAL
+        if self._held_bytes > MAX_WAITING:
+            self.close("words wait for one without a body")
 
     def _take_early(self, number: int) -> bytes | None:
         whole = self._early.pop(number, None)
@@ -541,9 +553,11 @@ class Link:
                 self.close("bodies without words")
             return
         arrival.body = body
+        self._hold(body)
         queue = self._arrivals.get(word)
         while queue and queue[0].body is not None:
             first = queue.popleft()
+            self._held_bytes -= len(first.body or b"") + ARRIVAL
             first.deliver(first.body or b"")
         if queue is not None and not queue:
             self._arrivals.pop(word, None)

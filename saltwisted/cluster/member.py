@@ -145,7 +145,7 @@ class ClusterMember:
         self._floor = self.secrets.floor(SESSION)
         self.peers.answer(CLAIM, self.admission.claimed)
         self.peers.answer(STATUS, lambda node, body: pack_bin(self.status()))
-        self.peers.answer(FAREWELL, lambda node, body: self.lifecycle.removed())
+        self.peers.answer(FAREWELL, self._bidden_farewell)
         self._removed = {m.key for m in self.membership.registers.values() if m.removed}
         self.listen("member", self._members_changed)
         self.listen("secret", lambda changes: self._secrets_changed())
@@ -499,6 +499,14 @@ class ClusterMember:
             how = "there is no member" if not found else "give the key: several members are named"
             raise DeniedError(f"{how} {name} (members: {known})")
         return found[0]
+
+    def _bidden_farewell(self, node: str, body: bytes) -> None:
+        """
+        A member says that we were removed: the fact itself comes over no link any more. Any member
+        may say so, and could remove us as well; so it is named.
+        """
+        self.log.error("{node} says that this node was removed from the cluster", node=node)
+        self.lifecycle.removed()
 
     async def remove(self, name: str, by: str, compromised: bool) -> dict[str, Any]:
         """
