@@ -77,7 +77,8 @@ class Targets:
         universe = self._universe()
         if only is not None:
             universe = evolve(universe, accepted=[m for m in universe.accepted if m == only])
-        tgt_type = exact_form(tgt_type) if exact else tgt_type
+        # A runner that a minion calls hands on whatever it was given
+        tgt_type = exact_form(str(tgt_type)) if exact else str(tgt_type)
         steps = selecting(tgt, tgt_type, universe, delimiter, greedy)
         answer: Sequence[str] | None = None
         until = thread_time() + turns.PORTION

@@ -253,6 +253,13 @@ class PillarTargetTests(SynchronousTestCase):
         call = self.rig.ctx.dispatcher.publish(load, "web1", exact=True)
         self.failureResultOf(Deferred.fromCoroutine(call), DeniedError)
 
+    def test_odd_types(self) -> None:
+        """A target type that is no text means nobody, and costs no traceback."""
+        for kind in (["pillar"], {"x": 1}, 5):
+            for fun, arg in (("cache.grains", ["*b1", kind]), ("mine.get", ["*", "x", kind])):
+                answer = self.web1.ask("minion_runner", fun=fun, arg=arg)
+                self.assertEqual(answer, {}, (fun, kind))
+
     def test_T_PIL_3_runners_ask_by_their_run(self) -> None:
         """T-PIL-3: no runner looks targets up or publishes past L{Run}, which knows who called."""
         folder = os.path.dirname(str(runners.__file__))
