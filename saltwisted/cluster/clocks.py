@@ -4,7 +4,7 @@ Compares the members' clocks, for whoever forgets by time (L{saltwisted.domain.r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -30,6 +30,8 @@ class Clocks:
     A part of the service, started with the links.
 
     @ivar rules: what the clocks say together.
+    @ivar on_compared: called with the seconds by which the clocks of those that are linked are
+        ahead of this node's.
     """
 
     log = Logger()
@@ -56,6 +58,7 @@ class Clocks:
         self._now = now
         self._runtime = runtime
         self._said = ""
+        self.on_compared: list[Callable[[Mapping[str, float]], None]] = []
         self._loop = LoopingCall(self.look)
         self._loop.clock = clock
         peers.answer(WORD, lambda peer, body: pack_bin(now()))
@@ -88,6 +91,9 @@ class Clocks:
         asked = [(link.node, as_deferred(self._ask(link))) for link in self._peers.links()]
         offsets = {node: await answer for node, answer in asked}
         wall = self._now()
+        found = {node: off for node, off in offsets.items() if off is not None}
+        for receiver in self.on_compared:
+            receiver(found)
         clocks = {node: wall + off for node, off in offsets.items() if off is not None}
         self.rules.compare(wall, self._runtime(), self._others(), clocks, self._node)
         problem = self.rules.problem

@@ -490,6 +490,8 @@ class RootControl:
                 if s.core.held
             }
         )
+        if sync.clock_problem:
+            problems["clock"] = sync.clock_problem.removeprefix("clock: ")
         settled = all(share.is_settled for share in shares)
         return {
             "done": settled and not problems and all(one["ok"] for one in peers.values()),

@@ -388,6 +388,19 @@ class RootSync:
         if link.clock_ms:
             self._offsets[link.node] = link.clock_ms - int(self.now() * 1000)
             link.clock_ms = 0
+        self._judge_clock()
+
+    def clocks_compared(self, ahead: Mapping[str, float]) -> None:
+        """
+        The clocks of those that are linked were compared anew: what was said at the greeting is
+        old, and a clock that was set since is right now, or wrong.
+
+        @param ahead: seconds by which each is ahead of this node's.
+        """
+        self._offsets = {node: int(seconds * 1000) for node, seconds in ahead.items()}
+        self._judge_clock()
+
+    def _judge_clock(self) -> None:
         live = [offset for node, offset in self._offsets.items() if node in self._links]
         problem = ""
         if skewed(0, live):

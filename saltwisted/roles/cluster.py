@@ -515,6 +515,7 @@ class MemberService:
             reactor, master, node, self.peers, self.cluster.others, card.state.cluster, self._may
         )
         sync = self.roots.sync
+        self.clocks.on_compared.append(sync.clocks_compared)
         sync.on_stranded.append(
             lambda name: lifecycle.build_anew(f"{name} is ahead of all nodes that may write")
         )

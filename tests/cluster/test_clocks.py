@@ -79,6 +79,18 @@ class ClocksTests(SynchronousTestCase):
             self.assertIn("the clock of c is 48.0 h behind", self.nodes[name].problem)
         self.assertIn("this node's clock is 48.0 h behind", self.nodes["c"].problem)
 
+    def test_told(self) -> None:
+        """Whoever asks hears again and again by how much the others are ahead."""
+        told: list[dict[str, float]] = []
+        self.nodes["a"].on_compared.append(lambda ahead: told.append(dict(ahead)))
+        self.off["b"] = 700.0
+        self.passes(60)
+        self.assertEqual({name: round(off) for name, off in told[-1].items()}, {"b": 700, "c": 0})
+
+        self.off["b"] = 0.0
+        self.passes(60)
+        self.assertEqual({name: round(off) for name, off in told[-1].items()}, {"b": 0, "c": 0})
+
     def test_cut_off_and_wrong(self) -> None:
         """Who starts with a wrong clock and reaches nobody does not know the time."""
         for other in "bc":

@@ -9,6 +9,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.cluster.jobcare import JobCare
 from tests.cluster.memory import Node, Nodes
 
 JID = "20260701120000000000"
@@ -19,7 +20,9 @@ class JobCareTests(SynchronousTestCase):
     """Three nodes with the returns of ten minions."""
 
     def setUp(self) -> None:
-        """All have all."""
+        """All have all; nobody waits for hours."""
+        self.patch(JobCare, "round_every", 60.0)
+        self.patch(JobCare, "pass_every", 20.0)
         self.nodes = Nodes(self, "abc")
         self.a, self.b, self.c = (self.nodes.one[name] for name in "abc")
         self.give(self.a, JID)
@@ -69,7 +72,7 @@ class JobCareTests(SynchronousTestCase):
         """Nobody needs to know of a hole: what nodes hold is compared now and then."""
         self.harm(self.c, "DELETE FROM returns WHERE id = 'web3'", "DELETE FROM jobs")
 
-        self.nodes.until(lambda: self.c.care.mended == 2, "the hole to be found", 5.0)
+        self.nodes.until(lambda: self.c.care.mended == 2, "the hole to be found", 1.0)
 
         self.assertEqual(self.shown(self.c), 10)
         self.assertIsNotNone(self.nodes.get(self.c.jobs.job(JID)))
@@ -78,7 +81,7 @@ class JobCareTests(SynchronousTestCase):
         """A row that holds something else than was written is found, and had from another node."""
         self.harm(self.b, "UPDATE returns SET load = X'81A1' WHERE id = 'web3'")
 
-        self.nodes.until(lambda: self.b.care.mended, "the row to be found", 5.0)
+        self.nodes.until(lambda: self.b.care.mended, "the row to be found", 1.0)
 
         self.comes_back(self.b)
         self.assertTrue(self.b.care.bad)
@@ -157,5 +160,5 @@ class JobCareTests(SynchronousTestCase):
         self.comes_back(d)
         # It was pruned there, and is not brought back there
         for _ in range(50):
-            self.nodes.turn(20.0)
+            self.nodes.turn(4.0)
         self.assertEqual((self.shown(a), a.care.mended), (0, 0))
