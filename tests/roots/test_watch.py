@@ -377,7 +377,7 @@ class PolicyTests(NodesCase):
         return self.run_coroutine(story)
 
     def test_clock(self) -> Deferred[None]:
-        """A writer whose clock is far off its peers' waits, and says so, until it is right again."""
+        """A writer whose clock is far off its peers' waits and says so, until it is right."""
 
         async def story() -> None:
             a, b = await self.make("ab")
