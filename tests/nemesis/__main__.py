@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import random
+import signal
 import sys
 import time
 from collections import Counter
@@ -58,6 +59,7 @@ def main() -> int:
     seed = chosen.seed or random.SystemRandom().randrange(1, 10**6)
     path = os.path.abspath(chosen.history or f"nemesis-{seed}-{chosen.nodes}.jsonl")
     only = tuple(filter(None, chosen.only.split(",")))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))
     world = World(chosen.nodes)
     bad = True
     try:

@@ -106,6 +106,14 @@ class History:
         """Whether anything was in between."""
         return any(fault["t"] <= end and begin <= fault["e"] for fault in self.faults)
 
+    def clock_far(self, op: Record) -> bool:
+        """Whether the clock of the node that was asked was far off: requests look old there."""
+        return any(
+            fault["node"] == op["node"] and abs(fault.get("by", 0)) > FAR
+            for fault in self.faults
+            if fault["t"] <= op["e"] and op["t"] <= fault["e"]
+        )
+
     def order_is_sure(self, until: float) -> bool:
         """Whether no clock was far off before that."""
         return not any(abs(f.get("by", 0)) > FAR and f["t"] <= until for f in self.faults)
@@ -251,7 +259,7 @@ def uses(history: History) -> list[str]:
         last = surely_last(history, before)
         if last is None or not history.surely_saw(use, last):
             continue
-        if last["op"] == "accept" and use["said"] == "refused":
+        if last["op"] == "accept" and use["said"] == "refused" and not history.clock_far(use):
             found.append(f"use: {use['key']} was accepted and is refused: {told(last)}: {use}")
         if last["op"] in REVOKES and use["said"] == "served":
             found.append(f"use: {use['key']} was revoked and is served: {told(last)}: {use}")

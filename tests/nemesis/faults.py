@@ -227,7 +227,9 @@ class Nemesis:
             for name in names:
                 path = os.path.join(folder, name)
                 found = os.lstat(path)
-                if stat.S_ISREG(found.st_mode) and ".sqlite" in name and found.st_size:
+                # What is only in memory (-shm) no disk can damage
+                kept = ".sqlite" in name and not name.endswith("-shm")
+                if stat.S_ISREG(found.st_mode) and kept and found.st_size:
                     yield path
 
     def blow_set_back(self, node: Node) -> None:

@@ -220,6 +220,11 @@ class KeyTests(SynchronousTestCase):
         told = Told().act("accept", "k", "a", 4).have("keys", "k", "minions")
         self.assertEqual(told.op("use", "k", "a", 5, said="served").judged(), [])
         self.assertEqual(told.op("use", "k", "a", 6, said="refused").judged(), ["use"])
+        # To a node whose clock is days off every request looks old
+        told.line("fault", 5, e=7, pairs=[], what="clock", node="b", by=9999.0)
+        self.assertEqual(told.judged(), ["use"])
+        told.line("fault", 5, e=7, pairs=[], what="clock", node="a", by=9999.0)
+        self.assertEqual(told.judged(), [])
 
 
 class OtherTests(SynchronousTestCase):
