@@ -19,6 +19,7 @@ from typing import Any
 from saltwisted.cli import console
 from saltwisted.cli.playground import Daemon, Interrupts, Playground, PlaygroundError
 from saltwisted.errors import SaltwistedError
+from saltwisted.words import counted
 
 COMMAND_LIMIT = 90
 """Seconds that one command of the demonstration may take."""
@@ -83,8 +84,9 @@ class Demo:
         names = [minion.name for minion in place.minions]
         self.report["directory"] = place.root
         self._say(
-            f"A playground of saltwisted: one master and {len(names)} minion(s), as processes of "
-            f"their own,\nwithout root rights. Everything lies below {place.root}.\n"
+            f"A playground of saltwisted: one master and {counted(len(names), 'minion')}, as "
+            "processes of their own,\nwithout root rights. Everything lies below "
+            f"{place.root}.\n"
         )
         self._step("Start the master", lambda: place.start_master(self._tick), place.master.command)
         publish, requests = place.ports

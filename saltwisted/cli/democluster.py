@@ -22,6 +22,7 @@ from saltwisted.cli.playground import (
     _write,
 )
 from saltwisted.errors import RemoteError, TransportClosed
+from saltwisted.words import counted
 
 
 class ClusterPlayground(Playground):
@@ -115,9 +116,9 @@ class ClusterDemo(Demo):
         self.report["directory"] = place.root
         place.configure()
         self._say(
-            f"A playground of saltwisted: {len(nodes)} masters that become one, and {len(names)} "
-            f"minion(s), as processes of\ntheir own, without root rights. Everything lies below "
-            f"{place.root}.\n"
+            f"A playground of saltwisted: {len(nodes)} masters that become one, and "
+            f"{counted(len(names), 'minion')}, as processes of\ntheir own, without root "
+            f"rights. Everything lies below {place.root}.\n"
         )
         self._step(
             f"Start {', '.join(node.name for node in nodes)}; each is a full master alone",

@@ -38,6 +38,7 @@ from saltwisted.stores.node import ALONE, JOINING, LEFT, MEMBER, REMOVED, NodeFi
 from saltwisted.transports.loose import as_deferred, let_go
 from saltwisted.transports.tls import JOIN, Badge, Session
 from saltwisted.wire.msgpack import unpack_bin
+from saltwisted.words import counted
 
 AGAIN = 1.0
 """Seconds between two rounds of asking the listed peers, plus as much jitter."""
@@ -614,9 +615,9 @@ class Lifecycle:
         differs = own["fingerprint"] not in ("", value.get("fingerprint"))
         if differs and own["minions"] and not discard:
             raise DeniedError(
-                f"this master has another identity key than the cluster and {own['minions']} "
-                "accepted minion(s), which would be cut off: stock minions never take another "
-                "master key by themselves. --discard-identity joins nevertheless"
+                "this master has another identity key than the cluster. Joining would cut off "
+                f"{counted(int(own['minions']), 'accepted minion')}, since stock minions never "
+                "take another master key by themselves. --discard-identity joins anyway"
             )
 
     async def _admitted(

@@ -18,8 +18,11 @@ log = Logger()
 class Banner:
     """Says who starts and from which files; shown at every log level but C{quiet}."""
 
-    def __init__(self, config: Any, sources: Sequence[str], warnings: Sequence[str]) -> None:
+    def __init__(
+        self, config: Any, sources: Sequence[str], warnings: Sequence[str], role: str = ""
+    ) -> None:
         self._config = config
+        self._role = role or config.role
         self._sources = list(sources)
         self._warnings = list(warnings)
 
@@ -28,7 +31,7 @@ class Banner:
         log.info(
             "saltwisted {version} {role} {id} with {config_dir} ({sources})",
             version=__version__,
-            role=self._config.role,
+            role=self._role,
             id=self._config.id,
             config_dir=self._config.config_dir,
             sources=", ".join(self._sources) or "no files, all defaults",

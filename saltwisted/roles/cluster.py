@@ -107,7 +107,7 @@ def build(reactor: Any, config_dir: str | None, log_level: str | None) -> Ordere
     return OrderedService(
         reactor,
         [
-            Banner(config, loaded.sources, loaded.warnings),
+            Banner(config, loaded.sources, loaded.warnings, "cluster node"),
             node,
             StatusLine(reactor, node.lifecycle.summary),
         ],

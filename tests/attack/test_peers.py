@@ -504,7 +504,7 @@ class JoinTests(PeerPortTestCase):
 
             self.assertIn("identity", one)
             self.assertIn("identity", again)
-            self.assertIn("there is a member b", taken["refused"])
+            self.assertIn("there is already a member b", taken["refused"])
             self.assertIn("identity", second)
             slots = [m.slot for m in self.a.membership.live() if m.node != "a"]
             self.assertEqual(len(set(slots)), 2)
@@ -523,7 +523,7 @@ class JoinTests(PeerPortTestCase):
 
             value = await joiner(self.a.token()).ask(self.a.address, enter_as("b"))
 
-            self.assertIn("leaves", value["refused"])
+            self.assertIn("is leaving", value["refused"])
             self.assertEqual([m.node for m in self.a.membership.live() if m.node == "b"], [])
 
         return run(play())

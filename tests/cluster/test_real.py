@@ -236,7 +236,7 @@ class MinionTokenTests(SynchronousTestCase):
         until("its key", lambda: any("m1" in ids for ids in a.keys().values()))
         said = self._join(minion, token.line)
 
-        self.assertIn("from now on", said.stdout)
+        self.assertIn("now shows the token to", said.stdout)
         minion.wait_for_line("connected to master")
         self.assertIn("m1", a.keys()["minions"])
 

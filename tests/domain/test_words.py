@@ -4,9 +4,17 @@ Singular, plural, and lists in sentences.
 
 from __future__ import annotations
 
+import ast
+import re
+from pathlib import Path
+
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.words import HAVE, WERE, are, counted, listed
+
+SOURCE = Path(__file__).resolve().parents[2] / "saltwisted"
+SALTS = ("worker/gitpillar.py", "domain/highstate/sls.py")
+"""Where Salt's own words have it."""
 
 
 class WordsTests(SynchronousTestCase):
@@ -26,6 +34,20 @@ class WordsTests(SynchronousTestCase):
         self.assertEqual(are(0, "path"), "no paths are")
         self.assertEqual(are(2, "entry", "entries", WERE), "2 entries were")
         self.assertEqual(are(1, "minion", verbs=HAVE), "1 minion has")
+
+    def test_everywhere(self) -> None:
+        """No text of ours leaves it to the reader whether it is one or many."""
+        found = []
+        for path in sorted(SOURCE.rglob("*.py")):
+            name = str(path.relative_to(SOURCE))
+            if name.startswith(("modules/", "states/")) or name in SALTS:
+                continue
+            for node in ast.walk(ast.parse(path.read_text())):
+                text = node.value if isinstance(node, ast.Constant) else ""
+                if isinstance(text, str) and re.search(r"[a-z]\((s|es|ies)\)", text):
+                    found.append(f"{name}:{node.lineno}: {text[:60]}")
+
+        self.assertEqual(found, [])
 
     def test_listed(self) -> None:
         """Commas, and a word before the last."""

@@ -421,7 +421,7 @@ class RunnerTests(SynchronousTestCase):
         self.assertIs(run("flush", "a/b"), True)
         self.assertEqual(run("fetch", "a/b", "k"), {})
         for bank, name in (("../x", "k"), ("a", "../k"), ("/etc", "passwd"), ("a", ".root_key")):
-            self.assertIn("are no names", str(run("fetch", bank, name)))
+            self.assertIn("are not names", str(run("fetch", bank, name)))
 
     def test_kept(self) -> None:
         """A run is a job of the master in the job cache, unless the caller or an option says no."""
