@@ -98,6 +98,8 @@ def run(name: str, words: Sequence[str]) -> int:
 
 def usage() -> str:
     """The list of subcommands."""
+    from saltwisted.worker.units import start_command
+
     lines = ["Usage: saltwisted COMMAND [options] [arguments]", ""]
     lines.extend(f"  {name:<16} {text}" for name, (_, text) in COMMANDS.items())
     lines += [
@@ -106,8 +108,8 @@ def usage() -> str:
         "  --versions-report  show the versions of everything that is used",
         "",
         "saltwisted COMMAND --help shows the options of a command. Through a link with the name of",
-        "a command, saltwisted is that command. The daemons are started with",
-        "twistd --nodaemon --pidfile= saltwisted --role master|minion|cluster --config DIR.",
+        "a command, saltwisted is that command. A daemon is started with",
+        f"{start_command('master', {})} (or minion, cluster).",
     ]
     return "\n".join(lines) + "\n"
 

@@ -353,7 +353,7 @@ def proxy(timeouts: Mapping[str, float]) -> Iterator[Finding]:
             severity=Severity.WARNING,
             text="a proxy on this machine cuts connections that are idle for a short time",
             evidence=short,
-            command="in haproxy.cfg: timeout client 50s, timeout server 50s (see etc/haproxy.cfg)",
+            command="in haproxy.cfg: timeout client 50s, timeout server 50s (see docs/haproxy.md)",
         )
 
 

@@ -67,4 +67,6 @@ def start_command(role: str, opts: Mapping[str, Any], is_here: bool | None = Non
     here = is_installed(role) if is_here is None else is_here
     if here and directory in ("", PACKAGED):
         return f"systemctl start {unit(role)}"
-    return f"twistd --nodaemon --pidfile= saltwisted --role {role} --config {directory or 'DIR'}"
+    # Debian's Twisted, on which the package depends, calls its program so
+    program = "twistd3" if here else "twistd"
+    return f"{program} --nodaemon --pidfile= saltwisted --role {role} --config {directory or 'DIR'}"

@@ -77,7 +77,7 @@ class Balanced(SynchronousTestCase):
         """HAProxy with the shipped file."""
         text = shipped("haproxy.cfg", masters, **changes)
         text = text.replace("bind :", f"bind {PROXY}:").replace("log /dev/log local0", "")
-        text = text.replace("maxconn 20000", "maxconn 2000").replace("option tcplog", "")
+        text = text.replace("fd-hard-limit 100000", "maxconn 2000").replace("option tcplog", "")
         text = text.replace("daemon", f"stats socket {self.home}/stats").replace("log global", "")
         text = re.sub(r"(?m)^    (user|group) haproxy$", "", text)
         path = os.path.join(self.home, "haproxy.cfg")

@@ -20,6 +20,7 @@ from saltwisted import __version__
 from saltwisted.domain.replica.tokens import new_token
 from tests.harness import until
 from tests.packaging.lab import Machine, hub, packages
+from tests.packaging.pages import Reader
 from tests.packaging.root import CACHE, earlier, run
 
 TOOLS = ("debootstrap", "dpkg-buildpackage", "lintian", "setpriv", "unshare")
@@ -58,6 +59,7 @@ class PackageTests(SynchronousTestCase):
         self.check_serving()
         self.check_reload()
         self.check_upgrade(main)
+        self.check_balancer()
         self.check_links(salt)
         self.check_purged(main, before)
 
@@ -173,6 +175,24 @@ class PackageTests(SynchronousTestCase):
         until("the minion under the master", lambda: self.ping() is True)
         report = self.salt("salt", "web1", "test.versions_report", "--out", "txt")
         self.assertIn(__version__, report)
+
+    def check_balancer(self) -> None:
+        """The page about HAProxy, with HAProxy's own unit and the limits that it has here."""
+        page = Reader("haproxy.md")
+        self.root.do("systemctl", "stop", MASTER)
+        self.root.do("apt-get", "install", "-q", "-y", "haproxy")
+        until("HAProxy", lambda: self.root.shown("haproxy", "ActiveState") == "active")
+
+        page.to(self.root, "systemctl reload haproxy")
+
+        page.finished()
+        self.root.do("systemctl", "restart", "haproxy")
+        self.assertEqual(self.root.shown("haproxy", "ActiveState"), "active")
+        heard = self.root.do("ss", "-Hltn", "sport = :4505 or sport = :4506")
+        self.assertEqual(len(heard.splitlines()), 2, heard)
+        self.root.do("apt-get", "purge", "-q", "-y", "haproxy")
+        self.root.do("systemctl", "start", MASTER)
+        until("the minion's answer", lambda: self.ping() is True)
 
     def check_links(self, package: str) -> None:
         """C{saltwisted-salt} takes Salt's names beside a stock package, and gives them back."""

@@ -4,12 +4,14 @@ What a daemon says of its configuration when it starts.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.roles.banner import Banner
+from saltwisted.roles.master import Master
 from tests.config.test_stock import loaded
 
 
@@ -54,4 +56,22 @@ class BannerTests(SynchronousTestCase):
         self.assertEqual(
             self.lines("minion", text),
             ["beacons: beacons do not run", "engines: engines do not run"],
+        )
+
+
+class SummaryTests(SynchronousTestCase):
+    """The line that a service manager shows of a master."""
+
+    def test_master(self) -> None:
+        """It serves when its ports are open; a store that cannot write is named beside that."""
+
+        def said(is_open: bool, **problems: str) -> str:
+            stub = SimpleNamespace(ports=SimpleNamespace(open=is_open), problems=lambda: problems)
+            return Master.summary(stub)  # type: ignore[arg-type]
+
+        self.assertEqual(said(False), "not serving yet")
+        self.assertEqual(said(True), "serving")
+        self.assertEqual(
+            said(True, jobs="No space left on device"),
+            "serving, with something missing; jobs: No space left on device",
         )
