@@ -155,7 +155,7 @@ class PageTests(SynchronousTestCase):
 
     def roots(self, a: Machine, b: Machine) -> None:
         """An edit reaches the other; and the words for what seldom happens."""
-        page = Reader("roots.md", {"PATH": "top.sls"})
+        page = Reader("roots.md", {"PATH": "top.sls", "NODE": "b_master"})
         a.follow("echo 'base: {}' > /srv/salt/top.sls")
         page.to(a, "saltwisted roots sync --wait")
         self.assertEqual(b.read("srv/salt/top.sls"), "base: {}\n")
@@ -163,6 +163,10 @@ class PageTests(SynchronousTestCase):
         page.to(a, "saltwisted roots conflicts")
         # There is no conflict and nothing is held: these say so
         page.follow(a, 5, (0, 1))
+        page.to(a, "saltwisted members rights NODE read")
+        b.wait("saltwisted members", "serving")
+        self.assertIn("b_master: read, write, pillar", page.follow(a))
+        b.wait("saltwisted members", "in step")
         page.finished()
 
     def failover(self, a: Machine, b: Machine) -> None:
