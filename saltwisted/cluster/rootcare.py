@@ -70,9 +70,33 @@ class RootCare:
 
     def _deep(self) -> None:
         self._timer = self._clock.callLater(DEEP_EVERY * self._owner.jitter(), self._deep)
-        d = Deferred.fromCoroutine(self.look_deep(self._part))
+        d = Deferred.fromCoroutine(self._look(self._part))
         self._part += 1
         let_go(d, self.log, "roots: the deep look at {share} failed", share=self._core.name)
+
+    async def _look(self, part: int) -> None:
+        await self.look_at_index(part)
+        await self.look_deep(part)
+
+    async def look_at_index(self, part: int) -> None:
+        """
+        Have SQLite check the index, and hold a part of its rows against memory.
+
+        @raises StoreError: the disk refuses.
+        """
+        core, pool = self._core, self._owner.pool
+        store = core.store
+        if store is None or core.suspended:
+            return
+        wrong = await pool(store.database.check)
+        if wrong:
+            self.alarm("the index is damaged; it is put aside, and comes from the others", [wrong])
+            self._owner.damaged(core.name)
+            return
+        count = await core.locked(_checked, pool, store, part)
+        if count:
+            rows = are(count, "row")
+            self.alarm(f"{rows} of the index not what was written, and written anew", [])
 
     async def look_deep(self, part: int) -> rootdeep.Found:
         """
@@ -163,6 +187,10 @@ class RootCare:
     def pauses(self) -> dict[bytes, float]:
         """The files that wait, and how long after each change."""
         return self._hot.pauses(self._clock.seconds())
+
+
+async def _checked(pool: Any, store: Any, part: int) -> Any:
+    return await pool(store.check_rows, part, rootdeep.PARTS)
 
 
 async def _copied(pool: Any, store: Any) -> Any:

@@ -136,6 +136,9 @@ class RootCommit:
         self.failures += 1
         self._core.last_error = str(error)
         self.log.error("roots: {share}: {error}", share=self._core.name, error=str(error))
+        store = self._core.store
+        if store is not None and store.database.broken:
+            self._core.owner.damaged(self._core.name)
         self._watch.look_everywhere(RETRY)
 
     def write_rows_soon(self) -> None:

@@ -73,6 +73,9 @@ class Owner(Protocol):
     def event(self, what: str, data: Mapping[str, Any]) -> None:
         """Tell of it on the bus."""
 
+    def damaged(self, name: str) -> None:
+        """The index of a share is damaged: it has to be opened anew."""
+
     def flagged(self, link: RootLink, error: Forbidden) -> None:
         """A peer broke the rules."""
 

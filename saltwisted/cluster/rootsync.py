@@ -143,6 +143,7 @@ class RootSync:
         self.pinned: Callable[[], set[bytes]] = set
         self.waits: list[Callable[[], bool]] = []
         self.on_stranded: list[Callable[[str], None]] = []
+        self.on_damaged: list[Callable[[str], None]] = []
         self.on_left_out: list[Callable[[str], None]] = []
         self._reactor = reactor
         self._fire = fire
@@ -448,6 +449,11 @@ class RootSync:
     def stranded(self, name: str) -> None:
         """A share has to begin anew, with all that uses it."""
         for receiver in self.on_stranded:
+            receiver(name)
+
+    def damaged(self, name: str) -> None:
+        """The index of a share is damaged: it is put aside when it is opened again."""
+        for receiver in self.on_damaged:
             receiver(name)
 
     def loaded(self, name: str) -> None:

@@ -519,6 +519,9 @@ class MemberService:
         sync.on_stranded.append(
             lambda name: lifecycle.build_anew(f"{name} is ahead of all nodes that may write")
         )
+        sync.on_damaged.append(
+            lambda name: lifecycle.build_anew(f"the index of {name} is damaged on disk")
+        )
         PillarRelay(ctx, self.peers, self.membership, holds, lambda: sync.complete)
         master.stores["facts"] = self.log
         master.operations.update(operations)

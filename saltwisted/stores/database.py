@@ -80,6 +80,19 @@ def open_database(path: str, migrations: Sequence[str]) -> sqlite3.Connection:
         raise
 
 
+def is_corrupt(error: sqlite3.Error) -> bool:
+    """Whether the file itself is damaged, not merely the disk full."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+def damage(text: str) -> sqlite3.DatabaseError:
+    """Damage as SQLite itself says it."""
+    error = sqlite3.DatabaseError(text)
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    return error
+
+
 def insert_many(db: sqlite3.Connection, into: str, rows: Iterable[Sequence[Any]]) -> None:
     """
     Insert rows, many with each statement; inside a transaction, so that it is all or nothing.

@@ -37,7 +37,7 @@ from saltwisted.errors import DeniedError, StoreError
 from saltwisted.interfaces import IJobStore
 from saltwisted.stores import files
 from saltwisted.stores.claims import Claims, prune_claims
-from saltwisted.stores.database import connect
+from saltwisted.stores.database import connect, damage, is_corrupt
 from saltwisted.stores.joblog import (
     EMPTY,
     VOID,
@@ -61,7 +61,6 @@ from saltwisted.stores.jobtable import (
     PUT_JOBS,
     SPAN,
     insert,
-    is_corrupt,
     job_crc,
     job_of,
     mark,
@@ -370,7 +369,7 @@ class JobStore:
 
         def asked(_: sqlite3.Connection) -> T:
             if os.stat(self.path).st_ino != self._inode:
-                raise _damage("it is another file than the one that was opened")
+                raise damage("it is another file than the one that was opened")
             connection = connect(self.path, "ro")
             try:
                 return query(connection)
@@ -970,12 +969,6 @@ class JobStore:
             return {"jobs": jobs, "returns": returns}
 
         return self._read(query)
-
-
-def _damage(text: str) -> sqlite3.DatabaseError:
-    error = sqlite3.DatabaseError(text)
-    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
-    return error
 
 
 def stored_form(load: Mapping[str, Any]) -> bytes:

@@ -234,8 +234,3 @@ def published_of(db: sqlite3.Connection, jids: Sequence[str]) -> set[str]:
         query = f"SELECT jid FROM jobs WHERE rank = ? AND jid IN ({marks})"  # noqa: S608
         found.update(jid for (jid,) in db.execute(query, (PUBLISHED, *some)).fetchall())
     return found
-
-
-def is_corrupt(error: sqlite3.Error) -> bool:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)

@@ -39,7 +39,7 @@ from saltwisted.errors import StoreError
 from saltwisted.interfaces import Entropy, ILog
 from saltwisted.stores import files
 from saltwisted.stores import replicatable as table
-from saltwisted.stores.database import connect
+from saltwisted.stores.database import connect, damage, is_corrupt
 from saltwisted.stores.stall import Stall, apart
 
 _QUEUE_BYTES = 64 * 1024 * 1024
@@ -142,7 +142,7 @@ class ReplicaLog:
         try:
             self._open()
         except sqlite3.Error as error:
-            if not table.is_corrupt(error):
+            if not is_corrupt(error):
                 raise StoreError(str(error), self.path) from error
             self._move_aside(str(error))
             try:
@@ -165,7 +165,7 @@ class ReplicaLog:
 
     def _load(self, db: sqlite3.Connection) -> None:
         if db.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
-            raise table.damage("quick_check failed")
+            raise damage("quick_check failed")
         meta = table.read_meta(db)
         inode = self._opened = self._inode()
         reason = ""
@@ -482,7 +482,7 @@ class ReplicaLog:
                     db.execute("ROLLBACK")
                 with suppress(sqlite3.Error):
                     streams.forget()
-                if table.is_corrupt(error):
+                if is_corrupt(error):
                     self._reactor.callFromThread(self.met_damage, str(error))
                     with self._condition:
                         self._condition.wait_for(
@@ -576,7 +576,7 @@ class ReplicaLog:
     # -- damage
 
     def _reader_met(self, error: sqlite3.Error) -> None:
-        if table.is_corrupt(error):
+        if is_corrupt(error):
             self._reactor.callFromThread(self.met_damage, str(error))
 
     def met_damage(self, reason: str) -> None:
@@ -652,7 +652,7 @@ class ReplicaLog:
         def query() -> int:
             try:
                 if os.stat(self.path).st_ino != self._opened:
-                    raise table.damage("it is another file than the one that was opened")
+                    raise damage("it is another file than the one that was opened")
                 db = connect(self.path, "ro")
                 try:
                     if at >= 0:
@@ -662,7 +662,7 @@ class ReplicaLog:
                 finally:
                     db.close()
             except OSError as error:
-                self._reader_met(table.damage(str(error)))
+                self._reader_met(damage(str(error)))
                 raise StoreError(str(error), self.path) from error
             except sqlite3.Error as error:
                 self._reader_met(error)

@@ -18,7 +18,7 @@ from saltwisted.domain.replica.entry import Dot, Entry, Stream, fields_of
 from saltwisted.domain.replica.fold import Fact
 from saltwisted.domain.replica.knowledge import Knowledge
 from saltwisted.errors import WireError
-from saltwisted.stores.database import insert_many, open_database
+from saltwisted.stores.database import damage, insert_many, open_database
 from saltwisted.wire.msgpack import pack_bin
 
 MIGRATIONS: tuple[str, ...] = (
@@ -179,13 +179,6 @@ def _check(kind: str, number: int, stamp: int, body: bytes, crc: int | None) -> 
         raise damage(f"a row of the kind {kind!r:.20} is not what was written")
 
 
-def damage(text: str) -> sqlite3.DatabaseError:
-    """Damage as SQLite itself says it."""
-    error = sqlite3.DatabaseError(text)
-    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
-    return error
-
-
 def check_some(db: sqlite3.Connection, at: int, rows: int) -> int:
     """
     Hold some rows of the two tables against their check sums; where to go on, 0 after the last.
@@ -286,9 +279,3 @@ def drop_entries(db: sqlite3.Connection, streams: Streams, floor: Mapping[Stream
         "DELETE FROM entries WHERE stream = ? AND number <= ?",
         [(streams.of(stream), number) for stream, number in floor.items()],
     )
-
-
-def is_corrupt(error: sqlite3.Error) -> bool:
-    """Whether the file itself is damaged, not merely the disk full."""
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)

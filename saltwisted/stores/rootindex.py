@@ -11,14 +11,25 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from operator import itemgetter
 from typing import Any, NamedTuple
 
+from twisted.logger import Logger
+
 from saltwisted.domain.roots.entry import Dot, Entry, ReplicaId, Version
 from saltwisted.errors import StoreError
-from saltwisted.stores.database import change_many, insert_many, open_database
+from saltwisted.stores.database import (
+    change_many,
+    connect,
+    damage,
+    insert_many,
+    is_corrupt,
+    open_database,
+)
+from saltwisted.stores.files import write_atomic
 from saltwisted.stores.objects import Place, Step, no_step
 from saltwisted.stores.treefs import Identity
 
@@ -47,6 +58,10 @@ CREATE TABLE IF NOT EXISTS peer(master TEXT, rid INTEGER, ctr INTEGER, PRIMARY K
 """
 
 
+DAMAGED = ".damaged"
+"""A file beside the database, when it was found damaged while it was in use."""
+
+
 class Known(NamedTuple):
     """What is in the working tree at a path, as far as we know; no identity: look again."""
 
@@ -71,22 +86,111 @@ class IndexDatabase:
     @param path: the file; made if there is none.
     """
 
+    logger = Logger()
+
     def __init__(self, path: str, step: Step = no_step) -> None:
         self.path = path
         self._step = step
         self._lock = threading.RLock()
-        fresh = not os.path.exists(path)
+        self.broken = ""
+        self.put_aside = ""
+        """Where the file lies that was here and is damaged."""
         try:
-            self._db = open_database(path, (SCHEMA,))
-            self._db.execute("PRAGMA wal_autocheckpoint=4000")
-            self._db.execute("PRAGMA cache_size=-4000")
+            self._open(path)
         except sqlite3.Error as error:
-            raise StoreError(str(error), path) from error
-        self.fresh = fresh
+            if not is_corrupt(error):
+                raise StoreError(str(error), path) from error
+            self._put_aside(str(error))
+            try:
+                self._open(path)
+            except sqlite3.Error as again:
+                raise StoreError(str(again), path) from again
         self._numbers: dict[ReplicaId, int] = {}
         self._replicas: dict[int, ReplicaId] = {}
-        for number, master, incarnation in self._db.execute("SELECT * FROM replica"):
+        self._read_replicas()
+
+    def _open(self, path: str) -> None:
+        marked = os.path.exists(path + DAMAGED)
+        fresh = not os.path.exists(path)
+        if marked and not fresh:
+            raise damage("it was found damaged while it was in use")
+        self._db = open_database(path, (SCHEMA,))
+        try:
+            self._db.execute("PRAGMA wal_autocheckpoint=4000")
+            self._db.execute("PRAGMA cache_size=-4000")
+            if self._db.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+                raise damage("quick_check failed")
+        except BaseException:
+            self._db.close()
+            raise
+        self.fresh = fresh
+
+    def _read_replicas(self) -> None:
+        rows = self._db.execute("SELECT * FROM replica").fetchall()
+        self._numbers.clear()
+        self._replicas.clear()
+        for number, master, incarnation in rows:
             self._remember(number, ReplicaId(master, bytes(incarnation)))
+
+    def mark(self, reason: str) -> None:
+        """The file is damaged: it is put aside when it is opened again."""
+        self.broken = reason
+        with suppress(StoreError):
+            write_atomic(self.path + DAMAGED, reason.encode(), 0o600)
+
+    def _put_aside(self, reason: str) -> None:
+        stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+        self.put_aside = f"{self.path}.corrupt-{stamp}-{os.urandom(3).hex()}"
+        for suffix in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                os.rename(self.path + suffix, self.put_aside + suffix)
+        with suppress(FileNotFoundError):
+            os.unlink(self.path + DAMAGED)
+        self.logger.critical(
+            "{path} is damaged ({reason}): it was moved to {aside}, and the tree comes from the "
+            "other members; what is in the working tree stays",
+            path=self.path,
+            reason=reason,
+            aside=self.put_aside,
+        )
+
+    def check(self) -> str:
+        """What SQLite finds wrong with the file, or C{""}; it is marked, to be put aside then."""
+        try:
+            db = connect(self.path, "ro")
+            try:
+                found = str(db.execute("PRAGMA integrity_check(1)").fetchone()[0])
+            finally:
+                db.close()
+        except sqlite3.Error as error:
+            if not is_corrupt(error):
+                raise StoreError(str(error), self.path) from error
+            found = str(error)
+        if found == "ok":
+            return ""
+        self.mark(found)
+        return found
+
+    def paths(self) -> set[bytes]:
+        """All paths that have a version on the disk."""
+        return {bytes(path) for (path,) in self._db.execute("SELECT DISTINCT path FROM version")}
+
+    def some_rows(self, part: int, parts: int) -> dict[bytes, tuple[Version, ...]]:
+        """The versions of one part of all paths, as they are on the disk."""
+        paths = self._db.execute("SELECT count(DISTINCT path) FROM version").fetchone()[0]
+        each = paths // parts + 1
+        found: dict[bytes, tuple[Version, ...]] = {}
+        for path, *rest in self._db.execute(
+            "SELECT path, rid, ctr, stamp, kind, mode, size, mtime, content FROM version "
+            "WHERE path IN (SELECT DISTINCT path FROM version ORDER BY path LIMIT ? OFFSET ?)",
+            (each, each * part),
+        ):
+            path = bytes(path)
+            try:
+                found[path] = (*found.get(path, ()), self._version(rest))
+            except (KeyError, TypeError, ValueError):
+                found[path] = ()
+        return found
 
     def _remember(self, number: int, replica: ReplicaId) -> None:
         self._numbers[replica] = number
@@ -120,11 +224,11 @@ class IndexDatabase:
             except BaseException as error:
                 with suppress(sqlite3.Error):
                     self._db.execute("ROLLBACK")
-                self._numbers.clear()
-                self._replicas.clear()
-                for number, master, incarnation in self._db.execute("SELECT * FROM replica"):
-                    self._remember(number, ReplicaId(master, bytes(incarnation)))
+                with suppress(sqlite3.Error):
+                    self._read_replicas()
                 if isinstance(error, sqlite3.Error):
+                    if is_corrupt(error):
+                        self.mark(str(error))
                     raise StoreError(str(error), self.path) from error
                 raise
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from attrs import evolve, frozen
@@ -99,6 +100,11 @@ class Rehearsal:
     def is_of(self, batch: Batch, index: Index) -> bool:
         """Whether nothing else has happened since."""
         return batch is self.batch and index is self.before and index.changes == self.changes
+
+
+def _same(one: Sequence[Version], other: Sequence[Version]) -> bool:
+    """The same siblings, in whatever order."""
+    return len(one) == len(other) and all(version in other for version in one)
 
 
 def discard(folder: str) -> None:
@@ -229,6 +235,27 @@ class RootStore:
             self.database.set("behind", 0)
         self.reload()
         self.unused = True
+
+    def check_rows(self, part: int, parts: int) -> int:
+        """
+        Hold one part of the rows against what is in memory, and write anew what differs; how many.
+
+        @raises StoreError: the disk refuses.
+        """
+        if self._behind:
+            return 0
+        rows, database = self.index.rows, self.database
+        try:
+            there = database.some_rows(part % parts, parts)
+            wrong = {path for path, row in there.items() if not _same(row, rows.get(path, ()))}
+            if part % parts == 0:
+                wrong |= rows.keys() ^ database.paths()
+        except sqlite3.Error as error:
+            raise StoreError(str(error), database.path) from error
+        if wrong:
+            with database.transaction():
+                database.put_rows([(path, rows.get(path, ())) for path in wrong])
+        return len(wrong)
 
     def close(self) -> None:
         """Close all files."""

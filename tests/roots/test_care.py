@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import threading
 from typing import Any
 
@@ -28,6 +29,14 @@ def overwrite(path: str, data: bytes) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
     os.write(fd, data)
     os.close(fd)
+
+
+def flip_pages(path: str) -> None:
+    """Write over the beginning of each page but the first."""
+    for page in range(1, os.path.getsize(path) // 4096):
+        fd = os.open(path, os.O_WRONLY)
+        os.pwrite(fd, b"\xff" * 64, 4096 * page)
+        os.close(fd)
 
 
 def is_there(path: str) -> bool:
@@ -142,6 +151,72 @@ class CareTests(NodesCase):
                 (await two.share.care.look_deep(part)).damaged, {}, "it is sound again"
             )
             self.assertIn("salt/roots/alarm", [tag for tag, _ in two.events])
+
+        return self.run_coroutine(story)
+
+    def test_flipped_rows(self) -> Deferred[Any]:
+        """Rows of the index that are not what was written are found, and written anew."""
+
+        async def story() -> None:
+            (one,) = await self.make("a")
+            for number in range(40):
+                one.write(f"f{number}", str(number))
+            await self.start()
+            await self.settle()
+            store: Any = one.share.store
+            await one.share.care.look_at_index(0)
+            self.assertEqual(one.sync.alarms, {})
+            db = sqlite3.connect(store.database.path)
+            db.execute("UPDATE version SET content = X'00' WHERE path = CAST('f7' AS BLOB)")
+            db.execute("UPDATE version SET rid = 999 WHERE path = CAST('f8' AS BLOB)")
+            db.execute("DELETE FROM version WHERE path = CAST('f9' AS BLOB)")
+            db.commit()
+            db.close()
+
+            for part in range(rootdeep.PARTS):
+                await one.share.care.look_at_index(part)
+
+            rows = {path: set(row) for path, row in store.index.rows.items()}
+            there = {path: set(row) for path, row in store.database.rows().items()}
+            self.assertEqual(there, rows)
+            self.assertIn("written anew", one.sync.alarms[SHARE])
+            self.flushLoggedErrors()
+
+        return self.run_coroutine(story)
+
+    def test_damaged_index(self) -> Deferred[Any]:
+        """
+        An index that is damaged under a running node is told, and put aside when it is opened
+        again: the tree comes from the others, and what is in the working tree stays.
+        """
+
+        async def story() -> None:
+            one, two = await self.make("ab")
+            for number in range(300):
+                one.write(f"f{number}", str(number))
+            await self.start()
+            await self.settle()
+            told: list[str] = []
+            two.sync.on_damaged.append(told.append)
+            path = two.share.store.database.path  # type: ignore[union-attr]
+            db = sqlite3.connect(path)
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+            db.close()
+            flip_pages(path)
+
+            await two.share.care.look_at_index(0)
+            self.assertEqual(told, [SHARE])
+            await two.sync.stopService()
+            two.sync = two._make()
+            await two.sync.startService()
+            one.link(two)
+            await self.settle()
+
+            self.assertEqual(two.digest, one.digest)
+            self.assertEqual(two.read("f7"), b"7")
+            aside = two.share.store.database.put_aside  # type: ignore[union-attr]
+            self.assertTrue(is_there(aside))
+            self.flushLoggedErrors()
 
         return self.run_coroutine(story)
 
