@@ -16,7 +16,7 @@ from typing import Any
 
 from saltwisted.cli import clusterask, console, link, options
 from saltwisted.cli.options import CommandLine, Parser
-from saltwisted.errors import RemoteError, TransportClosed
+from saltwisted.errors import RemoteError, StoreError, TransportClosed
 from saltwisted.words import WERE, are, listed
 from saltwisted.worker.control import ControlClient
 
@@ -295,15 +295,38 @@ def cluster(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int
         "cluster",
         "init",
         (
-            "Founds a cluster although listed peers do not answer. Use it only on the one "
-            "node that starts first."
+            "Begins a cluster with this node, also where listed peers do not answer. Use it only "
+            "on the one node that starts first. It can be said before the node runs."
         ),
     )
     if line.args != ["init"]:
         line.parser.error("say init")
-    done = clusterask.ask(line, "cluster_init")
+    client = link.connect(line.opts)
+    try:
+        done = client.call("cluster_init")
+    except TransportClosed:
+        return _begin_at_the_start(line)
+    except RemoteError as error:
+        raise SystemExit(clusterask.told(error)) from None
+    finally:
+        client.close()
     if done.get("already"):
         console.say(f"This node already belongs to cluster {done['cluster']}.")
     else:
         console.say("This node founds the cluster now.")
+    return 0
+
+
+def _begin_at_the_start(line: CommandLine) -> int:
+    """The daemon does not run: leave word where it looks at its start."""
+    from saltwisted.cli.keyfiles import lay_down_beginning
+    from saltwisted.cli.users import become
+
+    become(line.opts)
+    try:
+        lay_down_beginning(str(line.opts["pki_dir"]))
+    except StoreError as error:
+        raise SystemExit(str(error)) from None
+    how = link.how_to_start(line.opts, "cluster")
+    console.say(f"It is kept. The node founds the cluster when it starts:\n{how}")
     return 0

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from saltwisted.cli.demo import COMMAND_LIMIT, Demo
+from saltwisted.cli.keyfiles import lay_down_beginning
 from saltwisted.cli.playground import (
     Daemon,
     Interrupts,
@@ -64,6 +65,7 @@ class ClusterPlayground(Playground):
     def _configure_node(self, node: Daemon) -> None:
         publish, requests = self.ports
         here = node.directory
+        lay_down_beginning(os.path.join(here, "pki"))
         _write(
             os.path.join(here, "master"),
             _common(here)

@@ -299,6 +299,20 @@ def lay_down_token(pki_dir: str, token: str, discard_identity: bool) -> None:
         raise _store_error(error, path) from None
 
 
+def lay_down_beginning(pki_dir: str) -> None:
+    """
+    Leave word, where a node looks at its start, that it is the first of a cluster.
+
+    @raises StoreError: the disk refuses.
+    """
+    folder = os.path.join(pki_dir, "cluster")
+    try:
+        os.makedirs(folder, 0o700, exist_ok=True)
+        _write(os.path.join(folder, "begin"), b"", 0o600)
+    except OSError as error:
+        raise _store_error(error, folder) from None
+
+
 def lay_down_minion_token(pki_dir: str, cachedir: str, token: Token) -> None:
     """
     Leave a join token, and the masters in it, where a minion looks at its start.

@@ -226,8 +226,10 @@ class Lifecycle:
             await self._set_room(True)
         elif self.settings.peers:
             await self._search(self._found_or_join())
-        else:
+        elif self.files.begins():
             await self._found()
+        else:
+            await self._search(self._until_told())
         self._started = True
 
     async def stopService(self) -> None:
@@ -336,6 +338,8 @@ class Lifecycle:
         return "; ".join(["serving, with something missing", *problems]) if problems else "serving"
 
     async def _set_room(self, is_open: bool) -> None:
+        if is_open and self.in_room:
+            return  # somebody may wait there for an answer
         await self._room(is_open)
         self.in_room = is_open
 
@@ -447,6 +451,21 @@ class Lifecycle:
                 )
             await deferLater(self._reactor, AGAIN * (1 + self._dice()))
 
+    async def _until_told(self) -> None:
+        """
+        A node that has no identity may be one whose disk was lost: minions that come to its
+        address know the cluster's key, and stock ones give up for good when another one answers.
+        So it serves nobody before a person says what it is to be.
+        """
+        self.waits_for = self.waits_for or (
+            "'saltwisted join TOKEN', or 'saltwisted cluster init' if it is the first of a cluster",
+        )
+        self.log.warn("not ready: {why}", why=self.why_not())
+        while self._running and not self._forced:
+            await deferLater(self._reactor, AGAIN)
+        if self._running:
+            await self._found()
+
     def force(self) -> None:
         """C{cluster init}: found without waiting for anybody."""
         self._forced = True
@@ -491,6 +510,8 @@ class Lifecycle:
                 )
                 self.files.forget_token()
                 self.waits_for = ("a token that is valid",)
+                if self.state.phase == ALONE:
+                    await self._until_told()
                 return
             except SaltwistedError as error:
                 self.waits_for = (str(error),)
@@ -566,8 +587,9 @@ class Lifecycle:
             if admitted.called:
                 raise
             admitted.errback(error)
-            if self.settings.peers and self.state.phase == ALONE and self._running:
-                await self._search(self._found_or_join())
+            if self.state.phase == ALONE and self._running:
+                peers = self.settings.peers
+                await self._search(self._found_or_join() if peers else self._until_told())
         else:
             self.files.forget_token()
 

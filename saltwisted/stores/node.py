@@ -24,6 +24,8 @@ DIRECTORIES = ("minions", "minions_pre", "minions_denied", "minions_rejected")
 NEXT = "identity.next"
 NODE, KEY, TOKEN, FACTS, LOG = "node.json", "node.pem", "join.token", "bootstrap", "facts.sqlite"
 _LIMIT = 1 << 26
+BEGIN = "begin"
+"""A file that says that this node is the first of a cluster."""
 ALONE, JOINING, MEMBER, REMOVED, LEFT = "alone", "joining", "member", "removed", "left"
 
 
@@ -98,6 +100,14 @@ class NodeFiles:
             }
         )
         files.write_atomic(f"{self.folder}/{NODE}", text.encode() + b"\n")
+
+    def begins(self) -> bool:
+        """
+        Whether this node may be the first of a cluster: somebody said so, or it has an identity
+        already that minions may know.
+        """
+        paths = (f"{self.folder}/{BEGIN}", f"{self._pki_dir}/master.pem")
+        return any(os.path.exists(path) for path in paths)
 
     def key(self, new: bool = False) -> NodeKey:
         """

@@ -11,6 +11,7 @@ import json
 import unittest
 from typing import Any
 
+from saltwisted.cli.keyfiles import lay_down_beginning
 from saltwisted.errors import RemoteError, TransportClosed
 from saltwisted.worker.control import ControlClient
 from tests.harness import OurMaster, reserve_ports, scratch, until
@@ -38,6 +39,7 @@ class OurNode(OurMaster):
         self.address = address
         self.publish_port, self.ret_port, self.pool_port = publish, requests, pool
         self.argv[self.argv.index("master")] = "cluster"
+        lay_down_beginning(self.pki)
 
     @property
     def ready(self) -> bool:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.errors import RemoteError, TransportClosed
 from saltwisted.worker.control import ControlClient
-from tests.cluster.real import OurNode, nodes
+from tests.cluster.real import OurNode, cluster, nodes
 from tests.harness import until
 
 SIZE = 96 << 20
@@ -121,3 +122,58 @@ class WaitingTests(SynchronousTestCase):
             until("readiness", lambda: said("READY=1"), every=0.05)
             self.assertTrue(answers(self.b, self.b.ret_port))
             until("the line", lambda: said("STATUS=serving"), every=0.05)
+
+
+class NewTests(SynchronousTestCase):
+    """A node whose disk is empty: new, or one that has lost it."""
+
+    def assert_serves_nobody(self, node: OurNode) -> None:
+        """It is there, says what it waits for, and has neither ports nor an identity."""
+        until(f"{node.name} to answer", node.members)
+        status = node.command("status", "--role", "cluster")
+        self.assertEqual(status.returncode, 2, status.stdout)
+        self.assertIn("'saltwisted join TOKEN'", status.stdout)
+        self.assertIn("'saltwisted cluster init'", status.stdout)
+        for port in (node.publish_port, node.ret_port):
+            self.assertFalse(answers(node, port))
+        self.assertFalse(os.path.exists(os.path.join(node.pki, "master.pem")))
+
+    def test_told_to_begin(self) -> None:
+        """A new node serves nobody before C{cluster init}, also if that was said before it ran."""
+        a, b = nodes(self, "a b")
+        for node in (a, b):
+            shutil.rmtree(node.pki)
+        a.start()
+        self.assert_serves_nobody(a)
+        a.kill()
+        a.start()
+        self.assert_serves_nobody(a)
+
+        a.command("cluster", "init", check=True)
+        b.command("cluster", "init", check=True)
+        b.start()
+
+        a.wait_serving()
+        b.wait_serving()
+
+    def test_wiped(self) -> None:
+        """
+        A node that comes back to its address with an empty disk answers no minion with a key that
+        is not the cluster's; it joins by a token as any other.
+        """
+        a, b = cluster(self, "a b")
+        b.kill()
+        shutil.rmtree(b.pki)
+        shutil.rmtree(os.path.join(b.root, "var"))
+        b.start()
+        self.assert_serves_nobody(b)
+
+        refused = b.command("join", a.token())
+        self.assertIn("There is a member b already", refused.stderr)
+        self.assert_serves_nobody(b)
+        a.command("remove", "b", check=True)
+        b.command("join", a.token(), check=True)
+        b.wait_serving()
+
+        keys = [Path(node.pki, "master.pub").read_bytes() for node in (a, b)]
+        self.assertEqual(keys[0], keys[1])
