@@ -10,6 +10,8 @@ written to the directories. The rules are in L{saltwisted.domain.replica.keyset}
    another node made and which is not written yet is not taken back.
  - At the start the log wins: what differs is written anew. An id of which the log knows nothing
    is taken in as it is when this node is new in its cluster, and later as pending.
+ - What an operator does here before that is judged when it is done, by what the log knows then:
+   a node that joins, or catches up, loses no decision of its own.
  - Files that vanish wait a moment. More than max(10, 10 %) of them, or a directory that is
    gone, is no deletion: they are restored, with an alarm.
 """
@@ -118,6 +120,9 @@ class KeyReplica:
         self._shown: dict[str, Shown] = {}
         self._queue: deque[str] = deque()
         self.waiting: set[str] = set()
+        self._early: dict[str, Shown] = {}
+        self._awaited: list[Deferred[None]] = []
+        self._writes = False
         self._running = False
         self._writer: IDelayedCall | None = None
         self._vanished: dict[str, float] = {}
@@ -151,10 +156,16 @@ class KeyReplica:
         self.waiting.clear()
         self._queue.clear()
         for number, minion_id in enumerate(sorted(here | known)):
+            if minion_id in self._early:
+                continue
             shown = self._shown[minion_id] = self._look(minion_id)
             if minion_id not in known:
                 self._take_in(minion_id, shown, first)
                 taken += 1
+            elif first and self._undecided(minion_id, shown):
+                self._do(
+                    self._keyset.act("accept", minion_id, shown.pubs[shown.finger], self._node)
+                )
             wanted = self._wanted(minion_id)
             if wanted != shown:
                 missing += bool(wanted.state == "accepted" and not shown.state)
@@ -162,6 +173,10 @@ class KeyReplica:
             if number % AT_ONCE == AT_ONCE - 1:
                 await deferLater(self._clock, 0)
         self._running = True
+        early, self._early = self._early, {}
+        for minion_id, after in early.items():
+            self._shown[minion_id] = after
+            self._log_difference(minion_id, self._wanted(minion_id), after)
         if not first:
             self._note_restored(missing, len(known))
         if taken:
@@ -174,10 +189,25 @@ class KeyReplica:
         if first:
             files.write_atomic(marker, self._cluster.encode(), 0o600)
         # What has changed while this was done
-        self._facts_changed(list(self.waiting))
+        self._facts_changed([*self.waiting, *early])
+        self._let_in()
+
+    def _let_in(self) -> None:
+        """Who has waited for the start goes on."""
+        awaited, self._awaited = self._awaited, []
+        for each in awaited:
+            each.callback(None)
+
+    def _undecided(self, minion_id: str, shown: Shown) -> bool:
+        """Whether a joiner has accepted what nobody in the cluster has decided about."""
+        registers = self._keyset.of_id(minion_id)
+        return shown.state == "accepted" and all(
+            each.word == "pending" and not each.seen for each in registers
+        )
 
     def stopService(self) -> None:
         """Write no more."""
+        self._let_in()
         self._flush()
         self._running = False
         for call in (self._writer, self._judge):
@@ -226,6 +256,8 @@ class KeyReplica:
 
     def _directory_changed(self, minion_id: str, old: str, new: str) -> None:
         if not self._running:
+            if self._keys.inside and not self._writes:
+                self._early[minion_id] = self._look(minion_id)
             return
         # Looking may itself notice another change of this id, and come here for that
         after = self._look(minion_id)
@@ -347,6 +379,15 @@ class KeyReplica:
         @return: the members that have not confirmed it within two seconds.
         @raises StoreError: it is not on this node's disk; with what is true then.
         """
+        if self._early and not self._running:
+            started: Deferred[None] = Deferred()
+            self._awaited.append(started)
+            await all_within(self._clock, WRITTEN_SECONDS, [started])
+            if not self._running:
+                raise StoreError(
+                    "unknown: this node still takes in what it missed. It is done when the node "
+                    "serves, and lost if the process ends before that"
+                )
         self._flush()
         written = await all_within(
             self._clock, WRITTEN_SECONDS, list(self._pending), lambda: self._refused
@@ -471,6 +512,13 @@ class KeyReplica:
         @raises StoreError: the disk refuses.
         """
         before = before or self._look(minion_id)
+        self._writes = True
+        try:
+            self._write_over(minion_id, wanted, before)
+        finally:
+            self._writes = False
+
+    def _write_over(self, minion_id: str, wanted: Shown, before: Shown) -> None:
         # What is written now comes back as changes, which must not seem to come from outside
         self._shown[minion_id] = wanted
         if wanted.state and not _same(before, wanted):

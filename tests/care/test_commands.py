@@ -17,6 +17,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.cli.keyfiles import lay_down_beginning
 from tests.harness import (
     ROOT,
     OurMaster,
@@ -230,6 +231,7 @@ class NodeTests(SynchronousTestCase):
         """It serves; a reload changes what it knows of nodegroups, and its log goes on."""
         master = OurMaster(scratch(self), cluster_pool_port=reserve_ports(1)[0])
         master.argv = [word if word != "master" else "cluster" for word in master.argv]
+        lay_down_beginning(master.pki)
         self.addCleanup(master.kill)
         master.up()
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -23,7 +23,9 @@ ONE, TWO = b"key one\n", b"key two\n"
 class Node:
     """The keys of one node, on a real disk, with a log in memory that others can read."""
 
-    def __init__(self, test: SynchronousTestCase, name: str, pki_dir: str) -> None:
+    def __init__(
+        self, test: SynchronousTestCase, name: str, pki_dir: str, joined: Sequence[Entry] = ()
+    ) -> None:
         self.test = test
         self.name = name
         self.pki_dir = pki_dir
@@ -33,6 +35,11 @@ class Node:
         self.book = Book(name, name.encode().hex().rjust(16, "0"), Folds([self.keyset]))
         self.entries: list[Entry] = []
         self.alarms: list[str] = []
+        self.before_start: Callable[[], None] | None = None
+        if joined:
+            new = self.book.take(joined)
+            self.book.merged(new, self.clock.seconds())
+            self.entries.extend(new)
         self.begin()
 
     def begin(self) -> None:
@@ -55,6 +62,8 @@ class Node:
         self.stalled: list[Deferred[None]] | None = None
         self.problem = ""
         self.refuses = False
+        if self.before_start is not None:
+            self.before_start()
         self.done = self.replica.startService()
         for _ in range(200):
             self.clock.advance(0)
@@ -129,6 +138,62 @@ class KeyReplicaTests(SynchronousTestCase):
             a.keys.put("accepted", f"m{number}", ONE)
         a.meet(b)
         return a, b
+
+    def test_decided_while_it_catches_up(self) -> None:
+        """What is decided on a node that is still taking in holds, as if it were decided then."""
+        a, b = self.accepted(2)
+        for node in (a, b):
+            node.keys.put("pending", "new", ONE)
+        a.meet(b)
+        b.replica.stopService()
+        asked: list[Deferred[Any]] = []
+
+        def operate() -> None:
+            b.keys.move("new", "pending", "accepted")
+            b.keys.move("m0", "accepted", "rejected")
+            b.keys.delete("m1")
+            asked.append(Deferred.fromCoroutine(b.replica.settled()))
+
+        b.before_start = operate
+        b.begin()
+        self.assertEqual(self.successResultOf(asked[0]), ["far"])
+        a.meet(b)
+
+        for node in (a, b):
+            self.assertEqual(node.shown(), {"minions": ["new"], "minions_rejected": ["m0"]})
+
+    def test_decided_and_not_caught_up(self) -> None:
+        """Nobody is told that it is done while the node does not know what the others know."""
+        a = self.node("a")
+        a.replica.stopService()
+        a.replica._running = False
+        a.keys.put("accepted", "m1", ONE)
+
+        asked = Deferred.fromCoroutine(a.replica.settled())
+        a.clock.pump([0.5] * 20)
+
+        self.assertIn("unknown", str(self.failureResultOf(asked, StoreError).value))
+
+    def test_accepted_before_the_join(self) -> None:
+        """A joiner's acceptance of a key that only waits in the cluster is carried over."""
+        a = self.node("a")
+        for name in ("waits", "refused", "deleted"):
+            a.keys.put("pending", name, ONE)
+        a.keys.move("refused", "pending", "rejected")
+        a.keys.delete("deleted")
+        a.turn()
+        path = self.mktemp()
+        keys = KeyStore(path)
+        keys.open()
+        for name in ("waits", "refused", "deleted", "own"):
+            keys.put("accepted", name, ONE)
+        b = Node(self, "b", path, a.entries)
+        a.meet(b)
+
+        for node in (a, b):
+            self.assertEqual(
+                node.shown(), {"minions": ["own", "waits"], "minions_rejected": ["refused"]}
+            )
 
     def test_accept_and_delete(self) -> None:
         """What an operator does on one node is in the directories of the other."""
