@@ -20,6 +20,7 @@ from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.internet.interfaces import IDelayedCall
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from saltwisted.domain.jid import is_jid, jid_seconds
@@ -43,6 +44,8 @@ from saltwisted.wire.msgpack import pack_bin, unpack_bin
 JOB = "job"
 PUBLISHED = "job-published"
 REACHED = "job-reached"
+MEASURED, MEASURE_AGAIN = 20, 1.0
+"""How often another node's clock is looked at for the age of a job, and how soon again."""
 ASKING = 3.0
 """Seconds that the other nodes have to say whether a minion may have a job from them."""
 REMEMBERED = 2000
@@ -107,6 +110,7 @@ class Forward:
         self._unreached: OrderedDict[str, tuple[str, ...]] = OrderedDict()
         self._waiting: dict[tuple[str, str], list[Deferred[None]]] = {}
         self._timer: IDelayedCall | None = None
+        self._pauses: set[Deferred[None]] = set()
         replica = jobs.replica
         replica.on_stored(self._entries)
         replica.on_new(self._new)
@@ -121,6 +125,8 @@ class Forward:
 
     def stopService(self) -> None:
         """Acknowledge nothing any more: minions that wait try again elsewhere."""
+        for pause in tuple(self._pauses):
+            pause.cancel()
         self._waiting.clear()
         if self._timer is not None:
             self._timer.cancel()
@@ -180,7 +186,7 @@ class Forward:
         jid: str,
         job: Mapping[str, Any],
         minions: Sequence[str],
-        again: bool = True,
+        tries: int = 0,
     ) -> None:
         """
         Publish another node's job, if it is still time.
@@ -192,13 +198,25 @@ class Forward:
         age = self._holders.age(node, moment) if moment is not None else None
         if age is not None:
             self._heard(node, jid, job, minions, age)
-        elif again and moment is not None:
-            measured = self._holders.measure(node).addCallback(
-                lambda _: self._judge(node, jid, job, minions, False)
-            )
-            let_go(measured, self.log, "a job of {node} was not judged", node=node)
+        elif tries < MEASURED and moment is not None:
+            judged = self._measure_and_judge(node, jid, job, minions, tries)
+            let_go(judged, self.log, "a job of {node} was not judged", node=node)
         else:
             self._counters["refused:job-of-unknown-age"] += 1
+
+    async def _measure_and_judge(
+        self, node: str, jid: str, job: Mapping[str, Any], minions: Sequence[str], tries: int
+    ) -> None:
+        """Right after a cut a link may be lost once more: its clock is looked at again."""
+        if tries:
+            pause: Deferred[None] = deferLater(self._clock, MEASURE_AGAIN)
+            self._pauses.add(pause)
+            try:
+                await pause
+            finally:
+                self._pauses.discard(pause)
+        await self._holders.measure(node)
+        self._judge(node, jid, job, minions, tries + 1)
 
     def _heard(
         self, node: str, jid: str, job: Mapping[str, Any], minions: Sequence[str], age: float
@@ -253,6 +271,7 @@ class Forward:
             self._counters["jobs:again"] += len(only)
             self._publish_to(job[0], only)
             self._tell_all(PUBLISHED, offer.jid.encode())
+        self._schedule()
 
     def _publish_to(self, job: Mapping[str, Any], minions: Sequence[str]) -> None:
         self._publish({**job, "tgt": list(minions), "tgt_type": "list"}, minions)
@@ -385,6 +404,8 @@ class Forward:
         self._timer = None
         now = self._clock.seconds()
         self._acknowledge(self._copies.tick(now))
+        for offer in self._window.again(now):
+            self._offer(offer)
         for closed in self._window.tick(now, self._holders.holders()):
             if closed.unreached:
                 self._unreached[closed.jid] = closed.unreached

@@ -363,8 +363,10 @@ class JobWorld(World):
         on disk then.
     """
 
-    def __init__(self, seed: int) -> None:
-        super().__init__(seed)
+    def __init__(
+        self, seed: int, plan: Callable[[World], None] | None = None, size: int = 0
+    ) -> None:
+        super().__init__(seed, plan, size)
         self.wild = False
         self.nodes = [JobNode(self, node.name) for node in self.nodes]
         self.minion_ids = [f"web{number}" for number in range(50)]
@@ -478,6 +480,53 @@ class JobWorld(World):
         for node, each in zip(self.nodes, shown, strict=True):
             if each != shown[0]:
                 self.broken(f"{node.name} prints other jobs than {self.nodes[0].name}")
+
+
+class HealingWorld(JobWorld):
+    """
+    A node is cut off for some seconds, and a job is given in the second in which that ends.
+
+    Nothing else goes wrong, and nobody leaves his node; but minions sign in again there at about
+    the same time, since its gate was closed, or their key was new.
+
+    @ivar late: minion to what he missed though it was time.
+    """
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed, self._cut_and_heal, Random(seed).randint(2, 4))
+
+    def _cut_and_heal(self, world: World) -> None:
+        dice, clock = self.dice, self.clock
+        victim = dice.choice(self.nodes)
+        pairs = [frozenset((victim.name, o.name)) for o in self.nodes if o is not victim]
+        begins = 25.0 + dice.uniform(0, 5)
+        ends = begins + dice.choice((0.3, 1.5, 4.0, 12.0, 20.0))
+        clock.callLater(begins, self.cuts.update, pairs)
+        clock.callLater(begins, self.tell, f"{victim.name} is cut off")
+        for pair in pairs:
+            # A cut ends for all at once, or for one after another
+            clock.callLater(ends + dice.choice((0.0, 0.0, 0.4, 2.0)), self.cuts.discard, pair)
+        clock.callLater(ends, self.tell, f"the cut of {victim.name} heals")
+        for _ in range(3):
+            giver = dice.choice(self.nodes)
+            assert isinstance(giver, JobNode)
+            clock.callLater(ends + dice.uniform(-1.0, 1.5), self._give, giver)
+        for minion in self.fleet:
+            if minion.at is victim and dice.random() < 0.5:
+                clock.callLater(ends + dice.uniform(-1.0, 1.5), victim.hear, minion.id, True)
+
+    def _give(self, node: JobNode) -> None:
+        self.tell(f"{node.name} is given a job")
+        given = Deferred.fromCoroutine(node.command())
+        given.addErrback(lambda failure: failure.trap(StoreError))  # type: ignore[unused-awaitable]
+
+    def check(self) -> None:
+        """Everybody has run every job."""
+        super().check()
+        for jid in self.jobs:
+            missing = [minion.id for minion in self.fleet if jid not in minion.ran]
+            if missing:
+                self.broken(f"{jid} never came to {', '.join(missing)}")
 
 
 def _counts(world: JobWorld) -> dict[str, int]:

@@ -5,17 +5,20 @@ Jobs and returns of simulated clusters; C{python -m tests.sim.jobs} plays more o
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.cluster import forward
 from saltwisted.domain.replica import delivery
 from saltwisted.domain.replica.delivery import Acknowledge, Copies, Window
 from tests.sim.cluster import Broken
-from tests.sim.jobs import JobWorld
+from tests.sim.jobs import HealingWorld, JobWorld
 from tests.sim.play import count
 
 SEEDS = count(2, 200, 1000)
+HEALED = count(12, 200, 1000)
 
 
 class JobSimTests(SynchronousTestCase):
@@ -28,14 +31,26 @@ class JobSimTests(SynchronousTestCase):
             JobWorld(seed).run()
 
 
+class HealingTests(SynchronousTestCase):
+    """Nothing but a cut that ends."""
+
+    def test_seeds(self) -> None:
+        """A job that is given in the second in which a cut ends comes to all minions of the node
+        that was cut off, also to those that sign in again there just then."""
+        for seed in range(HEALED):
+            HealingWorld(seed).run()
+
+
 class MutationTests(SynchronousTestCase):
     """Rules that are broken on purpose must be found out."""
 
-    def caught(self, *, first: int = 0, most: int = 24) -> None:
+    def caught(
+        self, *, first: int = 0, most: int = 24, world: Callable[[int], JobWorld] = JobWorld
+    ) -> None:
         """One of some seeds finds it; C{first}: where to begin, since one after it does."""
         for seed in range(first, first + most):
             try:
-                JobWorld(seed).run()
+                world(seed).run()
             except Broken:
                 # It was noticed inside Deferreds, too, which nobody reads any more
                 gc.collect()
@@ -51,6 +66,16 @@ class MutationTests(SynchronousTestCase):
 
         self.patch(Copies, "stored", stored)
         self.caught()
+
+    def test_asked_once(self) -> None:
+        """Who may have the job is asked once, whether all can answer or not."""
+        self.patch(delivery, "ASK_AGAIN", 60.0)
+        self.caught(first=16, world=HealingWorld)
+
+    def test_measured_once(self) -> None:
+        """A job is dropped when the clock of its node cannot be looked at in that moment."""
+        self.patch(forward, "MEASURED", 1)
+        self.caught(first=10, most=1, world=HealingWorld)
 
     def test_no_window(self) -> None:
         """A job is published whenever it comes."""

@@ -31,6 +31,8 @@ JUMP = 5.0
 set since, and this node not have seen that, as when the other was started anew meanwhile."""
 ACQUAINTED = 20.0
 """Seconds after its start until a node knows of all minions that listen to it without a word."""
+ASK_AGAIN = 0.5
+"""Seconds after which an offer is made again that a node which may know more has not answered."""
 WAIT = 1.0
 """Seconds that a return waits for its second copy."""
 REPEAT_SECONDS = 300.0
@@ -84,6 +86,8 @@ class _Open:
     @ivar missing: those of them that have not returned.
     @ivar here: who may have it from this node.
     @ivar offered: who was offered it here.
+    @ivar undecided: those of them about whom a node that published it could not be asked.
+    @ivar again: when it is asked again.
     @ivar published: nodes that have published it.
     @ivar unsure: it went out here to minions of which this node did not know yet.
     """
@@ -95,6 +99,8 @@ class _Open:
     offered: set[str] = field(factory=set)
     published: set[str] = field(factory=set)
     unsure: bool = False
+    undecided: set[str] = field(factory=set)
+    again: float = 0.0
 
 
 class Window:
@@ -247,7 +253,12 @@ class Window:
             answer are not in it.
         """
         job = self._open.get(offer.jid)
-        if job is None or now >= job.until or job.published - answers.keys() - {self._node}:
+        if job is None or now >= job.until:
+            return []
+        if job.published - answers.keys() - {self._node}:
+            # Cut off, or not linked yet after a cut: it may be asked before the window is over
+            job.undecided.update(offer.minions)
+            job.again = now + ASK_AGAIN
             return []
         taken = {minion_id for minions in answers.values() for minion_id in minions}
         free = [m for m in offer.minions if m in job.missing and m not in taken]
@@ -256,9 +267,20 @@ class Window:
             job.published.add(self._node)
         return free
 
+    def again(self, now: float) -> list[Offer]:
+        """Time has passed, or a node is linked: offers that could not be decided."""
+        found = []
+        for jid, job in self._open.items():
+            if not job.undecided or job.again > now:
+                continue
+            minions, job.undecided = job.undecided & job.missing, set()
+            if minions and now < job.until:
+                found.append(Offer(jid, tuple(sorted(minions))))
+        return found
+
     def tick(self, now: float, holders: Mapping[str, str]) -> list[Closed]:
         """
-        Time has passed.
+        The windows that are over now.
 
         @param holders: minion to the node that it is on.
         """
@@ -271,8 +293,9 @@ class Window:
         return found
 
     def next_tick(self) -> float | None:
-        """When L{tick} has something to do."""
-        return min((job.until for job in self._open.values()), default=None)
+        """When L{tick} or L{again} has something to do."""
+        jobs = self._open.values()
+        return min((min(j.again, j.until) if j.undecided else j.until for j in jobs), default=None)
 
 
 @frozen
