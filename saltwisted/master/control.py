@@ -22,6 +22,7 @@ from saltwisted.master.context import Context
 from saltwisted.master.logins import NotProven
 from saltwisted.master.permits import (
     CREDENTIALS,
+    arguments_of,
     delimiter_of,
     local_may_publish,
     may_call,
@@ -125,13 +126,7 @@ class Control:
             return self._need_owner(peer, "salt-run" if kind == "runner" else "salt-key")
         try:
             who = await self._ctx.logins.prove(args, f"uid {peer.uid}")
-            may_call(
-                who,
-                kind,
-                str(args["fun"]),
-                list(args.get("arg") or []),
-                dict(args.get("kwarg") or {}),
-            )
+            may_call(who, kind, str(args["fun"]), *arguments_of(args))
         except NotProven as error:
             self._ctx.counters["denied:control"] += 1
             raise RemoteError(error.name, str(error)) from None
@@ -165,7 +160,8 @@ class Control:
     async def op_match(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
         """Which accepted minions a target means; nothing is published."""
         delimiter = args.get("delimiter")
-        kwargs = {**(args.get("kwargs") or {}), "delimiter": delimiter}
+        given = args.get("kwargs")
+        kwargs = {**(given if isinstance(given, Mapping) else {}), "delimiter": delimiter}
         load = {**args, "fun": "test.ping", "kwargs": kwargs}
         await self._authorise(peer, load)
         selection = await self._ctx.find(
@@ -191,11 +187,12 @@ class Control:
 
         C{keep} false keeps it out of the job cache: C{salt-run} asks for documentation so.
         """
+        arg, kwarg = arguments_of(args)
         user = await self._caller(peer, "runner", args)
         return await self._ctx.dispatcher.runner(
             str(args["fun"]),
-            list(args.get("arg") or []),
-            dict(args.get("kwarg") or {}),
+            arg,
+            kwarg,
             user,
             stream,
             bool(args.get("async")),
@@ -205,10 +202,9 @@ class Control:
 
     async def op_wheel(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
         """Run a wheel function (keys)."""
+        arg, kwarg = arguments_of(args)
         user = await self._caller(peer, "wheel", args)
-        return await self._ctx.dispatcher.wheel(
-            str(args["fun"]), list(args.get("arg") or []), dict(args.get("kwarg") or {}), user
-        )
+        return await self._ctx.dispatcher.wheel(str(args["fun"]), arg, kwarg, user)
 
     async def op_mk_token(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
         """A token for a name and a password of external authentication."""

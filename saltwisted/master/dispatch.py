@@ -24,7 +24,7 @@ from saltwisted.errors import DeniedError, RemoteError, TargetError
 from saltwisted.master.calls import Calls
 from saltwisted.master.chosen import Chosen
 from saltwisted.master.context import Context
-from saltwisted.master.permits import check_size, delimiter_of
+from saltwisted.master.permits import check_size, delimiter_of, seconds_of
 from saltwisted.master.runs import Run
 from saltwisted.master.targets import Targets, Workers
 from saltwisted.transports.loose import let_go
@@ -216,8 +216,8 @@ class Dispatcher:
             partial(self.publish, exact=exact),
             dict(load),
             user,
-            float(timeout or config.timeout),
-            float(gather_job_timeout or config.gather_job_timeout),
+            seconds_of(timeout, config.timeout),
+            seconds_of(gather_job_timeout, config.gather_job_timeout),
         ).items()
 
     def running_runners(self) -> list[dict[str, Any]]:

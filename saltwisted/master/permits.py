@@ -58,6 +58,35 @@ def check_size(load: Mapping[str, Any]) -> None:
         raise RemoteError("SaltInvocationError", reason)
 
 
+def arguments_of(load: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """
+    C{arg} and C{kwarg} of a call of a runner or wheel function.
+
+    @raises RemoteError: they are no list and no map with text for keys.
+    """
+    arg, kwarg = load.get("arg") or [], load.get("kwarg") or {}
+    if not isinstance(arg, (list, tuple)):
+        raise RemoteError("SaltInvocationError", "The arguments of a command are a list")
+    if not isinstance(kwarg, Mapping) or not all(isinstance(key, str) for key in kwarg):
+        raise RemoteError("SaltInvocationError", "Keyword arguments are a map")
+    return list(arg), dict(kwarg)
+
+
+def seconds_of(value: Any, default: float) -> float:
+    """
+    How long somebody wants to wait.
+
+    @raises RemoteError: that is no time.
+    """
+    try:
+        seconds = float(value or default)
+    except (TypeError, ValueError, OverflowError):
+        seconds = -1.0
+    if not 0 <= seconds < 1e9:
+        raise RemoteError("SaltInvocationError", f"{str(value)[:50]!r} is no number of seconds")
+    return seconds
+
+
 async def user_may_publish(ctx: Context, who: User, load: Mapping[str, Any]) -> bool:
     """
     Whether a login may publish this.

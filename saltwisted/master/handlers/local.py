@@ -16,6 +16,7 @@ from saltwisted.master.context import Context
 from saltwisted.master.logins import NotProven
 from saltwisted.master.permits import (
     CREDENTIALS,
+    arguments_of,
     local_may_publish,
     may_call,
     user_may_publish,
@@ -120,9 +121,9 @@ async def wheel(ctx: Context, request: ClearRequest, peer: str) -> bytes:
         raise WireError("cmd")
     hidden = ("cmd", "fun", "key", "user", "arg", "kwarg", *CREDENTIALS)
     kwarg = {k: v for k, v in request.load.items() if k not in hidden and k[:2] != "__"}
-    kwarg.update(request.load.get("kwarg") or {})
-    arg = list(request.load.get("arg") or [])
     try:
+        arg, more = arguments_of(request.load)
+        kwarg.update(more)
         user = await _caller(ctx, request.load, "wheel", peer, arg, kwarg)
     except (NotProven, RemoteError) as error:
         return _denied(ctx, error)

@@ -14,8 +14,9 @@ from typing import Any
 from saltwisted.domain.acl import command_fault, peer_allows, peer_may_publish
 from saltwisted.domain.targeting.bounds import fault
 from saltwisted.domain.targeting.selection import exact_form, guesses_pillar
-from saltwisted.errors import DeniedError
+from saltwisted.errors import DeniedError, RemoteError
 from saltwisted.master.context import Context
+from saltwisted.master.permits import seconds_of
 from saltwisted.wire.commands import (
     MinionPub,
     MinionPublish,
@@ -77,7 +78,12 @@ async def minion_pub(ctx: Context, who: str, cmd: MinionPub) -> dict[str, Any]:
 
 async def minion_publish(ctx: Context, who: str, cmd: MinionPublish) -> dict[str, Any]:
     """Publish a job for a minion and wait for what comes back within its time-out."""
-    if not await _permitted(ctx, who, cmd):
+    try:
+        timeout = seconds_of(cmd.timeout, ctx.config.timeout)
+        permitted = await _permitted(ctx, who, cmd)
+    except RemoteError:
+        permitted = False
+    if not permitted:
         ctx.counters["denied:minion_publish"] += 1
         return {}
     found: dict[str, Any] = {}
@@ -91,7 +97,7 @@ async def minion_publish(ctx: Context, who: str, cmd: MinionPublish) -> dict[str
             "id": who,
         },
         who,
-        timeout=float(cmd.timeout or ctx.config.timeout),
+        timeout=timeout,
         exact=True,
     ):
         if item["kind"] == "return":
