@@ -274,13 +274,20 @@ class NodeTests(SynchronousTestCase):
         self.assertIn("--role cluster --config", done.stdout)
 
     def check_backup(self, node: OurMaster) -> None:
-        """What makes it a node is in a backup: its key, the facts, roots with their contents."""
+        """
+        What makes it a node is in a backup: its key and the facts; the store of its roots, which
+        the other members have as well, on request.
+        """
         with open(os.path.join(node.file_root, "top.sls"), "w") as stream:
             stream.write("base: {}\n")
         done = command("roots", "-c", node.conf, "sync", "--wait")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         file = os.path.join(os.path.dirname(node.conf), "node.tgz")
         done = command("backup", "-c", node.conf, file)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with tarfile.open(file) as whole:
+            self.assertFalse([m.name for m in whole if "/roots/" in m.name])
+        done = command("backup", "-c", node.conf, "--roots", file)
         self.assertEqual(done.returncode, 0, done.stderr)
         with tarfile.open(file) as whole:
             names = {os.path.basename(member.name) for member in whole}
