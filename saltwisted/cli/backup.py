@@ -12,6 +12,7 @@ from saltwisted.cli import console, link, options
 from saltwisted.cli.options import Parser
 from saltwisted.cli.progress import Counter
 from saltwisted.errors import SaltwistedError, TransportClosed
+from saltwisted.words import counted
 from saltwisted.worker import backup as store
 from saltwisted.worker.configio import load_from_disk
 
@@ -23,14 +24,19 @@ def build_parser() -> Parser:
     parser = Parser(
         "backup",
         "%prog FILE",
-        "Puts configuration, keys, job cache and all other state of the master here into one "
-        "compressed file, while it runs. The file holds private keys: it is readable for its "
-        "owner alone, and wants a safe place. Your file_roots are not in it, nor what a "
-        "cluster keeps of them (--roots).",
+        "Saves the configuration, the keys, the job cache and all other state of the master "
+        "here in one compressed file, while it runs. The file holds private keys: only its "
+        "owner can read it, and it needs a safe place. It does not contain your file_roots, "
+        "nor (without --roots) what a cluster keeps of them.",
     )
     options.config_dir(parser)
     options._flag(
-        parser, "--roots", help="also the generations of replicated roots, which members have, too"
+        parser,
+        "--roots",
+        help=(
+            "also save the stored generations of the roots; the other members of a cluster "
+            "have them, too"
+        ),
     )
     options._flag(parser, "--json", help="print JSON, for scripts")
     return parser
@@ -57,7 +63,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         told = {name: value for name, value in manifest.items() if name != "entries"}
         console.say(json.dumps({**told, "files": len(manifest["entries"]), "bytes": size}))
     else:
-        console.say(f"{rest[0]}: {len(manifest['entries'])} files, {size >> 10} KiB")
+        console.say(f"{rest[0]}: {counted(len(manifest['entries']), 'file')}, {size >> 10} KiB")
     return 0
 
 
@@ -66,18 +72,18 @@ def restore(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int
     parser = Parser(
         "restore",
         "%prog FILE [--dry-run]",
-        "Puts a backup back under the paths where it was taken, and removes what came after "
-        "it in these directories. The master must not run.",
+        "Puts a backup back under the paths where it was taken, and removes what was added to "
+        "these directories since. The master must not be running.",
     )
     options.config_dir(parser)
-    options._flag(parser, "--dry-run", help="check the backup and say what would change")
+    options._flag(parser, "--dry-run", help="check the backup, and tell what would change")
     options._flag(parser, "--json", help="print JSON, for scripts")
     chosen, rest = parser.parse_args(list(argv))
     if len(rest) != 1:
         parser.error("name the backup")
     try:
         if not chosen.dry_run and _runs(chosen.config_dir, environ):
-            console.write_error("saltwisted restore: the master runs; stop it first\n")
+            console.write_error("saltwisted restore: the master is running; stop it first\n")
             return 1
         manifest, changes = store.restore(rest[0], bool(chosen.dry_run))
     except SaltwistedError as error:

@@ -31,9 +31,10 @@ def build_parser() -> optparse.OptionParser:
     parser = optparse.OptionParser(
         prog="saltwisted takeover",
         usage="%prog [--from DIR] [--dry-run] [--switch] [--merge TOKEN] [--undo]",
-        description="Takes the place of a stock salt-master: reads its configuration, keys and "
-        "what it knows of minions, says what becomes of every option, and writes "
-        "/etc/saltwisted. Nothing is done on the minions, and the stock files stay untouched.",
+        description="Takes the place of a stock salt-master. It reads the configuration, the "
+        "keys and what the master knows of its minions, says what becomes of "
+        "every option, and writes /etc/saltwisted. It does nothing on the "
+        "minions, and leaves the stock files as they are.",
     )
     parser.add_option(
         "--from",
@@ -44,35 +45,42 @@ def build_parser() -> optparse.OptionParser:
     parser.add_option(
         "--to", default=OWN_DIR, metavar="DIR", help="where to write (default: %default)"
     )
-    parser.add_option("--dry-run", action="store_true", help="say everything and write nothing")
+    parser.add_option("--dry-run", action="store_true", help="report everything, and write nothing")
     parser.add_option(
-        "--switch", action="store_true", help="then stop the stock master and start ours"
+        "--switch", action="store_true", help="then stop the stock master and start saltwisted"
     )
     parser.add_option(
         "--role",
         default="master",
         choices=list(takeover.ROLES),
-        help="what ours is to be: master, or cluster, so that others can join (default: %default)",
+        help=(
+            "the role that saltwisted takes: master, or cluster, so that others can join "
+            "(default: %default)"
+        ),
     )
     parser.add_option(
         "--merge",
         metavar="TOKEN",
-        help="switch, and enter the cluster of a saltwisted that has taken over another master "
-        "with the same key: the accepted keys of both are united. What differs in keys, files "
-        "and rights is shown before anything is stopped. The token comes from "
-        "'saltwisted token create' there; - reads it from the standard input",
+        help="switch, and join the cluster of a saltwisted that has taken over another master "
+        "with the same key. The accepted keys of both are united. The command shows what "
+        "differs in keys, files and rights before it stops anything. Create the token "
+        "with 'saltwisted token create' there; - reads it from standard input",
     )
     parser.add_option(
         "-y",
         "--yes",
         action="store_true",
-        help="with --switch: go on, though something that is set is not here; with --merge: also "
-        "though keys, files or options differ in a way that wants a decision",
+        help="with --switch: go on although some options that are set are not supported; with "
+        "--merge: go on although keys, files or options differ in a way that somebody "
+        "has to decide",
     )
     parser.add_option(
         "--undo",
         action="store_true",
-        help="stop ours, give the keys of this time to the stock master, and start that",
+        help=(
+            "stop saltwisted, give the stock master the keys that were accepted meanwhile, "
+            "and start it"
+        ),
     )
     parser.add_option(
         "--service",
@@ -90,9 +98,9 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
     options, rest = parser.parse_args(list(argv))
     problem = ""
     if rest:
-        problem = f"there is nothing to say to it but options: {' '.join(rest)}"
+        problem = f"this command takes only options, not: {' '.join(rest)}"
     elif options.undo and (options.switch or options.source or options.merge):
-        problem = "--undo knows from its record where to go back to, and goes alone"
+        problem = "--undo takes no other options: its record says where to go back to"
     if problem:
         console.write_error(f"saltwisted takeover: {problem}\n")
         return EX_USAGE
@@ -136,8 +144,8 @@ def take(options: optparse.Values) -> int:
             if options.json:
                 console.say(json.dumps(report, indent=4))
             console.write_error(
-                "saltwisted takeover: nothing was changed: what is marked with ? wants a "
-                "decision; --yes is one\n"
+                "saltwisted takeover: nothing was changed: somebody has to decide what is "
+                "marked with ?; --yes accepts all of it\n"
             )
             return 1
     if not fatal and not options.dry_run:
@@ -147,7 +155,8 @@ def take(options: optparse.Values) -> int:
             if options.json:
                 console.say(json.dumps(report, indent=4))
             console.write_error(
-                f"saltwisted takeover: nothing was changed: {lost[0].text}; --yes goes on without\n"
+                f"saltwisted takeover: nothing was changed: {lost[0].text}; --yes goes on "
+                "without them\n"
             )
             return 1
         say = console.say if not options.json else _nothing
@@ -162,7 +171,7 @@ def take(options: optparse.Values) -> int:
             )
             report["switched"], report["joined"] = True, joined
             if not options.json:
-                console.say("The stock master is stopped; ours serves its minions.")
+                console.say("The stock master is stopped. saltwisted now serves its minions.")
                 if joined:
                     console.say(
                         f"Cluster {joined['cluster']} with {', '.join(joined['members'])} had "
@@ -174,7 +183,7 @@ def take(options: optparse.Values) -> int:
     if options.json:
         console.say(json.dumps(report, indent=4))
     elif fatal:
-        console.write_error("Nothing was written: mend what is marked with ! first.\n")
+        console.write_error("Nothing was written: first fix what is marked with !.\n")
     elif options.dry_run:
         console.say("Dry run: nothing was written.")
     return 1 if fatal else 0
@@ -207,7 +216,7 @@ def describe_meeting(meeting: merge.Meeting) -> None:
     if not meeting.differences:
         console.say("  keys, files and options are the same")
     if meeting.cut:
-        console.say("  note  it has more than it tells here; the lists are not complete")
+        console.say("the cluster has more than it can list here; these lists are not complete")
 
 
 def describe(made: Plan) -> None:
@@ -241,8 +250,8 @@ def explain_written(made: Plan, switching: bool) -> None:
     console.say(f"Written: {made.places.config}/master.d/{takeover.WRITTEN}, {made.places.pki}")
     if not switching:
         console.say(
-            "Nothing was stopped or started. Next: saltwisted takeover --switch; "
-            "and back: saltwisted takeover --undo"
+            "Nothing was stopped or started. Next: saltwisted takeover --switch. To go back: "
+            "saltwisted takeover --undo"
         )
 
 
@@ -264,7 +273,7 @@ def undo(options: optparse.Values) -> int:
     for change in changes:
         console.say(f"  {change}")
     for name in kept:
-        console.say(f"  kept as the stock master has it, though ours differs: {name}")
+        console.say(f"kept as the stock master has it, although ours differs: {name}")
     if options.dry_run:
         console.say("Dry run: nothing was changed.")
     elif started:

@@ -101,25 +101,25 @@ def _keys(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[Difference]
     return [
         Difference(
             "key.other",
-            "minions have one key accepted here and another one there; that which was accepted "
-            "first holds, and the other machine is denied",
+            "minions whose ids have one key accepted here and another one there: the key that "
+            "was accepted first holds, and the other machine is denied",
             sorted(name for name in accepted if others.get(name, accepted[name]) != accepted[name]),
             True,
         ),
         Difference(
             "key.state",
-            "keys are judged differently; the cluster's word holds",
+            "keys that are accepted on one side only: what the cluster says holds",
             turned,
             True,
         ),
         Difference(
             "key.here",
-            "minions are accepted here alone, and will be on all nodes",
+            "minions accepted only here; they will be accepted on all nodes",
             sorted(n for n in accepted if n not in others and _free(n, accepted, theirs)),
         ),
         Difference(
             "key.there",
-            "minions are accepted in the cluster alone, and will be here, too",
+            "minions accepted only in the cluster; they will be accepted here, too",
             sorted(n for n in others if n not in accepted and _free(n, others, ours)),
         ),
     ]
@@ -150,19 +150,19 @@ def _files(here: Mapping[str, Any], there: Mapping[str, Any]) -> list[Difference
     return [
         Difference(
             "file.differs",
-            "files differ; the cluster's are served, and this master's kept as conflicts "
-            "(saltwisted roots conflicts)",
+            "files that differ: the cluster's are served, and this master's are kept as "
+            "conflicts (saltwisted roots conflicts)",
             differ,
             True,
         ),
         Difference(
             "file.here",
-            "files are here alone; they are served no more, and kept as conflicts: copy them into "
-            "the roots of the cluster before or after",
+            "files only here: they are not served any more, and kept as conflicts. Copy them "
+            "into the roots of the cluster before or after",
             only_here,
             True,
         ),
-        Difference("file.there", "files are in the cluster alone, and come here", only_there),
+        Difference("file.there", "files only in the cluster; they come here", only_there),
     ]
 
 
@@ -175,8 +175,8 @@ def _options(here: Mapping[str, str], there: Mapping[str, str]) -> list[Differen
     return [
         Difference(
             "option.differs",
-            "options that ought to be equal differ (who may do what depends on the node then); "
-            "nothing changes them but you",
+            "options that ought to be equal, and differ (what users may do depends on the "
+            "node then): only you can change that",
             names,
             True,
         )

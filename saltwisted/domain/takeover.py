@@ -69,7 +69,7 @@ MAPPED: Mapping[str, str] = {
 
 _OLD_NAMES = {"client_acl": "publisher_acl", "client_acl_blacklist": "publisher_acl_blacklist"}
 
-_ONE = "there is one process and no pool of workers"
+_ONE = "there is one process, and no pool of workers"
 _SSH = "there is no salt-ssh here"
 _API = (
     "salt-api is not part of saltwisted, and a stock one needs the stock master's sockets: it "
@@ -177,7 +177,7 @@ UNSUPPORTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "svnfs_remotes": (_set, "files are served from file_roots alone; check it out there"),
     "master_tops": (
         lambda value: bool(set(value or ()) - TOPS),
-        "of the master tops only ext_nodes is there",
+        "of the master tops, only ext_nodes is supported",
     ),
     "cache": (_other_than("localfs"), "what minions say is kept in files, as localfs does"),
     "keys.cache_driver": (_other_than("localfs_key"), "keys are files in pki_dir"),
@@ -284,7 +284,7 @@ def judge(option: str, value: Any, known: Iterable[str], offered: frozenset[str]
     if option.endswith(_NICENESS):
         return Finding(option, Verdict.IGNORED, _ONE)
     if option in UNREAD:
-        return Finding(option, Verdict.IGNORED, "nothing here looks at it")
+        return Finding(option, Verdict.IGNORED, "saltwisted does not use it")
     for prefix, reason in _IGNORED_PREFIXES.items():
         if option.startswith(prefix):
             return Finding(option, Verdict.IGNORED, reason)

@@ -103,7 +103,7 @@ def _not_ours(path: str, top: str) -> ConfigError:
     if owner == me:
         return ConfigError(f"this daemon runs as {me}, who may not read and write it", path)
     return ConfigError(
-        f"belongs to {owner}, and this daemon runs as {me}. Mend it with: chown -R {me}: {top}",
+        f"belongs to {owner}, and this daemon runs as {me}. Fix it with: chown -R {me}: {top}",
         path,
     )
 

@@ -243,7 +243,7 @@ def stable_copy(path: str, scratch: str) -> str | None:
                 return copy
     except FileNotFoundError:
         return None
-    raise StoreError("changes all the time", path)
+    raise StoreError("keeps changing while it is copied", path)
 
 
 def copy_database(path: str, copy: str) -> None:
@@ -285,11 +285,11 @@ def read_manifest(archive: tarfile.TarFile, source: str) -> dict[str, Any]:
     first = archive.next()
     stream = archive.extractfile(first) if first is not None and first.name == MANIFEST else None
     if stream is None:
-        raise StoreError("is no backup of saltwisted", source)
+        raise StoreError("is not a backup of saltwisted", source)
     try:
         manifest: dict[str, Any] = json.load(stream)
         if int(manifest["format"]) > FORMAT:
-            raise StoreError(f"was made by a later version ({manifest['saltwisted']})", source)
+            raise StoreError(f"was made by a newer version ({manifest['saltwisted']})", source)
     except (ValueError, KeyError, TypeError) as error:
         raise StoreError(f"has no usable manifest: {error}", source) from None
     return manifest

@@ -170,7 +170,9 @@ def plan(source: str, target: str, offered: frozenset[str] = frozenset()) -> Pla
     @raises StoreError: its key is not there or is not to be used.
     """
     if not os.path.isfile(os.path.join(source, "master")):
-        raise ConfigError("there is no salt-master's configuration", os.path.join(source, "master"))
+        raise ConfigError(
+            "there is no configuration of a salt-master", os.path.join(source, "master")
+        )
     loaded = load_from_disk("master", source)
     config = loaded.master
     places = Places.of(os.path.abspath(target))
@@ -260,8 +262,8 @@ def problems(
             if mine != stream.read():
                 yield Problem(
                     id="identity",
-                    text=f"{places.pki}/master.pem is another master's key; its minions would be "
-                    "cut off. Move that directory away first",
+                    text=f"{places.pki}/master.pem is the key of another master; its minions "
+                    "would be cut off. Move that directory away first",
                     fatal=True,
                 )
     if config.cluster_id:
@@ -269,7 +271,7 @@ def problems(
             id="cluster",
             text="this is a member of a cluster of stock masters, whose key is in "
             f"{config.cluster_pki_dir}: run saltwisted on its own configuration instead "
-            "(--config DIR), cluster_pki_dir works there",
+            "(--config DIR), where cluster_pki_dir works",
             fatal=True,
         )
     roots = [
@@ -286,7 +288,7 @@ def problems(
                     id="rights",
                     text=f"{option}: user {user} cannot read {unreadable[0]}"
                     + (f" and {len(unreadable) - 1} more" if unreadable[1:] else "")
-                    + f"; mend it with: setfacl -R -m u:{user}:rX {path}",
+                    + f"; fix it with: setfacl -R -m u:{user}:rX {path}",
                 )
     for option in ("autosign_file", "autoreject_file", "autosign_grains_dir"):
         path = str(getattr(config, option) or "")
@@ -295,16 +297,16 @@ def problems(
     if "pam" in (config.external_auth or {}) and user and not in_group(user, "shadow"):
         yield Problem(
             id="pam",
-            text=f"external_auth: user {user} may judge nobody's password by pam but its own; "
-            f"mend it with: adduser {user} shadow",
+            text=f"external_auth: user {user} may check by pam only its own password; fix it "
+            f"with: adduser {user} shadow",
         )
     lost = [found.option for found in findings if found.verdict is Verdict.UNSUPPORTED]
     if lost:
-        yield Problem(id="unsupported", text=f"asked for and not there: {', '.join(lost)}")
+        yield Problem(id="unsupported", text=f"set, but not supported: {', '.join(lost)}")
     if config.master_job_cache != "local_cache":
         yield Problem(
             id="job-cache",
-            text="the history of jobs stays where master_job_cache has it; ours begins empty",
+            text="the history of jobs stays where master_job_cache keeps it; ours begins empty",
         )
 
 
@@ -633,7 +635,7 @@ def stop_stock(made: Plan, record: dict[str, Any], service: str) -> None:
     gone = _wait(lambda: not any(listener(p) for p in ports) and not (pid and _runs(pid)), 60)
     if not gone:
         used = {port: listener(port) for port in ports}
-        raise StoreError(f"the stock master does not end; its ports: {used}", service)
+        raise StoreError(f"the stock master does not stop; its ports: {used}", service)
 
 
 def start_ours(places: Places, role: str) -> None:
@@ -676,7 +678,7 @@ def twistd() -> str:
             return beside
     found = shutil.which("twistd3") or shutil.which("twistd")
     if found is None:
-        raise StoreError("there is neither systemd nor twistd", "PATH")
+        raise StoreError("neither systemd nor twistd was found", "PATH")
     return found
 
 
@@ -750,10 +752,10 @@ def switch(
         record["keys"] = [[*place, digest] for place, digest in sorted(keys.items())]
         record["switched"] = True
         write_record(made.places, record)
-        say("Starting ours ...")
+        say("Starting saltwisted ...")
         start_ours(made.places, role)
         if token:
-            say("Entering the cluster ...")
+            say("Joining the cluster ...")
             joined = enter(made.places, token, say)
     except (StoreError, OSError) as error:
         with suppress(StoreError):
@@ -761,7 +763,11 @@ def switch(
         record["switched"] = False
         write_record(made.places, record)
         again = start_stock(record, service)
-        words = "the stock master runs again" if again else "start the stock master again yourself"
+        words = (
+            "the stock master is running again"
+            if again
+            else ("please start the stock master again")
+        )
         raise StoreError(f"{error}; {words}", made.places.config) from None
     return joined
 

@@ -179,7 +179,7 @@ class CareTests(SynchronousTestCase):
         minion.kill()
         refused = command("restore", "-c", self.master.conf, file)
         self.assertEqual(refused.returncode, 1)
-        self.assertIn("the master runs", refused.stderr)
+        self.assertIn("the master is running", refused.stderr)
         self.assertEqual(self.master.stop(), -15)
         with open(os.path.join(self.master.pki, "minions_pre", "later"), "wb") as key:
             key.write(b"x")

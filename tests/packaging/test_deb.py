@@ -111,7 +111,7 @@ class PackageTests(SynchronousTestCase):
         self.assertEqual(self.root.shown("saltwisted-cluster", "ExecMainStatus"), "78")
         self.assertEqual(self.root.shown("saltwisted-cluster", "NRestarts"), "0")
         said = self.root.do("journalctl", "-u", "saltwisted-cluster", "-o", "cat", "--no-pager")
-        self.assertIn(f"Mend it with: chown -R saltwisted: {pki}\n", said)
+        self.assertIn(f"Fix it with: chown -R saltwisted: {pki}\n", said)
         self.assertNotIn("Traceback", said)
         self.root.do("chown", "-R", "saltwisted:", f"{pki}/cluster")
         self.root.do("rmdir", f"{pki}/cluster")
