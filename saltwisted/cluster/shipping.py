@@ -22,6 +22,7 @@ from saltwisted.domain.replica.entry import Entry, Stream
 from saltwisted.domain.replica.knowledge import covers
 from saltwisted.domain.replica.ship import (
     Differs,
+    Doubted,
     Effect,
     Forget,
     Merge,
@@ -272,6 +273,15 @@ class Shipping:
     def _refused(self, effect: Refused) -> None:
         self.on_refused(effect.peer, effect.by_peer)
 
+    def _doubted(self, effect: Doubted) -> None:
+        self.log.error(
+            "{log}: {peer} says again and again that it knows more of this node than the node "
+            "itself, and is not believed any more until this node is started anew. If its disk is "
+            "sound, it means ill: saltwisted remove --compromised {peer}",
+            log=self._log.name,
+            peer=effect.peer,
+        )
+
     def _differs(self, effect: Differs) -> None:
         self.log.error(
             "{log}: {peer} knows the same and holds other {kind}; what differs is being joined. A "
@@ -296,6 +306,7 @@ class Shipping:
         Forget: _forget,
         Refused: _refused,
         Differs: _differs,
+        Doubted: _doubted,
     }
 
     # -- waiting

@@ -16,8 +16,10 @@ from saltwisted.domain.replica.keyset import KIND, KeySet
 from saltwisted.domain.replica.knowledge import covers
 from saltwisted.domain.replica.ship import (
     BATCH_BYTES,
+    MOST_RENEWALS,
     WINDOW_BYTES,
     Differs,
+    Doubted,
     Effect,
     Forget,
     Merge,
@@ -30,7 +32,7 @@ from saltwisted.domain.replica.ship import (
     SendState,
     Shipper,
 )
-from saltwisted.domain.replica.words import Hello, StatePart, encode, state_parts
+from saltwisted.domain.replica.words import Hello, Known, StatePart, encode, state_parts
 
 PUB = b"a key\n"
 
@@ -383,6 +385,31 @@ class ShipTests(SynchronousTestCase):
         self.assertEqual(a.book.knowledge()[old], 5)
         names = {register.minion_id for register in b.keys.registers.values()}
         self.assertEqual(names, {*(f"old{n}" for n in range(5)), "new0", "new1"})
+
+    def test_believed_some_times(self) -> None:
+        """
+        A peer that says for ever that it knows more of a node than the node itself is believed a
+        bounded number of times; then an operator is told once, and entries go on to be taken.
+        """
+        a, b = self.net("ab")
+        self.world.link("a", "b")
+        machine = a.machine
+        renewals = 0
+        for number in range(10 * MOST_RENEWALS):
+            said = encode(Known({a.book.stream: 1000 + number}))
+            effects = machine.received("b", said, self.world.now)
+            renewals += sum(isinstance(effect, Renew) for effect in effects)
+            a.said += effects
+            if any(isinstance(effect, Renew) for effect in effects):
+                a.book.renew(f"{number:016x}")
+                machine.renewed(self.world.now)
+
+        self.assertEqual(renewals, MOST_RENEWALS)
+        self.assertEqual(a.count(Doubted), 1)
+        self.assertLessEqual(len(a.book.knowledge()), MOST_RENEWALS + 1)
+        b.accept("m1")
+        self.world.run()
+        self.assertEqual({r.minion_id for r in a.keys.registers.values()}, {"m1"})
 
     def test_too_old(self) -> None:
         """Who lacks what may be forgotten is refused and told so, and nothing is taken from him."""

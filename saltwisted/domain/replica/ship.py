@@ -23,7 +23,7 @@ Events are method calls with the time; what is to be done comes back as a list o
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Container, Iterable, Mapping, Sequence
 from random import Random
 from typing import Any, Protocol
@@ -63,6 +63,8 @@ KNOWN_SECONDS = 0.1
 GRACE_SECONDS = 1.0
 """How long the node where an entry arose is waited for, before another is asked."""
 
+MOST_RENEWALS = 16
+"""How often in this life one peer is believed that our log was set back."""
 WANT_SECONDS = 5.0
 """How long one who was asked has to make progress."""
 
@@ -166,6 +168,13 @@ class Refused:
 
 
 @frozen
+class Doubted:
+    """It says too often that it knows more of us than we do: that is not believed any more."""
+
+    peer: str
+
+
+@frozen
 class Differs:
     """Equal knowledge and different content: a disk or a program has erred. It is being mended."""
 
@@ -174,7 +183,17 @@ class Differs:
 
 
 Effect = (
-    Send | Read | Merge | SendState | MergeState | MergeFacts | Renew | Forget | Refused | Differs
+    Send
+    | Read
+    | Merge
+    | SendState
+    | MergeState
+    | MergeFacts
+    | Renew
+    | Forget
+    | Refused
+    | Differs
+    | Doubted
 )
 
 
@@ -263,6 +282,7 @@ class Shipper:
         self._asked: dict[Stream, _Asked] = {}
         self._state: _Asked | None = None
         self._renewing = False
+        self._believed: Counter[str] = Counter()
 
     def reset(self) -> None:
         """The log has been opened: begin with what it knows."""
@@ -376,6 +396,12 @@ class Shipper:
         stream, last = self._log.stream, self._log.last
         if self._renewing or peer.known.get(stream, 0) <= last:
             return []
+        # A disk is set back once in a while. Who says so again and again means ill: each time a
+        # stream more is known, everywhere and for good.
+        self._believed[peer.node] += 1
+        if self._believed[peer.node] > MOST_RENEWALS:
+            first = self._believed[peer.node] == MOST_RENEWALS + 1
+            return [Doubted(peer.node)] if first else []
         self._renewing = True
         return [Renew(peer.node, stream, peer.known[stream])]
 
