@@ -22,8 +22,6 @@ from tests.packaging.pages import Reader
 from tests.packaging.root import build_depends
 from tests.packaging.test_deb import REASON
 
-LONG = os.environ.get("SALTWISTED_LONG") == "1"
-
 
 class ListTests(SynchronousTestCase):
     """What can be said without a machine."""
@@ -60,7 +58,6 @@ class PageTests(SynchronousTestCase):
 
         self.quickstart(a)
 
-    @unittest.skipUnless(LONG, "SALTWISTED_LONG is not set: it takes minutes")
     def test_to_cluster(self) -> None:
         """Operations, a cluster of two, its roots, and minions with two masters."""
         a, b = self.machines("a", "b")
