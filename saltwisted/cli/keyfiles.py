@@ -293,7 +293,7 @@ def lay_down_token(pki_dir: str, token: str, discard_identity: bool) -> None:
     path = os.path.join(folder, "join.token")
     words = f"{token} discard-identity\n" if discard_identity else f"{token}\n"
     try:
-        os.makedirs(folder, 0o700, exist_ok=True)
+        _make_private(pki_dir, folder)
         _write(path, words.encode(), 0o600)
     except OSError as error:
         raise _store_error(error, path) from None
@@ -307,7 +307,7 @@ def lay_down_beginning(pki_dir: str) -> None:
     """
     folder = os.path.join(pki_dir, "cluster")
     try:
-        os.makedirs(folder, 0o700, exist_ok=True)
+        _make_private(pki_dir, folder)
         _write(os.path.join(folder, "begin"), b"", 0o600)
     except OSError as error:
         raise _store_error(error, folder) from None
@@ -326,7 +326,7 @@ def lay_down_minion_token(pki_dir: str, cachedir: str, token: Token) -> None:
     ):
         path = os.path.join(folder, name)
         try:
-            os.makedirs(folder, 0o700, exist_ok=True)
+            _make_private(folder)
             _write(path, text.encode(), 0o600)
         except OSError as error:
             raise _store_error(error, path) from None
@@ -338,6 +338,12 @@ def accepted_here(pki_dir: str) -> int:
         return sum(map(valid_minion_id, os.listdir(os.path.join(pki_dir, ACCEPTED))))
     except OSError:
         return 0
+
+
+def _make_private(*folders: str) -> None:
+    """Make directories that nobody else may read; named from the outermost that has to be so."""
+    for folder in folders:
+        os.makedirs(folder, 0o700, exist_ok=True)
 
 
 def _write(path: str, data: bytes, mode: int) -> None:

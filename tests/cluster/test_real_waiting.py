@@ -169,7 +169,7 @@ class NewTests(SynchronousTestCase):
         self.assert_serves_nobody(b)
 
         refused = b.command("join", a.token())
-        self.assertIn("There is a member b already", refused.stderr)
+        self.assertIn("saltwisted remove b", refused.stderr)
         self.assert_serves_nobody(b)
         a.command("remove", "b", check=True)
         b.command("join", a.token(), check=True)

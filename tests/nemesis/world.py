@@ -18,6 +18,7 @@ import sys
 import tempfile
 from typing import Any
 
+from saltwisted.cli.keyfiles import lay_down_beginning
 from saltwisted.errors import RemoteError, TransportClosed
 from saltwisted.wire.rsa import PrivateKey
 from saltwisted.worker.control import ControlClient
@@ -154,6 +155,8 @@ class World:
     def found(self) -> None:
         """Start them as one cluster."""
         first, *others = self.nodes
+        # Its disk is younger than the word that it is the first
+        lay_down_beginning(first.pki)
         first.up()
         for node in others:
             node.start()
