@@ -17,6 +17,7 @@ from saltwisted.master.control import Control
 from saltwisted.master.table import clear_commands, sealed_commands
 from saltwisted.transports.ipc import Peer
 from saltwisted.wire.envelope import encode_clear_request
+from saltwisted.wire.msgpack import unpack
 from tests.master.rig import Rig, RigMinion
 
 modest = settings(
@@ -123,6 +124,34 @@ class OddArguments(SynchronousTestCase):
         self.rig.clock.pump([0.1] * 3)
 
         self.none_failed((cmd, load))
+
+    def test_too_large(self) -> None:
+        """What is larger than anybody judges is said at every door, before it is judged."""
+        good = {**GOOD, "kwargs": {"delimiter": "|"}}
+        for load, reason in (
+            ({**good, "tgt": "a" * 65_537}, "65537 characters long"),
+            ({**good, "tgt": "a|" * 64, "tgt_type": "grain"}, "65 parts"),
+            ({**good, "fun": "test.ping," * 2000}, "2001 functions"),
+            ({**good, "fun": "x" * 256}, "256 characters long"),
+        ):
+            doors = [
+                Control(self.rig.ctx, dict).handle("publish", load, Peer(uid, uid, 1), _silent)
+                for uid in (0, 12345)
+            ]
+            for door in (*doors, self.rig.ctx.dispatcher.publish(load, "root")):
+                failure = self.failureResultOf(Deferred.fromCoroutine(door), RemoteError)
+                self.assertIn(reason, failure.getErrorMessage())
+            key = self.rig.ctx.users._keys["root"]
+            clear = {
+                name: load[name] for name in ("fun", "arg", "tgt", "tgt_type", "ret", "kwargs")
+            }
+            frame = encode_clear_request({**clear, "cmd": "publish", "key": key, "user": "root"})
+            self.assertIn(reason, str(unpack(self.rig.ask(frame)[0])))
+            asked = {name: load[name] for name in ("fun", "arg", "tgt", "tgt_type", "ret")}
+            if "grain" not in load.values():  # a minion cannot say another delimiter
+                self.assertEqual(self.minion.ask("minion_pub", **asked), {})
+        self.none_failed("too large")
+        self.assertEqual(self.rig.published_jobs(), [])
 
     def test_odd_times(self) -> None:
         """A minion that would wait for what is no time is refused."""
