@@ -125,6 +125,17 @@ class Nemesis:
         self.hold(0.5, 4)
         node.start()
 
+    def blow_power_of_all(self, node: Node) -> None:
+        """No power for all of them; they come back one after another."""
+        self.pairs = [[one.name, two.name] for one in self.world.nodes for two in self.others(one)]
+        for each in self.world.nodes:
+            each.kill()
+            each.disk.lose_power()
+            each.on_disk()
+        for each in self.dice.sample(self.world.nodes, len(self.world.nodes)):
+            self.hold(0, 3)
+            each.start()
+
     def blow_stop(self, node: Node) -> None:
         """Stopped, and let go on."""
         node.strike(signal.SIGSTOP)
@@ -268,6 +279,24 @@ class Nemesis:
 
         until(f"{through.name} to remove {node.name}", removed, 60, 1.0)
         self.world.join(node, through)
+
+    def blow_leave(self, node: Node) -> None:
+        """It leaves in good order, its disk is thrown away, and it joins as new."""
+        began = self.history.now()
+        status, out, wrong = node.cli("leave", seconds=120)
+        said = (out + wrong)[-400:]
+        self.history.add("note", text=f"leave: {status} {said}")
+        if status != 0:
+            self.history.add("bad", text=f"{node.name} cannot leave: {status} {said}")
+        if status != 0 or "on this node's disk alone" in said:
+            self.lost(node, 0.0)
+        # A node that leaves may hand over nothing more that is given to it meanwhile
+        self.more = {"left": [began, self.history.now()]}
+        node.kill()
+        node.disk.make()
+        node.on_disk()
+        node.start()
+        self.world.join(node, self.dice.choice(self.others(node)))
 
     # -- of clocks
 
