@@ -34,6 +34,7 @@ class History:
         self.disks = self.of("disk")
         self.settled = self.of("settled")
         self.faults = self.of("fault")
+        self.away = self.of("outside")
         self.seen: dict[str, Record] = {r["node"]: r["value"] for r in self.of("seen")}
 
     def of(self, kind: str) -> list[Record]:
@@ -50,10 +51,20 @@ class History:
         return op["result"] == "ok" and not self.excused(op)
 
     def excused(self, op: Record) -> bool:
-        """Whether one node alone had it, and that one's disk was lost before others had it."""
-        return any(
+        """
+        Whether one node alone had it, and that one's disk was lost before others had it; or it was
+        asked of one that was no member.
+        """
+        return self.outside(op) or any(
             self.alone(op, node) and bool(self.disk_lost(node, op["e"], op["t"]))
             for node in ([op["node"]] if op["node"] else self.nodes)
+        )
+
+    def outside(self, op: Record) -> bool:
+        """Whether the node that was asked was no member then."""
+        return any(
+            away["node"] == op["node"] and away["t"] <= op["e"] and op["t"] <= away["e"]
+            for away in self.away
         )
 
     def alone(self, op: Record, node: str) -> bool:
@@ -149,10 +160,12 @@ def foreign(history: History) -> list[str]:
 
 
 def alike(history: History) -> list[str]:
-    """All nodes have the same."""
+    """All nodes have the same; but a joiner keeps what it had itself as conflicts of its own."""
     found = []
     first, *others = history.nodes
     for what, value in history.seen[first].items():
+        if what == "conflicts":
+            continue
         for other in others:
             if (said := history.seen[other].get(what)) != value:
                 found.append(f"differ: {what} of {first} and {other}: {difference(value, said)}")
@@ -372,6 +385,7 @@ def mine(history: History) -> list[str]:
 def files(history: History) -> list[str]:
     """Of each file the last version is served, or it is a conflict; none is lost, none is made."""
     found = []
+    conflicts = {path for seen in history.seen.values() for path in seen["conflicts"]}
     for path, edits in by_key(history.ops("edit")).items():
         sure = [op for op in edits if history.sure(op)]
         values = {op["value"]: op for op in edits}
@@ -391,7 +405,7 @@ def files(history: History) -> list[str]:
                     f"file: {path} on {node} is of {told(values[value])}, older than "
                     f"{told(sure[-1])}, which was written over it"
                 )
-            elif path not in history.seen[node]["conflicts"]:
+            elif path not in conflicts:
                 found.append(
                     f"file: {path} on {node}: the version of {told(sure[-1])} is neither served "
                     "nor kept as a conflict"

@@ -263,6 +263,7 @@ class Nemesis:
         node.disk.make()
         node.on_disk()
         self.lost(node, 0.0)
+        empty = self.history.now()
         node.start()
         self.hold(1, 4)
         through = self.dice.choice(self.others(node))
@@ -278,11 +279,10 @@ class Nemesis:
             return status == 0 or "no member" in out + wrong
 
         until(f"{through.name} to remove {node.name}", removed, 60, 1.0)
-        self.world.join(node, through)
+        self.join(node, through, empty)
 
     def blow_leave(self, node: Node) -> None:
         """It leaves in good order, its disk is thrown away, and it joins as new."""
-        began = self.history.now()
         status, out, wrong = node.cli("leave", seconds=120)
         said = (out + wrong)[-400:]
         self.history.add("note", text=f"leave: {status} {said}")
@@ -290,13 +290,19 @@ class Nemesis:
             self.history.add("bad", text=f"{node.name} cannot leave: {status} {said}")
         if status != 0 or "on this node's disk alone" in said:
             self.lost(node, 0.0)
-        # A node that leaves may hand over nothing more that is given to it meanwhile
-        self.more = {"left": [began, self.history.now()]}
+        began = self.history.now()
         node.kill()
         node.disk.make()
         node.on_disk()
         node.start()
-        self.world.join(node, self.dice.choice(self.others(node)))
+        self.join(node, self.dice.choice(self.others(node)), began)
+
+    def join(self, node: Node, through: Node, began: float) -> None:
+        """Have it join; since some time it was no member."""
+        try:
+            self.world.join(node, through)
+        finally:
+            self.history.add("outside", node=node.name, t=began, e=self.history.now())
 
     # -- of clocks
 

@@ -11,6 +11,7 @@ Kinds of lines (C{kind}):
 - C{fault}: what the nemesis did to which C{pairs} of nodes, that is who could not reach whom,
   from C{t} to C{e}, when all were seen to reach each other again.
 - C{disk}: from C{t} on the disk of C{node} has nothing that is younger than C{back}.
+- C{outside}: C{node} was no member from C{t} to C{e}.
 - C{settled}: all nodes were seen to have all, at C{t}, of what was asked before C{asked}.
 - C{bad}: what is a violation by itself.
 - C{seen}: what a node has (C{what}, C{value}), after everything was healed.

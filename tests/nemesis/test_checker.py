@@ -115,6 +115,12 @@ class KeptTests(SynchronousTestCase):
         told.line("settled", 12, asked=7).lost("a", 20)
         self.assertEqual(told.judged(), ["lost"])
 
+    def test_outside(self) -> None:
+        """What a node was given while it was no member is not the cluster's; later it is."""
+        for t, judged in ((5, []), (9, ["lost"])):
+            told = Told().op("job", "j:1", "a", t, jid="1", value="x")
+            self.assertEqual(told.line("outside", 4, node="a", e=8).judged(), judged)
+
     def test_set_back(self) -> None:
         """A copy of a disk has what is older than it."""
         for back, judged in ((4.0, []), (7.0, ["lost"])):
@@ -269,6 +275,5 @@ class OtherTests(SynchronousTestCase):
         told = Told().op("edit", "f", "a", 4, value="1", late=["b", "c"], alone=True)
         told.op("edit", "f", "b", 5, value="2", late=["a"], alone=False).have("files", "f", "1")
         self.assertEqual(told.judged(), ["file"])
-        for node in NODES:
-            told.seen[node]["conflicts"] = ["f"]
+        told.seen["b"]["conflicts"] = ["f"]
         self.assertEqual(told.judged(), [])
