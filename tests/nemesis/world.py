@@ -52,7 +52,7 @@ class Node(OurNode):
             cluster_roots={"free_mib": 4},
             keep_jobs_seconds=86400,
         )
-        shutil.rmtree(self.conf)
+        os.unlink(os.path.join(self.conf, "master"))
         self.conf = os.path.join(world.home, f"{name}.etc")
         self.argv = host.inside([*self.argv[:-1], self.conf])
         self.host = host
