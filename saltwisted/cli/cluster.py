@@ -295,12 +295,13 @@ def cluster(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int
         "cluster",
         "init",
         (
-            "Begins a cluster with this node, also where listed peers do not answer. Use it only "
-            "on the one node that starts first. It can be said before the node runs."
+            "Begins a cluster with this node, even if listed peers do not answer. Use it only "
+            "on the one node that starts first. You can run it before the node has ever "
+            "started."
         ),
     )
     if line.args != ["init"]:
-        line.parser.error("say init")
+        line.parser.error("the word is init: saltwisted cluster init")
     client = link.connect(line.opts)
     try:
         done = client.call("cluster_init")

@@ -31,7 +31,7 @@ COMMANDS = {
     "leave": ("cluster:leave", "take this node out of its cluster"),
     "remove": ("cluster:remove", "remove another node from the cluster, for good"),
     "rotate-identity": ("rotate", "give all masters of the cluster a new identity key"),
-    "cluster": ("cluster:cluster", "found a cluster although listed peers do not answer"),
+    "cluster": ("cluster:cluster", "begin a cluster with this node"),
     "roots": ("roots", "keep file_roots and pillar_roots alike on all masters of a cluster"),
     "demo": ("democommand", "start a master and minions of its own, and show what they do"),
     "status": ("status", "tell whether the daemons here serve, also by the exit code"),

@@ -99,7 +99,7 @@ class Clocks:
         problem = self.rules.problem
         if problem != self._said and (problem or self._said):
             if problem:
-                self.log.error("history is kept whole: {problem}", problem=problem)
+                self.log.warn("history is kept whole: {problem}", problem=problem)
             else:
                 self.log.info("the clocks agree: history is pruned again")
         self._said = problem

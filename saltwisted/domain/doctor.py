@@ -36,6 +36,8 @@ MENDED: Mapping[int, tuple[tuple[int, ...], str]] = {
 }
 """By line of Salt: the first version without the known holes, and what they are called."""
 OLDEST_LINE = 3006
+ON_DISK = ("disk", "jobs", "cache", "facts")
+"""What of the daemon's problems is that a disk refuses."""
 
 
 class Severity(Enum):
@@ -446,6 +448,14 @@ def configuration(reason: str) -> Finding:
 def shut_in(problems: Mapping[str, str], unit: str = "saltwisted-master") -> Iterator[Finding]:
     """What the daemon itself says it cannot do (a disk that refuses, mostly)."""
     for name, problem in problems.items():
+        if name not in ON_DISK:
+            yield Finding(
+                id="daemon.problem",
+                severity=Severity.WARNING,
+                text=f"{name}: {problem}",
+                command=f"journalctl -u {unit} -n 50",
+            )
+            continue
         yield Finding(
             id="store.problem",
             severity=Severity.ERROR,

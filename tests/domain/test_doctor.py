@@ -73,6 +73,15 @@ class RuleTests(SynchronousTestCase):
             ids(found), ["key.shared", "key.two-states", "minion.duplicate-id", "minion.alike"]
         )
 
+    def test_problems(self) -> None:
+        """A disk that refuses is an error; what else the daemon says is a warning."""
+        (disk,) = doctor.shut_in({"jobs": "disk full"}, "saltwisted-cluster")
+        self.assertEqual((disk.id, disk.severity), ("store.problem", Severity.ERROR))
+        self.assertIn("journalctl -u saltwisted-cluster", disk.command)
+        (other,) = doctor.shut_in({"pruning": "no majority"})
+        self.assertEqual((other.id, other.severity), ("daemon.problem", Severity.WARNING))
+        self.assertEqual(other.text, "pruning: no majority")
+
     def test_modes(self) -> None:
         """What others may read is mended by the mode without those bits."""
         self.assertEqual(ids(doctor.modes([("/k", 0o600, 0, 0o077)], 5)), [])
