@@ -198,7 +198,7 @@ class MergeTests(SynchronousTestCase):
 
         self.assertEqual(shown.returncode, 0, shown.stdout + shown.stderr)
         self.assertEqual(refused.returncode, 1, refused.stdout + refused.stderr)
-        self.assertIn("--yes is one", refused.stderr)
+        self.assertIn("--yes accepts all of it", refused.stderr)
         self.assertTrue(stock.running)
         self.assertFalse(os.path.exists(os.path.join(words[3], "pki")))
         for done in (shown, refused):
