@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ sys.path.insert(0, str(ROOT))
 
 from saltwisted.config.load import OTHER_NAMES, own_paths  # noqa: E402
 from saltwisted.config.options import CommonOptions, MasterConfig, MinionConfig  # noqa: E402
+from saltwisted.domain.takeover import MINION_UNSUPPORTED, UNSUPPORTED  # noqa: E402
 
 SOURCE = (ROOT / "saltwisted/config/options.py").read_text()
 RECORDED = json.loads((ROOT / "tests/config/config_cases.json").read_text())["defaults"]
@@ -36,7 +36,6 @@ OURS_ALONE = {
         "`sign_pub_messages: false`.",
     ),
 }
-NOT_READERS = ("config/", "domain/takeover.py", "roles/reload.py")
 HEAD = """# Every option
 
 Written by `docs/make_options.py` from the schema; do not edit. {count} options, in the files
@@ -45,7 +44,8 @@ Written by `docs/make_options.py` from the schema; do not edit. {count} options,
 - **role**: who reads it. Where both have it with different defaults, both are shown.
 - **Salt**: whether Salt 3008.2 has it.
 - **used**: *no* means that it is accepted, so that files of a stock installation work, and that
-  nothing here looks at it. Templates see it in `opts` all the same.
+  nothing here looks at it. Templates see it in `opts` all the same. *named* means the same, but
+  a value that asks for what is not part of saltwisted is named in a warning at the start.
 - Paths are Salt's; with `/etc/saltwisted` they are those of the second table.
 
 An unknown option is kept as data of your own, with a warning that names the nearest option. A
@@ -76,19 +76,19 @@ def meanings() -> dict[str, dict[str, str]]:
     return found
 
 
-@cache
-def names_in_sources() -> frozenset[str]:
-    """Every word that stands behind a dot or a quote, where options are looked at."""
-    found: set[str] = set()
-    for path in (ROOT / "saltwisted").rglob("*.py"):
-        if not str(path.relative_to(ROOT / "saltwisted")).startswith(NOT_READERS):
-            found.update(re.findall(r"""[."']([a-z][\w.]*)""", path.read_text()))
-    return frozenset(word for text in found for word in (text, *text.split(".")))
+def used(name: str) -> str:
+    """
+    Whether anything looks at it, as the schema has it.
 
-
-def used(name: str) -> bool:
-    """Whether anything looks at it."""
-    return name in names_in_sources()
+    A handed-on option has no attribute that could be read (L{HandedOn}), and a test finds a reader
+    of each of the others.
+    """
+    if any(
+        name in cls.fields and name not in cls.handed_on for cls in (MasterConfig, MinionConfig)
+    ):
+        return "yes"
+    named = {*UNSUPPORTED, *MINION_UNSUPPORTED, "eauth_tokens.cache_driver"}
+    return "named" if name in named else "no"
 
 
 def shown(value: Any) -> str:
@@ -130,7 +130,7 @@ def row(name: str, about: dict[str, dict[str, str]]) -> str:
     }
     return (
         f"| `{name}` | {' and '.join(role for role, _ in roles)} | {kind} | {default} | "
-        f"{'yes' if salt or name in set_later else 'no'} | {'yes' if used(name) else 'no'} | "
+        f"{'yes' if salt or name in set_later else 'no'} | {used(name)} | "
         f"{meaning} |"
     )
 

@@ -107,4 +107,4 @@ class Drift:
 
 def option_of(config: Any, name: str) -> Any:
     """An option's value, also of one that has no attribute; C{None} where nobody has set it."""
-    return getattr(config, name, getattr(config, "extra", {}).get(name))
+    return config.value(name)

@@ -462,6 +462,7 @@ class _Settling:
         if isinstance(values.get("return"), list):
             values["return"] = ",".join(str(name) for name in values["return"])
         if self.role == "master":
+            self.hours(values)
             if "rest" in values["external_auth"] and not values["keep_acl_in_token"]:
                 self.warn("external_auth", "external_auth 'rest' sets keep_acl_in_token to True")
                 values["keep_acl_in_token"] = True
@@ -472,6 +473,16 @@ class _Settling:
             ]
         else:
             self.masters(values)
+
+    def hours(self, values: dict[str, Any]) -> None:
+        """The old C{keep_jobs} counts where C{keep_jobs_seconds} is as it always was."""
+        usual = self.cls.defaults
+        if (
+            values["keep_jobs_seconds"] == usual["keep_jobs_seconds"]
+            and values["keep_jobs"] != usual["keep_jobs"]
+        ):
+            values["keep_jobs_seconds"] = values["keep_jobs"] * 3600
+            self.warn("keep_jobs", "keep_jobs is now called keep_jobs_seconds, and counts seconds")
 
     def logins(self, values: dict[str, Any]) -> None:
         """What of C{external_auth} cannot work is said at the start, and not at the first login."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from saltwisted.config.schema import Options, fresh
+from saltwisted.config.schema import HandedOn, Options, fresh
 
 _REFSPECS = ["+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"]
 _SHORT = [1, 5, 10, 25, 50, 100, 250, 500, 1000, 2500, 5000, 10000]
@@ -68,7 +68,7 @@ class CommonOptions(Options):
     #: Put before every path below, so that an installation can live in one directory.
     root_dir: str = "/"
     #: Whether directories are made and their modes checked at start.
-    verify_env: bool = True
+    verify_env: HandedOn[bool] = True
     #: Whether the group may read the keys.
     permissive_pki_access: bool = False
 
@@ -77,11 +77,11 @@ class CommonOptions(Options):
     #: The address to listen on.
     interface: str = "0.0.0.0"  # noqa: S104 - Salt's default
     #: Connections that a client keeps to the master at once; not used here.
-    sock_pool_size: int = 1
+    sock_pool_size: HandedOn[int] = 1
     #: Bytes of the largest event that the bus takes.
-    max_event_size: int = 1048576
-    ipc_mode: str = "ipc"
-    ipc_write_buffer: int = 0
+    max_event_size: HandedOn[int] = 1048576
+    ipc_mode: HandedOn[str] = "ipc"
+    ipc_write_buffer: HandedOn[int] = 0
     #: Whether to use IPv6; without a value as the address of the master decides.
     ipv6: bool | None = None
     #: Whether idle connections are probed.
@@ -96,7 +96,7 @@ class CommonOptions(Options):
     transport: str = "zeromq"
     #: Whether a publication goes only to the minions it names.
     zmq_filtering: bool = False
-    zmq_monitor: bool = False
+    zmq_monitor: HandedOn[bool] = False
     #: Seconds to wait for the connection to a web server.
     http_connect_timeout: float = 20.0
     #: Seconds to wait for a web server's whole answer.
@@ -105,7 +105,7 @@ class CommonOptions(Options):
     http_max_body: int = 107374182400
     #: Certificate and key for the tcp transport.
     ssl: dict[str, Any] | bool | None = None
-    disable_aes_with_tls: bool = False
+    disable_aes_with_tls: HandedOn[bool] = False
     use_os_truststore: bool = False
 
     # -- Keys and trust
@@ -119,7 +119,7 @@ class CommonOptions(Options):
     #: The name of the key that signs the master's public key.
     master_sign_key_name: str = "master_sign"
     #: Whether only algorithms allowed by FIPS are used.
-    fips_mode: bool = False
+    fips_mode: HandedOn[bool] = False
 
     # -- Who may do what
 
@@ -133,8 +133,8 @@ class CommonOptions(Options):
     #: Whether the process number is part of a job id.
     unique_jid: bool = False
     #: A returner to which minions send their returns themselves.
-    ext_job_cache: str = ""
-    reactor_niceness: int | None = None
+    ext_job_cache: HandedOn[str] = ""
+    reactor_niceness: HandedOn[int | None] = None
 
     # -- Files
 
@@ -143,37 +143,37 @@ class CommonOptions(Options):
     #: How top files of several environments unite: merge, same, merge_all.
     top_file_merging_strategy: str = "merge"
     #: Seconds between two updates of the file list of roots.
-    roots_update_interval: float = 60
+    roots_update_interval: HandedOn[float] = 60
     #: Seconds between two fetches of gitfs.
-    gitfs_update_interval: float = 60
-    hgfs_update_interval: float = 60
-    minionfs_update_interval: float = 60
-    s3fs_update_interval: float = 60
-    svnfs_update_interval: float = 60
+    gitfs_update_interval: HandedOn[float] = 60
+    hgfs_update_interval: HandedOn[float] = 60
+    minionfs_update_interval: HandedOn[float] = 60
+    s3fs_update_interval: HandedOn[float] = 60
+    svnfs_update_interval: HandedOn[float] = 60
     #: Git repositories that serve files.
-    gitfs_remotes: list[Any] = []
-    gitfs_mountpoint: str = ""
+    gitfs_remotes: HandedOn[list[Any]] = []
+    gitfs_mountpoint: HandedOn[str] = ""
     #: The directory inside the repositories to serve from.
-    gitfs_root: str = ""
+    gitfs_root: HandedOn[str] = ""
     #: The branch that is environment base.
-    gitfs_base: str = "master"
-    gitfs_fallback: str = ""
-    gitfs_user: str = ""
-    gitfs_password: str = ""
-    gitfs_insecure_auth: bool = False
-    gitfs_privkey: str = ""
-    gitfs_pubkey: str = ""
-    gitfs_passphrase: str = ""
-    gitfs_saltenv_whitelist: list[Any] = []
-    gitfs_saltenv_blacklist: list[Any] = []
-    gitfs_global_lock: bool = True
-    gitfs_ssl_verify: bool = True
-    gitfs_saltenv: list[Any] = []
-    gitfs_ref_types: list[Any] = ["branch", "tag", "sha"]
-    gitfs_refspecs: list[Any] = _REFSPECS
-    gitfs_disable_saltenv_mapping: bool = False
-    gitfs_proxy: str = ""
-    gitfs_depth: int = 1
+    gitfs_base: HandedOn[str] = "master"
+    gitfs_fallback: HandedOn[str] = ""
+    gitfs_user: HandedOn[str] = ""
+    gitfs_password: HandedOn[str] = ""
+    gitfs_insecure_auth: HandedOn[bool] = False
+    gitfs_privkey: HandedOn[str] = ""
+    gitfs_pubkey: HandedOn[str] = ""
+    gitfs_passphrase: HandedOn[str] = ""
+    gitfs_saltenv_whitelist: HandedOn[list[Any]] = []
+    gitfs_saltenv_blacklist: HandedOn[list[Any]] = []
+    gitfs_global_lock: HandedOn[bool] = True
+    gitfs_ssl_verify: HandedOn[bool] = True
+    gitfs_saltenv: HandedOn[list[Any]] = []
+    gitfs_ref_types: HandedOn[list[Any]] = ["branch", "tag", "sha"]
+    gitfs_refspecs: HandedOn[list[Any]] = _REFSPECS
+    gitfs_disable_saltenv_mapping: HandedOn[bool] = False
+    gitfs_proxy: HandedOn[str] = ""
+    gitfs_depth: HandedOn[int] = 1
     #: Whether minions may push files to the master (cp.push).
     file_recv: bool = False
     #: Megabytes of the largest pushed file.
@@ -183,7 +183,7 @@ class CommonOptions(Options):
     #: Paths that match one of these wild cards are not served.
     file_ignore_glob: list[Any] = []
     #: Where files are served from, in this order.
-    fileserver_backend: list[Any] = ["roots"]
+    fileserver_backend: HandedOn[list[Any]] = ["roots"]
     #: Whether links are followed when files are listed.
     fileserver_followsymlinks: bool = True
     #: Whether links are left out.
@@ -215,19 +215,19 @@ class CommonOptions(Options):
     git_pillar_fallback: str = ""
     git_pillar_root: str = ""
     git_pillar_ssl_verify: bool = True
-    git_pillar_global_lock: bool = True
+    git_pillar_global_lock: HandedOn[bool] = True
     git_pillar_user: str = ""
     git_pillar_password: str = ""
-    git_pillar_insecure_auth: bool = False
+    git_pillar_insecure_auth: HandedOn[bool] = False
     git_pillar_privkey: str = ""
-    git_pillar_pubkey: str = ""
-    git_pillar_passphrase: str = ""
-    git_pillar_refspecs: list[Any] = _REFSPECS
+    git_pillar_pubkey: HandedOn[str] = ""
+    git_pillar_passphrase: HandedOn[str] = ""
+    git_pillar_refspecs: HandedOn[list[Any]] = _REFSPECS
     git_pillar_includes: bool = True
     git_pillar_proxy: str = ""
-    git_pillar_depth: int = 1
-    git_pillar_ref_types: list[Any] = ["branch", "tag", "sha"]
-    git_pillar_disable_saltenv_mapping: bool = False
+    git_pillar_depth: HandedOn[int] = 1
+    git_pillar_ref_types: HandedOn[list[Any]] = ["branch", "tag", "sha"]
+    git_pillar_disable_saltenv_mapping: HandedOn[bool] = False
     #: Whether the master's options are in every pillar, under master.
     pillar_opts: bool = False
     #: How pillar files unite: smart, aggregate, recurse, overwrite, none.
@@ -237,20 +237,20 @@ class CommonOptions(Options):
     #: Whether included pillar files win over the including one.
     pillar_includes_override_sls: bool = False
     #: Whether compiled pillars are kept.
-    pillar_cache: bool = False
+    pillar_cache: HandedOn[bool] = False
     #: Seconds for which a compiled pillar is kept.
-    pillar_cache_ttl: float = 3600
-    pillar_cache_backend: str = "disk"
-    gpg_cache: bool = False
-    gpg_cache_ttl: float = 86400
-    gpg_cache_backend: str = "disk"
+    pillar_cache_ttl: HandedOn[float] = 3600
+    pillar_cache_backend: HandedOn[str] = "disk"
+    gpg_cache: HandedOn[bool] = False
+    gpg_cache_ttl: HandedOn[float] = 86400
+    gpg_cache_backend: HandedOn[str] = "disk"
 
     # -- States
 
-    thoriumenv: str | None = None
-    thorium_top: str = "top.sls"
-    thorium_interval: float = 0.5
-    thorium_roots: dict[str, Any] = {"base": ["/srv/thorium"]}
+    thoriumenv: HandedOn[str | None] = None
+    thorium_top: HandedOn[str] = "top.sls"
+    thorium_interval: HandedOn[float] = 0.5
+    thorium_roots: HandedOn[dict[str, Any]] = {"base": ["/srv/thorium"]}
     #: The order in which environments are merged.
     env_order: list[Any] = []
     #: The environment for states and files; without a value all of them.
@@ -293,13 +293,13 @@ class CommonOptions(Options):
 
     # -- Modules and grains
 
-    outputter_dirs: list[Any] = []
+    outputter_dirs: HandedOn[list[Any]] = []
     #: More directories with utility modules.
     utils_dirs: list[Any] = []
     #: More directories with modules, each with _modules and the like below.
     module_dirs: list[Any] = []
-    optimization_order: list[Any] = [0, 1, 2]
-    cython_enable: bool = False
+    optimization_order: HandedOn[list[Any]] = [0, 1, 2]
+    cython_enable: HandedOn[bool] = False
     #: By kind, the only modules that are synchronised.
     extmod_whitelist: dict[str, Any] = {}
     #: By kind, modules that are not synchronised.
@@ -309,12 +309,12 @@ class CommonOptions(Options):
 
     # -- Mine, schedule, beacons, events
 
-    range_server: str = "range:80"
-    reactor_refresh_interval: float = 60
-    reactor_worker_threads: int = 10
-    reactor_worker_hwm: int = 10000
-    engines: list[Any] = []
-    event_match_type: str = "startswith"
+    range_server: HandedOn[str] = "range:80"
+    reactor_refresh_interval: HandedOn[float] = 60
+    reactor_worker_threads: HandedOn[int] = 10
+    reactor_worker_hwm: HandedOn[int] = 10000
+    engines: HandedOn[list[Any]] = []
+    event_match_type: HandedOn[str] = "startswith"
     #: Jobs to run at times; see docs.
     schedule: dict[str, Any] = {}
 
@@ -335,43 +335,43 @@ class CommonOptions(Options):
         "%(asctime)s,%(msecs)03d [%(name)-17s:%(lineno)-4d]"
         "[%(levelname)-8s][%(process)d] %(message)s"
     )
-    log_fmt_jid: str | None = "[JID: %(jid)s]"
-    log_fmt_minion_id: str | None = "[%(minion_id)s]"
+    log_fmt_jid: HandedOn[str | None] = "[JID: %(jid)s]"
+    log_fmt_minion_id: HandedOn[str | None] = "[%(minion_id)s]"
     #: Levels for single loggers, by name.
-    log_granular_levels: dict[str, Any] = {}
+    log_granular_levels: HandedOn[dict[str, Any]] = {}
     #: Size at which the log file is rotated; 0 leaves that to logrotate.
-    log_rotate_max_bytes: int = 0
+    log_rotate_max_bytes: HandedOn[int] = 0
     #: Rotated log files to keep.
-    log_rotate_backup_count: int = 0
+    log_rotate_backup_count: HandedOn[int] = 0
 
     # -- Rarely used
 
-    winrepo_dir: str = "/srv/salt/win/repo"
-    winrepo_dir_ng: str = "/srv/salt/win/repo-ng"
-    winrepo_cachefile: str = "winrepo.p"
-    winrepo_remotes: list[Any] = ["https://github.com/saltstack/salt-winrepo.git"]
-    winrepo_remotes_ng: list[Any] = ["https://github.com/saltstack/salt-winrepo-ng.git"]
-    winrepo_branch: str = "master"
-    winrepo_fallback: str = ""
-    winrepo_ssl_verify: bool = True
-    winrepo_proxy: str = ""
-    winrepo_user: str = ""
-    winrepo_password: str = ""
-    winrepo_insecure_auth: bool = False
-    winrepo_privkey: str = ""
-    winrepo_pubkey: str = ""
-    winrepo_passphrase: str = ""
-    winrepo_refspecs: list[Any] = _REFSPECS
-    winrepo_depth: int = 1
-    cluster_mode: bool = False
-    cache_sreqs: bool = True
+    winrepo_dir: HandedOn[str] = "/srv/salt/win/repo"
+    winrepo_dir_ng: HandedOn[str] = "/srv/salt/win/repo-ng"
+    winrepo_cachefile: HandedOn[str] = "winrepo.p"
+    winrepo_remotes: HandedOn[list[Any]] = ["https://github.com/saltstack/salt-winrepo.git"]
+    winrepo_remotes_ng: HandedOn[list[Any]] = ["https://github.com/saltstack/salt-winrepo-ng.git"]
+    winrepo_branch: HandedOn[str] = "master"
+    winrepo_fallback: HandedOn[str] = ""
+    winrepo_ssl_verify: HandedOn[bool] = True
+    winrepo_proxy: HandedOn[str] = ""
+    winrepo_user: HandedOn[str] = ""
+    winrepo_password: HandedOn[str] = ""
+    winrepo_insecure_auth: HandedOn[bool] = False
+    winrepo_privkey: HandedOn[str] = ""
+    winrepo_pubkey: HandedOn[str] = ""
+    winrepo_passphrase: HandedOn[str] = ""
+    winrepo_refspecs: HandedOn[list[Any]] = _REFSPECS
+    winrepo_depth: HandedOn[int] = 1
+    cluster_mode: HandedOn[bool] = False
+    cache_sreqs: HandedOn[bool] = True
     #: Where minion data is cached.
-    cache: str = "localfs"
-    discovery: dict[str, Any] | bool = False
+    cache: HandedOn[str] = "localfs"
+    discovery: HandedOn[dict[str, Any] | bool] = False
     #: Switches of single behaviours.
-    features: dict[str, Any] = {}
-    tracing: dict[str, Any] = _TRACING
-    metrics: dict[str, Any] = _METRICS
+    features: HandedOn[dict[str, Any]] = {}
+    tracing: HandedOn[dict[str, Any]] = _TRACING
+    metrics: HandedOn[dict[str, Any]] = _METRICS
 
     def as_opts(self) -> dict[str, Any]:
         """
@@ -413,20 +413,20 @@ class MasterConfig(CommonOptions):
     sock_dir: str = "/var/run/salt/master"
     #: The directory of the keys.
     pki_dir: str = "/etc/salt/pki/master"
-    key_cache: str = ""
+    key_cache: HandedOn[str] = ""
     #: The directory of everything that can be made anew.
     cachedir: str = "/var/cache/salt/master"
     #: The directory of synchronised modules.
     extension_modules: str = "/var/cache/salt/master/extmods"
     #: Files the daemon may have open at once.
-    max_open_files: int = 100000
+    max_open_files: HandedOn[int] = 100000
     #: The file that was read; set by the loader.
     conf_file: str = "/etc/salt/master"
     #: The file of the process number; with systemd there is none.
     pidfile: str = "/var/run/salt-master.pid"
     #: Files that are read as if they were part of this one.
     default_include: str = "master.d/*.conf"
-    sqlite_queue_dir: str = "/var/cache/salt/master/queues"
+    sqlite_queue_dir: HandedOn[str] = "/var/cache/salt/master/queues"
     #: A domain that completes the id.
     append_domain: str = ""
     #: More files to read, after default_include; relative to this one.
@@ -438,9 +438,9 @@ class MasterConfig(CommonOptions):
     #: A function that gives the id.
     id_function: str | dict[str, Any] = {}
     #: The directory of tokens; follows cachedir.
-    token_dir: str = "/var/cache/salt/master/tokens"  # noqa: S105 - a directory
+    token_dir: HandedOn[str] = "/var/cache/salt/master/tokens"  # noqa: S105 - a directory
     #: The directory of syndics; follows cachedir.
-    syndic_dir: str = "/var/cache/salt/master/syndics"
+    syndic_dir: HandedOn[str] = "/var/cache/salt/master/syndics"
 
     # -- Network
 
@@ -452,15 +452,15 @@ class MasterConfig(CommonOptions):
     pub_hwm: int = 1000
     #: The port for minions' requests and returns.
     ret_port: int = 4506
-    tcp_master_pub_port: int = 4512
-    tcp_master_pull_port: int = 4513
-    tcp_master_publish_pull: int = 4514
-    tcp_master_workers: int = 4515
+    tcp_master_pub_port: HandedOn[int] = 4512
+    tcp_master_pull_port: HandedOn[int] = 4513
+    tcp_master_publish_pull: HandedOn[int] = 4514
+    tcp_master_workers: HandedOn[int] = 4515
 
     # -- Keys and trust
 
     #: Not used any more.
-    auth_mode: int = 1
+    auth_mode: HandedOn[int] = 1
     #: Whether minions are pinged after a change of the publish key.
     ping_on_rotate: bool = False
     #: Whether cached data stays when a key is deleted.
@@ -488,17 +488,17 @@ class MasterConfig(CommonOptions):
     #: Whether a minion may revoke its own key.
     allow_minion_key_revoke: bool = True
     #: Whether unsigned returns are refused.
-    require_minion_sign_messages: bool = False
+    require_minion_sign_messages: HandedOn[bool] = False
     #: Whether returns with a wrong signature are refused.
-    drop_messages_signature_fail: bool = False
+    drop_messages_signature_fail: HandedOn[bool] = False
     #: Whether sign-ins fire events.
     auth_events: bool = True
-    auth_events_pend_autosign_grains: bool = False
+    auth_events_pend_autosign_grains: HandedOn[bool] = False
     #: How publications are signed.
     publish_signing_algorithm: str = "PKCS1v15-SHA1"
-    cluster_encryption_algorithm: str = "OAEP-SHA1"
+    cluster_encryption_algorithm: HandedOn[str] = "OAEP-SHA1"
     #: Not used.
-    request_server_aes_session: float = 0
+    request_server_aes_session: HandedOn[float] = 0
     #: Seconds after which a request is too old; 0 takes any.
     request_server_ttl: float = 0
     #: The oldest protocol version a minion may use.
@@ -512,7 +512,7 @@ class MasterConfig(CommonOptions):
     #: Minutes for which an entry of minions_autosign counts.
     autosign_timeout: float = 120
     #: Grains that sign-in events of pending keys carry.
-    auth_events_autosign_grains: list[Any] = []
+    auth_events_autosign_grains: HandedOn[list[Any]] = []
 
     # -- Who may do what
 
@@ -532,13 +532,13 @@ class MasterConfig(CommonOptions):
     permissive_acl: bool = False
     #: Whether a token carries the rights of its user.
     keep_acl_in_token: bool = False
-    eauth_acl_module: str = ""
+    eauth_acl_module: HandedOn[str] = ""
     #: Where tokens are kept; there is one place, and in a cluster they are on all nodes.
     eauth_tokens: str = "localfs"
-    django_auth_path: str = ""
-    django_auth_settings: str = ""
-    netapi_allow_raw_shell: bool = False
-    netapi_enable_clients: list[Any] = []
+    django_auth_path: HandedOn[str] = ""
+    django_auth_settings: HandedOn[str] = ""
+    netapi_allow_raw_shell: HandedOn[bool] = False
+    netapi_enable_clients: HandedOn[list[Any]] = []
     #: Which minions may run which runners.
     peer_run: dict[str, Any] = {}
     #: Which minions may read which functions of the mine.
@@ -549,14 +549,14 @@ class MasterConfig(CommonOptions):
     # -- Running jobs
 
     #: Worker processes of stock's master; here it bounds rendering workers.
-    worker_threads: int = 5
-    worker_pools_enabled: bool = True
-    worker_pools: dict[str, Any] = {}
+    worker_threads: HandedOn[int] = 5
+    worker_pools_enabled: HandedOn[bool] = True
+    worker_pools: HandedOn[dict[str, Any]] = {}
     #: Seconds a command waits for minions.
     timeout: float = 5
     #: Seconds a command waits for its job to be published.
-    publish_timeout: float = 30
-    #: Hours to keep jobs; keep_jobs_seconds counts.
+    publish_timeout: HandedOn[float] = 30
+    #: Hours to keep jobs: the old name, which counts where keep_jobs_seconds is not set.
     keep_jobs: float = 24
     #: Seconds to keep jobs and returns.
     keep_jobs_seconds: float = 86400
@@ -564,7 +564,7 @@ class MasterConfig(CommonOptions):
     job_claims_max: int = 10000
     #: Bytes of such returns of one minion; the newest stays, however large.
     job_claims_size_max: int = 268435456
-    archive_jobs: bool = False
+    archive_jobs: HandedOn[bool] = False
     #: Whether minions that did not answer are shown.
     show_timeout: bool = True
     #: Whether the job id is shown.
@@ -572,16 +572,16 @@ class MasterConfig(CommonOptions):
     #: Whether jobs are remembered.
     job_cache: bool = True
     #: Where jobs are remembered.
-    master_job_cache: str = "local_cache"
-    job_cache_store_endtime: bool = False
-    req_server_niceness: int | None = None
-    pub_server_niceness: int | None = None
-    fileserver_update_niceness: int | None = None
-    mworker_niceness: int | None = None
-    mworker_queue_niceness: int | None = None
-    maintenance_niceness: int | None = None
-    event_return_niceness: int | None = None
-    event_publisher_niceness: int | None = None
+    master_job_cache: HandedOn[str] = "local_cache"
+    job_cache_store_endtime: HandedOn[bool] = False
+    req_server_niceness: HandedOn[int | None] = None
+    pub_server_niceness: HandedOn[int | None] = None
+    fileserver_update_niceness: HandedOn[int | None] = None
+    mworker_niceness: HandedOn[int | None] = None
+    mworker_queue_niceness: HandedOn[int | None] = None
+    maintenance_niceness: HandedOn[int | None] = None
+    event_return_niceness: HandedOn[int | None] = None
+    event_publisher_niceness: HandedOn[int | None] = None
     #: Seconds to wait for minions that are asked whether they still work.
     gather_job_timeout: float = 10
     #: Whether a summary follows the returns.
@@ -601,43 +601,43 @@ class MasterConfig(CommonOptions):
 
     # -- Files
 
-    master_roots: dict[str, Any] = {"base": ["/srv/salt-master"]}
+    master_roots: HandedOn[dict[str, Any]] = {"base": ["/srv/salt-master"]}
     #: Where files come from: remote is the master, local is file_roots.
     file_client: str = "local"
     #: Whether this is a masterless call; set by commands.
     local: bool = True
     #: Mercurial repositories that serve files.
-    hgfs_remotes: list[Any] = []
-    hgfs_mountpoint: str = ""
-    hgfs_root: str = ""
-    hgfs_base: str = "default"
-    hgfs_branch_method: str = "branches"
-    hgfs_saltenv_whitelist: list[Any] = []
-    hgfs_saltenv_blacklist: list[Any] = []
+    hgfs_remotes: HandedOn[list[Any]] = []
+    hgfs_mountpoint: HandedOn[str] = ""
+    hgfs_root: HandedOn[str] = ""
+    hgfs_base: HandedOn[str] = "default"
+    hgfs_branch_method: HandedOn[str] = "branches"
+    hgfs_saltenv_whitelist: HandedOn[list[Any]] = []
+    hgfs_saltenv_blacklist: HandedOn[list[Any]] = []
     #: Subversion repositories that serve files.
-    svnfs_remotes: list[Any] = []
-    svnfs_mountpoint: str = ""
-    svnfs_root: str = ""
-    svnfs_trunk: str = "trunk"
-    svnfs_branches: str = "branches"
-    svnfs_tags: str = "tags"
-    svnfs_saltenv_whitelist: list[Any] = []
-    svnfs_saltenv_blacklist: list[Any] = []
+    svnfs_remotes: HandedOn[list[Any]] = []
+    svnfs_mountpoint: HandedOn[str] = ""
+    svnfs_root: HandedOn[str] = ""
+    svnfs_trunk: HandedOn[str] = "trunk"
+    svnfs_branches: HandedOn[str] = "branches"
+    svnfs_tags: HandedOn[str] = "tags"
+    svnfs_saltenv_whitelist: HandedOn[list[Any]] = []
+    svnfs_saltenv_blacklist: HandedOn[list[Any]] = []
     #: The environment of files pushed by minions.
-    minionfs_env: str = "base"
-    minionfs_mountpoint: str = ""
-    minionfs_whitelist: list[Any] = []
-    minionfs_blacklist: list[Any] = []
+    minionfs_env: HandedOn[str] = "base"
+    minionfs_mountpoint: HandedOn[str] = ""
+    minionfs_whitelist: HandedOn[list[Any]] = []
+    minionfs_blacklist: HandedOn[list[Any]] = []
     #: Bytes of one piece of a file.
     file_buffer_size: int = 1048576
-    fileserver_verify_config: bool = True
+    fileserver_verify_config: HandedOn[bool] = True
     salt_cp_chunk_size: int = 98304
     #: Seconds between two updates of the file server.
-    fileserver_interval: float = 3600
+    fileserver_interval: HandedOn[float] = 3600
 
     # -- Pillar
 
-    git_pillar_verify_config: bool = True
+    git_pillar_verify_config: HandedOn[bool] = True
     #: External sources of pillar, in order.
     ext_pillar: list[Any] = []
     pillar_version: int = 2
@@ -658,107 +658,107 @@ class MasterConfig(CommonOptions):
     # -- Modules and grains
 
     #: More directories with runners.
-    runner_dirs: list[Any] = []
+    runner_dirs: HandedOn[list[Any]] = []
     #: Whether the grain gpus is there.
     enable_gpu_grains: bool = False
-    queue_dirs: list[Any] = []
-    pass_variable_prefix: str = ""
-    pass_strict_fetch: bool = False
-    pass_gnupghome: str = ""
-    pass_dir: str = ""
+    queue_dirs: HandedOn[list[Any]] = []
+    pass_variable_prefix: HandedOn[str] = ""
+    pass_strict_fetch: HandedOn[bool] = False
+    pass_gnupghome: HandedOn[str] = ""
+    pass_dir: HandedOn[str] = ""
 
     # -- Mine, schedule, beacons, events
 
     #: Whether numbers about requests are fired as events.
-    master_stats: bool = False
-    master_stats_event_iter: int = 60
+    master_stats: HandedOn[bool] = False
+    master_stats_event_iter: HandedOn[int] = 60
     #: Whether grains and pillar of minions are remembered, for targeting.
     minion_data_cache: bool = True
     #: Whether the mine is kept although minion_data_cache is off.
     enforce_mine_cache: bool = False
     #: Events with the sls files that react to them.
-    reactor: list[Any] = []
+    reactor: HandedOn[list[Any]] = []
     #: Returners that store events.
-    event_return: str | list[Any] = ""
+    event_return: HandedOn[str | list[Any]] = ""
     #: Events to collect before they are stored.
-    event_return_queue: int = 0
+    event_return_queue: HandedOn[int] = 0
     #: Tags of the only events that are stored.
-    event_return_whitelist: list[Any] = []
+    event_return_whitelist: HandedOn[list[Any]] = []
     #: Tags of events that are not stored.
-    event_return_blacklist: list[Any] = []
+    event_return_blacklist: HandedOn[list[Any]] = []
     #: Seconds between two looks at what comes from time to time.
     loop_interval: float = 60
     #: Names for compound targets.
     nodegroups: dict[str, Any] = {}
     #: Not used: presence is always known.
-    con_cache: bool = False
+    con_cache: HandedOn[bool] = False
     #: Whether changes of that data fire events.
     minion_data_cache_events: bool = True
     #: Whether other hosts' connections count for presence.
-    detect_remote_minions: bool = False
+    detect_remote_minions: HandedOn[bool] = False
     #: The port of those connections.
-    remote_minions_port: int = 22
+    remote_minions_port: HandedOn[int] = 22
     #: Seconds between two rounds of cleaning.
-    maintenance_interval: float = 3600
+    maintenance_interval: HandedOn[float] = 3600
     #: Whether the coming and going of minions fires events.
     presence_events: bool = False
 
     # -- Logs
 
-    syndic_log_file: str = "/var/log/salt/syndic"
+    syndic_log_file: HandedOn[str] = "/var/log/salt/syndic"
     #: The log file, or the address of a log daemon.
     log_file: str = "/var/log/salt/master"
     #: The log file of salt-key.
     key_logfile: str = "/var/log/salt/key"
-    ssh_log_file: str = "/var/log/salt/ssh"
+    ssh_log_file: HandedOn[str] = "/var/log/salt/ssh"
     #: The directory of the log file.
     log_dir: str = ""
 
     # -- Rarely used
 
     #: The master above this syndic.
-    syndic_master: str | list[Any] = "masterofmasters"
-    syndic_failover: str = "random"
-    syndic_forward_all_events: bool = False
-    syndic_pidfile: str = "/var/run/salt-syndic.pid"
+    syndic_master: HandedOn[str | list[Any]] = "masterofmasters"
+    syndic_failover: HandedOn[str] = "random"
+    syndic_forward_all_events: HandedOn[bool] = False
+    syndic_pidfile: HandedOn[str] = "/var/run/salt-syndic.pid"
     #: Whether syndics are below this master.
     order_masters: bool = False
     runner_returns: bool = True
-    serial: str = "msgpack"
-    search: str = ""
-    ssh_list_nodegroups: dict[str, Any] = {}
-    ssh_use_home_key: bool = False
+    serial: HandedOn[str] = "msgpack"
+    search: HandedOn[str] = ""
+    ssh_list_nodegroups: HandedOn[dict[str, Any]] = {}
+    ssh_use_home_key: HandedOn[bool] = False
     cluster_key_pass: str | None = None
-    syndic_wait: float = 5
-    syndic_event_forward_timeout: float = 0.5
-    syndic_jid_forward_cache_hwm: int = 100
-    regen_thin: bool = False
-    ssh_passwd: str = ""
-    ssh_priv_passwd: str = ""
-    ssh_port: str = "22"
-    ssh_sudo: bool = False
-    ssh_sudo_user: str = ""
-    ssh_timeout: float = 60
-    ssh_keepalive: bool = True
-    ssh_keepalive_interval: float = 60
-    ssh_keepalive_count_max: int = 3
+    syndic_wait: HandedOn[float] = 5
+    syndic_event_forward_timeout: HandedOn[float] = 0.5
+    syndic_jid_forward_cache_hwm: HandedOn[int] = 100
+    regen_thin: HandedOn[bool] = False
+    ssh_passwd: HandedOn[str] = ""
+    ssh_priv_passwd: HandedOn[str] = ""
+    ssh_port: HandedOn[str] = "22"
+    ssh_sudo: HandedOn[bool] = False
+    ssh_sudo_user: HandedOn[str] = ""
+    ssh_timeout: HandedOn[float] = 60
+    ssh_keepalive: HandedOn[bool] = True
+    ssh_keepalive_interval: HandedOn[float] = 60
+    ssh_keepalive_count_max: HandedOn[int] = 3
     #: The user of salt-ssh.
-    ssh_user: str = "root"
-    ssh_scan_ports: str = "22"
-    ssh_scan_timeout: float = 0.01
-    ssh_identities_only: bool = False
-    ssh_config_file: str = "/root/.ssh/config"
-    dummy_pub: bool = False
-    memcache_expire_seconds: float = 0
-    memcache_max_items: int = 1024
-    memcache_full_cleanup: bool = False
-    memcache_debug: bool = False
-    thin_extra_mods: str = ""
-    min_extra_mods: str = ""
-    thin_exclude_saltexts: bool = False
-    thin_saltext_allowlist: list[Any] | None = None
-    thin_saltext_blocklist: list[Any] = []
-    enable_ssh_minions: bool = False
+    ssh_user: HandedOn[str] = "root"
+    ssh_scan_ports: HandedOn[str] = "22"
+    ssh_scan_timeout: HandedOn[float] = 0.01
+    ssh_identities_only: HandedOn[bool] = False
+    ssh_config_file: HandedOn[str] = "/root/.ssh/config"
+    dummy_pub: HandedOn[bool] = False
+    memcache_expire_seconds: HandedOn[float] = 0
+    memcache_max_items: HandedOn[int] = 1024
+    memcache_full_cleanup: HandedOn[bool] = False
+    memcache_debug: HandedOn[bool] = False
+    thin_extra_mods: HandedOn[str] = ""
+    min_extra_mods: HandedOn[str] = ""
+    thin_exclude_saltexts: HandedOn[bool] = False
+    thin_saltext_allowlist: HandedOn[list[Any] | None] = None
+    thin_saltext_blocklist: HandedOn[list[Any]] = []
+    enable_ssh_minions: HandedOn[bool] = False
     #: The name of a cluster of stock masters.
     cluster_id: str | None = None
     #: The other masters of it.
@@ -768,14 +768,14 @@ class MasterConfig(CommonOptions):
     cluster_pool_port: int = 4520
     cluster_pub_fingerprint: str | None = None
     cluster_secret: str | None = None
-    cluster_isolated_filesystem: bool = False
-    cluster_max_log_size: int | None = None
-    cluster_max_voters: int | None = None
-    cluster_voter_health_check_interval: float = 1.0
-    cluster_voter_timeout: float = 10.0
-    cluster_min_voters: int = 3
-    cluster_demote_cooldown: float = 60.0
-    cluster_auto_replace_voters: bool = False
+    cluster_isolated_filesystem: HandedOn[bool] = False
+    cluster_max_log_size: HandedOn[int | None] = None
+    cluster_max_voters: HandedOn[int | None] = None
+    cluster_voter_health_check_interval: HandedOn[float] = 1.0
+    cluster_voter_timeout: HandedOn[float] = 10.0
+    cluster_min_voters: HandedOn[int] = 3
+    cluster_demote_cooldown: HandedOn[float] = 60.0
+    cluster_auto_replace_voters: HandedOn[bool] = False
 
     def as_opts(self) -> dict[str, Any]:
         """As for both roles; a master's file clients never update the file server."""
@@ -837,11 +837,11 @@ class MinionConfig(CommonOptions):
     #: ip_only when a master's address is not to be split at its colon.
     master_uri_format: str = "default"
     #: The interface to connect from.
-    source_interface_name: str = ""
+    source_interface_name: HandedOn[str] = ""
     #: The address to connect from.
     source_address: str = ""
     #: The port to send requests from.
-    source_ret_port: int = 0
+    source_ret_port: HandedOn[int] = 0
     #: The port to listen for jobs from.
     source_publish_port: int = 0
     #: The master's port for requests.
@@ -860,23 +860,23 @@ class MinionConfig(CommonOptions):
     verify_master_pubkey_sign: bool = False
     #: Whether that is checked at every sign-in.
     always_verify_signature: bool = False
-    syndic_finger: str = ""
+    syndic_finger: HandedOn[str] = ""
     #: Seconds between two look-ups of the master's name.
     retry_dns: float = 30
     #: How often it is looked up; without a value for ever.
-    retry_dns_count: int | None = None
-    resolve_dns_fallback: bool = True
+    retry_dns_count: HandedOn[int | None] = None
+    resolve_dns_fallback: HandedOn[bool] = True
     #: How often the whole list of masters is tried; -1 for ever.
-    master_tries: int = 1
+    master_tries: HandedOn[int] = 1
     #: Whether the list of masters is shuffled.
     random_master: bool = False
 
     # -- Network
 
-    tcp_pub_port: int = 4510
-    tcp_pull_port: int = 4511
+    tcp_pub_port: HandedOn[int] = 4510
+    tcp_pull_port: HandedOn[int] = 4511
     #: How often the tcp transport signs in.
-    tcp_authentication_retries: int = 5
+    tcp_authentication_retries: HandedOn[int] = 5
     #: Seconds before the tcp transport reconnects.
     tcp_reconnect_backoff: float = 1
     #: Milliseconds at most between two.
@@ -909,14 +909,14 @@ class MinionConfig(CommonOptions):
     #: Whether a rejected minion keeps trying; ours always does.
     rejected_retry: bool = False
     #: Seconds, at most, to wait before a new sign-in after a key change.
-    random_reauth_delay: float = 10
+    random_reauth_delay: HandedOn[float] = 10
     #: Seconds to wait for the answer to a sign-in.
     auth_timeout: float = 5
     #: How often a sign-in is tried before the next master.
     auth_tries: int = 7
-    auth_retries: int = 0
+    auth_retries: HandedOn[int] = 0
     #: Not used: a minion never ends because of a failed sign-in.
-    auth_safemode: bool = False
+    auth_safemode: HandedOn[bool] = False
     #: Whether returns are signed.
     minion_sign_messages: bool = False
     #: How secrets are wrapped at sign-in.
@@ -929,9 +929,9 @@ class MinionConfig(CommonOptions):
     # -- Who may do what
 
     #: Who signs commands to the master.
-    username: str | None = None
+    username: HandedOn[str | None] = None
     #: Its password.
-    password: str | None = None
+    password: HandedOn[str | None] = None
     #: The user that jobs become by sudo.
     sudo_user: str = ""
 
@@ -944,7 +944,7 @@ class MinionConfig(CommonOptions):
     #: How often a request is sent.
     request_channel_tries: int = 3
     #: Whether jobs run in processes; here they always do.
-    multiprocessing: bool = True
+    multiprocessing: HandedOn[bool] = True
     #: Jobs that may run at once; -1 is no limit.
     process_count_max: int = -1
     #: Seconds before a return is sent again.
@@ -953,8 +953,8 @@ class MinionConfig(CommonOptions):
     return_retry_timer_max: float = 10
     #: How often stock sends a return; ours until it is acknowledged.
     return_retry_tries: int = 3
-    #: Whether returns go to the master.
-    pub_ret: bool = True
+    #: Whether returns go to the master; here they always do.
+    pub_ret: HandedOn[bool] = True
     #: Job ids that are remembered, so that no job runs twice.
     minion_jid_queue_hwm: int = 100
     multifunc_ordered: bool = False
@@ -977,7 +977,7 @@ class MinionConfig(CommonOptions):
 
     pillarenv_from_saltenv: bool = False
     #: Whether salt-ssh's pillar is merged.
-    ssh_merge_pillar: bool = True
+    ssh_merge_pillar: HandedOn[bool] = True
 
     # -- States
 
@@ -1022,10 +1022,10 @@ class MinionConfig(CommonOptions):
     enable_fqdns_grains: bool = False
     #: Whether the grain gpus is there.
     enable_gpu_grains: bool = True
-    enable_zip_modules: bool = False
+    enable_zip_modules: HandedOn[bool] = False
     #: Grains set here.
     grains: dict[str, Any] = {}
-    modules_max_memory: int = -1
+    modules_max_memory: HandedOn[int] = -1
     #: Minutes between two refreshes of the grains; 0 is never.
     grains_refresh_every: float = 0
     #: Whether cmd.shell must be asked for by name.
@@ -1047,12 +1047,12 @@ class MinionConfig(CommonOptions):
     enable_legacy_startup_events: bool = True
     #: Seconds between two looks at what comes from time to time.
     loop_interval: float = 1
-    restart_on_error: bool = False
+    restart_on_error: HandedOn[bool] = False
     #: Minutes between two pings of the master; 0 is none.
     ping_interval: float = 0
     #: How the minion restarts itself.
     minion_restart_command: list[Any] = []
-    beacons_before_connect: bool = False
+    beacons_before_connect: HandedOn[bool] = False
     scheduler_before_connect: bool = False
     #: Names for compound targets.
     nodegroups: dict[str, Any] = {}
@@ -1073,13 +1073,13 @@ class MinionConfig(CommonOptions):
     # -- Rarely used
 
     #: Where esky updates come from.
-    update_url: bool | str = False
-    update_restart_services: list[Any] = []
-    resource_pillar_key: str = "resources"
-    syndic_retries: int = 3
-    winrepo_source_dir: str = "salt://win/repo-ng/"
-    winrepo_cache_expire_max: int = 604800
-    winrepo_cache_expire_min: int = 1800
+    update_url: HandedOn[bool | str] = False
+    update_restart_services: HandedOn[list[Any]] = []
+    resource_pillar_key: HandedOn[str] = "resources"
+    syndic_retries: HandedOn[int] = 3
+    winrepo_source_dir: HandedOn[str] = "salt://win/repo-ng/"
+    winrepo_cache_expire_max: HandedOn[int] = 604800
+    winrepo_cache_expire_min: HandedOn[int] = 1800
 
     def as_opts(self) -> dict[str, Any]:
         """As for both roles; C{__cachedir} is where the cache is when modules move C{cachedir}."""

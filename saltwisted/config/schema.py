@@ -17,7 +17,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from math import isfinite
-from typing import Any, ClassVar, dataclass_transform
+from typing import Annotated, Any, ClassVar, NoReturn, TypeVar, dataclass_transform
+
+T = TypeVar("T")
+HandedOn = Annotated[T, "handed on"]
+"""
+The type of an option that is accepted, checked and handed on to modules and templates, and that
+nothing here looks at. Reading it as an attribute is an error: whoever begins to look at one
+takes this word away from it, and the page of all options says so.
+"""
+_HANDED_ON = "HandedOn["
 
 TRUE_WORDS = frozenset(("true", "yes", "on", "y", "1"))
 FALSE_WORDS = frozenset(("false", "no", "off", "n", "0", ""))
@@ -36,6 +45,27 @@ def fresh(value: Any) -> Any:
     return value
 
 
+class NotLookedAt(TypeError):
+    """Our own code asks for an option of which the schema says that nothing here looks at it."""
+
+
+class _Unread:
+    """In the place of an attribute that nobody may read, whatever the instance has."""
+
+    def __init__(self, name: str, default: Any) -> None:
+        self._name = name
+        self._default = default
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        if instance is None:
+            return self._default
+        # No AttributeError: getattr() with a default would hide it
+        raise NotLookedAt(f"option {self._name!r} is handed on: say in options.py that it is used")
+
+    def __set__(self, instance: Any, value: Any) -> NoReturn:
+        raise AttributeError(f"option {self._name!r} cannot be set: evolve() makes a new one")
+
+
 @dataclass_transform(kw_only_default=True, frozen_default=True, eq_default=True)
 class Options:
     """
@@ -43,15 +73,23 @@ class Options:
 
     @cvar fields: every option of the class: name to its type as written (C{"str | None"}).
     @cvar defaults: every option's default; shared, so copy it with L{fresh}.
+    @cvar handed_on: the options that nothing here looks at (L{HandedOn}).
     """
 
     fields: ClassVar[dict[str, str]] = {}
     defaults: ClassVar[dict[str, Any]] = {}
+    handed_on: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls) -> None:
         inherited, own = cls.fields, cls.__dict__.get("__annotations__", {})
-        cls.fields = {**inherited, **{n: t for n, t in own.items() if "ClassVar" not in t}}
+        own = {name: kind for name, kind in own.items() if "ClassVar" not in kind}
+        unread = {name for name, kind in own.items() if kind.startswith(_HANDED_ON)}
+        bare = {n: t[len(_HANDED_ON) : -1] if n in unread else t for n, t in own.items()}
+        cls.fields = {**inherited, **bare}
         cls.defaults = {name: getattr(cls, name) for name in cls.fields}
+        cls.handed_on = (cls.handed_on - own.keys()) | unread
+        for name in unread:
+            setattr(cls, name, _Unread(name, cls.defaults[name]))
 
     def __init__(self, **values: Any) -> None:
         for name in values:
@@ -72,6 +110,16 @@ class Options:
     def __repr__(self) -> str:
         """Never the values: passwords and keys are among them."""
         return f"<{type(self).__name__} of {self.__dict__.get('config_dir')}>"
+
+    def value(self, name: str) -> Any:
+        """
+        What stands in an option, whether or not anything here looks at it.
+
+        This is for whoever speaks about configurations: compares, copies or judges them. It is
+        C{None} where there is no such option.
+        """
+        state = self.__dict__
+        return state[name] if name in state else state.get("extra", {}).get(name)
 
     def evolve(self, **changes: Any) -> Any:
         """A copy of the same class with some options changed."""

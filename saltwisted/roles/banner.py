@@ -40,9 +40,7 @@ class Banner:
         for warning in self._warnings:
             log.warn("{warning}", warning=warning)
         config = self._config
-        missing = not_here(
-            config.role, lambda name: getattr(config, name, config.extra.get(name)), config.defaults
-        )
+        missing = not_here(config.role, config.value, config.defaults)
         # What of the logins does not work has been said with file and line
         missing.pop("external_auth", None)
         for option, reason in missing.items():

@@ -104,7 +104,7 @@ class Reload:
             self.log.error("not reloaded, and nothing has changed: {error}", error=str(error))
             return f"the configuration could not be read again: {error}"
         old, new = self._config, loaded.config
-        changed = sorted(name for name in old.fields if getattr(old, name) != getattr(new, name))
+        changed = sorted(name for name in old.fields if old.value(name) != new.value(name))
         live = [name for name in changed if name not in self._built_in]
         self.waiting = [name for name in changed if name in self._built_in]
         old.adopt(new, live)

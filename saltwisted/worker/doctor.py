@@ -141,9 +141,7 @@ class Looker:
 
     def _unsupported(self) -> dict[str, str]:
         config = self.config
-        return not_here(
-            config.role, lambda name: getattr(config, name, config.extra.get(name)), config.defaults
-        )
+        return not_here(config.role, config.value, config.defaults)
 
 
 class MinionDoctor(Looker):

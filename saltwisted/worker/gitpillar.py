@@ -33,8 +33,18 @@ from saltwisted.worker.exceptions import FileserverConfigError
 
 log = logging.getLogger(__name__)
 
-GLOBAL = ("root", "env", "base", "fallback", "ssl_verify", "proxy", "user", "password", "privkey")
-"""Parameters of a remote that have an option C{git_pillar_<name>} as default."""
+GLOBAL = {
+    "root": "git_pillar_root",
+    "env": "git_pillar_env",
+    "base": "git_pillar_base",
+    "fallback": "git_pillar_fallback",
+    "ssl_verify": "git_pillar_ssl_verify",
+    "proxy": "git_pillar_proxy",
+    "user": "git_pillar_user",
+    "password": "git_pillar_password",
+    "privkey": "git_pillar_privkey",
+}
+"""Parameters of a remote and the options that are their defaults."""
 PER_REMOTE = frozenset(
     {
         *GLOBAL,
@@ -109,7 +119,7 @@ def remotes(config: Any, opts: Mapping[str, Any]) -> list[Remote]:
             )
         if not (_URL.match(url) or _SCP.match(url) or url.startswith("/")):
             raise FileserverConfigError("Invalid git_pillar remote: its URL has no known form")
-        options = {name: opts.get(f"git_pillar_{name}") for name in GLOBAL}
+        options = {name: opts.get(option) for name, option in GLOBAL.items()}
         options.update({name: value for name, value in own.items() if value is not None})
         found.append(Remote(url=url, branch=str(branch or "master"), options=options))
     return found

@@ -180,8 +180,7 @@ def plan(source: str, target: str, offered: frozenset[str] = frozenset()) -> Pla
     for path in loaded.sources:
         with open(path, encoding="utf-8") as stream:
             for name in parse(stream.read(), path):
-                value = config.extra.get(name) if name not in config.fields else None
-                given[str(name)] = (getattr(config, name, value), path)
+                given[str(name)] = (config.value(str(name)), path)
     known = {*MasterConfig.fields, *MasterConfig.dotted}
     findings, options = judge_all(given, known, offered)
     options.update(places.explicit)
@@ -303,7 +302,7 @@ def problems(
     lost = [found.option for found in findings if found.verdict is Verdict.UNSUPPORTED]
     if lost:
         yield Problem(id="unsupported", text=f"set, but not supported: {', '.join(lost)}")
-    if config.master_job_cache != "local_cache":
+    if config.value("master_job_cache") != "local_cache":
         yield Problem(
             id="job-cache",
             text="the history of jobs stays where master_job_cache keeps it; ours begins empty",

@@ -4,11 +4,10 @@ What members compare of their options, and what of it others may see.
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.drift import option_of
+from saltwisted.config.options import MasterConfig
 from saltwisted.domain.replica.settings import differences, texts_of
 
 
@@ -17,7 +16,7 @@ class SecretTests(SynchronousTestCase):
         """A shared secret, and passwords in addresses, differ visibly and cannot be read."""
         texts = {}
         for node, word in (("a", "h0sh"), ("b", "s3cret")):
-            config = SimpleNamespace(
+            config = MasterConfig(
                 ext_pillar=[{"git": f"https://bot:{word}@example.com/x"}],
                 external_auth={"file": {"fred": [".*"]}},
                 extra={"sharedsecret": word},

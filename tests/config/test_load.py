@@ -184,11 +184,20 @@ class WarningTests(SynchronousTestCase):
         self.assertEqual(config.publish_port, 5505)
         self.assertEqual((config.timeout, config.user, config.keep_jobs), (2.5, "1000", 2))
         self.assertIs(config.auto_accept, False)
-        self.assertEqual((config.max_minions, config.fileserver_backend), (0, ["roots"]))
-        self.assertEqual((config.peer, config.reactor), ({}, []))
+        self.assertEqual((config.max_minions, config.value("fileserver_backend")), (0, ["roots"]))
+        self.assertEqual((config.peer, config.value("reactor")), ({}, []))
         self.assertIs(config.order_masters, True)
-        self.assertEqual(config.ssh_port, "2222")
-        self.assertEqual(len(result.warnings), 6)
+        self.assertEqual(config.value("ssh_port"), "2222")
+        self.assertEqual(len(result.warnings), 7)
+
+    def test_keep_jobs(self) -> None:
+        """The old keep_jobs counts, as in Salt, unless keep_jobs_seconds is set as well."""
+        alone = master("keep_jobs: 72\n")
+        both = master("keep_jobs: 72\nkeep_jobs_seconds: 60\n")
+
+        self.assertEqual(alone.keep_jobs_seconds, 259200)
+        self.assertEqual(both.keep_jobs_seconds, 60)
+        self.assertEqual(master("").keep_jobs_seconds, 86400)
 
     def test_empty_values(self) -> None:
         """A key with nothing behind it means the default."""
@@ -250,7 +259,7 @@ class PlaceTests(SynchronousTestCase):
         self.assertEqual(config.cachedir, "/somewhere/else")
         master_config = load("master", disk, StillHost(), "/etc/saltwisted/").master
         self.assertEqual(master_config.cachedir, "/var/cache/saltwisted/master")
-        self.assertEqual(master_config.token_dir, "/var/cache/saltwisted/master/tokens")
+        self.assertEqual(master_config.value("token_dir"), "/var/cache/saltwisted/master/tokens")
         self.assertEqual(master_config.key_logfile, "/var/log/saltwisted/key")
 
     def test_user_of_the_keys(self) -> None:
@@ -382,7 +391,7 @@ class OptionsTests(SynchronousTestCase):
 
         self.assertEqual(second.file_roots, MasterConfig().file_roots)
         self.assertNotIn("/y", second.as_opts()["pillar_roots"]["base"])
-        self.assertEqual(MasterConfig().metrics["headers"], {})
+        self.assertEqual(MasterConfig().value("metrics")["headers"], {})
 
     def test_every_type_is_known(self) -> None:
         """Each option's declared type is one that values can be checked against."""
