@@ -434,7 +434,7 @@ class JobLog:
         """Take entries of other nodes; fires when they are on disk."""
         if self._renewals:
             return self._hold().addCallback(lambda _: self.merge(entries, source))
-        merge = Merge(self._store.epoch, source=source)
+        merge = Merge(self._store.loaded, source=source)
         taken: list[Entry] = []
         size = 0
         for entry in entries:
@@ -504,7 +504,7 @@ class JobLog:
         """Another node has pruned so far: nobody can get that any more."""
         if self._renewals:
             return self._hold().addCallback(lambda _: self.merge_state(facts, knowledge))
-        merge = Merge(self._store.epoch)
+        merge = Merge(self._store.loaded)
         for stream, number in (knowledge or {}).items():
             if number > self._known.get(stream, 0):
                 self._row(Entry(stream, number, 0, VOID, EMPTY), merge)
@@ -525,7 +525,7 @@ class JobLog:
         """
         if self._renewals:
             return self._hold().addCallback(lambda _: self.mend(entries))
-        merge = Merge(self._store.epoch, quiet=True)
+        merge = Merge(self._store.loaded, quiet=True)
         for entry in entries:
             if entry.number <= self._known.get(entry.stream, 0):
                 merge.entries = [*merge.entries, entry]
@@ -657,6 +657,8 @@ class JobLog:
         for idx, number in merge.known.items():
             stream = self.names[idx]
             self._known[stream] = max(self._known.get(stream, 0), number)
+            # Another one may have failed meanwhile, and begun again below
+            self._taken[stream] = max(self._taken.get(stream, 0), number)
         if not merge.entries or merge.quiet:
             return
         new = [entry for entry, fresh in zip(merge.entries, changed, strict=True) if fresh]

@@ -145,6 +145,7 @@ class JobStore:
     @ivar replica: the same rows as a log that other nodes can have.
     @ivar node: this node's id in a cluster; to be set before the start.
     @ivar on_open: called when the file is open, before anything is written.
+    @ivar loaded: the file that the log knows of: the writer may have begun another one.
     @ivar on_anew: called when another file was begun while this store runs.
     @ivar on_owed: called when other members may have more of what was here.
     @ivar trouble: what is lacking here, while it is being brought back; for the status.
@@ -183,7 +184,7 @@ class JobStore:
         self.trouble = ""
         self.pruned = 0
         self.owed = False
-        self._told_epoch = 0
+        self._told_epoch = self.loaded = 0
         self._moved = False
         self._inode = 0
         self.replica = JobLog(self)
@@ -219,7 +220,7 @@ class JobStore:
         for receiver in self.on_open:
             receiver()
         self._stopping = self._unused = False
-        self._told_epoch = self.epoch
+        self._told_epoch = self.loaded = self.epoch
         self._readers.start()
         self._thread = threading.Thread(target=self._write_loop, name="jobs-write", daemon=True)
         self._thread.start()
@@ -385,6 +386,7 @@ class JobStore:
             self.begin_anew(reason).addErrback(lambda _: None)  # type: ignore[unused-awaitable]
 
     def _opened_anew(self, book: Book, epoch: int) -> None:
+        self.loaded = epoch
         self.replica.load(book)
         if epoch == self._told_epoch:
             return

@@ -29,3 +29,14 @@ class SecretTests(SynchronousTestCase):
         self.assertNotIn("h0sh", repr(texts))
         self.assertNotIn("s3cret", repr(texts))
         self.assertIn("https://bot:(sha256 ", repr(rows))
+
+    def test_history_is_kept_alike(self) -> None:
+        """Members that keep jobs for different times are told apart."""
+        texts = {}
+        for node, hours in (("a", 24), ("b", 2)):
+            config = SimpleNamespace(keep_jobs=hours, keep_jobs_seconds=hours * 3600)
+            texts[node] = texts_of(lambda name, config=config: option_of(config, name))
+
+        options = [row["option"] for row in differences(texts)]
+
+        self.assertEqual(options, ["keep_jobs", "keep_jobs_seconds"])

@@ -160,6 +160,8 @@ class HistoryWorld(JobWorld):
         assert isinstance(victim, HistoryNode)
         self.victim = victim
         self.damaged = 0
+        self.lost_at = -1e9
+        self.harmed: set[tuple[str, str]] = set()
 
     def run(self) -> None:
         """Play it."""
@@ -190,6 +192,7 @@ class HistoryWorld(JobWorld):
         keys = [key for key in self.safe if self._holds(node, *key) and self._elsewhere(node, key)]
         for jid, minion_id in self.luck.sample(keys, min(len(keys), 9)):
             self.damaged += 1
+            self.harmed.add((jid, minion_id))
             if self.luck.random() < 0.5:
                 db.execute("DELETE FROM returns WHERE jid = ? AND id = ?", (jid, minion_id))
             else:
@@ -197,6 +200,14 @@ class HistoryWorld(JobWorld):
                     "UPDATE returns SET load = X'C0' WHERE jid = ? AND id = ?", (jid, minion_id)
                 )
         self.tell(f"rows of {node.name} are damaged")
+
+    def acknowledged(self, node: JobNode, minion_id: str, jid: str, copies: int) -> None:
+        """A minion may be told again while a row of it is damaged, or a file has just gone."""
+        if self.clock.seconds() - self.lost_at < 25.0:
+            # What the victim had confirmed a moment ago is on one disk, until it is sent again
+            self.safe.setdefault((jid, minion_id), 1)
+        elif (jid, minion_id) not in self.harmed:
+            super().acknowledged(node, minion_id, jid, copies)
 
     def _elsewhere(self, node: JobNode, key: tuple[str, str]) -> bool:
         return any(self._holds(other, *key) for other in self.nodes if other is not node)
@@ -214,6 +225,7 @@ class HistoryWorld(JobWorld):
 
     def _lost(self, node: HistoryNode) -> None:
         self.tell(f"{node.name} has begun another one")
+        self.lost_at = self.clock.seconds()
         for key in [key for key in self.safe if not self._elsewhere(node, key)]:
             if self.safe[key] < 2 and not self._holds(node, *key):
                 del self.safe[key]

@@ -268,6 +268,20 @@ class JobLogTests(LogTestCase):
 
         self.assertEqual(b.replica.knowledge(), a.replica.knowledge())
 
+    def test_one_of_two_fails(self) -> None:
+        """What was on its way when another write failed counts, and what follows it is taken."""
+        a, b = self.store("a"), self.store("b")
+        for number in range(4):
+            self.save(a, f"web{number}")
+        entries = self.get(a.replica.since({}, 1 << 20))
+        first = b.replica.merge(entries[:2], "a")
+        b.replica._unwritten(None)
+        self.get(first)
+
+        self.get(b.replica.merge(entries[2:], "a"))
+
+        self.assertEqual(b.replica.knowledge(), a.replica.knowledge())
+
     def test_copy(self) -> None:
         """A restored copy begins a new incarnation, and loses nothing that nobody else had."""
         a, b = self.store("a"), self.store("b")
