@@ -4,6 +4,8 @@ What members compare of their options, and what of it others may see.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.drift import option_of
