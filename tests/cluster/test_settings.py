@@ -4,8 +4,6 @@ What members compare of their options, and what of it others may see.
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.drift import option_of
@@ -36,7 +34,7 @@ class SecretTests(SynchronousTestCase):
         """Members that keep jobs for different times are told apart."""
         texts = {}
         for node, hours in (("a", 24), ("b", 2)):
-            config = SimpleNamespace(keep_jobs=hours, keep_jobs_seconds=hours * 3600)
+            config = MasterConfig(keep_jobs=hours, keep_jobs_seconds=hours * 3600)
             texts[node] = texts_of(lambda name, config=config: option_of(config, name))
 
         options = [row["option"] for row in differences(texts)]
