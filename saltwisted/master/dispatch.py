@@ -38,7 +38,11 @@ REKEY = "saltwisted.next_key"
 
 
 class Dispatcher:
-    """Turns Salt's C{publish} load into a job that minions run."""
+    """
+    Turns Salt's C{publish} load into a job that minions run.
+
+    @ivar closed: why no job is taken any more; empty while some are.
+    """
 
     log = Logger()
 
@@ -48,6 +52,7 @@ class Dispatcher:
             them those mean nobody.
         """
         self._ctx = ctx
+        self.closed = ""
         self.targets = Targets(ctx.clock, self.universe, workers)
         self._jids = jids
         self._issuers: OrderedDict[str, str] = OrderedDict()
@@ -73,6 +78,10 @@ class Dispatcher:
             data_cache=bool(ctx.config.minion_data_cache),
         )
 
+    def _see_whether_open(self) -> None:
+        if self.closed:
+            raise RemoteError("ClusterError", self.closed)
+
     async def publish(
         self, load: Mapping[str, Any], user: str, jid: str = "", exact: bool = False
     ) -> dict[str, Any]:
@@ -85,10 +94,11 @@ class Dispatcher:
         @param exact: a minion wants it: the target is read without wildcards for pillar values.
         @return: C{{jid, minions, missing}}; jid C{None} and an C{error} when nothing matched.
         @raises RemoteError: no target or function, more of them than anybody judges, a jid that
-            is none, or a node group that is not there.
+            is none, a node group that is not there, or this master takes no more jobs.
         @raises DeniedError: the jid is another job's, or the target would guess pillar values.
         """
         ctx = self._ctx
+        self._see_whether_open()
         if "tgt" not in load or not load.get("fun"):
             raise RemoteError("SaltInvocationError", "a job needs a target and a function")
         kwargs: Mapping[str, Any] = load.get("kwargs") or {}
@@ -102,6 +112,8 @@ class Dispatcher:
             ctx.counters["denied:pillar-guess"] += 1
             raise DeniedError(f"{user} may not target by pillar with wildcards")
         selection = await self.targets.find(tgt, tgt_type, delimiter, exact=exact)
+        # It may have begun to hand over what it has while the minions were being found
+        self._see_whether_open()
         try:
             by_pillar = exact and pillar_words(tgt, tgt_type, groups)
             tgt, tgt_type = unfold(tgt, tgt_type, groups)

@@ -652,6 +652,10 @@ class MemberService:
     async def _drain(self) -> tuple[int, list[str]]:
         """Minions go elsewhere, and what they have brought here goes to the others."""
         jobs, sessions = self.jobs, self.master.ctx.sessions
+        # What was said to be done would be on nobody's disk but ours
+        self.master.ctx.dispatcher.closed = (
+            "this node leaves its cluster and takes no more jobs: give it to another member"
+        )
         # Who listens here, and who has another master besides, but may bring a return here alone
         here = {*jobs.presence.own(), *(set(sessions.live()) & set(jobs.presence.holders()))}
         # As long as they may bring it here: a stock minion that turns to another master while it

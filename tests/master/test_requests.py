@@ -11,6 +11,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.errors import RemoteError
 from saltwisted.wire.envelope import BAD_LOAD, decode_reply, open_private_reply
 from saltwisted.wire.handshake import Accepted, NotYet
 from saltwisted.wire.msgpack import pack, unpack
@@ -285,6 +286,28 @@ class PublishTests(SynchronousTestCase):
         self.assertEqual(job.ret, "")
         self.assertEqual(rig.jobs.loads[job.jid]["minions"], ["web1"])
         self.assertIn(f"salt/job/{job.jid}/new", rig.tags())
+
+    def test_closed(self) -> None:
+        """
+        A master that leaves takes no job, nor one whose minions were just being found: it would
+        say done for what is on no other disk. Nothing is stored, and nothing goes out.
+        """
+        rig = Rig(self)
+        RigMinion(rig, "web1").accepted()
+        dispatcher = rig.ctx.dispatcher
+        load = {"tgt": "*", "fun": "test.ping"}
+        real = dispatcher.targets.find
+
+        async def find(*args: Any, **kwargs: Any) -> Any:
+            found = await real(*args, **kwargs)
+            dispatcher.closed = "this node leaves"
+            return found
+
+        self.patch(dispatcher.targets, "find", find)
+        for _ in range(2):
+            failure = self.failureResultOf(_run(dispatcher.publish(load, "root")), RemoteError)
+            self.assertIn("this node leaves", str(failure.value))
+        self.assertEqual((rig.publications.sent, rig.jobs.loads), ([], {}))
 
     def test_no_match(self) -> None:
         """A target that means nobody publishes nothing."""
