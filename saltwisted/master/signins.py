@@ -9,6 +9,9 @@ start, or come from another node): those that only lack the new publish key cann
 and are let in at a bounded rate (L{Pace}), so that a change of that key takes nobody else's time.
 A minion that asks again while it waits takes its old place, and only the newest question is
 answered.
+
+A minion of ours whose key is pending says for how long it would wait (C{patience}). Its answer is
+kept for that time, and is made as soon as somebody decides about the key.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
-from attrs import define
+from attrs import define, evolve
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
@@ -44,6 +47,10 @@ from saltwisted.wire.rsa import PublicKey
 BATCH = 8
 """Sign-ins per hop to a thread: about 5 ms of RSA."""
 AT_ONCE = 2
+HELD = 5_000
+"""Answers to pending minions that are kept at most; the others are told at once."""
+HELD_FOR = 60.0
+"""Seconds for which such an answer is kept at most, whatever the minion would wait."""
 WAITING = 20_000
 """Sign-ins that wait at most, of known and of unknown minions each; more are refused."""
 
@@ -85,12 +92,14 @@ class SignIns:
         self._unknown: OrderedDict[tuple[str, bytes, str], Waiting] = OrderedDict()
         self._pace = Pace()
         self._later: IDelayedCall | None = None
+        self._held: dict[str, tuple[Waiting, IDelayedCall]] = {}
         self._running = 0
         self._turn = 0
 
     def startService(self) -> None:
         """Sign the first publish key now, so that the first sign-in need not wait for it."""
         self._identity.digest_signature(self._ctx.publisher.key)
+        self._ctx.keys.on_change(self._decided)
 
     def hand_over(self, handovers: Handovers) -> None:
         """What our minions are told of the keys that this master's has replaced."""
@@ -101,6 +110,8 @@ class SignIns:
         if self._later is not None:
             self._later.cancel()
             self._later = None
+        while self._held:
+            self._held.popitem()[1][1].cancel()
         self._fresh.clear()
         self._known.clear()
         self._unknown.clear()
@@ -188,6 +199,8 @@ class SignIns:
     def _decide_into(self, waiting: Waiting, work: list[Work]) -> None:
         try:
             verdict = self._judge(waiting)
+            if verdict.answer is Answer.PENDING and self._hold(waiting, verdict):
+                return
             work.append(self._work(waiting, verdict))
         except StoreError as error:
             self._ctx.counters["failed:_auth"] += 1
@@ -197,6 +210,45 @@ class SignIns:
             self._ctx.counters["failed:_auth"] += 1
             self.log.failure("the sign-in of {minion} failed", minion=waiting.auth.id[:200])
             waiting.reply(BAD_LOAD)
+
+    def _hold(self, waiting: Waiting, verdict: Verdict) -> bool:
+        """Keep the answer that a key is pending, if its minion would rather wait."""
+        minion_id = waiting.auth.id
+        before = self._held.pop(minion_id, None)
+        if before is not None:
+            before[1].cancel()
+            self._tell(before[0], verdict)
+        patience = min(float(waiting.auth.patience), HELD_FOR)
+        # Who has no patience left has waited, and is told
+        if not patience > 0 or len(self._held) >= HELD:
+            return False
+        waiting.auth = evolve(waiting.auth, patience=0.0)
+        later = self._ctx.clock.callLater(patience, self._let_go, minion_id, verdict)
+        self._held[minion_id] = (waiting, later)
+        return True
+
+    def _let_go(self, minion_id: str, verdict: Verdict) -> None:
+        """Nobody has decided in time."""
+        waiting, _ = self._held.pop(minion_id)
+        self._tell(waiting, verdict)
+
+    def _tell(self, waiting: Waiting, verdict: Verdict) -> None:
+        work = [Work(waiting, _RET[verdict.answer])]
+        self._running += 1
+        d: Deferred[Any] = self._threads.run(self._answer, work, self._ctx.publisher.key)
+        let_go(d.addBoth(self._answered, work), self.log, "a kept answer was lost")
+
+    def _decided(self, minion_id: str, old: str, new: str) -> None:
+        """Something has happened to a key: whoever waits for that is judged anew."""
+        # A denied key beside a pending one, of which anybody can make one, decides nothing
+        held = None if new == "denied" else self._held.pop(minion_id, None)
+        if held is None:
+            return
+        waiting, later = held
+        later.cancel()
+        key = (minion_id, waiting.pub, waiting.peer)
+        self._fresh.setdefault(key, waiting)
+        self._ctx.clock.callLater(0, self._start)
 
     def _judge(self, waiting: Waiting) -> Verdict:
         ctx = self._ctx

@@ -78,6 +78,7 @@ class Minion(Service):
         call: Callable[[str, Sequence[Any], Sequence[str]], Awaitable[dict[str, Any]]],
         bus: IEventBus,
         pick: Callable[[], MasterLink | None],
+        marks: Callable[[], Any] = tuple,
     ) -> None:
         self._clock = clock
         self._config = config
@@ -85,6 +86,8 @@ class Minion(Service):
         self._call = call
         self._bus = bus
         self._pick = pick
+        self._marks = marks
+        self._marked: Any = None
         self.grains: dict[str, Any] = {}
         self.pillar: dict[str, Any] = {}
         self.opts = config.as_opts()
@@ -148,6 +151,8 @@ class Minion(Service):
         @return: whether they differ from those before.
         @raises RemoteError: the worker failed.
         """
+        # Before they are read: what changes meanwhile is read the next time
+        self._marked = self._marks()
         ret = await self._call("grains.items", [], ("grains",))
         grains = ret.get("return")
         if not isinstance(grains, dict):
@@ -269,15 +274,17 @@ class Minion(Service):
         self._facts.set_fact("environ", self._environ)
 
     async def _refresh(self, what: str, how: Mapping[str, Any]) -> bool:
-        # Refreshing pillar or modules collects the grains too, as in Salt: a grain module that
-        # was just synced shows after saltutil.sync_all, which refreshes the pillar alone.
-        try:
-            changed = await self._collect()
-        except SaltwistedError as error:
-            if what == "grains":
-                raise
-            self.log.error("the grains could not be collected: {error}", error=str(error))
-            changed = False
+        # Refreshing modules collects the grains too, as in Salt. Stock does so for a pillar as
+        # well; here that takes the grains as they are, unless a file that they are written in has
+        # changed: a grain module that was just synced, and /etc/salt/grains, show as in Salt.
+        changed = False
+        if what != "pillar" or self._marks() != self._marked:
+            try:
+                changed = await self._collect()
+            except SaltwistedError as error:
+                if what == "grains":
+                    raise
+                self.log.error("the grains could not be collected: {error}", error=str(error))
         if what == "modules":
             self._bus.fire(REFRESHED["modules"], {"complete": True})
             return True

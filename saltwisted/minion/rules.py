@@ -15,6 +15,14 @@ from attrs import evolve, frozen
 
 from saltwisted.config.options import MinionConfig
 
+HELD = 0.2
+"""Seconds to the next question where the master has kept its answer."""
+QUICK = 0.6
+"""Seconds, at most 1.5 times that, between the first questions of a minion whose key is pending."""
+QUICK_ONES = 10
+GROWTH = 1.2
+"""How many those are, and how the wait grows after them, up to C{acceptance_wait_time}."""
+
 
 class State(Enum):
     """Where a link stands."""
@@ -129,9 +137,16 @@ class SignedIn:
 
 @frozen
 class Denied:
-    """The master said no for now; C{reason} as in L{NotYet}."""
+    """
+    The master said no for now.
+
+    @ivar reason: as in L{NotYet}.
+    @ivar held: whether it kept the answer for a while, as ours does for a pending key: then the
+        next question may follow at once.
+    """
 
     reason: str
+    held: bool = False
 
 
 @frozen
@@ -288,11 +303,16 @@ def wait_after(event: Event, failures: int, rules: Rules, luck: float) -> float:
     """
     if isinstance(event, Unresolved):
         wait = min(rules.retry_dns or rules.first, _grown(rules.first, 6.0, failures))
+    elif isinstance(event, Denied) and event.held:
+        wait = HELD
     elif isinstance(event, Denied):
         most = max(rules.acceptance_wait_time, rules.acceptance_wait_time_max)
         wait = min(most, rules.acceptance_wait_time * (failures + 1))
         if event.reason == "rejected" and not rules.rejected_retry:
             wait = _grown(rules.acceptance_wait_time, rules.rejected_wait, failures)
+        elif event.reason == "pending":
+            # Somebody is likely to accept the key right now: the first questions come quickly
+            wait = min(wait, QUICK * GROWTH ** min(max(0, failures - QUICK_ONES), 1000))
         elif event.reason == "cluster_retry":
             wait = rules.first
     elif isinstance(event, Distrusted):

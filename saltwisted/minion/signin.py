@@ -31,6 +31,9 @@ from saltwisted.wire.handshake import (
     NotYet,
 )
 
+MOST_PATIENCE = 30.0
+"""Seconds for which a master may keep the answer that our key is pending."""
+
 
 class SignInTalk:
     """
@@ -59,6 +62,8 @@ class SignInTalk:
         self._facts = facts
         self._keys = outside.keys_of(name) if outside.keys_of is not None else outside.keys
         self.publish_port = 0
+        self._patience = 0.0
+        self._asked = False
         self._handshake = MinionHandshake(
             id=identity.id,
             key=identity.key,
@@ -119,12 +124,21 @@ class SignInTalk:
             pub = outside.identity.key.public.pem
             proof = prove_minion(token.secret, outside.identity.id, pub, nonce)
             join = (token.id, proof.hex())
-        frame = self._handshake.request(nonce, known, self._autosign_grains(), join)
-        reply = await requests.request(frame, self._rules.auth_timeout)
+        patience, self._patience = self._patience, 0.0
+        frame = self._handshake.request(nonce, known, self._autosign_grains(), join, patience)
+        asked = outside.reactor.seconds()
+        reply = await requests.request(frame, self._rules.auth_timeout + patience)
+        held = patience > 0 and outside.reactor.seconds() - asked > patience / 2
         pin = token.pin if token is not None else ""
         result = await outside.run(self._handshake.read, reply, nonce, known, pin)
         if isinstance(result, NotYet):
-            return Denied(result.reason)
+            if result.reason == "pending" and (held or not self._asked):
+                # A master of ours keeps its answer until the key is accepted. Another one answers
+                # at once, and is not asked to wait again.
+                self._patience = min(self._rules.acceptance_wait_time, MOST_PATIENCE)
+            self._asked = result.reason == "pending"
+            return Denied(result.reason, held)
+        self._asked = False
         await self._accepted(result)
         if outside.join is not None and token is not None:
             await outside.run(outside.join.done)

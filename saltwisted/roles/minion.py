@@ -14,6 +14,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -63,6 +64,7 @@ from saltwisted.transports.zeromq.fairness import ZeroMQ
 from saltwisted.wire.publication import Job
 from saltwisted.wire.rsa import PrivateKey, PublicKey
 from saltwisted.worker.configio import load_from_disk
+from saltwisted.worker.grainmarks import grain_marks
 from saltwisted.worker.jobfiles import Outbox
 from saltwisted.worker.warm import exec_warm_parent
 
@@ -434,7 +436,15 @@ class MinionRole:
             int(config.process_count_max),
             {"outbox": outbox.path, "socket": socket},
         )
-        self.minion = Minion(reactor, config, self.warm, self.call, self.bus, self.pick)
+        self.minion = Minion(
+            reactor,
+            config,
+            self.warm,
+            self.call,
+            self.bus,
+            self.pick,
+            partial(grain_marks, config.config_dir, config.extension_modules),
+        )
         self.jobs = Jobs(
             reactor,
             self.executor,

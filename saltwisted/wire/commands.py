@@ -189,6 +189,8 @@ class Auth(Command):
     @ivar nonce: C{""} when absent, as in protocol 0 and 1.
     @ivar token: encrypted to the master key that the minion remembers, or C{b""}.
     @ivar join: of our own minion that has a join token: its id, and the proof.
+    @ivar patience: of our own minion whose key is pending: seconds for which it would rather
+        wait for an acceptance than be told again that it is pending.
     """
 
     id: str = has(*TEXT)
@@ -199,6 +201,7 @@ class Auth(Command):
     token: bytes = has(bytes, default=b"")
     autosign_grains: dict[str, Any] | None = has(*MAP_OR_NONE, default=None)
     join: list[Any] = has(*LIST, default=list)
+    patience: float = has(int, float, default=0)
 
 
 @command("ping", clear=True)

@@ -383,6 +383,7 @@ class MinionHandshake:
         known: PublicKey | None,
         autosign_grains: dict[str, Any] | None = None,
         join: Sequence[Any] = (),
+        patience: float = 0,
     ) -> bytes:
         """
         The frame to send.
@@ -390,6 +391,8 @@ class MinionHandshake:
         @param nonce: 32 hexadecimal characters, fresh.
         @param known: the remembered master key, if any.
         @param join: of who has a join token: its id, and the proof for this nonce.
+        @param patience: seconds for which a master of ours may keep the answer that the key is
+            pending, so that an acceptance is known at once; stock masters answer anyhow.
         """
         load: dict[str, Any] = {
             "cmd": "_auth",
@@ -403,6 +406,8 @@ class MinionHandshake:
             load["autosign_grains"] = autosign_grains
         if join:
             load["join"] = list(join)
+        if patience > 0:
+            load["patience"] = patience
         if known is not None:
             load["token"] = known.encrypt(self.token.encode("ascii"), self.enc_algo)
         load["pub"] = self.key.public.pem

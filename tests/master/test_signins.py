@@ -11,7 +11,8 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.pace import BURST
-from saltwisted.master.signins import BATCH, SignIns
+from saltwisted.master import signins
+from saltwisted.master.signins import BATCH, HELD_FOR, SignIns
 from saltwisted.wire.commands import Auth, parse_command
 from tests.master.rig import Rig
 from tests.wire.recorded import key
@@ -125,3 +126,80 @@ class OrderTests(SynchronousTestCase):
         for _, done in self.threads.batches:
             if not done.called:
                 done.callback(None)
+
+
+class PatienceTests(SynchronousTestCase):
+    """Minions whose keys are pending, and that would rather wait than be told so again."""
+
+    def setUp(self) -> None:
+        self.rig = Rig(self)
+        self.threads = Held()
+        self.signins = SignIns(self.rig.ctx, self.rig.identity, self.threads)  # type: ignore[arg-type]
+        self.signins.startService()
+        self.addCleanup(self.signins.stopService)
+        self.pub = key("minion").public.pem
+
+    def come(self, minion_id: str, patience: object = 10, peer: str = "peer") -> None:
+        """A minion signs in."""
+        load = {"cmd": "_auth", "id": minion_id, "pub": self.pub, "patience": patience}
+        auth = parse_command(load, clear=True)
+        assert isinstance(auth, Auth)
+        self.signins.submit(auth, 3, peer, lambda reply: None)
+
+    def served(self) -> list[str]:
+        """Whose answers were made, in order; the threads are ready for more."""
+        for _, done in self.threads.batches:
+            if not done.called:
+                done.callback(None)
+        return [name for ids, _ in self.threads.batches for name in ids]
+
+    def test_wakes(self) -> None:
+        """Who waits is answered as soon as its key is accepted, and the others wait on."""
+        self.come("one")
+        self.come("two")
+        self.rig.clock.advance(3)
+        self.rig.ctx.keys.put("denied", "one", b"another")
+        self.rig.clock.advance(0)
+        self.assertEqual(self.served(), [])
+
+        self.rig.ctx.keys.move("one", "pending", "accepted")
+        self.rig.clock.advance(0)
+
+        self.assertEqual(self.served(), ["one"])
+        self.assertIn("one", self.rig.ctx.sessions.live())
+
+    def test_patience_ends(self) -> None:
+        """Who waits in vain is told after its time, and no wait is longer than ours."""
+        self.come("one", 4)
+        self.come("two", float("inf"))
+        self.rig.clock.advance(4)
+        self.assertEqual(self.served(), ["one"])
+
+        self.rig.clock.advance(HELD_FOR)
+
+        self.assertEqual(self.served(), ["one", "two"])
+        self.assertTrue(self.signins.idle())
+
+    def test_no_patience(self) -> None:
+        """Who asks for no wait, or for nonsense, is answered at once."""
+        for number, patience in enumerate((0, -1, float("nan"))):
+            self.come(f"m{number}", patience)
+
+        self.assertEqual(self.served(), ["m0", "m1", "m2"])
+
+    def test_bounded(self) -> None:
+        """
+        One answer is kept of an id, and of all ids no more than a bound: who comes then is told at
+        once, and holds nothing.
+        """
+        self.patch(signins, "HELD", 3)
+        self.come("m0", peer="a")
+        self.come("m0", peer="b")
+        self.assertEqual(self.served(), ["m0"])
+
+        for number in range(1, 6):
+            self.come(f"m{number}")
+
+        self.assertEqual(self.served(), ["m0", "m3", "m4", "m5"])
+        self.signins.stopService()
+        self.assertEqual(self.rig.clock.getDelayedCalls(), [])

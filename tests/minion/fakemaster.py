@@ -43,6 +43,8 @@ class FakeMaster:
         function from the frame to one of these.
     @ivar log: what was asked: C{_auth}, or the C{cmd} of sealed loads.
     @ivar loads: the sealed loads.
+    @ivar holds: whether it keeps the answer to a pending minion that has patience.
+    @ivar patience: what each sign-in asked of that.
     @ivar ours: whether it answers the heartbeat like a saltwisted master.
     """
 
@@ -64,6 +66,9 @@ class FakeMaster:
         self.auths: list[Auth] = []
         self.pillar: Any = {"role": "web"}
         self.values: dict[str, Any] = {}
+        self.holds = False
+        self.kept: list[Any] = []
+        self.patience: list[float] = []
         self.ours = False
         self.alive = True
         self.silent: set[str] = set()
@@ -72,6 +77,18 @@ class FakeMaster:
     def session(self, minion_id: str) -> SessionKey:
         """The key of a minion, made when first needed."""
         return self.sessions.setdefault(minion_id, SessionKey.generate(self.dice))
+
+    def keeps(self, frame: bytes) -> float:
+        """For how many seconds the answer to this frame is kept."""
+        if not self.holds or self.state != "pending" or not self.alive:
+            return 0
+        request = decode_request(frame)
+        return float(request.load.get("patience", 0)) if isinstance(request, ClearRequest) else 0
+
+    def decide(self) -> None:
+        """Give the answers that were kept."""
+        while self.kept:
+            self.kept.pop(0)()
 
     def rotate(self) -> None:
         """Another publish key."""
@@ -93,6 +110,7 @@ class FakeMaster:
             assert isinstance(auth, Auth)
             self.log.append("_auth")
             self.auths.append(auth)
+            self.patience.append(auth.patience)
             if not self.ours:
                 auth.load.pop("saltwisted")
             if self.state != "accepted":
@@ -168,6 +186,17 @@ class FakeRequests:
         master = self.net.masters.get(self.where)
 
         def deliver() -> None:
+            kept = master.keeps(frame) if master is not None else 0
+            if kept:
+                assert master is not None
+                master.kept.append(reply_to_it)
+                self.net.clock.callLater(kept, lambda: reply_to_it() if not d.called else None)
+            else:
+                reply_to_it()
+
+        def reply_to_it() -> None:
+            if d.called:
+                return
             reply = master.handle(frame) if master is not None else None
             if reply is not None and not d.called:
                 self.net.clock.callLater(self.net.delay, answer, reply)

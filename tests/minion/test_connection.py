@@ -86,21 +86,30 @@ class RulesTests(SynchronousTestCase):
         for event, failures, luck in product(events, (0, 1, 5, 10**6), (0.0, 0.5, 0.999)):
             wait = wait_after(event, failures, options, luck)
 
-            self.assertGreater(wait, 0.4)
+            self.assertGreater(wait, 0.25)
             self.assertLess(wait, 500)
         self.assertEqual(wait_after(rules.Failed("x"), 0, options, 0.5), 1)
         self.assertEqual(wait_after(rules.Failed("x", answered=True), 3, options, 0.5), 8)
         self.assertEqual(wait_after(rules.Failed("x", answered=True), 99, options, 0.5), 30)
         self.assertEqual(wait_after(rules.Failed("x"), 99, options, 0.5), 2)
 
-    def test_pending_waits_as_configured(self) -> None:
-        """A pending minion asks every acceptance_wait_time, growing to its maximum."""
+    def test_pending_waits(self) -> None:
+        """
+        A pending minion asks within a second at first, then less and less often, to
+        acceptance_wait_time or its maximum; and at once where the master has kept its answer.
+        """
         plain = Rules(acceptance_wait_time=10)
         growing = Rules(acceptance_wait_time=10, acceptance_wait_time_max=25)
+        hasty = Rules(acceptance_wait_time=0.2)
         pending = rules.Denied("pending")
+        waits = [wait_after(pending, n, plain, 0.999) for n in range(40)]
 
-        self.assertEqual([wait_after(pending, n, plain, 0.5) for n in range(3)], [10, 10, 10])
-        self.assertEqual([wait_after(pending, n, growing, 0.5) for n in range(4)], [10, 20, 25, 25])
+        self.assertLess(max(waits[:11]), 1)
+        self.assertEqual(waits, sorted(waits))
+        self.assertEqual(wait_after(pending, 30, plain, 0.5), 10)
+        self.assertEqual(wait_after(pending, 10**6, growing, 0.5), 25)
+        self.assertEqual(wait_after(pending, 0, hasty, 0.5), 0.2)
+        self.assertEqual(wait_after(rules.Denied("pending", held=True), 99, plain, 0.5), 0.2)
 
     def test_rejected_waits_longer(self) -> None:
         """A rejected minion slows down, unless rejected_retry says to treat it as pending."""
@@ -462,6 +471,33 @@ class DeniedTests(LinkCase):
         self.net.run(16)
 
         self.assertTrue(self.link.up)
+
+    def test_pending_patience(self) -> None:
+        """
+        A master that keeps its answer is asked to do so, is asked no more often than before, and
+        the minion is up at once when the answer is that its key is accepted.
+        """
+        self.master.state, self.master.holds = "pending", True
+        self.link.start()
+        self.net.run(600, 0.2)
+        asked = self.master.log.count("_auth")
+        self.assertTrue(40 <= asked <= 100, asked)
+        self.assertEqual(self.errors(), [])
+
+        self.master.state = "accepted"
+        self.master.decide()
+        self.net.run(0.5)
+
+        self.assertTrue(self.link.up)
+
+    def test_pending_no_patience(self) -> None:
+        """A master that answers at once is asked only once to keep its answer."""
+        self.master.state = "pending"
+        self.link.start()
+        self.net.run(60, 0.2)
+
+        self.assertEqual(len([p for p in self.master.patience if p]), 1)
+        self.assertGreater(len(self.master.patience), 15)
 
     def test_T_MIN_3_rejected(self) -> None:
         """A rejected minion goes on asking, slowly, and says what to do."""

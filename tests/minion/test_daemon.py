@@ -27,6 +27,7 @@ class MinionTests(SynchronousTestCase):
         self.link: FakeLink | None = FakeLink("red")
         self.grains: Any = {"os": "X"}
         self.calls: list[Any] = []
+        self.marks = 0
         self.told: list[Any] = []
         self.master: list[bool] = []
         self.build()
@@ -49,6 +50,7 @@ class MinionTests(SynchronousTestCase):
             call,
             self.bus,
             lambda: self.link,  # type: ignore[arg-type, return-value]
+            lambda: self.marks,
         )
         self.minion.on_facts = lambda pillar, grains: self.told.append((pillar, grains))
         self.minion.on_master = self.master.append
@@ -139,16 +141,32 @@ class MinionTests(SynchronousTestCase):
         )
 
     def test_refresh_brings_grains(self) -> None:
-        """Refreshing pillar or modules shows new grains too; grains that fail stop neither."""
+        """
+        Refreshing modules shows new grains too, and so does a pillar when a file of grains has
+        changed; grains that fail stop neither.
+        """
         self.start()
         for what, grains in (("pillar", {"os": "A"}), ("modules", {"os": "B"})):
+            self.marks += 1
             self.grains = grains
             self.successResultOf(self.refresh(what, wait=True))
             self.assertEqual(self.minion.grains, grains)
 
+        self.marks += 1
         self.grains = RemoteError("WorkerDied", "it died")
         self.assertTrue(self.successResultOf(self.refresh("pillar", wait=True)))
         self.failureResultOf(self.refresh("grains", wait=True), RemoteError)
+
+    def test_refresh_pillar_alone(self) -> None:
+        """A refresh of the pillar computes no grains where no file of grains has changed."""
+        self.start()
+        self.grains = {"os": "New"}
+
+        for _ in range(3):
+            self.successResultOf(self.refresh("pillar", wait=True))
+
+        self.assertNotEqual(self.minion.grains, {"os": "New"})
+        self.assertEqual(len(self.calls), 1)
 
     def test_refresh_by_event(self) -> None:
         """Salt's own events for a refresh do the same, until the minion stops."""
