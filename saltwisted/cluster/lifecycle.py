@@ -42,6 +42,12 @@ from saltwisted.words import counted
 
 AGAIN = 1.0
 """Seconds between two rounds of asking the listed peers, plus as much jitter."""
+CALLED_WITHIN = 8.0
+"""
+Seconds within which each member dials one that is away (L{saltwisted.cluster.peers.MOST_DELAY},
+and half as much by chance).
+"""
+LOOK_EVERY = 0.1
 GOOD_BYE = 0.2
 """Seconds between an answer on the control socket and the end of the service behind it."""
 START_TIME = 30.0
@@ -229,7 +235,7 @@ class Lifecycle:
         elif self.files.begins():
             await self._found()
         else:
-            await self._search(self._until_told())
+            await self._search(self._found_unless_known())
         self._started = True
 
     async def stopService(self) -> None:
@@ -451,12 +457,26 @@ class Lifecycle:
                 )
             await deferLater(self._reactor, AGAIN * (1 + self._dice()))
 
+    async def _found_unless_known(self) -> None:
+        """
+        A node that has no identity is new, or has lost its disk. Of the latter the minions know
+        the cluster's key, and stock ones give up for good when another one answers. Its members
+        know it as well, and dial it: who is called by none is the first of a cluster.
+        """
+        end = self._reactor.seconds() + CALLED_WITHIN
+        self.waits_for = (f"a call of a member that knows it, for {CALLED_WITHIN:.0f} s",)
+        while self._running and not self._forced and self._reactor.seconds() < end:
+            if self.port.taken_for_member:
+                self.log.warn("members of a cluster know a node at this address: it lost its disk")
+                self.waits_for = ()
+                await self._until_told()
+                return
+            await deferLater(self._reactor, LOOK_EVERY)
+        if self._running:
+            await self._found()
+
     async def _until_told(self) -> None:
-        """
-        A node that has no identity may be one whose disk was lost: minions that come to its
-        address know the cluster's key, and stock ones give up for good when another one answers.
-        So it serves nobody before a person says what it is to be.
-        """
+        """Serve nobody before a person says what this node is to be."""
         self.waits_for = self.waits_for or (
             "'saltwisted join TOKEN', or 'saltwisted cluster init' if it is the first of a cluster",
         )

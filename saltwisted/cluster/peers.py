@@ -302,7 +302,9 @@ class Peers:
             )
         delay = min(MOST_DELAY, FIRST_DELAY * 1.6 ** min(contact.tries, 12))
         delay *= 0.5 + self._dice()
-        if self.node > contact.member.node:
+        if self.node > contact.member.node and self._now() - contact.since < PATIENCE:
+            # The other one dials, but for one that has lost its disk: it knows nobody, and has
+            # to hear soon that it is known (L{saltwisted.cluster.lifecycle})
             delay += PATIENCE
         self._plan(contact, delay)
 

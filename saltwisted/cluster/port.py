@@ -18,7 +18,7 @@ from twisted.logger import Logger
 
 from saltwisted.domain.replica.joining import Attempts
 from saltwisted.errors import PortError
-from saltwisted.transports.tls import Acceptor, Badge, Doorway, Session, serve
+from saltwisted.transports.tls import AMP, Acceptor, Badge, Doorway, Session, serve
 
 MAX_STRANGERS = 128
 """Connections whose handshake is not done, together and ..."""
@@ -62,6 +62,7 @@ class PeerPort:
     Listens for peers.
 
     @ivar gate: asked at each connection; replaced when the node's phase changes.
+    @ivar taken_for_member: somebody has called here as members of a cluster call one another.
     """
 
     log = Logger()
@@ -76,6 +77,7 @@ class PeerPort:
     ) -> None:
         self.gate: Gate = Closed()
         self.port = port
+        self.taken_for_member = False
         self._reactor = reactor
         self._interface = interface
         self._counters = counters
@@ -117,7 +119,9 @@ class PeerPort:
                 door.transport.abortConnection()  # type: ignore[attr-defined]
         return listening.stopListening() if listening is not None else None
 
-    def _purposes(self) -> Sequence[bytes]:
+    def _purposes(self, offered: Sequence[bytes]) -> Sequence[bytes]:
+        if AMP in offered:
+            self.taken_for_member = True
         return self.gate.purposes()
 
     def _judge(self, purpose: bytes, key: str) -> bool:

@@ -134,10 +134,13 @@ class Acceptor:
     """
     The accepting side.
 
-    @param purposes: the ALPN names that are served at this moment.
+    @param purposes: told the ALPN names that somebody asks for; gives those that are served at
+        this moment.
     """
 
-    def __init__(self, badge: Badge, judge: Judge, purposes: Callable[[], Sequence[bytes]]) -> None:
+    def __init__(
+        self, badge: Badge, judge: Judge, purposes: Callable[[Sequence[bytes]], Sequence[bytes]]
+    ) -> None:
         self._judge = judge
         self._purposes = purposes
         self.wear(badge)
@@ -153,7 +156,7 @@ class Acceptor:
         return SSL.Connection(self._context, None)
 
     def _select(self, connection: Any, offered: list[bytes]) -> Any:
-        served = self._purposes()
+        served = self._purposes(offered)
         for name in offered:
             if name in served:
                 return name

@@ -129,7 +129,7 @@ class NewTests(SynchronousTestCase):
 
     def assert_serves_nobody(self, node: OurNode) -> None:
         """It is there, says what it waits for, and has neither ports nor an identity."""
-        until(f"{node.name} to answer", node.members)
+        until(f"{node.name} to be called", lambda: "lost its disk" in node.text())
         status = node.command("status", "--role", "cluster")
         self.assertEqual(status.returncode, 2, status.stdout)
         self.assertIn("'saltwisted join TOKEN'", status.stdout)
@@ -138,23 +138,25 @@ class NewTests(SynchronousTestCase):
             self.assertFalse(answers(node, port))
         self.assertFalse(os.path.exists(os.path.join(node.pki, "master.pem")))
 
-    def test_told_to_begin(self) -> None:
-        """A new node serves nobody before C{cluster init}, also if that was said before it ran."""
+    def test_first(self) -> None:
+        """A new node that nobody knows is the first of a cluster; one that is told so, at once."""
         a, b = nodes(self, "a b")
         for node in (a, b):
             shutil.rmtree(node.pki)
         a.start()
-        self.assert_serves_nobody(a)
-        a.kill()
-        a.start()
-        self.assert_serves_nobody(a)
-
-        a.command("cluster", "init", check=True)
         b.command("cluster", "init", check=True)
         b.start()
 
-        a.wait_serving()
         b.wait_serving()
+        a.wait_serving()
+
+        keys = [Path(node.pki, "master.pub").read_bytes() for node in (a, b)]
+        self.assertNotEqual(keys[0], keys[1])
+
+    def wipe(self, node: OurNode) -> None:
+        """Its disk is lost; its address is not."""
+        shutil.rmtree(node.pki)
+        shutil.rmtree(os.path.join(node.root, "var"))
 
     def test_wiped(self) -> None:
         """
@@ -163,8 +165,7 @@ class NewTests(SynchronousTestCase):
         """
         a, b = cluster(self, "a b")
         b.kill()
-        shutil.rmtree(b.pki)
-        shutil.rmtree(os.path.join(b.root, "var"))
+        self.wipe(b)
         b.start()
         self.assert_serves_nobody(b)
 

@@ -49,7 +49,7 @@ class WidenTests(SynchronousTestCase):
         self.ends = []
         for creator, client in (
             (Dialler(badge, lambda purpose, key: True, BULK), True),
-            (Acceptor(badge, lambda purpose, key: True, lambda: [BULK]), False),
+            (Acceptor(badge, lambda purpose, key: True, lambda offered: [BULK]), False),
         ):
             inner = Kept()
             factory = Factory()
