@@ -23,6 +23,7 @@ from twisted.logger import ILogObserver, Logger
 from saltwisted.errors import SaltwistedError
 from saltwisted.roles.notify import ServiceManager
 from saltwisted.transports.loose import let_go
+from saltwisted.worker import stackdump
 
 SETTLE = 10.0
 """Seconds after which it is told how often lines came again."""
@@ -106,12 +107,16 @@ class OrderedService(Service):
         if call is not None and self._manager is not None:
             # SIGHUP ends a process that does not expect it: we do from here on
             signal.signal(signal.SIGHUP, lambda number, frame: call(self.reload))
+            stackdump.install(lambda line: call(self._say, line))
         if hasattr(self._observer, "settle"):
             self._settling = LoopingCall(lambda: self._observer.settle(time.time()))
             self._settling.clock = self._clock
             let_go(self._settling.start(SETTLE, now=False), self.log, "repetitions are not told")
         self._starting = Deferred.fromCoroutine(self._start())
         return self._starting
+
+    def _say(self, line: str) -> None:
+        self.log.info("{line}", line=line, always=True)
 
     async def _start(self) -> None:
         for part in self._parts:

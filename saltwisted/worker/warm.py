@@ -38,6 +38,7 @@ import msgpack
 from attrs import frozen
 
 from saltwisted.errors import TransportClosed
+from saltwisted.worker import stackdump
 from saltwisted.worker.control import ControlClient
 
 ENTRIES = frozenset(
@@ -186,7 +187,8 @@ def exec_warm_parent(preload: Iterable[str] = ()) -> Warm:
             [*words, "saltwisted"],
             os.environ,
             setsigdef=[signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD],
-            setsigmask=[],
+            # They would end it before it has its own handlers
+            setsigmask=[signal.SIGUSR1, signal.SIGUSR2],
         )
     ours.setblocking(False)
     return Warm(pid, ours)
@@ -207,6 +209,7 @@ def _become(link: socket.socket, preload: Iterable[str]) -> NoReturn:
             except (OSError, ValueError):
                 pass
     signal.set_wakeup_fd(-1)
+    stackdump.install()
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     if os.getpgrp() != os.getpid():
         os.setsid()

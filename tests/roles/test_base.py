@@ -7,12 +7,15 @@ from __future__ import annotations
 import io
 import os
 import pwd
+import signal
 import socket
+import sys
+import tempfile
 from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
-from twisted.logger import LogLevel
+from twisted.logger import LogLevel, globalLogPublisher
 from twisted.python.usage import UsageError
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -68,6 +71,29 @@ class OrderedServiceTests(SynchronousTestCase):
         return OrderedService(
             self.clock, parts, self.failed.append, started=lambda: self.up.append(True)
         )
+
+    def test_debug_signals(self) -> None:
+        """A daemon that gets SIGUSR1 or SIGUSR2 says where the answer is, and goes on."""
+        folder = self.mktemp()
+        os.mkdir(folder)
+        self.patch(tempfile, "tempdir", folder)
+        self.patch(sys, "stderr", io.StringIO())
+        for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGHUP):
+            self.addCleanup(signal.signal, number, signal.getsignal(number))
+        self.clock.callFromThread = lambda call, *args: call(*args)  # type: ignore[attr-defined]
+        service = self.service(Part("a", self.log))
+        heard: list[Any] = []
+        globalLogPublisher.addObserver(heard.append)
+        self.addCleanup(globalLogPublisher.removeObserver, heard.append)
+        service.startService()  # type: ignore[unused-awaitable]
+
+        for number in (signal.SIGUSR1, signal.SIGUSR2):
+            os.kill(os.getpid(), number)
+
+        lines = [event["line"] for event in heard if "line" in event]
+        self.assertEqual([line[:9] for line in lines], ["SIGUSR1: ", "SIGUSR2: "])
+        self.assertEqual(len(os.listdir(folder)), 1)
+        self.assertEqual((self.log, self.up), (["+a"], [True]))
 
     def test_order(self) -> None:
         """A part starts when the one before is up; they stop in reverse."""

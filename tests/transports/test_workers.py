@@ -319,6 +319,27 @@ class ParentTests(Case):
         self.assertEqual(kept.load["id"], "m2")
 
     @awaited
+    async def test_debug_signals(self) -> None:
+        """SIGUSR1 and SIGUSR2 end no warm parent, from its first moment; the first is answered."""
+        self.patch(os, "environ", {**os.environ, "TMPDIR": self.base})
+        pool = WarmPool(reactor, warm.exec_warm_parent, warm.exec_warm_parent)
+        self.addCleanup(pool.stopService)
+        pool.set_fact("opts", {"id": "m2", "cachedir": self.base})
+        pool.startService()
+        self.pool, first = pool, self.pool
+        pid = pool.parent_pid
+        for number in (signal.SIGUSR1, signal.SIGUSR2):
+            os.kill(pid, number)
+
+        how = await self.job("test.ping").exited
+        self.pool = first
+
+        self.assertTrue(how.clean)
+        self.assertEqual(pool.parent_pid, pid)
+        dumps = [name for name in os.listdir(self.base) if name.startswith("salt-debug-")]
+        self.assertEqual(len(dumps), 1, dumps)
+
+    @awaited
     async def test_descriptors(self) -> None:
         """A parent holds none of the daemon's descriptors but its own end of the link."""
         await self.job("test.ping", private=True).exited
