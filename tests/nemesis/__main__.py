@@ -65,6 +65,8 @@ def main() -> int:
     try:
         history = play(world, path, seed, chosen.seconds, only)
         found = judge(history.records)
+        if not any(record["kind"] == "fault" for record in history.records):
+            found.append("empty: there was no blow, the seconds were over before")
         bad = bool(found)
         return verdict(found, summary(history, seed, chosen.nodes))
     finally:

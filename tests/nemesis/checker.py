@@ -134,6 +134,8 @@ def judge(records: Iterable[Record]) -> list[str]:
     """All violations of a history; none if it is as it must be."""
     history = History(records)
     found = [f"bad: {record['text']}" for record in history.of("bad")]
+    if not history.of("op"):
+        found.append("empty: nothing was asked")
     missing = [name for name in history.nodes if "keys" not in history.seen.get(name, {})]
     if missing:
         return [*found, f"silent: {', '.join(missing)} did not say at the end what it has"]

@@ -164,6 +164,10 @@ class KeptTests(SynchronousTestCase):
         told.seen["b"] = {"silent": "refused"}
         self.assertEqual(told.judged(), ["silent"])
 
+    def test_empty(self) -> None:
+        """A history in which nobody asked for anything shows nothing."""
+        self.assertEqual(Told().judged(), ["empty"])
+
     def test_stuck(self) -> None:
         """So is what was a violation when it was written down, and a wrong identity."""
         told = Told().line("bad", 5, text="stuck")
