@@ -141,7 +141,8 @@ class KeptTests(SynchronousTestCase):
 
     def test_unanswered(self) -> None:
         """A minion that cannot get rid of a return is a violation."""
-        told = Told().line("ran", 5, jid="1", id="w")
+        told = Told().op("mine", "w", "a", 4, value=1, result="unknown")
+        told.line("ran", 5, jid="1", id="w")
         self.assertEqual(told.judged(), ["unanswered"])
 
     def test_not_delivered(self) -> None:
@@ -160,7 +161,7 @@ class KeptTests(SynchronousTestCase):
 
     def test_silent(self) -> None:
         """A node that does not say what it has is a violation."""
-        told = Told()
+        told = Told().op("mine", "w", "a", 4, value=1, result="unknown")
         told.seen["b"] = {"silent": "refused"}
         self.assertEqual(told.judged(), ["silent"])
 
