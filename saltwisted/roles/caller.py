@@ -37,6 +37,7 @@ from saltwisted.stores.files import make_dir
 from saltwisted.stores.minion import MasterKeyFile, MastersFile, TokenFile
 from saltwisted.transports.bus import EventBus
 from saltwisted.transports.ipc import ControlServer
+from saltwisted.transports.lookups import LookUps
 from saltwisted.transports.threads import Threads
 from saltwisted.transports.zeromq.fairness import ZeroMQ
 from saltwisted.worker.configio import load_from_disk
@@ -82,7 +83,7 @@ class Caller:
         outside = Outside(
             reactor=reactor,
             dialer=dialer_of(reactor, self.zeromq, config),
-            resolve=resolver(self.threads.run, bool(config.ipv6)),
+            resolve=resolver(LookUps(reactor).run, bool(config.ipv6)),
             run=self.threads.run,
             keys=MasterKeyFile(os.path.join(config.pki_dir, "minion_master.pub")),
             identity=identity_of(config),

@@ -57,6 +57,7 @@ from saltwisted.stores.minion import MasterKeyFile, MastersFile, SeenFile, Token
 from saltwisted.transports.bus import EventBus
 from saltwisted.transports.ipc import ControlServer
 from saltwisted.transports.latency import LatencyMeter
+from saltwisted.transports.lookups import LookUps
 from saltwisted.transports.reasons import why
 from saltwisted.transports.threads import Threads
 from saltwisted.transports.workers import WarmPool
@@ -234,7 +235,7 @@ class Network:
         self._seen_file = SeenFile(os.path.join(config.cachedir, "saltwisted", "seen"))
         self._outside: dict[str, Any] = {
             "reactor": reactor,
-            "resolve": resolver(threads.run, bool(config.ipv6)),
+            "resolve": resolver(LookUps(reactor).run, bool(config.ipv6)),
             "run": threads.run,
             "keys": MasterKeyFile(os.path.join(config.pki_dir, "minion_master.pub")),
             "identity": identity_of(config),

@@ -10,14 +10,26 @@ from __future__ import annotations
 import os
 import socket
 import subprocess
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from saltwisted.worker import netinfo, systools
 
+PATIENCE = 1.0
+"""Seconds after which a look-up without an answer says that the name servers are silent."""
+SILENCE = 60.0
+"""Seconds for which they are not asked then."""
+TRY_AGAIN = 2
+"""C{h_errno} of a look-up that nobody has answered."""
+
 
 class Machine:
     """The real one."""
+
+    def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._silent_until = float("-inf")
 
     def read(self, path: str) -> str | None:
         """Text of a small file, undecodable bytes escaped, or C{None}."""
@@ -113,31 +125,48 @@ class Machine:
 
         May wait for the name servers.
         """
-        try:
-            answers = socket.getaddrinfo(
-                socket.gethostname(),
-                0,
-                socket.AF_UNSPEC,
-                socket.SOCK_STREAM,
-                socket.IPPROTO_TCP,
-                socket.AI_CANONNAME,
-            )
-        except (OSError, UnicodeError):
-            answers = []
-        names = [answer[3] for answer in answers if answer[3]]
-        return names[-1] if names else socket.getfqdn()
+        answers = self._ask(
+            socket.getaddrinfo,
+            socket.gethostname(),
+            0,
+            socket.AF_UNSPEC,
+            socket.SOCK_STREAM,
+            socket.IPPROTO_TCP,
+            socket.AI_CANONNAME,
+        )
+        names = [answer[3] for answer in answers or () if answer[3]]
+        if names:
+            return str(names[-1])
+        # Which is what getfqdn() says, too, when nobody answers
+        return socket.gethostname() if self._is_silent() else socket.getfqdn()
 
     def resolve(self, name: str, family: int) -> list[str]:
         """The different addresses of a name; may wait for the name servers."""
-        try:
-            answers = socket.getaddrinfo(name, None, family)
-        except (OSError, UnicodeError):
-            return []
-        return list({str(answer[4][0]) for answer in answers})
+        answers = self._ask(socket.getaddrinfo, name, None, family)
+        return list({str(answer[4][0]) for answer in answers or ()})
 
     def reverse_name(self, address: str) -> str:
         """The full name of an address or the empty string; may wait for the name servers."""
+        answer = self._ask(socket.gethostbyaddr, address)
+        return socket.getfqdn(answer[0]) if answer else ""
+
+    def _ask(self, look_up: Callable[..., Any], *args: Any) -> Any:
+        """
+        Ask the resolver; C{None} if there is no answer.
+
+        Where it has just waited in vain, nobody is asked for a while: each question would wait as
+        long, and a machine without its name servers would have its grains after a minute.
+        """
+        if self._is_silent():
+            return None
+        started = self._seconds()
         try:
-            return socket.getfqdn(socket.gethostbyaddr(address)[0])
-        except OSError:
-            return ""
+            return look_up(*args)
+        except (OSError, UnicodeError) as error:
+            unanswered = error.args[:1] in ((socket.EAI_AGAIN,), (TRY_AGAIN,))
+            if unanswered and self._seconds() - started > PATIENCE:
+                self._silent_until = self._seconds() + SILENCE
+            return None
+
+    def _is_silent(self) -> bool:
+        return self._seconds() < self._silent_until
