@@ -8,19 +8,17 @@ would. Most functions answer with what git has printed.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import logging
 import os
-import re
 import shlex
 import shutil
-import tempfile
-import urllib.parse
 from collections.abc import Mapping
 from typing import Any
 
-from saltwisted.modules import _data, _packages
+from attrs import evolve
+
+from saltwisted.modules import _data, _git_output, _packages
+from saltwisted.modules._git import GitCall, place, redact, split_options, with_login
 from saltwisted.worker import systools
 from saltwisted.worker.exceptions import CommandExecutionError, SaltInvocationError
 
@@ -32,21 +30,6 @@ __context__: dict[str, Any]
 
 __func_alias__ = {"rm_": "rm"}
 
-_SSH = (
-    "ssh -oStrictHostKeyChecking=accept-new -oPasswordAuthentication=no"
-    " -oKbdInteractiveAuthentication=no -oChallengeResponseAuthentication=no -i "
-)
-"""How an identity is used: by nobody's input; hosts may be new, but not have changed."""
-
-_LOGIN = re.compile(r"(https?)://.*@", re.IGNORECASE)
-_PRIVATE_KEY = re.compile(r"BEGIN (?:\w+\s)*PRIVATE KEY")
-_FETCHED = re.compile(
-    r"[\s*]*(?:(?P<old>[0-9a-f]+)\.\.(?P<new>[0-9a-f]+)"
-    r"|\[(?:new (?P<kind>tag|branch)|tag update)\])\s+(?P<name>.+)->"
-)
-_STATES = {"M": "modified", "A": "new", "D": "deleted", "??": "untracked"}
-_ANSWERS = ("worktree", "HEAD", "branch")
-
 
 def __virtual__() -> Any:
     if systools.which("git") is None:
@@ -54,47 +37,11 @@ def __virtual__() -> Any:
     return True
 
 
-def _redact(text: str) -> str:
-    """Without user names and passwords in addresses."""
-    return _LOGIN.sub(r"\1://<redacted>@", text)
-
-
-def _with_login(url: Any, user: str | None, password: str | None) -> str:
-    """
-    An address that carries its user and password.
-
-    @raises SaltInvocationError: they would travel in the open.
-    """
-    if user is None and password is None:
-        return str(url)
-    parts = urllib.parse.urlparse(str(url))
-    if parts.scheme != "https":
-        raise SaltInvocationError("Basic Auth only supported for HTTPS")
-    login = urllib.parse.quote(user or "", safe="")
-    if password is not None:
-        login += ":" + urllib.parse.quote(password, safe="")
-    return urllib.parse.urlunparse(parts._replace(netloc=f"{login}@{parts.netloc}"))
-
-
-def _words(options: Any) -> list[str]:
-    """Options as words; a closing C{--} is dropped, the functions set their own."""
-    if options is None:
-        return []
-    if isinstance(options, list):
-        return [str(item) for item in options]
-    words = shlex.split(options) if isinstance(options, str) else [str(options)]
-    return words[:-1] if words and words[-1] == "--" else words
-
-
 def _listed(value: Any) -> list[str]:
     """A list as it is, else text cut at its commas."""
     if isinstance(value, (list, tuple)):
         return [str(item) for item in value]
     return str(value).split(",")
-
-
-def _place(cwd: Any, user: Any) -> str:
-    return os.path.join(os.path.expanduser(f"~{user or ''}"), str(cwd))
 
 
 def _only(kwargs: Mapping[str, Any], *names: str) -> list[Any]:
@@ -109,138 +56,29 @@ def _only(kwargs: Mapping[str, Any], *names: str) -> list[Any]:
     return found
 
 
-def _is_encrypted(path: str) -> bool:
-    """
-    Whether a private key asks for a passphrase.
-
-    @raises CommandExecutionError: it cannot be read, or is no private key.
-    """
-    try:
-        with open(path, encoding="utf-8", errors="replace") as file:
-            text = file.read()
-    except FileNotFoundError as error:
-        raise CommandExecutionError(f"{path} does not exist") from error
-    except PermissionError as error:
-        raise CommandExecutionError(f"Permission denied reading from {path}") from error
-    except OSError as error:
-        raise CommandExecutionError(
-            f"Error {error.errno} encountered reading from {path}: {error.strerror}"
-        ) from error
-    if not _PRIVATE_KEY.search(text):
-        raise CommandExecutionError(f"{path} is not a private key")
-    if "ENCRYPTED" in text:
-        return True
-    if "BEGIN OPENSSH" not in text:
-        return False
-    # OpenSSH's own form: a mark, then the name of the cipher with its length before it.
-    inner = "".join(line for line in text.split("\n") if line and not line.startswith("-"))
-    try:
-        raw = base64.b64decode(inner)
-    except binascii.Error:
-        return False
-    mark = b"openssh-key-v1\0"
-    return raw.startswith(mark) and raw[len(mark) :][:8] != b"\0\0\0\4none"
-
-
-def _run(
-    command: list[str],
-    cwd: str | None = None,
+def _git(
+    cwd: Any,
     user: str | None = None,
     password: str | None = None,
-    identity: Any = None,
     ignore_retcode: bool = False,
-    failhard: bool = True,
-    redirect_stderr: bool = False,
-    saltenv: str = "base",
     output_encoding: str | None = None,
-) -> dict[str, Any]:
-    """
-    Run git.
-
-    @param identity: private keys to try one after the other, files or C{salt://} addresses.
-    @param failhard: raise if git fails.
-    @return: what C{cmd.run_all} gives.
-    @raises CommandExecutionError: git has failed, with each of the keys if there are any.
-    """
-    options: dict[str, Any] = {
-        "cwd": cwd,
-        "runas": user,
-        "password": password,
-        "python_shell": False,
-        "log_callback": _redact,
-        "ignore_retcode": ignore_retcode,
-        "redirect_stderr": redirect_stderr,
-        "output_encoding": output_encoding,
-    }
-    said = "stdout" if redirect_stderr else "stderr"
-    if identity:
-        return _run_with_keys(command, identity, saltenv, failhard, said, options)
-    result: dict[str, Any] = __salt__["cmd.run_all"](command, env={}, **options)
-    if result["retcode"] and failhard:
-        text = f"Command '{_redact(' '.join(command))}' failed"
-        if result[said]:
-            text += f": {_redact(result[said])}"
-        raise CommandExecutionError(text)
-    return result
-
-
-def _run_with_keys(
-    command: list[str],
-    identity: Any,
-    saltenv: str,
-    failhard: bool,
-    said: str,
-    options: dict[str, Any],
-) -> dict[str, Any]:
-    errors: list[str] = []
-    missing: list[str] = []
-    result: dict[str, Any] | None = None
-    for key in identity if isinstance(identity, list) else [identity]:
-        with tempfile.TemporaryDirectory(prefix="git-identity-") as folder:
-            path = key
-            if "salt://" in key:
-                path = _fetch_key(key, os.path.join(folder, "key"), saltenv, options["runas"])
-            elif not __salt__["file.file_exists"](key):
-                missing.append(key)
-                path = ""
-            if not path:
-                log.error("identity %s does not exist.", key)
-                continue
-            if "salt-call" not in __opts__.get("__cli", "") and _is_encrypted(path):
-                errors.append(
-                    f"Identity file {path} is passphrase-protected and cannot be used in a"
-                    " non-interactive command. Using salt-call from the minion will allow a"
-                    " passphrase-protected key to be used."
-                )
-                continue
-            log.info("Attempting git authentication using identity file %s", path)
-            env = {"GIT_IDENTITY": path, "GIT_SSH_COMMAND": _SSH + shlex.quote(path)}
-            result = __salt__["cmd.run_all"](command, env=env, **options)
-        if result is not None and result["retcode"] == 0:
-            return result
-        if result is not None and result[said]:
-            errors.append(_redact(result[said]))
-    if failhard or result is None:
-        text = "Unable to authenticate using identity file:\n\n" + "\n".join(errors)
-        if missing:
-            text += "\n\n" if errors else ""
-            text += f"The following identity file(s) were not found: {', '.join(missing)}"
-        raise CommandExecutionError(text)
-    return result
-
-
-def _fetch_key(source: str, path: str, saltenv: str, user: str | None) -> str:
-    """A key of the master in a private file, which C{user} may read; or the empty string."""
-    if not __salt__["cp.get_file"](source, path, saltenv):
-        return ""
-    os.chmod(path, 0o600)
-    if user:
-        try:
-            for owned in (path, os.path.dirname(path)):
-                shutil.chown(owned, user)
-        except (LookupError, OSError) as error:
-            raise CommandExecutionError(f"Unable to give {source} to {user}: {error}") from error
-    return path
+    git_opts: Any = None,
+    identity: Any = None,
+    saltenv: str = "base",
+) -> GitCall:
+    """Git in a checkout, with what nearly every function here is given; see L{GitCall}."""
+    return GitCall(
+        salt=__salt__,
+        asks="salt-call" in (__opts__.get("__cli") or ""),
+        cwd=None if cwd is None else place(cwd, user),
+        user=user,
+        password=password,
+        ignore_retcode=ignore_retcode,
+        output_encoding=output_encoding,
+        git_opts=git_opts,
+        identity=identity,
+        saltenv=saltenv,
+    )
 
 
 def _old(version_: str) -> bool:
@@ -257,29 +95,31 @@ def _check_worktree_support() -> None:
 
 
 def _git_config(
-    command: list[str], cwd: Any, everywhere: Any, options: dict[str, Any], failhard: bool = False
-) -> dict[str, Any]:
+    everywhere: Any,
+    cwd: Any,
+    user: str | None,
+    password: str | None,
+    ignore_retcode: bool,
+    output_encoding: str | None,
+) -> GitCall:
     """
-    Run C{git config} for a repository, or for the user.
+    Git for a repository, or for the user if C{everywhere}.
 
     @raises SaltInvocationError: it is not said for which.
     """
-    if cwd is None:
-        if not everywhere:
-            raise SaltInvocationError("'cwd' argument required unless global=True")
-    else:
-        cwd = _place(cwd, options["user"])
-    return _run(["git", "config", *command], cwd=cwd, failhard=failhard, **options)
+    if cwd is None and not everywhere:
+        raise SaltInvocationError("'cwd' argument required unless global=True")
+    return _git(cwd, user, password, ignore_retcode, output_encoding)
 
 
 def _scope(everywhere: Any) -> str:
     return "--global" if everywhere else "--local"
 
 
-def _refs(output: str) -> dict[str, str]:
-    """What C{git ls-remote} prints: names and their hashes."""
-    pairs = (line.split(None, 1) for line in output.split("\n"))
-    return {pair[1]: pair[0] for pair in pairs if len(pair) == 2}
+def _values(git: GitCall, everywhere: Any, key: str) -> list[str] | None:
+    """All values of a setting, C{None} if it is not set."""
+    result = git.run("config", _scope(everywhere), "--get-all", key, failhard=False)
+    return None if result["retcode"] == 1 else list(result["stdout"].splitlines())
 
 
 def add(
@@ -301,17 +141,9 @@ def add(
 
         salt '*' git.add /srv/checkout file.txt opts='--force'
     """
-    more = [word for word in _words(opts) if word not in ("-v", "--verbose")]
-    return str(
-        _run(
-            ["git", *_words(git_opts), "add", "--verbose", *more, "--", str(filename)],
-            cwd=_place(cwd, user),
-            user=user,
-            password=password,
-            ignore_retcode=ignore_retcode,
-            output_encoding=output_encoding,
-        )["stdout"]
-    )
+    more = [word for word in split_options(opts) if word not in ("-v", "--verbose")]
+    git = _git(cwd, user, password, ignore_retcode, output_encoding, git_opts)
+    return git.output("add", "--verbose", *more, "--", filename)
 
 
 def archive(
@@ -337,20 +169,13 @@ def archive(
         salt '*' git.archive /srv/checkout /tmp/checkout.tar.gz rev=v1.0
     """
     (format_,) = _only(kwargs, "format")
-    cwd, output = _place(cwd, user), _place(output, user)
-    command = ["git", *_words(git_opts), "archive"]
+    git = _git(cwd, user, password, ignore_retcode, output_encoding, git_opts)
+    command = ["archive"]
     if prefix != "":
-        command += ["--prefix", prefix or os.path.basename(cwd) + os.sep]
+        command += ["--prefix", prefix or os.path.basename(place(cwd, user)) + os.sep]
     if format_:
         command += ["--format", str(format_)]
-    _run(
-        [*command, "--output", output, str(rev)],
-        cwd=cwd,
-        user=user,
-        password=password,
-        ignore_retcode=ignore_retcode,
-        output_encoding=output_encoding,
-    )
+    git.run(*command, "--output", place(output, user), rev)
     return True
 
 
@@ -372,14 +197,8 @@ def branch(
         salt '*' git.branch /srv/checkout topic opts='--force'
     """
     more = [] if name is None else [str(name)]
-    _run(
-        ["git", *_words(git_opts), "branch", *_words(opts), *more],
-        cwd=_place(cwd, user),
-        user=user,
-        password=password,
-        ignore_retcode=ignore_retcode,
-        output_encoding=output_encoding,
-    )
+    git = _git(cwd, user, password, ignore_retcode, output_encoding, git_opts)
+    git.run("branch", *split_options(opts), *more)
     return True
 
 
@@ -403,28 +222,17 @@ def checkout(
 
         salt '*' git.checkout /srv/checkout topic force=True
     """
-    words = _words(opts)
+    words = split_options(opts)
     if rev is None and "-b" not in words and "-B" not in words:
         raise SaltInvocationError("'rev' argument is required unless -b or -B in opts")
     command = [
-        "git",
-        *_words(git_opts),
         "checkout",
         *(["--force"] if force else []),
         *words,
         *([] if rev is None else [str(rev)]),
     ]
-    return str(
-        _run(
-            command,
-            cwd=_place(cwd, user),
-            redirect_stderr=True,
-            user=user,
-            password=password,
-            ignore_retcode=ignore_retcode,
-            output_encoding=output_encoding,
-        )["stdout"]
-    )
+    git = _git(cwd, user, password, ignore_retcode, output_encoding, git_opts)
+    return git.output(*command, mixed=True)
 
 
 def clone(
@@ -451,34 +259,16 @@ def clone(
 
         salt '*' git.clone /srv git://example.org/project.git name=checkout
     """
-    cwd = _place(cwd, user)
+    git = _git(cwd, user, password, ignore_retcode, output_encoding, git_opts, identity, saltenv)
+    folder = place(cwd, user)
     if not url:
         raise SaltInvocationError("Missing 'url' argument")
-    command = [
-        "git",
-        *_words(git_opts),
-        "clone",
-        *_words(opts),
-        "--",
-        _with_login(url, https_user, https_pass),
-    ]
+    command = ["clone", *split_options(opts), "--", with_login(url, https_user, https_pass)]
     if name is None:
-        command.append(cwd)
-        folder = "/tmp"
+        evolve(git, cwd="/tmp").run(*command, folder)
     else:
-        command.append(str(name))
-        os.makedirs(cwd, exist_ok=True)
-        folder = cwd
-    _run(
-        command,
-        cwd=folder,
-        identity=identity,
-        saltenv=saltenv,
-        user=user,
-        password=password,
-        ignore_retcode=ignore_retcode,
-        output_encoding=output_encoding,
-    )
+        os.makedirs(folder, exist_ok=True)
+        git.run(*command, name)
     return True
 
 
@@ -501,16 +291,8 @@ def commit(
         salt '*' git.commit /srv/checkout 'A message' opts='--author="Me <me@example.org>"'
     """
     more = ["--", str(filename)] if filename else []
-    return str(
-        _run(
-            ["git", *_words(git_opts), "commit", "-m", str(message), *_words(opts), *more],
-            cwd=_place(cwd, user),
-            user=user,
-            password=password,
-            ignore_retcode=ignore_retcode,
-            output_encoding=output_encoding,
-        )["stdout"]
-    )
+    git = _git(cwd, user, password, ignore_retcode, output_encoding, git_opts)
+    return git.output("commit", "-m", message, *split_options(opts), *more)
 
 
 def config_get(
@@ -532,17 +314,11 @@ def config_get(
         salt '*' git.config_get user.name cwd=/srv/checkout
     """
     every, everywhere = _only(kwargs, "all", "global")
-    options: dict[str, Any] = {
-        "user": user,
-        "password": password,
-        "ignore_retcode": ignore_retcode,
-        "output_encoding": output_encoding,
-    }
-    result = _git_config([_scope(everywhere), "--get-all", str(key)], cwd, everywhere, options)
-    if result["retcode"] == 1:
-        return None
-    values = result["stdout"].splitlines()
-    return values if every else values[-1] if values else ""
+    git = _git_config(everywhere, cwd, user, password, ignore_retcode, output_encoding)
+    values = _values(git, everywhere, key)
+    if every or values is None:
+        return values
+    return values[-1] if values else ""
 
 
 def config_get_regexp(
@@ -565,25 +341,11 @@ def config_get_regexp(
         salt '*' git.config_get_regexp 'user\\..*' cwd=/srv/checkout
     """
     (everywhere,) = _only(kwargs, "global")
-    options: dict[str, Any] = {
-        "user": user,
-        "password": password,
-        "ignore_retcode": ignore_retcode,
-        "output_encoding": output_encoding,
-    }
-    words = [
-        _scope(everywhere),
-        "--get-regexp",
-        str(key),
-        *([] if value_regex is None else [str(value_regex)]),
-    ]
-    result = _git_config(words, cwd, everywhere, options)
-    found: dict[str, list[str]] = {}
-    for line in result["stdout"].splitlines() if result["retcode"] != 1 else ():
-        name, _, value = line.partition(" ")
-        if value:
-            found.setdefault(name, []).append(value.lstrip())
-    return found
+    git = _git_config(everywhere, cwd, user, password, ignore_retcode, output_encoding)
+    more = [] if value_regex is None else [value_regex]
+    words = [_scope(everywhere), "--get-regexp", key, *more]
+    result = git.run("config", *words, failhard=False)
+    return _git_output.settings(result["stdout"]) if result["retcode"] != 1 else {}
 
 
 config_get_regex = config_get_regexp
@@ -616,19 +378,12 @@ def config_set(
         raise SaltInvocationError("Only one of 'value' and 'multivar' is permitted")
     if value is None and multivar is None:
         raise SaltInvocationError("One of 'value' and 'multivar' is required")
-    options: dict[str, Any] = {
-        "user": user,
-        "password": password,
-        "ignore_retcode": ignore_retcode,
-        "output_encoding": output_encoding,
-    }
+    git = _git_config(everywhere, cwd, user, password, ignore_retcode, output_encoding)
     values = [str(value)] if value is not None else _listed(multivar)
     for index, item in enumerate(values):
         how = "--add" if index or (add_ and value is not None) else "--replace-all"
-        words = [*(["--global"] if everywhere else []), how, str(key), item]
-        _git_config(words, cwd, everywhere, options, failhard=True)
-    result: list[str] = config_get(key, cwd=cwd, **options, **{"all": True, "global": everywhere})
-    return result
+        git.run("config", *(["--global"] if everywhere else []), how, key, item)
+    return _values(git, everywhere, key)  # type: ignore[return-value]
 
 
 def config_unset(
@@ -651,23 +406,18 @@ def config_unset(
         salt '*' git.config_unset user.email cwd=/srv/checkout
     """
     every, everywhere = _only(kwargs, "all", "global")
-    options: dict[str, Any] = {
-        "user": user,
-        "password": password,
-        "ignore_retcode": ignore_retcode,
-        "output_encoding": output_encoding,
-    }
+    git = _git_config(everywhere, cwd, user, password, ignore_retcode, output_encoding)
     words = ["--unset-all" if every else "--unset", _scope(everywhere), str(key)]
     if value_regex is not None:
         words.append(str(value_regex))
-    result = _git_config(words, cwd, everywhere, options)
+    result = git.run("config", *words, failhard=False)
     retcode = result["retcode"]
     if retcode == 0:
         return True
     if retcode == 1:
         raise CommandExecutionError("Section or key is invalid")
     if retcode == 5:
-        if config_get(key, cwd=cwd, **options, **{"global": everywhere}) is None:
+        if _values(git, everywhere, key) is None:
             raise CommandExecutionError(f"Key '{key}' does not exist")
         text = f"Multiple values exist for key '{key}'"
         if value_regex is not None:
@@ -695,16 +445,8 @@ def current_branch(
 
         salt '*' git.current_branch /srv/checkout
     """
-    return str(
-        _run(
-            ["git", "rev-parse", "--abbrev-ref", "HEAD"],
-            cwd=_place(cwd, user),
-            user=user,
-            password=password,
-            ignore_retcode=ignore_retcode,
-            output_encoding=output_encoding,
-        )["stdout"]
-    )
+    git = _git(cwd, user, password, ignore_retcode, output_encoding)
+    return git.output("rev-parse", "--abbrev-ref", "HEAD")
 
 
 def describe(
@@ -722,16 +464,8 @@ def describe(
 
         salt '*' git.describe /srv/checkout
     """
-    return str(
-        _run(
-            ["git", "describe", "--always", str(rev)],
-            cwd=_place(cwd, user),
-            user=user,
-            password=password,
-            ignore_retcode=ignore_retcode,
-            output_encoding=output_encoding,
-        )["stdout"]
-    )
+    git = _git(cwd, user, password, ignore_retcode, output_encoding)
+    return git.output("describe", "--always", rev)
 
 
 def diff(
@@ -759,7 +493,7 @@ def diff(
     """
     if no_index and cached:
         raise CommandExecutionError("The 'no_index' and 'cached' options cannot be used together")
-    command = ["git", *_words(git_opts), "diff", *_words(opts)]
+    command = ["diff", *split_options(opts)]
     items = [str(item) for item in (item1, item2) if item]
     if no_index:
         command.append("--no-index")
@@ -783,18 +517,8 @@ def diff(
     if paths:
         command += ["--", *_listed(paths)]
     # Without the index git tells by its code that there are differences.
-    return str(
-        _run(
-            command,
-            cwd=cwd,
-            user=user,
-            password=password,
-            ignore_retcode=no_index,
-            failhard=not no_index,
-            redirect_stderr=True,
-            output_encoding=output_encoding,
-        )["stdout"]
-    )
+    git = _git(None, user, password, no_index, output_encoding, git_opts)
+    return evolve(git, cwd=cwd).output(*command, failhard=not no_index, mixed=True)
 
 
 def discard_local_changes(
@@ -812,17 +536,8 @@ def discard_local_changes(
 
         salt '*' git.discard_local_changes /srv/checkout path=README
     """
-    return str(
-        _run(
-            ["git", "checkout", "--", str(path)],
-            cwd=_place(cwd, user),
-            redirect_stderr=True,
-            user=user,
-            password=password,
-            ignore_retcode=ignore_retcode,
-            output_encoding=output_encoding,
-        )["stdout"]
-    )
+    git = _git(cwd, user, password, ignore_retcode, output_encoding)
+    return git.output("checkout", "--", path, mixed=True)
 
 
 def fetch(
@@ -849,35 +564,14 @@ def fetch(
 
         salt '*' git.fetch /srv/checkout origin
     """
-    command = ["git", *_words(git_opts), "fetch", *(["--force"] if force else [])]
-    command += [word for word in _words(opts) if word not in ("-f", "--force")]
+    command = ["fetch", *(["--force"] if force else [])]
+    command += [word for word in split_options(opts) if word not in ("-f", "--force")]
     if remote:
         command.append(str(remote))
     if refspecs is not None:
         command += _listed(refspecs)
-    output = _run(
-        command,
-        cwd=_place(cwd, user),
-        identity=identity,
-        redirect_stderr=True,
-        saltenv=saltenv,
-        user=user,
-        password=password,
-        ignore_retcode=ignore_retcode,
-        output_encoding=output_encoding,
-    )["stdout"]
-    changes: dict[str, Any] = {}
-    for match in filter(None, map(_FETCHED.match, output.split("\n"))):
-        name = match["name"].rstrip()
-        if match["kind"]:
-            what = "new tags" if match["kind"] == "tag" else "new branches"
-            changes.setdefault(what, []).append(name)
-        elif match["old"]:
-            pair = {"old": match["old"], "new": match["new"]}
-            changes.setdefault("updated branches", {})[name] = pair
-        else:
-            changes.setdefault("updated tags", []).append(name)
-    return changes
+    git = _git(cwd, user, password, ignore_retcode, output_encoding, git_opts, identity, saltenv)
+    return _git_output.fetched(git.output(*command, mixed=True))
 
 
 def init(
@@ -903,8 +597,8 @@ def init(
 
         salt '*' git.init /srv/checkout.git bare=True
     """
-    cwd = _place(cwd, user)
-    command = ["git", *_words(git_opts), "init", *(["--bare"] if bare else [])]
+    cwd = place(cwd, user)
+    command = ["init", *(["--bare"] if bare else [])]
     if template is not None:
         command.append(f"--template={template}")
     if separate_git_dir is not None:
@@ -915,15 +609,8 @@ def init(
         elif not isinstance(shared, str):
             shared = str(shared).lower()
         command.append(f"--shared={shared}")
-    return str(
-        _run(
-            [*command, *_words(opts), cwd],
-            user=user,
-            password=password,
-            ignore_retcode=ignore_retcode,
-            output_encoding=output_encoding,
-        )["stdout"]
-    )
+    git = _git(None, user, password, ignore_retcode, output_encoding, git_opts)
+    return git.output(*command, *split_options(opts), cwd)
 
 
 def is_worktree(
@@ -940,13 +627,8 @@ def is_worktree(
         salt '*' git.is_worktree /srv/checkout
     """
     try:
-        result = _run(
-            ["git", "rev-parse", "--show-toplevel"],
-            cwd=_place(cwd, user),
-            user=user,
-            password=password,
-            output_encoding=output_encoding,
-        )
+        git = _git(cwd, user, password, False, output_encoding)
+        result = git.run("rev-parse", "--show-toplevel")
         with open(os.path.join(result["stdout"], ".git"), encoding="utf-8") as file:
             words = file.readline().split(None, 1)
     except (CommandExecutionError, OSError):
@@ -970,14 +652,8 @@ def list_branches(
         salt '*' git.list_branches /srv/checkout remote=True
     """
     kind = "remotes" if remote else "heads"
-    output = _run(
-        ["git", "for-each-ref", "--format", "%(refname:short)", f"refs/{kind}/"],
-        cwd=_place(cwd, user),
-        user=user,
-        password=password,
-        ignore_retcode=ignore_retcode,
-        output_encoding=output_encoding,
-    )["stdout"]
+    git = _git(cwd, user, password, ignore_retcode, output_encoding)
+    output = git.output("for-each-ref", "--format", "%(refname:short)", f"refs/{kind}/")
     return list(output.splitlines())
 
 
@@ -995,14 +671,8 @@ def list_tags(
 
         salt '*' git.list_tags /srv/checkout
     """
-    output = _run(
-        ["git", "for-each-ref", "--format", "%(refname:short)", "refs/tags/"],
-        cwd=_place(cwd, user),
-        user=user,
-        password=password,
-        ignore_retcode=ignore_retcode,
-        output_encoding=output_encoding,
-    )["stdout"]
+    git = _git(cwd, user, password, ignore_retcode, output_encoding)
+    output = git.output("for-each-ref", "--format", "%(refname:short)", "refs/tags/")
     return list(output.splitlines())
 
 
@@ -1031,43 +701,23 @@ def list_worktrees(
         raise CommandExecutionError("'all' and 'stale' cannot both be set to True")
     if _old("2.7.0"):
         raise CommandExecutionError("git lists its worktrees only from version 2.7.0 on")
-    cwd = _place(cwd, user)
-    options: dict[str, Any] = {
-        "user": user,
-        "password": password,
-        "output_encoding": output_encoding,
-    }
-    output = _run(["git", "worktree", "list", "--porcelain"], cwd=cwd, **options)["stdout"]
+    git = _git(cwd, user, password, output_encoding=output_encoding)
     found: dict[str, Any] = {}
-    for block in output.strip().split("\n\n"):
-        facts: dict[str, str] = {}
-        for line in block.split("\n"):
-            name, _, value = (
-                "branch detached".partition(" ")
-                if line == "detached"
-                else line.strip().partition(" ")
-            )
-            if name in _ANSWERS and value:
-                facts.setdefault(name, value.lstrip())
-        if len(facts) < len(_ANSWERS):
-            # A bare repository is listed as well, without a commit.
-            log.debug("git.worktree: incomplete data:\n%s", block)
-            continue
+    for facts in _git_output.worktrees(git.output("worktree", "list", "--porcelain")):
         gone = not os.path.isdir(facts["worktree"])
         if not every and gone != bool(stale):
             continue
         detached = facts["branch"] == "detached"
-        entry = {
+        entry = found[facts["worktree"]] = {
             "stale": gone,
             "HEAD": facts["HEAD"],
             "detached": detached,
             "branch": None if detached else facts["branch"].replace("refs/heads/", "", 1),
         }
         if detached:
-            tags = _run(["git", "tag", "--points-at", facts["HEAD"]], cwd=cwd, **options)
-            if tags["stdout"]:
-                entry["tags"] = tags["stdout"].splitlines()
-        found[facts["worktree"]] = entry
+            tags = git.output("tag", "--points-at", facts["HEAD"])
+            if tags:
+                entry["tags"] = tags.splitlines()
     return found
 
 
@@ -1093,22 +743,12 @@ def ls_remote(
 
         salt '*' git.ls_remote /srv/checkout origin ref=main
     """
-    command = ["git", *_words(git_opts), "ls-remote", *_words(opts)]
-    command.append(_with_login(remote, https_user, https_pass))
+    command = ["ls-remote", *split_options(opts)]
+    command.append(with_login(remote, https_user, https_pass))
     if ref:
         command.append(str(ref))
-    return _refs(
-        _run(
-            command,
-            cwd=None if cwd is None else _place(cwd, user),
-            identity=identity,
-            saltenv=saltenv,
-            user=user,
-            password=password,
-            ignore_retcode=ignore_retcode,
-            output_encoding=output_encoding,
-        )["stdout"]
-    )
+    git = _git(cwd, user, password, ignore_retcode, output_encoding, git_opts, identity, saltenv)
+    return _git_output.refs(git.output(*command))
 
 
 def merge(
@@ -1132,17 +772,8 @@ def merge(
     """
     _only(kwargs)
     more = [str(rev)] if rev else []
-    return str(
-        _run(
-            ["git", *_words(git_opts), "merge", *_words(opts), *more],
-            cwd=_place(cwd, user),
-            identity=identity,
-            user=user,
-            password=password,
-            ignore_retcode=ignore_retcode,
-            output_encoding=output_encoding,
-        )["stdout"]
-    )
+    git = _git(cwd, user, password, ignore_retcode, output_encoding, git_opts, identity)
+    return git.output("merge", *split_options(opts), *more)
 
 
 def merge_base(
@@ -1190,25 +821,14 @@ def merge_base(
         raise SaltInvocationError(
             "At most one ref/commit can be passed if 'fork_point' is specified"
         )
-    command = ["git", *_words(git_opts), "merge-base", *_words(opts), *(["--all"] if every else [])]
-    if octopus:
-        command.append("--octopus")
-    elif is_ancestor:
-        command.append("--is-ancestor")
-    elif independent:
-        command.append("--independent")
-    elif fork_point:
+    command = ["merge-base", *split_options(opts), *(["--all"] if every else [])]
+    flags = {"--octopus": octopus, "--is-ancestor": is_ancestor, "--independent": independent}
+    command += [flag for flag, wanted in flags.items() if wanted]
+    if fork_point:
         command += ["--fork-point", str(fork_point)]
         names = names or ["HEAD"]
-    result = _run(
-        [*command, *names],
-        cwd=_place(cwd, user),
-        failhard=not is_ancestor,
-        user=user,
-        password=password,
-        ignore_retcode=ignore_retcode,
-        output_encoding=output_encoding,
-    )
+    git = _git(cwd, user, password, ignore_retcode, output_encoding, git_opts)
+    result = git.run(*command, *names, failhard=not is_ancestor)
     if is_ancestor:
         return result["retcode"] == 0
     bases = result["stdout"].splitlines()
@@ -1246,16 +866,8 @@ def merge_tree(
             raise CommandExecutionError(
                 f"Unable to determine merge base for {ref1} and {ref2}"
             ) from error
-    return str(
-        _run(
-            ["git", "merge-tree", str(base), str(ref1), str(ref2)],
-            cwd=_place(cwd, user),
-            user=user,
-            password=password,
-            ignore_retcode=ignore_retcode,
-            output_encoding=output_encoding,
-        )["stdout"]
-    )
+    git = _git(cwd, user, password, ignore_retcode, output_encoding)
+    return git.output("merge-tree", base, ref1, ref2)
 
 
 def pull(
@@ -1276,18 +888,8 @@ def pull(
 
         salt '*' git.pull /srv/checkout opts='--rebase origin main'
     """
-    return str(
-        _run(
-            ["git", *_words(git_opts), "pull", *_words(opts)],
-            cwd=_place(cwd, user),
-            identity=identity,
-            saltenv=saltenv,
-            user=user,
-            password=password,
-            ignore_retcode=ignore_retcode,
-            output_encoding=output_encoding,
-        )["stdout"]
-    )
+    git = _git(cwd, user, password, ignore_retcode, output_encoding, git_opts, identity, saltenv)
+    return git.output("pull", *split_options(opts))
 
 
 def push(
@@ -1315,18 +917,8 @@ def push(
     """
     _only(kwargs)
     more = [str(word) for word in (remote, ref) if word is not None]
-    return str(
-        _run(
-            ["git", *_words(git_opts), "push", *_words(opts), *more],
-            cwd=_place(cwd, user),
-            identity=identity,
-            saltenv=saltenv,
-            user=user,
-            password=password,
-            ignore_retcode=ignore_retcode,
-            output_encoding=output_encoding,
-        )["stdout"]
-    )
+    git = _git(cwd, user, password, ignore_retcode, output_encoding, git_opts, identity, saltenv)
+    return git.output("push", *split_options(opts), *more)
 
 
 def rebase(
@@ -1346,19 +938,11 @@ def rebase(
 
         salt '*' git.rebase /srv/checkout main
     """
-    words = _words(opts)
+    words = split_options(opts)
     if "-i" in words or "--interactive" in words:
         raise SaltInvocationError("Interactive rebases are not supported")
-    return str(
-        _run(
-            ["git", *_words(git_opts), "rebase", *words, *shlex.split(str(rev))],
-            cwd=_place(cwd, user),
-            user=user,
-            password=password,
-            ignore_retcode=ignore_retcode,
-            output_encoding=output_encoding,
-        )["stdout"]
-    )
+    git = _git(cwd, user, password, ignore_retcode, output_encoding, git_opts)
+    return git.output("rebase", *words, *shlex.split(str(rev)))
 
 
 def remote_get(
@@ -1389,7 +973,7 @@ def remote_get(
     )
     if remote not in every:
         raise CommandExecutionError(
-            f"Remote '{remote}' not present in git checkout located at {_place(cwd, user)}"
+            f"Remote '{remote}' not present in git checkout located at {place(cwd, user)}"
         )
     return every[remote]
 
@@ -1419,21 +1003,14 @@ def remote_refs(
         salt '*' git.remote_refs https://example.org/project.git heads=True filter=main
     """
     (pattern,) = _only(kwargs, "filter")
-    command = ["git", "ls-remote", *(["--heads"] if heads else []), *(["--tags"] if tags else [])]
-    command.append(_with_login(url, https_user, https_pass))
+    command = ["ls-remote", *(["--heads"] if heads else []), *(["--tags"] if tags else [])]
+    command.append(with_login(url, https_user, https_pass))
     if pattern:
         command.append(str(pattern))
-    return _refs(
-        _run(
-            command,
-            identity=identity,
-            saltenv=saltenv,
-            user=user,
-            password=password,
-            ignore_retcode=ignore_retcode,
-            output_encoding=output_encoding,
-        )["stdout"]
+    git = _git(
+        None, user, password, ignore_retcode, output_encoding, identity=identity, saltenv=saltenv
     )
+    return _git_output.refs(git.output(*command))
 
 
 def remote_set(
@@ -1459,22 +1036,23 @@ def remote_set(
 
         salt '*' git.remote_set /srv/checkout https://example.org/project.git remote=upstream
     """
-    options: dict[str, Any] = {
-        "user": user,
-        "password": password,
-        "ignore_retcode": ignore_retcode,
-        "output_encoding": output_encoding,
-    }
-    place = _place(cwd, user)
-    address = _with_login(url, https_user, https_pass)
+    git = _git(cwd, user, password, ignore_retcode, output_encoding)
+    address = with_login(url, https_user, https_pass)
     if remote in remotes(cwd, user=user, password=password, output_encoding=output_encoding):
         log.debug("Remote '%s' already exists in %s, removing so it can be re-added", remote, cwd)
-        _run(["git", "remote", "rm", str(remote)], cwd=place, **options)
-    _run(["git", "remote", "add", str(remote), address], cwd=place, **options)
+        git.run("remote", "rm", remote)
+    git.run("remote", "add", remote, address)
     if push_url:
-        address = _with_login(push_url, push_https_user, push_https_pass)
-        _run(["git", "remote", "set-url", "--push", str(remote), address], cwd=place, **options)
-    return remote_get(cwd=cwd, remote=remote, **options)
+        address = with_login(push_url, push_https_user, push_https_pass)
+        git.run("remote", "set-url", "--push", remote, address)
+    return remote_get(
+        cwd,
+        remote,
+        user=user,
+        password=password,
+        ignore_retcode=ignore_retcode,
+        output_encoding=output_encoding,
+    )
 
 
 def remotes(
@@ -1494,30 +1072,13 @@ def remotes(
 
         salt '*' git.remotes /srv/checkout
     """
-    found: dict[str, dict[str, str]] = {}
-    output = _run(
-        ["git", "remote", "--verbose"],
-        cwd=_place(cwd, user),
-        user=user,
-        password=password,
-        ignore_retcode=ignore_retcode,
-        output_encoding=output_encoding,
-    )["stdout"]
-    for line in output.split("\n"):
-        match = re.match(r"(\S+)\s+(.*\S)\s+\((\w+)\)", line)
-        if match is None:
-            continue
-        name, url, action = match.groups()
-        if action not in ("fetch", "push"):
-            log.warning(
-                "Unknown action '%s' for remote '%s' in git checkout located in %s",
-                action,
-                name,
-                cwd,
-            )
-            continue
-        found.setdefault(name, {})[action] = _redact(url) if redact_auth else url
-    return found
+    git = _git(cwd, user, password, ignore_retcode, output_encoding)
+    found = _git_output.remotes(git.output("remote", "--verbose"), cwd)
+    if not redact_auth:
+        return found
+    return {
+        name: {action: redact(url) for action, url in urls.items()} for name, urls in found.items()
+    }
 
 
 def reset(
@@ -1537,17 +1098,8 @@ def reset(
 
         salt '*' git.reset /srv/checkout opts='--hard origin/main'
     """
-    return str(
-        _run(
-            ["git", *_words(git_opts), "reset", *_words(opts)],
-            cwd=_place(cwd, user),
-            identity=identity,
-            user=user,
-            password=password,
-            ignore_retcode=ignore_retcode,
-            output_encoding=output_encoding,
-        )["stdout"]
-    )
+    git = _git(cwd, user, password, ignore_retcode, output_encoding, git_opts, identity)
+    return git.output("reset", *split_options(opts))
 
 
 def rev_parse(
@@ -1568,16 +1120,8 @@ def rev_parse(
         salt '*' git.rev_parse /srv/checkout main opts='--verify'
     """
     more = [] if rev is None else [str(rev)]
-    return str(
-        _run(
-            ["git", *_words(git_opts), "rev-parse", *_words(opts), *more],
-            cwd=_place(cwd, user),
-            user=user,
-            password=password,
-            ignore_retcode=ignore_retcode,
-            output_encoding=output_encoding,
-        )["stdout"]
-    )
+    git = _git(cwd, user, password, ignore_retcode, output_encoding, git_opts)
+    return git.output("rev-parse", *split_options(opts), *more)
 
 
 def revision(
@@ -1597,16 +1141,8 @@ def revision(
         salt '*' git.revision /srv/checkout main short=True
     """
     more = ["--short"] if short else []
-    return str(
-        _run(
-            ["git", "rev-parse", *more, str(rev)],
-            cwd=_place(cwd, user),
-            user=user,
-            password=password,
-            ignore_retcode=ignore_retcode,
-            output_encoding=output_encoding,
-        )["stdout"]
-    )
+    git = _git(cwd, user, password, ignore_retcode, output_encoding)
+    return git.output("rev-parse", *more, rev)
 
 
 def rm_(
@@ -1626,16 +1162,8 @@ def rm_(
 
         salt '*' git.rm /srv/checkout file.txt opts='--cached'
     """
-    return str(
-        _run(
-            ["git", *_words(git_opts), "rm", *_words(opts), "--", str(filename)],
-            cwd=_place(cwd, user),
-            user=user,
-            password=password,
-            ignore_retcode=ignore_retcode,
-            output_encoding=output_encoding,
-        )["stdout"]
-    )
+    git = _git(cwd, user, password, ignore_retcode, output_encoding, git_opts)
+    return git.output("rm", *split_options(opts), "--", filename)
 
 
 def stash(
@@ -1655,16 +1183,8 @@ def stash(
 
         salt '*' git.stash /srv/checkout pop opts='stash@{0}'
     """
-    return str(
-        _run(
-            ["git", *_words(git_opts), "stash", str(action), *_words(opts)],
-            cwd=_place(cwd, user),
-            user=user,
-            password=password,
-            ignore_retcode=ignore_retcode,
-            output_encoding=output_encoding,
-        )["stdout"]
-    )
+    git = _git(cwd, user, password, ignore_retcode, output_encoding, git_opts)
+    return git.output("stash", action, *split_options(opts))
 
 
 def status(
@@ -1681,20 +1201,8 @@ def status(
 
         salt '*' git.status /srv/checkout
     """
-    output = _run(
-        ["git", "status", "-z", "--porcelain"],
-        cwd=_place(cwd, user),
-        user=user,
-        password=password,
-        ignore_retcode=ignore_retcode,
-        output_encoding=output_encoding,
-    )["stdout"]
-    found: dict[str, list[str]] = {}
-    for line in output.split("\0"):
-        words = line.split(None, 1)
-        if len(words) == 2:
-            found.setdefault(_STATES.get(words[0], words[0]), []).append(words[1])
-    return found
+    git = _git(cwd, user, password, ignore_retcode, output_encoding)
+    return _git_output.status(git.output("status", "-z", "--porcelain"))
 
 
 def submodule(
@@ -1723,18 +1231,8 @@ def submodule(
             "The 'init' argument is no longer supported. Either set 'command' to 'init', or include"
             " '--init' in the 'opts' argument and set 'command' to 'update'."
         )
-    return str(
-        _run(
-            ["git", *_words(git_opts), "submodule", str(command), *_words(opts)],
-            cwd=_place(cwd, user),
-            identity=identity,
-            saltenv=saltenv,
-            user=user,
-            password=password,
-            ignore_retcode=ignore_retcode,
-            output_encoding=output_encoding,
-        )["stdout"]
-    )
+    git = _git(cwd, user, password, ignore_retcode, output_encoding, git_opts, identity, saltenv)
+    return git.output("submodule", command, *split_options(opts))
 
 
 def symbolic_ref(
@@ -1755,7 +1253,7 @@ def symbolic_ref(
 
         salt '*' git.symbolic_ref /srv/checkout HEAD refs/heads/main
     """
-    words = _words(opts)
+    words = split_options(opts)
     if value is not None and ("-d" in words or "--delete" in words):
         raise SaltInvocationError(
             "Value cannot be set for symbolic ref if -d/--delete is included in opts"
@@ -1767,16 +1265,8 @@ def symbolic_ref(
         if not isinstance(value, list)
         else [str(item) for item in value]
     )
-    return str(
-        _run(
-            ["git", *_words(git_opts), "symbolic-ref", *words, str(ref), *more],
-            cwd=_place(cwd, user),
-            user=user,
-            password=password,
-            ignore_retcode=ignore_retcode,
-            output_encoding=output_encoding,
-        )["stdout"]
-    )
+    git = _git(cwd, user, password, ignore_retcode, output_encoding, git_opts)
+    return git.output("symbolic-ref", *words, ref, *more)
 
 
 def tag(
@@ -1798,26 +1288,17 @@ def tag(
 
         salt '*' git.tag /srv/checkout v1.0 message='The first one'
     """
-    words = [word for word in _words(opts) if word not in ("-a", "--annotate")]
+    words = [word for word in split_options(opts) if word not in ("-a", "--annotate")]
     if any(word == "-m" or "--message" in word for word in words):
         raise SaltInvocationError('Tag messages must be passed in the "message" argument')
-    command = ["git", *_words(git_opts), "tag"]
+    command = ["tag"]
     if message is not None:
         command += ["-a", "-m", str(message)]
     command += [*words, str(name)]
     if "-d" not in words and "--delete" not in words:
         command.append(str(ref))
-    return str(
-        _run(
-            command,
-            cwd=_place(cwd, user),
-            redirect_stderr=True,
-            user=user,
-            password=password,
-            ignore_retcode=ignore_retcode,
-            output_encoding=output_encoding,
-        )["stdout"]
-    )
+    git = _git(cwd, user, password, ignore_retcode, output_encoding, git_opts)
+    return git.output(*command, mixed=True)
 
 
 def version(versioninfo: bool = False) -> Any:
@@ -1832,7 +1313,7 @@ def version(versioninfo: bool = False) -> Any:
     """
     if "git.version" not in __context__:
         try:
-            words = _run(["git", "--version"])["stdout"].split("(")[0].split(".windows")[0].split()
+            words = _git(None).output("--version").split("(")[0].split(".windows")[0].split()
         except CommandExecutionError as error:
             log.error("Failed to obtain the git version (error follows):\n%s", error)
             words = []
@@ -1873,7 +1354,7 @@ def worktree_add(
     (branch_,) = _only(kwargs, "branch")
     if branch_ and detach:
         raise SaltInvocationError("Only one of 'branch' and 'detach' is allowed")
-    command = ["git", *_words(git_opts), "worktree", "add"]
+    command = ["worktree", "add"]
     if detach:
         if force:
             log.warning("'force' argument to git.worktree_add is ignored when detach=True")
@@ -1882,18 +1363,9 @@ def worktree_add(
         command += ["-B" if reset_branch else "-b", str(branch_ or os.path.basename(worktree_path))]
         if force:
             command.append("--force")
-    command += [*_words(opts), str(worktree_path), *([str(ref)] if ref else [])]
-    return str(
-        _run(
-            command,
-            cwd=_place(cwd, user),
-            redirect_stderr=True,
-            user=user,
-            password=password,
-            ignore_retcode=ignore_retcode,
-            output_encoding=output_encoding,
-        )["stdout"]
-    )
+    command += [*split_options(opts), str(worktree_path), *([str(ref)] if ref else [])]
+    git = _git(cwd, user, password, ignore_retcode, output_encoding, git_opts)
+    return git.output(*command, mixed=True)
 
 
 def worktree_prune(
@@ -1919,18 +1391,12 @@ def worktree_prune(
         salt '*' git.worktree_prune /srv/checkout dry_run=True
     """
     _check_worktree_support()
-    command = ["git", *_words(git_opts), "worktree", "prune"]
+    command = ["worktree", "prune"]
     command += [*(["--dry-run"] if dry_run else []), *(["--verbose"] if verbose else [])]
     if expire:
         command += ["--expire", str(expire)]
-    result = _run(
-        [*command, *_words(opts)],
-        cwd=_place(cwd, user),
-        user=user,
-        password=password,
-        ignore_retcode=ignore_retcode,
-        output_encoding=output_encoding,
-    )
+    git = _git(cwd, user, password, ignore_retcode, output_encoding, git_opts)
+    result = git.run(*command, *split_options(opts))
     # Since then what it does is no longer its output.
     newer = _packages.loose_compare(version(), "2.35.0") > 0
     return str(result["stderr" if newer else "stdout"])
@@ -1947,7 +1413,7 @@ def worktree_rm(cwd: str, user: str | None = None, output_encoding: str | None =
         salt '*' git.worktree_rm /srv/topic
     """
     _check_worktree_support()
-    cwd = _place(cwd, user)
+    cwd = place(cwd, user)
     if not os.path.exists(cwd):
         raise CommandExecutionError(f"{cwd} does not exist")
     if not is_worktree(cwd, output_encoding=output_encoding):

@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from attrs import define, field
 
 from saltwisted.modules import _files
-from saltwisted.modules.git import _redact, _with_login
+from saltwisted.modules._git import redact, with_login
 from saltwisted.worker.exceptions import CommandExecutionError, SaltInvocationError
 
 log = logging.getLogger(__name__)
@@ -171,7 +171,7 @@ class Work:
 
     def shown(self, url: Any) -> str:
         """An address without user and password."""
-        return _redact(str(url))
+        return redact(str(url))
 
     def fetch_url(self) -> str:
         """
@@ -180,7 +180,7 @@ class Work:
         @raises Finished: they would travel in the open.
         """
         try:
-            return _with_login(self.name, self.https_user, self.https_pass)
+            return with_login(self.name, self.https_user, self.https_pass)
         except SaltInvocationError as error:
             self.fail(error.strerror)
 
