@@ -3,7 +3,8 @@ Files and directories: that they are there, what is in them, whose they are.
 
 The states of stock's C{file}, on the functions of the execution module. Decisions that need no
 machine are in C{_file_rules}, formats of data in C{_file_data}, the plan of C{file.recurse}
-in C{_file_recurse}. The Windows arguments are taken and mean nothing here.
+in C{_file_recurse}, the work of C{file.managed} in C{_file_managed}; what these share is in
+C{_file_work}. The Windows arguments are taken and mean nothing here.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ from saltwisted.domain.render.textfilters import human_to_bytes
 from saltwisted.domain.render.tree import merge_recurse
 from saltwisted.modules import _data, _files, _templates
 from saltwisted.states import _file_data, _file_recurse, _file_rules
+from saltwisted.states._file_managed import Given, Managed, run_check_cmd
+from saltwisted.states._file_work import Around, failed_ret, new_ret, owner, warn_about_hash
 from saltwisted.wire import msgpack
 from saltwisted.worker import systools
 from saltwisted.worker.exceptions import CommandExecutionError
@@ -48,43 +51,17 @@ __lowstate__: Any = ()
 __env__: str = "base"
 __instance_id__: str = ""
 
-_MISSING = object()
 
-
-def _new(name: str, result: bool | None = True) -> dict[str, Any]:
-    return {"name": name, "changes": {}, "result": result, "comment": ""}
-
-
-def _error(ret: dict[str, Any], text: str) -> dict[str, Any]:
-    ret["result"] = False
-    ret["comment"] = text
-    return ret
-
-
-def _owner(user: Any, kwargs: dict[str, Any]) -> Any:
-    """The user, also when it was called C{owner}."""
-    if user or "owner" not in kwargs:
-        return user
-    log.warning('Use of argument owner found, "owner" is invalid, please use "user"')
-    return kwargs["owner"]
-
-
-def _warn_about_hash(source: Any, source_hash: Any) -> None:
-    if source is not None and source_hash and not _file_rules.is_remote(source):
-        log.warning("source_hash is only used with 'http', 'https' or 'ftp'")
-
-
-def _unknown_owner(user: Any, group: Any) -> str:
-    """What is wrong with a user and group; nothing is under C{test}, they may come yet."""
-    text = ""
-    if user and __salt__["file.user_to_uid"](user) == "":
-        text += f"User {user} is not available "
-    if group and __salt__["file.group_to_gid"](group) == "":
-        text += f"Group {group} is not available"
-    if text and __opts__["test"]:
-        log.warning(text)
-        return ""
-    return text
+def _around() -> Around:
+    """What this call finds around itself; a run of states changes it between two calls."""
+    return Around(
+        salt=__salt__,
+        opts=__opts__,
+        context=__context__,
+        lowstate=__lowstate__,
+        env=__env__,
+        instance=__instance_id__,
+    )
 
 
 def _default_group(user: Any) -> Any:
@@ -138,22 +115,6 @@ def _shown_diff(
 # -- accumulators -------------------------------------------------------------------
 
 
-def _accumulator_file() -> str:
-    folder = os.path.join(__opts__["cachedir"], "accumulator")
-    _files.make_private(folder)
-    return os.path.join(folder, __instance_id__)
-
-
-def _accumulated() -> tuple[dict[str, Any], dict[str, Any]]:
-    """Texts by file and accumulator, and the states that each is for, of this run."""
-    data: dict[str, Any] = {}
-    # Outside a run of states there is no instance, and nothing was accumulated.
-    if __instance_id__:
-        with contextlib.suppress(OSError), open(_accumulator_file(), "rb") as file:
-            data = msgpack.unpack(file.read()) or {}
-    return data.get("accumulators", {}), data.get("accumulators_deps", {})
-
-
 def accumulated(name: str, filename: str, text: Any, **kwargs: Any) -> dict[str, Any]:
     """
     Gather texts for a file that a later C{file.managed} or C{file.blockreplace} writes.
@@ -163,17 +124,18 @@ def accumulated(name: str, filename: str, text: Any, **kwargs: Any) -> dict[str,
     text
         What to add, a text or a list.
     """
-    ret = _new(name)
+    ret = new_ret(name)
     if not name:
-        return _error(ret, "Must provide name to file.accumulated")
+        return failed_ret(ret, "Must provide name to file.accumulated")
     if text is None:
-        return _error(ret, "No text supplied for accumulator")
+        return failed_ret(ret, "No text supplied for accumulator")
     wanted_by = __low__.get("require_in", []) + __low__.get("watch_in", [])
     if not any("file" in one for one in wanted_by):
-        return _error(
+        return failed_ret(
             ret, f"Orphaned accumulator {name} in {__low__['__sls__']}:{__low__['__id__']}"
         )
-    texts, users = _accumulated()
+    around = _around()
+    texts, users = around.accumulated()
     known = users.setdefault(filename, {}).setdefault(name, [])
     for one in wanted_by:
         known.extend(one.values() if isinstance(one, dict) else one)
@@ -183,7 +145,7 @@ def accumulated(name: str, filename: str, text: Any, **kwargs: Any) -> dict[str,
             gathered.append(chunk)
             ret["comment"] = f"Accumulator {name} for file {filename} was charged by text"
     packed = msgpack.pack({"accumulators": texts, "accumulators_deps": users})
-    _files.write_atomically(_accumulator_file(), packed, 0o600)
+    _files.write_atomically(around.accumulator_file(), packed, 0o600)
     return ret
 
 
@@ -195,11 +157,11 @@ def exists(name: str, **kwargs: Any) -> dict[str, Any]:
     A path is there; nothing is done about it if not.
     """
     name = os.path.expanduser(name)
-    ret = _new(name)
+    ret = new_ret(name)
     if not name:
-        return _error(ret, "Must provide name to file.exists")
+        return failed_ret(ret, "Must provide name to file.exists")
     if not os.path.exists(name):
-        return _error(ret, f"Specified path {name} does not exist")
+        return failed_ret(ret, f"Specified path {name} does not exist")
     ret["comment"] = f"Path {name} exists"
     return ret
 
@@ -209,11 +171,11 @@ def missing(name: str, **kwargs: Any) -> dict[str, Any]:
     A path is not there; nothing is done about it if it is.
     """
     name = os.path.expanduser(name)
-    ret = _new(name)
+    ret = new_ret(name)
     if not name:
-        return _error(ret, "Must provide name to file.missing")
+        return failed_ret(ret, "Must provide name to file.missing")
     if os.path.exists(name):
-        return _error(ret, f"Specified path {name} exists")
+        return failed_ret(ret, f"Specified path {name} exists")
     ret["comment"] = f"Path {name} is missing"
     return ret
 
@@ -223,13 +185,13 @@ def absent(name: str, **kwargs: Any) -> dict[str, Any]:
     Nothing is at a path: a file, a link, or a directory with all in it is removed.
     """
     name = os.path.expanduser(name)
-    ret = _new(name)
+    ret = new_ret(name)
     if not name:
-        return _error(ret, "Must provide name to file.absent")
+        return failed_ret(ret, "Must provide name to file.absent")
     if not os.path.isabs(name):
-        return _error(ret, f"Specified file {name} is not an absolute path")
+        return failed_ret(ret, f"Specified file {name} is not an absolute path")
     if name == "/":
-        return _error(ret, 'Refusing to make "/" absent')
+        return failed_ret(ret, 'Refusing to make "/" absent')
     if os.path.isfile(name) or os.path.islink(name):
         kind = "file"
     elif os.path.isdir(name):
@@ -244,7 +206,7 @@ def absent(name: str, **kwargs: Any) -> dict[str, Any]:
         try:
             __salt__["file.remove"](name, force=True)
         except CommandExecutionError as error:
-            return _error(ret, str(error))
+            return failed_ret(ret, str(error))
         ret["comment"] = f"Removed {kind} {name}"
     ret["changes"]["removed"] = name
     return ret
@@ -277,7 +239,7 @@ def tidied(
         C{atime}, C{mtime} or C{ctime}.
     """
     name = os.path.expanduser(name)
-    ret = _new(name)
+    ret = new_ret(name)
     operator = age_size_logical_operator.upper()
     if operator not in ("AND", "OR"):
         operator = "OR"
@@ -289,9 +251,9 @@ def tidied(
             "age_size_only parameter must be 'age' or 'size' if set. Defaulting to 'None'..."
         )
     if not os.path.isabs(name):
-        return _error(ret, f"Specified file {name} is not an absolute path")
+        return failed_ret(ret, f"Specified file {name} is not an absolute path")
     if not os.path.isdir(name):
-        return _error(ret, f"{name} does not exist or is not a directory.")
+        return failed_ret(ret, f"{name} does not exist or is not a directory.")
     clock = time_comparison.lower() if isinstance(time_comparison, str) else ""
     if clock not in ("atime", "ctime", "mtime"):
         clock = "atime"
@@ -345,7 +307,7 @@ def tidied(
             __salt__["file.remove"](path)
             ret["changes"]["removed"].append(path)
     except CommandExecutionError as error:
-        return _error(ret, str(error))
+        return failed_ret(ret, str(error))
     ret["comment"] = f"Removed {len(found)} files or directories from directory {name}"
     return ret
 
@@ -362,7 +324,7 @@ def pruned(
         Only directories unchanged for that many days.
     """
     name = os.path.expanduser(name)
-    ret = _new(name)
+    ret = new_ret(name)
     recurse = recurse or ignore_errors
     if not os.path.isdir(name):
         ret["comment"] = f"Directory {name} is not present"
@@ -398,11 +360,11 @@ def retention_schedule(
         How names tell the time; otherwise it is the time of change.
     """
     name = os.path.expanduser(name)
-    ret = _new(name)
+    ret = new_ret(name)
     if not name:
-        return _error(ret, "Must provide name to file.retention_schedule")
+        return failed_ret(ret, "Must provide name to file.retention_schedule")
     if not os.path.isdir(name):
-        return _error(ret, "Name provided to file.retention must be a directory")
+        return failed_ret(ret, "Name provided to file.retention must be a directory")
     dated: dict[str, tuple[datetime.datetime, float]] = {}
     ignored = []
     for one in __salt__["file.readdir"](name):
@@ -501,33 +463,33 @@ def hardlink(
     """
     name = os.path.expanduser(name)
     dir_mode = _files.normalize_mode(dir_mode)
-    user = _owner(user, kwargs)
-    ret = _new(name)
+    user = owner(user, kwargs)
+    ret = new_ret(name)
     if not name:
-        return _error(ret, "Must provide name to file.hardlink")
+        return failed_ret(ret, "Must provide name to file.hardlink")
     if user is None:
         user = __opts__["user"]
     if group is None:
         group = _default_group(user)
     problem = _preflight(user, group, ("file", name), ("target", target))
     if problem:
-        return _error(ret, problem)
+        return failed_ret(ret, problem)
     if __opts__["test"]:
         ret.update(_hardlink_forecast(name, target, force))
         return ret
     for word, path in (("to", name), ("from", target)):
         if os.path.isdir(path):
-            return _error(ret, f"Unable to hard link {word} directory {path}")
+            return failed_ret(ret, f"Unable to hard link {word} directory {path}")
     if not os.path.exists(target):
-        return _error(ret, f"Target {target} for hard link does not exist")
+        return failed_ret(ret, f"Target {target} for hard link does not exist")
     folder = os.path.dirname(name)
     if not os.path.isdir(folder):
         if not makedirs:
-            return _error(ret, f"Directory {folder} for hard link is not present")
+            return failed_ret(ret, f"Directory {folder} for hard link is not present")
         _make_parents(name, user, group, dir_mode)
     if os.path.isfile(name) and not __salt__["file.is_hardlink"](name):
         if not force:
-            return _error(ret, f"File exists where the hard link {name} should be")
+            return failed_ret(ret, f"File exists where the hard link {name} should be")
         os.remove(name)
         ret["changes"]["forced"] = "File for hard link was forcibly replaced"
     failed, done = "Unable to create new hard link", "Created new hard link"
@@ -542,7 +504,7 @@ def hardlink(
     try:
         __salt__["file.link"](target, name)
     except CommandExecutionError as error:
-        return _error(ret, f"{failed} {name} -> {target}: {error}")
+        return failed_ret(ret, f"{failed} {name} -> {target}: {error}")
     ret["comment"] = f"{done} {name} -> {target}"
     ret["changes"]["new"] = name
     return ret
@@ -636,12 +598,12 @@ def symlink(
         Whether a link in the way counts by what it points to.
     """
     name = os.path.expanduser(name)
-    ret = _new(name)
+    ret = new_ret(name)
     if not name:
-        return _error(ret, "Must provide name to file.symlink")
+        return failed_ret(ret, "Must provide name to file.symlink")
     there = os.path.exists if follow_symlinks else os.path.lexists
     mode = _files.normalize_mode(mode)
-    user = _owner(user, kwargs)
+    user = owner(user, kwargs)
     if (
         inherit_user_and_group
         and (user is None or group is None)
@@ -656,7 +618,7 @@ def symlink(
         group = _default_group(user)
     problem = _preflight(user, group, ("file", name))
     if problem:
-        return _error(ret, problem)
+        return failed_ret(ret, problem)
 
     folder = os.path.dirname(name)
     lacking = not os.path.isdir(folder)
@@ -669,7 +631,7 @@ def symlink(
         return ret
     if lacking:
         if not makedirs:
-            return _error(ret, f"Directory {folder} for symlink is not present")
+            return failed_ret(ret, f"Directory {folder} for symlink is not present")
         _make_parents(name, user, group, mode)
     if __salt__["file.is_link"](name):
         points_to = __salt__["file.readlink"](name)
@@ -680,19 +642,19 @@ def symlink(
                 ret["comment"] = f"Set ownership of symlink {name} to {user}:{group}"
                 ret["changes"]["ownership"] = f"{user}:{group}"
             else:
-                _error(ret, f"Failed to set ownership of symlink {name} to {user}:{group}")
+                failed_ret(ret, f"Failed to set ownership of symlink {name} to {user}:{group}")
             return ret
         __salt__["file.remove"](name)
     elif there(name):
         problem = _out_of_the_way(name, target, force, atomic, backupname, disallow_copy_and_unlink)
         if problem:
-            return _error(ret, problem)
+            return failed_ret(ret, problem)
     try:
         __salt__["file.symlink"](
             target, name, force=force, atomic=atomic, follow_symlinks=follow_symlinks
         )
     except (CommandExecutionError, OSError) as error:
-        return _error(ret, f"Unable to create new symlink {name} -> {target}: {error}")
+        return failed_ret(ret, f"Unable to create new symlink {name} -> {target}: {error}")
     ret["comment"] = f"Created new symlink {name} -> {target}"
     ret["changes"]["new"] = name
     if _link_owner(name) != (user, group) and not _own_link(name, user, group):
@@ -735,58 +697,16 @@ def _out_of_the_way(
 # -- whole files ---------------------------------------------------------------------
 
 
-def _check_with(command: str, path: str) -> dict[str, Any] | None:
-    """Run C{check_cmd} on a file: C{None} if it agrees, else fields of the return."""
-    options = {"shell": __grains__["shell"]} if "shell" in __grains__ else {}
-    verdict = mod_run_check_cmd(command, path, **options)
-    return verdict if isinstance(verdict, dict) else None
+def _shell() -> dict[str, Any]:
+    """In which shell C{check_cmd} runs."""
+    return {"shell": __grains__["shell"]} if "shell" in __grains__ else {}
 
 
 def mod_run_check_cmd(cmd: str, filename: str, **check_cmd_opts: Any) -> Any:
     """
     Run a command with a file's name after it: true, or what to put into the return.
     """
-    did = __salt__["cmd.run_all"](f"{cmd} {shlex.quote(filename)}", **check_cmd_opts)
-    if did["retcode"] == 0:
-        return True
-    parts = ["check_cmd execution failed", did.get("stdout"), did.get("stderr")]
-    return {
-        "comment": "\n".join(part for part in parts if part),
-        "skip_watch": True,
-        "result": False,
-    }
-
-
-def _looked_up(keys: Any, kind: str, delimiter: str) -> tuple[Any, str]:
-    """Contents out of pillar or grains, or an error text."""
-    options: dict[str, Any] = {"delimiter": delimiter}
-    if kind == "Pillar":
-        # A masked value is meant to be written out here.
-        options["unmask"] = True
-    found = []
-    for key in keys if isinstance(keys, list) else [keys]:
-        value = __salt__[f"{kind.lower()}s.get" if kind == "Grain" else "pillar.get"](
-            key, _MISSING, **options
-        )
-        if value is _MISSING:
-            return None, f"{kind} {key} does not exist"
-        found.append(value)
-    return (os.linesep.join(found) if isinstance(keys, list) else found[0]), ""
-
-
-def _joined(contents: Any, newline: bool, encoding: str | None) -> str | None:
-    """
-    Contents as lines, or C{None} if there are none.
-
-    @raises UnicodeDecodeError: bytes that are no text.
-    """
-    parts = _file_rules.texts(contents, encoding)
-    if not parts:
-        return None
-    whole = "".join(
-        line.rstrip("\n").rstrip("\r") + os.linesep for part in parts for line in part.splitlines()
-    )
-    return whole if newline else whole.rstrip("\n").rstrip("\r")
+    return run_check_cmd(__salt__, cmd, filename, **check_cmd_opts)
 
 
 def managed(
@@ -871,357 +791,62 @@ def managed(
         What is shown of the changes.
     """
     kwargs.pop("env", None)
-    name = os.path.expanduser(name)
-    ret = _new(name)
-    if not name:
-        return _error(ret, "Destination file name is required")
-    selinux = selinux or {}
-    context_parts = {key: selinux.get(key) for key in ("seuser", "serole", "setype", "serange")}
-    keep_mode = isinstance(mode, str) and mode.lower() == "keep"
-    mode = None if keep_mode else _files.normalize_mode(mode)
-    given = sum(one is not None for one in (contents, contents_pillar, contents_grains))
-    either = "'contents', 'contents_pillar', or 'contents_grains'"
-    if source and given:
-        return _error(ret, f"'source' cannot be used in combination with {either}")
-    if keep_mode and given:
-        return _error(ret, f"Mode preservation cannot be used in combination with {either}")
-    if given > 1:
-        return _error(
-            ret, "Only one of 'contents', 'contents_pillar', and 'contents_grains' is permitted"
-        )
-    _warn_about_hash(source, source_hash)
-    if not source and not given and replace:
-        # Nothing to replace it with: do not even read it.
-        replace = False
-        log.warning(
-            "State for file: %s - Neither 'source' nor 'contents' nor 'contents_pillar' nor "
-            "'contents_grains' was defined, yet 'replace' was set to 'True'. As there is no "
-            "source to replace the file with, 'replace' has been set to 'False' to avoid "
-            "reading the file unnecessarily.",
-            name,
-        )
-    if "file_mode" in kwargs:
-        ret["warnings"] = [
-            "The 'file_mode' argument will be ignored.  Please use 'mode' instead to set file "
-            "permissions."
-        ]
-    wanted, problem = contents, ""
-    if contents_pillar is not None:
-        wanted, problem = _looked_up(contents_pillar, "Pillar", contents_delimiter)
-    elif contents_grains is not None:
-        wanted, problem = _looked_up(contents_grains, "Grain", contents_delimiter)
-    if problem:
-        return _error(ret, problem)
-    if wanted is not None:
-        if not allow_empty and not wanted:
-            origin = "'contents'"
-            if contents_pillar:
-                origin = f"contents_pillar {contents_pillar}"
-            elif contents_grains:
-                origin = f"contents_grains {contents_grains}"
-            return _error(
-                ret,
-                f"{origin} value would result in empty contents. Set allow_empty to True to "
-                "allow the managed file to be empty.",
-            )
-        try:
-            contents = _joined(wanted, contents_newline, encoding)
-        except UnicodeDecodeError:
-            if template:
-                return _error(
-                    ret,
-                    "Contents specified by contents/contents_pillar/contents_grains appears to "
-                    "be binary data, and as will not be able to be treated as a Jinja template.",
-                )
-            contents = wanted
-        if contents is None:
-            return _error(
-                ret,
-                "Contents specified by contents/contents_pillar/contents_grains is not a string "
-                "or list of strings, and is not binary data. SLS is likely malformed.",
-            )
-        if template:
-            contents = __salt__["file.apply_template_on_contents"](
-                contents,
-                template=template,
-                context=context,
-                defaults=defaults,
-                saltenv=__env__,
-            )
-            if not isinstance(contents, str):
-                ret["result"] = contents.get("result", False)
-                ret["comment"] = contents.get(
-                    "comment", "Error while applying template on contents"
-                )
-                return ret
-    user = _owner(user, kwargs)
-    if not create and not os.path.isfile(name):
-        ret["comment"] = f"File {name} is not present and is not set for creation"
-        return ret
-    problem = _unknown_owner(user, group)
-    if problem:
-        return _error(ret, problem)
-    if not os.path.isabs(name):
-        return _error(ret, f"Specified file {name} is not an absolute path")
-    if os.path.isdir(name):
-        return _error(ret, f"Specified target {name} is a directory")
-    if context is None:
-        context = {}
-    elif not isinstance(context, dict):
-        return _error(ret, "Context must be formed as a dict")
-    if defaults and not isinstance(defaults, dict):
-        return _error(ret, "Defaults must be formed as a dict")
-
-    signed: dict[str, Any] = {
-        "source_hash_sig": source_hash_sig,
-        "signed_by_any": signed_by_any,
-        "signed_by_all": signed_by_all,
-        "keyring": keyring,
-        "gnupghome": gnupghome,
-        "sig_backend": sig_backend,
-    }
-    disregard: dict[str, Any] = {
-        "ignore_ordering": ignore_ordering,
-        "ignore_whitespace": ignore_whitespace,
-        "ignore_comment_characters": ignore_comment_characters,
-    }
-    if contents is None and not template and source and not skip_verify and replace:
-        source, source_hash, right = _has_hash(
-            name, source, source_hash, source_hash_name, verify_ssl, signed
-        )
-        replace = not right
-    if not replace and os.path.exists(name):
-        return _only_permissions(
-            name, ret, user, group, mode, attrs, follow_symlinks, context_parts
-        )
-    texts, _ = _accumulated()
-    if name in texts:
-        context = {**context, "accumulator": texts[name]}
-
-    try:
-        if __opts__["test"]:
-            found = __salt__["file.check_managed_changes"](
-                name,
-                source,
-                source_hash,
-                source_hash_name,
-                user,
-                group,
-                mode,
-                attrs,
-                template,
-                context,
-                defaults,
-                __env__,
-                contents,
-                skip_verify,
-                keep_mode,
-                verify_ssl=verify_ssl,
-                follow_symlinks=follow_symlinks,
-                new_file_diff=new_file_diff,
-                **context_parts,
-                **signed,
-                **disregard,
-                **kwargs,
-            )
-            return _forecast(name, ret, found, show_changes, any(disregard.values()))
-        source, source_hash = __salt__["file.source_list"](source, source_hash, __env__)
-    except CommandExecutionError as error:
-        return _error(ret, f"Unable to manage file: {error}")
-    try:
-        fetched, summed, problem = __salt__["file.get_managed"](
-            name,
-            template,
-            source,
-            source_hash,
-            source_hash_name,
-            user,
-            group,
-            mode,
-            attrs,
-            __env__,
-            context,
-            defaults,
-            skip_verify,
-            verify_ssl=verify_ssl,
-            use_etag=use_etag,
-            **signed,
-            **kwargs,
-        )
-    except Exception as error:
-        log.debug("file.managed of %s", name, exc_info=True)
-        ret["changes"] = {}
-        return _error(ret, f"Unable to manage file: {error}")
-
-    def write(path: str, fetched: str, ret: dict[str, Any]) -> dict[str, Any]:
-        answer: dict[str, Any] = __salt__["file.manage_file"](
-            path,
-            fetched,
-            ret,
-            source,
-            summed,
-            user,
-            group,
-            mode,
-            attrs,
-            __env__,
-            backup,
-            makedirs,
-            template,
-            show_changes,
-            contents,
-            dir_mode,
-            follow_symlinks,
-            skip_verify,
-            keep_mode,
-            encoding=encoding,
-            encoding_errors=encoding_errors,
-            use_etag=use_etag,
-            signature=signature,
-            new_file_diff=new_file_diff,
-            **{key: value for key, value in signed.items() if key != "source_hash_sig"},
-            **context_parts,
-            **disregard,
-            **kwargs,
-        )
-        return answer
-
-    trial = ""
-
-    def forget(fetched: Any) -> None:
-        if trial:
-            _files.safe_remove(trial)
-        if keep_source:
-            return
-        if not fetched and source and urllib.parse.urlparse(source).scheme == "salt":
-            fetched = __salt__["cp.is_cached"](source, __env__)
-        if fetched:
-            _files.safe_remove(fetched)
-
-    if check_cmd:
-        trial = _files.mkstemp(suffix=tmp_ext, dir=tmp_dir)
-        if __salt__["file.file_exists"](name):
-            try:
-                __salt__["file.copy"](name, trial)
-            except Exception as error:
-                _files.safe_remove(trial)
-                return _error(ret, f"Unable to copy file {name} to {trial}: {error}")
-        try:
-            tried = write(trial, fetched, ret)
-        except Exception as error:
-            log.debug("file.managed of %s", name, exc_info=True)
-            ret["changes"] = {}
-            forget(fetched)
-            return _error(ret, f"Unable to check_cmd file: {error}")
-        ret = _new(name)
-        if tried["changes"]:
-            if any(disregard.values()):
-                ret["skip_req"] = True
-            verdict = _check_with(check_cmd, trial)
-            if verdict:
-                ret.update(verdict)
-                _files.safe_remove(trial)
-                return ret
-            fetched = trial
-    if problem and contents is None:
-        if trial:
-            _files.safe_remove(trial)
-        return _error(ret, f"Unable to manage file: {problem}")
-    try:
-        return write(name, fetched, ret)
-    except Exception as error:
-        log.debug("file.managed of %s", name, exc_info=True)
-        ret["changes"] = {}
-        return _error(ret, f"Unable to manage file: {error}")
-    finally:
-        forget(fetched)
-
-
-def _has_hash(
-    name: str,
-    source: Any,
-    source_hash: Any,
-    source_hash_name: str | None,
-    verify_ssl: bool,
-    signed: dict[str, Any],
-) -> tuple[Any, Any, bool]:
-    """The source to take, and whether a file already has the hash that was announced for it."""
-    if not os.path.exists(name):
-        return source, source_hash, False
-    try:
-        source, source_hash = __salt__["file.source_list"](source, source_hash, __env__)
-        if not source or not source_hash or os.path.isabs(source):
-            return source, source_hash, False
-        if urllib.parse.urlparse(source).scheme in ("salt", "file"):
-            return source, source_hash, False
-        summed = __salt__["file.get_source_sum"](
-            name,
-            source,
-            source_hash,
-            source_hash_name,
-            __env__,
-            verify_ssl=verify_ssl,
-            **signed,
-        )
-        have = __salt__["file.get_hash"](name, summed["hash_type"])
-    except (CommandExecutionError, OSError) as error:
-        log.error("Failed checking existing file's hash against specified source_hash: %s", error)
-        return source, source_hash, False
-    return source, source_hash, summed["hsum"] == have
-
-
-def _only_permissions(
-    name: str,
-    ret: dict[str, Any],
-    user: Any,
-    group: Any,
-    mode: Any,
-    attrs: Any,
-    follow_symlinks: bool,
-    context_parts: dict[str, Any],
-) -> dict[str, Any]:
-    """The end of C{managed} for a file whose content is not to be looked at."""
-    ret, perms = __salt__["file.check_perms"](
-        name, ret, user, group, mode, attrs, follow_symlinks, **context_parts
-    )
-    if __opts__["test"]:
-        have = perms.get("lmode") if isinstance(perms, dict) else None
-        if mode and have is not None and mode != have:
-            ret["comment"] = (
-                f"File {name} will be updated with permissions {mode} from its current state of "
-                f"{have}"
-            )
-        else:
-            ret["comment"] = f"File {name} not updated"
-    elif not ret["changes"] and ret["result"]:
-        ret["comment"] = f"File {name} exists with proper permissions. No changes made."
-    return ret
-
-
-def _forecast(
-    name: str, ret: dict[str, Any], found: Any, show_changes: bool, disregarding: bool
-) -> dict[str, Any]:
-    """What C{managed} says under C{test}."""
-    matters = False
-    if disregarding:
-        matters, found = found
-    if isinstance(found, tuple):
-        ret["result"], ret["comment"] = found
-        return ret
-    ret["changes"] = found
-    if found:
-        ret["result"] = None
-        ret["comment"] = (
-            f"The file {name} is set to be changed\nNote: No changes made, actual changes may\n"
-            "be different due to other states."
-        )
-        if "diff" in found and not show_changes:
-            found["diff"] = "<show_changes=False>"
-        if disregarding and not matters:
-            ret["skip_req"] = True
-    else:
-        ret["comment"] = f"The file {name} is in the correct state"
-    return ret
+    return Managed(
+        around=_around(),
+        name=os.path.expanduser(name),
+        source=source,
+        source_hash=source_hash,
+        source_hash_name=source_hash_name,
+        keep_source=keep_source,
+        user=user,
+        group=group,
+        mode=mode,
+        attrs=attrs,
+        template=template,
+        makedirs=makedirs,
+        dir_mode=dir_mode,
+        context=context,
+        replace=replace,
+        defaults=defaults,
+        backup=backup,
+        show_changes=show_changes,
+        create=create,
+        given=Given(
+            contents=contents,
+            pillar=contents_pillar,
+            grains=contents_grains,
+            newline=contents_newline,
+            delimiter=contents_delimiter,
+            allow_empty=allow_empty,
+        ),
+        tmp_dir=tmp_dir,
+        tmp_ext=tmp_ext,
+        encoding=encoding,
+        encoding_errors=encoding_errors,
+        follow_symlinks=follow_symlinks,
+        check_cmd=check_cmd,
+        shell=_shell() if check_cmd else {},
+        skip_verify=skip_verify,
+        labels={key: (selinux or {}).get(key) for key in ("seuser", "serole", "setype", "serange")},
+        verify_ssl=verify_ssl,
+        use_etag=use_etag,
+        signature=signature,
+        signed={
+            "source_hash_sig": source_hash_sig,
+            "signed_by_any": signed_by_any,
+            "signed_by_all": signed_by_all,
+            "keyring": keyring,
+            "gnupghome": gnupghome,
+            "sig_backend": sig_backend,
+        },
+        disregard={
+            "ignore_ordering": ignore_ordering,
+            "ignore_whitespace": ignore_whitespace,
+            "ignore_comment_characters": ignore_comment_characters,
+        },
+        new_file_diff=new_file_diff,
+        kwargs=kwargs,
+    ).run()
 
 
 # -- directories ---------------------------------------------------------------------
@@ -1386,7 +1011,7 @@ def _replace_by_directory(
     if backupname is not None:
         if os.path.lexists(backupname):
             if not force:
-                _error(ret, f"File exists where the backup target {backupname} should go")
+                failed_ret(ret, f"File exists where the backup target {backupname} should go")
                 return True
             if test:
                 ret["changes"]["forced"] = (
@@ -1405,7 +1030,7 @@ def _replace_by_directory(
     is_file = os.path.isfile(name)
     if not force:
         kind = "file" if is_file else "symlink"
-        _error(ret, f"Specified location {name} exists and is a {kind}")
+        failed_ret(ret, f"Specified location {name} exists and is a {kind}")
         return True
     kind = "File" if is_file else "Symlink"
     if test:
@@ -1459,22 +1084,22 @@ def directory(
         What is in it, not the directory itself.
     """
     name = os.path.expanduser(name)
-    ret = _new(name)
+    ret = new_ret(name)
     if not name:
-        return _error(ret, "Must provide name to file.directory")
+        return failed_ret(ret, "Must provide name to file.directory")
     if name != "/":
         name = name.removesuffix("/")
     if max_depth is not None and clean:
-        return _error(ret, "Cannot specify both max_depth and clean")
-    user = _owner(user, kwargs)
+        return failed_ret(ret, "Cannot specify both max_depth and clean")
+    user = owner(user, kwargs)
     if not dir_mode and "mode" in kwargs:
         dir_mode = kwargs["mode"]
     dir_mode, file_mode = (_files.normalize_mode(one) for one in (dir_mode, file_mode or dir_mode))
-    problem = _unknown_owner(user, group)
+    problem = _around().unknown_owner(user, group)
     if problem:
-        return _error(ret, problem)
+        return failed_ret(ret, problem)
     if not os.path.isabs(name):
-        return _error(ret, f"Specified file {name} is not an absolute path")
+        return failed_ret(ret, f"Specified file {name} is not an absolute path")
     is_link = os.path.islink(name)
     in_the_way = os.path.isfile(name) or (is_link and (force or not allow_symlink))
     if in_the_way and _replace_by_directory(name, ret, force, backupname):
@@ -1502,11 +1127,11 @@ def directory(
     if not os.path.isdir(name):
         if not os.path.isdir(os.path.dirname(name)):
             if not makedirs:
-                return _error(ret, f"No directory to create {name} in")
+                return failed_ret(ret, f"No directory to create {name} in")
             _make_parents(name, user, group, dir_mode)
         __salt__["file.mkdir"](name, user=user, group=group, mode=dir_mode)
         if not os.path.isdir(name):
-            return _error(ret, f"Failed to create directory {name}")
+            return failed_ret(ret, f"Failed to create directory {name}")
         ret["changes"][name] = {"directory": "new"}
         return ret
 
@@ -1520,7 +1145,7 @@ def directory(
         try:
             chosen = _file_rules.recurse_words(recurse)
         except (TypeError, ValueError) as error:
-            _error(ret, str(error))
+            failed_ret(ret, str(error))
     errors: list[str] = []
     if chosen:
         errors = _enforce_below(
@@ -1557,20 +1182,20 @@ def _enforce_below(
     if "user" not in chosen:
         user = None
     elif not user and not isinstance(user, int):
-        _error(
+        failed_ret(
             ret, "user not specified, but configured as a target for recursive ownership management"
         )
     elif isinstance(__salt__["file.user_to_uid"](user), str):
-        _error(ret, f"Failed to enforce ownership for user {user} (user does not exist)")
+        failed_ret(ret, f"Failed to enforce ownership for user {user} (user does not exist)")
     if "group" not in chosen:
         group = None
     elif not group and not isinstance(group, int):
-        _error(
+        failed_ret(
             ret,
             "group not specified, but configured as a target for recursive ownership management",
         )
     elif isinstance(__salt__["file.group_to_gid"](group), str):
-        _error(ret, f"Failed to enforce group ownership for group {group}")
+        failed_ret(ret, f"Failed to enforce group ownership for group {group}")
     if "mode" not in chosen:
         dir_mode = file_mode = None
     if "silent" in chosen:
@@ -1636,28 +1261,28 @@ def recurse(
     """
     kwargs.pop("env", None)
     name = os.path.expanduser(name)
-    user = _owner(user, kwargs)
-    ret = _new(name)
+    user = owner(user, kwargs)
+    ret = new_ret(name)
     if "mode" in kwargs:
-        return _error(
+        return failed_ret(
             ret,
             "'mode' is not allowed in 'file.recurse'. Please use 'file_mode' and 'dir_mode'.",
         )
     dir_mode = _files.normalize_mode(dir_mode)
     keep_mode = isinstance(file_mode, str) and file_mode.lower() == "keep"
     file_mode = None if keep_mode else _files.normalize_mode(file_mode)
-    problem = _unknown_owner(user, group)
+    problem = _around().unknown_owner(user, group)
     if problem:
-        return _error(ret, problem)
+        return failed_ret(ret, problem)
     if not os.path.isabs(name):
-        return _error(ret, f"Specified file {name} is not an absolute path")
+        return failed_ret(ret, f"Specified file {name} is not an absolute path")
     try:
         sources = _file_recurse.existing(__salt__, __context__, source, __env__)
     except CommandExecutionError as error:
-        return _error(ret, f"Recurse failed: {error}")
+        return failed_ret(ret, f"Recurse failed: {error}")
     if not os.path.isdir(name):
         if os.path.exists(name):
-            return _error(ret, f"The path {name} exists and is not a directory")
+            return failed_ret(ret, f"The path {name} exists and is not a directory")
         if not __opts__["test"]:
             __salt__["file.makedirs_perms"](name=name, user=user, group=group, mode=dir_mode)
     comments: dict[str, list[str]] = {}
@@ -1803,19 +1428,19 @@ def line(
         Make the file, and whose it is.
     """
     name = os.path.expanduser(name)
-    ret = _new(name)
+    ret = new_ret(name)
     if not name:
-        return _error(ret, "Must provide name to file.line")
+        return failed_ret(ret, "Must provide name to file.line")
     managed(name, create=create, user=user, group=group, mode=file_mode, replace=False)
     problem = _unusable(name)
     if problem:
-        return _error(ret, problem)
+        return failed_ret(ret, problem)
     if mode:
         mode = mode.lower()
     if mode is None:
-        return _error(ret, "Mode was not defined. How to process the file?")
+        return failed_ret(ret, "Mode was not defined. How to process the file?")
     if content is None and mode != "delete":
-        return _error(ret, "Content can only be empty if mode is ['delete']")
+        return failed_ret(ret, "Content can only be empty if mode is ['delete']")
     changes = __salt__["file.line"](
         name,
         content,
@@ -1857,15 +1482,15 @@ def replace(
         No file is no failure.
     """
     name = os.path.expanduser(name)
-    ret = _new(name)
+    ret = new_ret(name)
     if not name:
-        return _error(ret, "Must provide name to file.replace")
+        return failed_ret(ret, "Must provide name to file.replace")
     problem = _unusable(name)
     if problem:
         if ignore_if_missing and "file not found" in problem:
             ret["comment"] = "No changes needed to be made"
             return ret
-        return _error(ret, problem)
+        return failed_ret(ret, problem)
     changes = __salt__["file.replace"](
         name,
         pattern,
@@ -1917,16 +1542,16 @@ def keyvalue(
         Lines of other keys go.
     """
     name = os.path.expanduser(name)
-    ret = _new(name, None)
+    ret = new_ret(name, None)
     if not name:
-        return _error(ret, "Must provide name to file.keyvalue")
+        return failed_ret(ret, "Must provide name to file.keyvalue")
     if key is not None and value is not None:
         if type(key_values) is dict:
-            return _error(ret, "file.keyvalue can not combine key_values with key and value")
+            return failed_ret(ret, "file.keyvalue can not combine key_values with key and value")
         key_values = {str(key): value}
     elif not key_values or not isinstance(key_values, dict):
         why = "is not a dictionary" if key_values else "is empty"
-        return _error(ret, f"file.keyvalue key and value not supplied and key_values {why}")
+        return failed_ret(ret, f"file.keyvalue key and value not supplied and key_values {why}")
     try:
         with open(name, encoding="utf-8") as file:
             lines = file.readlines()
@@ -1967,7 +1592,7 @@ def keyvalue(
         with open(name, "w", encoding="utf-8") as file:
             file.writelines(did.content)
     except OSError:
-        return _error(ret, f"{name} not writable")
+        return failed_ret(ret, f"{name} not writable")
     ret["result"] = True
     return ret
 
@@ -1980,7 +1605,7 @@ def _rendered(
     for source, _ in sources:
         path = __salt__["cp.cache_file"](source, __env__)
         if not path or not os.path.exists(path) or not _templates.known(template):
-            lost = _error(_new(source), f"Failed to load template file {source}")
+            lost = failed_ret(new_ret(source), f"Failed to load template file {source}")
             return {**lost, "data": []}, []
         variables = {
             "salt": __salt__,
@@ -1995,7 +1620,7 @@ def _rendered(
             text = _templates.render_text(file.read().decode("utf-8"), template, variables, path)
         if not text:
             why = f"Failed to read rendered template file {path} ({source})"
-            return _error(_new(source), why), []
+            return failed_ret(new_ret(source), why), []
         found.append(text)
     return None, found
 
@@ -2029,15 +1654,16 @@ def blockreplace(
         Where the block goes in a file without markers.
     """
     name = os.path.expanduser(name)
-    ret = _new(name, False)
+    ret = new_ret(name, False)
     if not name:
-        return _error(ret, "Must provide name to file.blockreplace")
-    _warn_about_hash(source, source_hash)
+        return failed_ret(ret, "Must provide name to file.blockreplace")
+    warn_about_hash(source, source_hash)
     problem, pairs = _file_rules.pair_sources(source, source_hash, sources, source_hashes)
     problem = problem or _unusable(name)
     if problem:
-        return _error(ret, problem)
-    texts, users = _accumulated()
+        return failed_ret(ret, problem)
+    around = _around()
+    texts, users = around.accumulated()
     gathered = texts.get(name, {})
     meant = [
         one
@@ -2104,12 +1730,12 @@ def comment(
     Lines that an expression fits are comments.
     """
     name = os.path.expanduser(name)
-    ret = _new(name, False)
+    ret = new_ret(name, False)
     if not name:
-        return _error(ret, "Must provide name to file.comment")
+        return failed_ret(ret, "Must provide name to file.comment")
     problem = _unusable(name)
     if problem:
-        return _error(ret, problem)
+        return failed_ret(ret, problem)
     bare = re.sub(r"^(\(\?[iLmsux]\))?\^?(.*?)\$?$", r"\2", regex)
     commented = char + bare
     if not __salt__["file.search"](name, rf"^(?!\s*{char})\s*{bare}", multiline=True):
@@ -2118,7 +1744,7 @@ def comment(
         elif ignore_missing:
             ret["comment"] = "Pattern not found and ignore_missing set to True"
         else:
-            return _error(ret, f"{bare}: Pattern not found")
+            return failed_ret(ret, f"{bare}: Pattern not found")
         ret["result"] = True
         return ret
     return _set_comment(ret, regex, char, True, backup, commented, "commented")
@@ -2129,17 +1755,17 @@ def uncomment(name: str, regex: str, char: str = "#", backup: Any = ".bak") -> d
     Lines that an expression fits are no comments.
     """
     name = os.path.expanduser(name)
-    ret = _new(name, False)
+    ret = new_ret(name, False)
     if not name:
-        return _error(ret, "Must provide name to file.uncomment")
+        return failed_ret(ret, "Must provide name to file.uncomment")
     problem = _unusable(name)
     if problem:
-        return _error(ret, problem)
+        return failed_ret(ret, problem)
     bare = regex.lstrip("^")
     opened = f"^[ \t]*{bare}"
     if not __salt__["file.search"](name, f"{char}[ \t]*{bare}", multiline=True):
         if not __salt__["file.search"](name, opened, multiline=True):
-            return _error(ret, f"{regex}: Pattern not found")
+            return failed_ret(ret, f"{regex}: Pattern not found")
         ret["comment"] = "Pattern already uncommented"
         ret["result"] = True
         return ret
@@ -2170,7 +1796,7 @@ def _ready_to_add(
         if __opts__["test"]:
             return touched, []
         if _unusable(name):
-            return _error(ret, problem), []
+            return failed_ret(ret, problem), []
     if pairs:
         failed, text = _rendered(pairs, template, defaults, context)
         if failed:
@@ -2200,14 +1826,14 @@ def append(
     ignore_whitespace
         A text is there also if its words are set apart differently.
     """
-    ret = _new(name, False)
+    ret = new_ret(name, False)
     if not name:
-        return _error(ret, "Must provide name to file.append")
-    _warn_about_hash(source, source_hash)
+        return failed_ret(ret, "Must provide name to file.append")
+    warn_about_hash(source, source_hash)
     name = os.path.expanduser(name)
     problem, pairs = _file_rules.pair_sources(source, source_hash, sources, source_hashes)
     if problem:
-        return _error(ret, problem)
+        return failed_ret(ret, problem)
     shown, ret["name"] = ret["name"], name
     final, chunks = _ready_to_add(ret, makedirs, text, pairs, template, defaults, context)
     ret["name"] = shown
@@ -2257,13 +1883,13 @@ def prepend(
         They must be the first lines, wherever else they are.
     """
     name = os.path.expanduser(name)
-    ret = _new(name, False)
+    ret = new_ret(name, False)
     if not name:
-        return _error(ret, "Must provide name to file.prepend")
-    _warn_about_hash(source, source_hash)
+        return failed_ret(ret, "Must provide name to file.prepend")
+    warn_about_hash(source, source_hash)
     problem, pairs = _file_rules.pair_sources(source, source_hash, sources, source_hashes)
     if problem:
-        return _error(ret, problem)
+        return failed_ret(ret, problem)
     final, chunks = _ready_to_add(ret, makedirs, text, pairs, template, defaults, context)
     if final is not None:
         return final
@@ -2334,16 +1960,16 @@ def patch(
     source, source_hash, source_hash_name, skip_verify, template, context, defaults
         The patch, as in C{file.managed}.
     """
-    ret = _new(name, False)
+    ret = new_ret(name, False)
     if not systools.which("patch"):
-        return _error(ret, "patch executable not found on minion")
+        return failed_ret(ret, "patch executable not found on minion")
     if not name:
-        return _error(ret, "A file/directory to be patched is required")
+        return failed_ret(ret, "A file/directory to be patched is required")
     name = os.path.expanduser(name)
     if not os.path.isabs(name):
-        return _error(ret, f"{name} is not an absolute path")
+        return failed_ret(ret, f"{name} is not an absolute path")
     if not os.path.exists(name):
-        return _error(ret, f"{name} does not exist")
+        return failed_ret(ret, f"{name} does not exist")
     for old in ("hash", "dry_run_first"):
         if old in kwargs:
             ret.setdefault("warnings", []).append(
@@ -2352,20 +1978,20 @@ def patch(
     if reject_file is not None:
         folder = os.path.dirname(reject_file)
         if not os.path.isabs(folder):
-            return _error(ret, f"'{reject_file}' is not an absolute path")
+            return failed_ret(ret, f"'{reject_file}' is not an absolute path")
         if not os.path.isdir(folder):
-            return _error(
+            return failed_ret(
                 ret,
                 f"Parent directory for reject_file '{reject_file}' either does not exist, or is "
                 "not a directory",
             )
     problem, words, strip = _file_rules.patch_words(options, strip)
     if problem:
-        return _error(ret, problem)
+        return failed_ret(ret, problem)
     try:
         source = __salt__["file.source_list"](source, source_hash, __env__)[0]
     except CommandExecutionError as error:
-        return _error(ret, error.strerror)
+        return failed_ret(ret, error.strerror)
 
     made: list[str] = []
 
@@ -2395,7 +2021,7 @@ def patch(
         except Exception as error:
             shown = _files.hidden_credentials(source)
             log.exception("file.patch of %s", name)
-            return _error(ret, f"Failed to cache patch file {shown}: {error}")
+            return failed_ret(ret, f"Failed to cache patch file {shown}: {error}")
         if not __opts__["test"] and not fetched["result"]:
             return fetched
         rejects = temporary() if reject_file is None else reject_file
@@ -2403,11 +2029,11 @@ def patch(
         tried = run(diff, ["-N", "-r", rejects, "-o", temporary(), *stripped])
         if tried["retcode"] != 0:
             if not os.path.exists(rejects) or os.path.getsize(rejects) == 0:
-                return _error(ret, tried["stderr"])
+                return failed_ret(ret, tried["stderr"])
             # What was rejected goes in backwards if it is in already.
             backwards = run(rejects, ["-R", "-f"], dry_run=True)
             if tried["retcode"] == 2 and tried["stderr"]:
-                return _error(ret, tried["stderr"])
+                return failed_ret(ret, tried["stderr"])
             if backwards["retcode"] == 0:
                 ret.update(result=True, comment="Patch was already applied")
                 return ret
@@ -2447,9 +2073,9 @@ def touch(
     name = os.path.expanduser(name)
     ret: dict[str, Any] = {"name": name, "changes": {}}
     if not name:
-        return _error(ret, "Must provide name to file.touch")
+        return failed_ret(ret, "Must provide name to file.touch")
     if not os.path.isabs(name):
-        return _error(ret, f"Specified file {name} is not an absolute path")
+        return failed_ret(ret, f"Specified file {name} is not an absolute path")
     there = os.path.exists(name)
     if __opts__["test"]:
         # Stock says of a file with the right times, too, that it is new.
@@ -2470,7 +2096,7 @@ def touch(
     if makedirs:
         _make_parents(name)
     if not os.path.isdir(os.path.dirname(name)):
-        return _error(ret, f"Directory not present to touch file {name}")
+        return failed_ret(ret, f"Directory not present to touch file {name}")
     ret["result"] = __salt__["file.touch"](name, atime, mtime)
     if ret["result"] and not there:
         ret["comment"] = f"Created empty file {name}"
@@ -2507,27 +2133,27 @@ def copy_(
     """
     name = os.path.expanduser(name)
     source = os.path.expanduser(source)
-    ret = _new(name)
+    ret = new_ret(name)
     ret["comment"] = f'Copied "{source}" to "{name}"'
     if not name:
-        return _error(ret, "Must provide name to file.copy")
+        return failed_ret(ret, "Must provide name to file.copy")
     if not os.path.isabs(name):
-        return _error(ret, f"Specified file {name} is not an absolute path")
+        return failed_ret(ret, f"Specified file {name} is not an absolute path")
     if not os.path.exists(source):
-        return _error(ret, f'Source file "{source}" is not present')
+        return failed_ret(ret, f'Source file "{source}" is not present')
     if preserve:
         user = __salt__["file.get_user"](source)
         group = __salt__["file.get_group"](source)
         mode = __salt__["file.get_mode"](source)
     else:
-        user = _owner(user, kwargs)
+        user = owner(user, kwargs)
         if user is None:
             user = __opts__["user"]
         if group is None:
             group = _default_group(user)
-        problem = _unknown_owner(user, group)
+        problem = _around().unknown_owner(user, group)
         if problem:
-            return _error(ret, problem)
+            return failed_ret(ret, problem)
         if mode is None:
             mode = __salt__["file.get_mode"](source)
     if subdir and os.path.isdir(name):
@@ -2547,11 +2173,11 @@ def copy_(
         try:
             __salt__["file.remove"](name, force=True)
         except OSError:
-            return _error(ret, f'Failed to delete "{name}" in preparation for forced move')
+            return failed_ret(ret, f'Failed to delete "{name}" in preparation for forced move')
     folder = os.path.dirname(name)
     if not os.path.isdir(folder):
         if not makedirs:
-            return _error(ret, f"The target directory {folder} is not present")
+            return failed_ret(ret, f"The target directory {folder} is not present")
         if dir_mode is None and mode is not None:
             # Whoever may read the copy must be able to enter.
             digits = str(mode)[-3:]
@@ -2572,7 +2198,7 @@ def copy_(
                 ret["result"] = checked["result"]
                 ret["comment"] = checked["comment"]
     except OSError:
-        return _error(ret, f'Failed to copy "{source}" to "{name}"')
+        return failed_ret(ret, f'Failed to copy "{source}" to "{name}"')
     return ret
 
 
@@ -2584,11 +2210,11 @@ def rename(
     """
     name = os.path.expandvars(os.path.expanduser(name))
     source = os.path.expandvars(os.path.expanduser(source))
-    ret = _new(name)
+    ret = new_ret(name)
     if not name:
-        return _error(ret, "Must provide name to file.rename")
+        return failed_ret(ret, "Must provide name to file.rename")
     if not os.path.isabs(name):
-        return _error(ret, f"Specified file {name} is not an absolute path")
+        return failed_ret(ret, f"Specified file {name} is not an absolute path")
     if not os.path.lexists(source):
         ret["comment"] = f'Source file "{source}" has already been moved out of place'
         return ret
@@ -2604,11 +2230,11 @@ def rename(
         try:
             __salt__["file.remove"](name)
         except OSError:
-            return _error(ret, f'Failed to delete "{name}" in preparation for forced move')
+            return failed_ret(ret, f'Failed to delete "{name}" in preparation for forced move')
     folder = os.path.dirname(name)
     if not os.path.isdir(folder):
         if not makedirs:
-            return _error(ret, f"The target directory {folder} is not present")
+            return failed_ret(ret, f"The target directory {folder} is not present")
         _make_parents(name)
     try:
         if os.path.islink(source):
@@ -2617,7 +2243,7 @@ def rename(
         else:
             shutil.move(source, name)
     except OSError:
-        return _error(ret, f'Failed to move "{source}" to "{name}"')
+        return failed_ret(ret, f'Failed to move "{source}" to "{name}"')
     ret["comment"] = f'Moved "{source}" to "{name}"'
     ret["changes"] = {name: source}
     return ret
@@ -2661,26 +2287,26 @@ def serialize(
     """
     kwargs.pop("env", None)
     name = os.path.expanduser(name)
-    ret = _new(name)
+    ret = new_ret(name)
     if not name:
-        return _error(ret, "Must provide name to file.serialize")
+        return failed_ret(ret, "Must provide name to file.serialize")
     if not create and not os.path.isfile(name):
         ret["comment"] = f"File {name} is not present and is not set for creation"
         return ret
     formatter = kwargs.pop("formatter", None)
     if serializer and formatter:
-        return _error(ret, "Only one of serializer and formatter are allowed")
+        return failed_ret(ret, "Only one of serializer and formatter are allowed")
     kind = str(serializer or formatter or "yaml").lower()
     if dataset and dataset_pillar:
-        return _error(ret, "Only one of 'dataset' and 'dataset_pillar' is permitted")
+        return failed_ret(ret, "Only one of 'dataset' and 'dataset_pillar' is permitted")
     if dataset_pillar:
         dataset = __salt__["pillar.get"](dataset_pillar)
     if dataset is None:
-        return _error(ret, "Neither 'dataset' nor 'dataset_pillar' was defined")
+        return failed_ret(ret, "Neither 'dataset' nor 'dataset_pillar' was defined")
     others = globals().get("__serializers__") or {}
     write = _file_data.writer(kind, others)
     if write is None:
-        return _error(
+        return failed_ret(
             ret,
             f"The {kind} serializer could not be found. It either does not exist or its "
             "prerequisites are not installed.",
@@ -2700,7 +2326,7 @@ def serialize(
     if merge_if_exists and os.path.isfile(name):
         read = _file_data.reader(kind, others)
         if read is None:
-            return _error(ret, f"merge_if_exists is not supported for the {kind} serializer")
+            return failed_ret(ret, f"merge_if_exists is not supported for the {kind} serializer")
         with open(name, "rb") as file:
             data = file.read()
         try:
@@ -2708,7 +2334,7 @@ def serialize(
                 data, **(_data.repack_dictlist(deserializer_opts) if deserializer_opts else {})
             )
         except (TypeError, _file_data.DataError) as error:
-            return _error(ret, f"Failed to deserialize existing data: {error}")
+            return failed_ret(ret, f"Failed to deserialize existing data: {error}")
         if old is not None:
             new = merge_recurse(old, dataset)
             if old == new:
@@ -2779,13 +2405,15 @@ def serialize(
                     try:
                         __salt__["file.copy"](name, trial)
                     except Exception as error:
-                        return _error(ret, f"Unable to copy file {name} to {trial}: {error}")
-                verdict = _check_with(check_cmd, trial) if put(trial, ret)["changes"] else None
-                if verdict:
+                        return failed_ret(ret, f"Unable to copy file {name} to {trial}: {error}")
+                verdict: Any = True
+                if put(trial, ret)["changes"]:
+                    verdict = run_check_cmd(__salt__, check_cmd, trial, **_shell())
+                if isinstance(verdict, dict):
                     ret.update(verdict)
                     return ret
             except Exception as error:
-                return _error(ret, f"Unable to check_cmd file: {error}")
+                return failed_ret(ret, f"Unable to check_cmd file: {error}")
             finally:
                 _files.safe_remove(trial)
         ret = put(name, ret)
@@ -2804,7 +2432,7 @@ def decode(
     """
     A file holds what a Base64 text, given or in pillar, stands for.
     """
-    ret = _new(name, False)
+    ret = new_ret(name, False)
     if not (encoded_data or contents_pillar):
         raise CommandExecutionError(
             "Specify either the 'encoded_data' or 'contents_pillar' argument."
@@ -2863,18 +2491,18 @@ def mknod(
         C{c}haracter device, C{b}lock device or C{p}ipe.
     """
     name = os.path.expanduser(name)
-    ret = _new(name, False)
+    ret = new_ret(name, False)
     if not name:
-        return _error(ret, "Must provide name to file.mknod")
+        return failed_ret(ret, "Must provide name to file.mknod")
     if ntype not in _NODES:
-        return _error(
+        return failed_ret(
             ret,
             f"Node type unavailable: '{ntype}'. Available node types are character ('c'), block "
             "('b'), and pipe ('p')",
         )
     kind, is_one = _NODES[ntype]
     if __salt__["file.file_exists"](name):
-        return _error(ret, f"File {name} exists and is not a {kind}. Refusing to continue")
+        return failed_ret(ret, f"File {name} exists and is not a {kind}. Refusing to continue")
     kind = kind.capitalize()
     if not __salt__[is_one](name):
         if __opts__["test"]:
@@ -2885,7 +2513,7 @@ def mknod(
     if ntype != "p":
         have = tuple(__salt__["file.get_devmm"](name))
         if have != (major, minor):
-            return _error(
+            return failed_ret(
                 ret,
                 f"{kind} {name} exists and has a different major/minor {have[0]}/{have[1]}. "
                 "Refusing to continue",
@@ -2916,11 +2544,11 @@ def cached(
     """
     What an address names is in the minion's cache, for C{cp.is_cached} and other states.
     """
-    ret = _new(name, False)
+    ret = new_ret(name, False)
     try:
         parts = urllib.parse.urlparse(name)
     except Exception:
-        return _error(ret, "Only URLs or local file paths are valid input")
+        return failed_ret(ret, "Only URLs or local file paths are valid input")
     shown = _files.hidden_credentials(name)
     if (
         parts.scheme in _files.REMOTE_PROTOS
@@ -2928,7 +2556,7 @@ def cached(
         and not source_hash
         and not use_etag
     ):
-        return _error(
+        return failed_ret(
             ret,
             f"Unable to verify upstream hash of source file {shown}, please set source_hash or "
             "set skip_verify or use_etag to True",
@@ -2949,9 +2577,9 @@ def cached(
                 sig_backend=sig_backend,
             )
         except CommandExecutionError as error:
-            return _error(ret, error.strerror)
+            return failed_ret(ret, error.strerror)
         if not summed:
-            return _error(
+            return failed_ret(
                 ret,
                 f"Failed to get source hash from {source_hash}. This may be a bug. If this error "
                 "persists, please report it and set skip_verify to True to work around it.",
@@ -2974,7 +2602,7 @@ def cached(
     if is_local:
         path = os.path.realpath(os.path.expanduser(parts.path))
         if not os.path.exists(path):
-            return _error(ret, f"File {path} is not present on the minion")
+            return failed_ret(ret, f"File {path} is not present on the minion")
         ret["result"] = True
         ret["comment"] = f"File {path} is present on the minion"
         if wanted:
@@ -3022,11 +2650,11 @@ def not_cached(name: str, saltenv: str = "base") -> dict[str, Any]:
     """
     What an address names is not in the minion's cache.
     """
-    ret = _new(name, False)
+    ret = new_ret(name, False)
     try:
         parts = urllib.parse.urlparse(name)
     except Exception:
-        return _error(ret, "Only URLs or local file paths are valid input")
+        return failed_ret(ret, "Only URLs or local file paths are valid input")
     if parts.scheme in _files.LOCAL_PROTOS:
         path = os.path.realpath(os.path.expanduser(parts.path))
         ret.update(result=True, comment=f"File {path} is a local path, no action taken")
@@ -3038,7 +2666,7 @@ def not_cached(name: str, saltenv: str = "base") -> dict[str, Any]:
     try:
         os.remove(copy)
     except OSError as error:
-        return _error(ret, f"Failed to delete {copy}: {error}")
+        return failed_ret(ret, f"Failed to delete {copy}: {error}")
     ret.update(result=True, changes={"deleted": True}, comment=f"{copy} was deleted")
     return ret
 
@@ -3050,7 +2678,7 @@ def shortcut(name: str, target: str, **kwargs: Any) -> dict[str, Any]:
     """
     A Windows shortcut; fails elsewhere.
     """
-    return _error(_new(name), "Shortcuts are only supported on Windows")
+    return failed_ret(new_ret(name), "Shortcuts are only supported on Windows")
 
 
 def mod_beacon(name: str, **kwargs: Any) -> dict[str, Any]:
@@ -3058,9 +2686,9 @@ def mod_beacon(name: str, **kwargs: Any) -> dict[str, Any]:
     Watch what C{managed} or C{directory} made, if the state asks for a C{beacon}.
     """
     function = kwargs.pop("sfun", None)
-    ret = _new(name)
+    ret = new_ret(name)
     if function not in ("managed", "directory"):
-        return _error(ret, f"file.{function} does not work with the beacon state function")
+        return failed_ret(ret, f"file.{function} does not work with the beacon state function")
     if not kwargs.get("beacon"):
         ret["comment"] = "Not adding beacon."
         return ret

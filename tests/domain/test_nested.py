@@ -15,7 +15,7 @@ import saltwisted
 from saltwisted.domain.nested import CALLERS, Unreadable, calls, nested, nested_functions
 
 SOURCES = Path(saltwisted.__file__).parent
-MAPS = frozenset(("__salt__", "__states__", "__ret__", "functions", "modules"))
+MAPS = frozenset(("__salt__", "__states__", "__ret__", "functions", "modules", "salt"))
 """Names under which functions are looked up."""
 
 WORD = {"__kwarg__": True}
@@ -91,10 +91,11 @@ HARMLESS = {
     ("modules/sysmod", "state_doc"): "looks, and does not call",
     ("modules/test", "module_report"): "looks, and does not call",
     ("modules/test", "provider"): "looks, and does not call",
+    ("states/_git_work", "Work"): "functions of git",
+    ("states/_pkg_holds", "hold_or_not"): "hold and unhold of pkg",
     ("states/archive", "_Extraction"): "functions called verify; two fixed ones",
     ("states/cmd", "mod_watch"): "states of its own",
     ("states/cmd", "run"): "two fixed functions",
-    ("states/file", "_looked_up"): "two fixed functions",
     ("states/file", "mknod"): "fixed functions",
     ("states/group", "present"): "functions of group",
     ("states/host", "present"): "fixed functions",

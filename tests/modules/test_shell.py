@@ -33,7 +33,7 @@ LINES = {
     "states/_archive_unpack.py _xz": "the path is quoted",
     "states/cmd.py run": "the line is what the caller asks to run",
     "states/cmd.py script": "the line is what the caller asks to run",
-    "states/file.py mod_run_check_cmd": "the command is the caller's, the name is quoted",
+    "states/_file_managed.py run_check_cmd": "the command is the caller's, the name is quoted",
     "worker/conditions.py _retcode": "the line is what the caller asks to run",
     "worker/extsources.py ext_pillar": "the line is the operator's; odd ids are refused",
 }

@@ -1,0 +1,145 @@
+"""
+What the file states share: what is around a call, how a state ends, and accumulated texts.
+
+These modules are imported, not loaded, so nothing is injected into them: C{file} hands over
+what a run of states put into it, as an L{Around}.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+from attrs import define, field, frozen
+
+from saltwisted.modules import _files
+from saltwisted.states import _file_rules
+from saltwisted.wire import msgpack
+
+log = logging.getLogger(__name__)
+
+Ret = dict[str, Any]
+
+
+@frozen(kw_only=True)
+class Around:
+    """
+    What a run of states puts around a call. It is made anew for each call, since it changes.
+
+    @ivar salt: C{__salt__}.
+    @ivar instance: which run this is; nothing outside of one.
+    """
+
+    salt: Any
+    opts: Mapping[str, Any] = field(repr=False)
+    context: dict[str, Any] = field(repr=False)
+    lowstate: Sequence[Mapping[str, Any]] = field(repr=False)
+    env: str
+    instance: str
+
+    @property
+    def test(self) -> bool:
+        """Whether changes are only foretold."""
+        return bool(self.opts["test"])
+
+    def unknown_owner(self, user: Any, group: Any) -> str:
+        """What is wrong with a user and group; nothing is under C{test}, they may come yet."""
+        text = ""
+        if user and self.salt["file.user_to_uid"](user) == "":
+            text += f"User {user} is not available "
+        if group and self.salt["file.group_to_gid"](group) == "":
+            text += f"Group {group} is not available"
+        if text and self.test:
+            log.warning(text)
+            return ""
+        return text
+
+    def accumulator_file(self) -> str:
+        """Where this run of states keeps its accumulated texts."""
+        folder = os.path.join(self.opts["cachedir"], "accumulator")
+        _files.make_private(folder)
+        return os.path.join(folder, self.instance)
+
+    def accumulated(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Texts by file and accumulator, and the states that each is for, of this run."""
+        data: dict[str, Any] = {}
+        # Outside a run of states there is no instance, and nothing was accumulated.
+        if self.instance:
+            with contextlib.suppress(OSError), open(self.accumulator_file(), "rb") as file:
+                data = msgpack.unpack(file.read()) or {}
+        return data.get("accumulators", {}), data.get("accumulators_deps", {})
+
+
+class Finished(Exception):
+    """The return is complete."""
+
+
+@define(kw_only=True)
+class FileState:
+    """
+    One call of a file state, from its arguments to its return.
+
+    @ivar name: the path.
+    @ivar ret: the return so far.
+    """
+
+    around: Around
+    name: str
+    ret: Ret = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.ret = new_ret(self.name)
+
+    @property
+    def salt(self) -> Any:
+        """C{__salt__}."""
+        return self.around.salt
+
+    def run(self) -> Ret:
+        """Do it all."""
+        with contextlib.suppress(Finished):
+            self.work()
+        return self.ret
+
+    def work(self) -> None:
+        """Fill L{ret}."""
+        raise NotImplementedError
+
+    def fail(self, text: str) -> NoReturn:
+        """End the state: it failed."""
+        failed_ret(self.ret, text)
+        raise Finished
+
+    def finish(self, comment: str) -> NoReturn:
+        """End the state with the result that it has."""
+        self.ret["comment"] = comment
+        raise Finished
+
+
+def new_ret(name: str, result: bool | None = True) -> Ret:
+    """A return that says nothing yet."""
+    return {"name": name, "changes": {}, "result": result, "comment": ""}
+
+
+def failed_ret(ret: Ret, text: str) -> Ret:
+    """The return of a state that failed."""
+    ret["result"] = False
+    ret["comment"] = text
+    return ret
+
+
+def owner(user: Any, kwargs: Mapping[str, Any]) -> Any:
+    """The user, also when it was called C{owner}."""
+    if user or "owner" not in kwargs:
+        return user
+    log.warning('Use of argument owner found, "owner" is invalid, please use "user"')
+    return kwargs["owner"]
+
+
+def warn_about_hash(source: Any, source_hash: Any) -> None:
+    """Say that a hash is of no use with a source that is not from the web."""
+    if source is not None and source_hash and not _file_rules.is_remote(source):
+        log.warning("source_hash is only used with 'http', 'https' or 'ftp'")
