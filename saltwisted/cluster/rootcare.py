@@ -117,16 +117,30 @@ class RootCare:
             names = sorted(os.fsdecode(path) for path in fresh)[:20]
             self.alarm("files differ from what was committed, though nobody wrote them", names)
         if found.damaged:
-            names = sorted(digest.hex()[:12] for digest in found.damaged)[:20]
-            self.alarm(
-                (f"{are(len(found.damaged), 'content')} damaged on disk, and fetched again"), names
-            )
-            await self._lost(found.damaged)
+            await self.found(found.damaged)
         return found
 
+    async def found(self, damaged: Mapping[bytes, int]) -> None:
+        """
+        Contents are not what they should be: they are named, and had anew.
+
+        @raises StoreError: the disk refuses.
+        """
+        store = self._core.store
+        here = {d: s for d, s in damaged.items() if store is not None and store.objects.has(d)}
+        if here:
+            names = sorted(digest.hex()[:12] for digest in here)[:20]
+            # The status names them for as long as they are not back
+            self.tell(f"{are(len(here), 'content')} damaged on disk, and fetched again", names)
+            await self._lost(here)
+
     def alarm(self, why: str, names: list[str]) -> None:
-        """Something is not as it should be."""
+        """Something is not as it should be; the status has it until the next generation."""
         self._owner.alarms[self._core.name] = why
+        self.tell(why, names)
+
+    def tell(self, why: str, names: list[str]) -> None:
+        """Something is not as it should be: in the log, and on the bus."""
         self.log.error(
             "roots: {share}: {why}: {names}", share=self._core.name, why=why, names=", ".join(names)
         )

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
 from saltwisted.cluster.rootcare import RootCare
@@ -109,7 +110,7 @@ class RootCatchUp:
         self._inbox.work()
         self._inbox.forget_orphans()
         self._join.watch_for_writers()
-        self._repair()
+        _ = self._repair()
         known = self._inbox.known()
         now = core.reactor.seconds()
         if self._pulling is not None:
@@ -193,29 +194,29 @@ class RootCatchUp:
 
     # -- contents that the disk has lost
 
-    def _repair(self) -> None:
-        """Ask a peer for contents that the disk has lost."""
+    def _repair(self) -> Deferred[None]:
+        """Ask a peer for contents that the disk has lost; fires when it has answered."""
         core = self._core
         links = core.links()
         wanted = {d: s for d, s in self.damaged.items() if d not in core.coming}
         if not wanted or not links:
-            return
+            return succeed(None)
         link = links[self._look.scans % len(links)]
 
-        def done(error: SaltwistedError | None) -> None:
+        async def repair() -> None:
+            error = await core.fetch(link, [Want(d, s) for d, s in wanted.items()])
             if error is not None:
                 core.last_error = str(error)
-            else:
-                for digest in wanted:
-                    self.damaged.pop(digest, None)
-                core.go(self._keep_repaired)
+                core.consider_after(RETRY)
+                return
+            await core.locked(self._keep_repaired)
+            for digest in wanted:
+                self.damaged.pop(digest, None)
 
-        let_go(
-            core.fetch(link, [Want(d, s) for d, s in wanted.items()]).addCallback(done),
-            self.log,
-            "roots: repairing {share} failed",
-            share=core.name,
-        )
+        over: Deferred[None] = Deferred()
+        d = Deferred.fromCoroutine(repair()).addBoth(_fired, over)
+        let_go(d, self.log, "roots: repairing {share} failed", share=core.name)
+        return over
 
     async def lost(self, damaged: Mapping[bytes, int]) -> None:
         """
@@ -223,11 +224,14 @@ class RootCatchUp:
         from a peer.
         """
         core, store = self._core, self._core.db
+        self.damaged.update(damaged)
         await core.locked(self._forget_damaged, damaged)
         await self._look.rescan()
         await core.locked(self._keep_repaired)
-        self.damaged.update({d: s for d, s in damaged.items() if not store.objects.has(d)})
-        self._repair()
+        for digest in damaged:
+            if store.objects.has(digest):
+                self.damaged.pop(digest, None)
+        await self._repair()
 
     async def _forget_damaged(self, damaged: Mapping[bytes, int]) -> None:
         core, store = self._core, self._core.db
@@ -255,3 +259,8 @@ class RootCatchUp:
                 share=core.name,
                 contents=are(len(self.damaged), "content"),
             )
+
+
+def _fired(result: Any, waiting: Deferred[None]) -> Any:
+    waiting.callback(None)
+    return result

@@ -183,6 +183,8 @@ class RootControl:
             "error": share.core.last_error,
             "hot": {os.fsdecode(p): pause for p, pause in share.care.pauses().items()},
             "rotten": sorted(os.fsdecode(path) for path in share.care.rotten)[:100],
+            "damaged": sorted(digest.hex()[:12] for digest in share.catchup.damaged)[:100],
+            "damaged_count": len(share.catchup.damaged),
             "alarm": self._sync.alarms.get(share.name, ""),
         }
 

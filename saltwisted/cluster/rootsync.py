@@ -17,9 +17,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from saltwisted.cluster.rootcore import STARTING, Settings
 from saltwisted.cluster.rootlink import RootLink
@@ -32,9 +33,10 @@ from saltwisted.domain.roots.guards import MIB, Forbidden, Limits
 from saltwisted.domain.roots.index import Outcome, Policy
 from saltwisted.domain.roots.manifest import name_of
 from saltwisted.domain.roots.stamps import skewed
-from saltwisted.errors import ConfigError, StoreError
+from saltwisted.errors import ConfigError, SaltwistedError, StoreError
 from saltwisted.stores.filework import Helper
 from saltwisted.stores.objects import ContentStore
+from saltwisted.stores.roots import Shared
 from saltwisted.stores.rootstore import DAY, RootStore
 from saltwisted.stores.worktree import WorkTree
 from saltwisted.transports.loose import let_go
@@ -139,6 +141,7 @@ class RootSync:
         self.clock_problem = ""
         self.flags: dict[str, str] = {}
         self.alarms: dict[str, str] = {}
+        self._mending: dict[bytes, Shared] = {}
         self.on_generation: list[Callable[[str], None]] = []
         self.pinned: Callable[[], set[bytes]] = set
         self.waits: list[Callable[[], bool]] = []
@@ -456,6 +459,27 @@ class RootSync:
         for receiver in self.on_damaged:
             receiver(name)
 
+    def mend(self, objects: Any, digest: bytes, size: int) -> Deferred[None]:
+        """A content that was about to be served is damaged; fires when something was done."""
+        mending = self._mending.get(digest)
+        if mending is None:
+            share = next((s for s in self.shares.values() if _has(s, objects)), None)
+            if share is None:
+                return succeed(None)
+            mending = self._mending[digest] = Shared()
+            d = Deferred.fromCoroutine(share.care.found({digest: size}))
+            mending.follow(d.addErrback(self._not_mended).addBoth(self._mended, digest))
+        joined: Deferred[None] = mending.join()
+        return joined
+
+    def _not_mended(self, failure: Failure) -> None:
+        failure.trap(SaltwistedError)
+        self.log.error("roots: a damaged content is not mended: {error}", error=failure.value)
+
+    def _mended(self, result: Any, digest: bytes) -> Any:
+        del self._mending[digest]
+        return result
+
     def loaded(self, name: str) -> None:
         """A generation was committed before this process began."""
         for receiver in self.on_generation:
@@ -700,3 +724,7 @@ class RootsGate:
     def stopService(self) -> None:
         """Wait no more."""
         self._stopped = True
+
+
+def _has(share: RootShare, objects: Any) -> bool:
+    return share.store is not None and share.store.objects is objects

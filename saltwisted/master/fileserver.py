@@ -193,12 +193,15 @@ class FileServer:
 
     def serve_file(
         self, path: str, saltenv: Any, loc: int, level: int | None = None
-    ) -> dict[str, Any] | Deferred[dict[str, Any]]:
+    ) -> dict[str, Any] | str | Deferred[Any]:
         """
         One chunk of C{file_buffer_size} bytes from C{loc}: C{data}, C{dest}, and perhaps C{gzip}.
 
-        Empty data says that the file ends here; empty C{dest} that there is none.
+        Empty data says that the file ends here; empty C{dest} that there is none. A file that
+        cannot be read any further must not seem to end: C{""} makes minions ask again, and
+        give up in the end.
         """
+        nothing: dict[str, Any] | str = "" if loc else {"data": b"", "dest": ""}
         for attempt in (1, 2):
             found = self.find(path, saltenv)
             if found is None:
@@ -209,17 +212,24 @@ class FileServer:
                 # A file that was replaced between the two looks is looked up again
                 if attempt == 2:
                     self._unreadable(error)
+                    return nothing
                 continue
             if isinstance(data, Deferred):
                 later: Deferred[Any] = data
-                return later.addCallbacks(partial(self._chunk_of, found, level), self._chunk_failed)
+                return later.addErrback(self._chunk_failed).addCallback(
+                    partial(self._chunk_or, nothing, found, level)
+                )
             return self._chunk_of(found, level, data)
         return {"data": b"", "dest": ""}
 
-    def _chunk_failed(self, failure: Any) -> dict[str, Any]:
+    def _chunk_failed(self, failure: Any) -> None:
         failure.trap(StoreError)
         self._unreadable(failure.value)
-        return {"data": b"", "dest": ""}
+
+    def _chunk_or(
+        self, nothing: dict[str, Any] | str, found: Found, level: int | None, data: bytes | None
+    ) -> dict[str, Any] | str | Deferred[Any]:
+        return nothing if data is None else self._chunk_of(found, level, data)
 
     def _chunk_of(
         self, found: Found, level: int | None, data: bytes

@@ -161,7 +161,9 @@ class ClusterRoots:
             for name, share in self.sync.shares.items()
             if name.startswith("file/")
         }
-        roots = GenerationRoots(config.file_roots, self.threads.run, config, sources)
+        roots = GenerationRoots(
+            config.file_roots, self.threads.run, config, sources, self.sync.mend
+        )
         self.sync.on_left_out.append(roots.serve_directly)
         return FileServer(roots, config)
 

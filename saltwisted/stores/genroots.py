@@ -17,13 +17,15 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from attrs import frozen
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail, succeed
+from twisted.python.failure import Failure
 
 from saltwisted.domain.roots.entry import DIR, FILE, LINK, Entry
 from saltwisted.domain.roots.manifest import Generation
 from saltwisted.errors import StoreError
+from saltwisted.stores import sound
 from saltwisted.stores.objects import ContentStore
-from saltwisted.stores.roots import Found, Roots, RootsOptions, RunInPool, clean_path
+from saltwisted.stores.roots import Found, Roots, RootsOptions, RunInPool, Shared, clean_path
 from saltwisted.stores.tree import INLINE, Listing, read_now
 
 MOST_LINKS = 40
@@ -32,6 +34,7 @@ MOST_BY_LINKS = 100_000
 _MAX_HASHES = 50_000
 _MAX_LISTINGS = 32
 
+Mend = Callable[[ContentStore, bytes, int], Deferred[Any]]
 Source = Callable[[], tuple[Generation, ContentStore] | None]
 """The generation to serve now, with its contents; C{None} before there is one."""
 
@@ -48,7 +51,11 @@ class GenerationRoots(Roots):
     """
     Reactor thread only.
 
+    A content that is damaged is never served: it is mended first, or cannot be read.
+
     @param sources: root directory to what it serves.
+    @param mend: has a damaged content brought back, of a store, by digest and size; fires when
+        that is done or has come to nothing.
     """
 
     def __init__(
@@ -57,8 +64,12 @@ class GenerationRoots(Roots):
         run: RunInPool,
         options: RootsOptions,
         sources: Mapping[str, Source],
+        mend: Mend = lambda store, digest, size: succeed(None),
     ) -> None:
         self._sources = dict(sources)
+        self._mend = mend
+        self._sound = sound.Sound()
+        self._learning: dict[bytes, Shared] = {}
         self._kept_hashes: OrderedDict[bytes, str] = OrderedDict()
         self._kept_listings: OrderedDict[tuple[Any, ...], Listing] = OrderedDict()
         self._uid, self._gid = os.geteuid(), os.getegid()
@@ -147,8 +158,28 @@ class GenerationRoots(Roots):
             return value
 
         if found.entry.size <= INLINE:
-            return remember(_hash(found.store, found.entry, self.hash_type))
-        return self.run(_hash, found.store, found.entry, self.hash_type).addCallback(remember)
+            try:
+                return remember(_hash(found.store, found.entry, self.hash_type))
+            except sound.Damaged:
+                # The second one is a StoreError to whoever asked
+                d = self._mend(found.store, digest, found.entry.size)
+                return d.addCallback(
+                    lambda _: remember(_hash(found.store, found.entry, self.hash_type))
+                )
+        hashed = self.run(_hash, found.store, found.entry, self.hash_type)
+        return self._or_mended(
+            hashed, found, lambda: self.run(_hash, found.store, found.entry, self.hash_type)
+        ).addCallback(remember)
+
+    def _or_mended(self, d: Deferred[Any], found: Kept, again: Callable[[], Any]) -> Deferred[Any]:
+        """Once more after the content was mended, if it was damaged."""
+
+        def failed(failure: Failure) -> Any:
+            failure.trap(sound.Damaged)
+            mended = self._mend(found.store, found.entry.content, found.entry.size)
+            return mended.addCallback(lambda _: again())
+
+        return d.addErrback(failed)
 
     def read(self, found: Found, start: int, size: int) -> bytes | Deferred[bytes]:
         """A range of a file."""
@@ -158,18 +189,55 @@ class GenerationRoots(Roots):
         length = min(size, entry.size - start)
         if start < 0 or length <= 0:
             return b""
-        path, offset, _ = found.store.locate(entry.content)
+        try:
+            data = self._read_sound(found, start, length)
+        except sound.Damaged:
+            data = fail()
+        if isinstance(data, bytes):
+            return data
+        return self._or_mended(data, found, lambda: self._read_sound(found, start, length))
+
+    def _read_sound(self, found: Kept, start: int, length: int) -> bytes | Deferred[bytes]:
+        """
+        A range that is what it should be.
+
+        @raises sound.Damaged: it is not; also through the Deferred.
+        """
+        digest, whole = found.entry.content, found.entry.size
+        if not self._sound.needs(digest, whole):
+            return self._read_known(found, start, length)
+        # Many minions begin with a large file at once, and it is read whole once for all
+        learning = self._learning.get(digest)
+        if learning is None:
+
+            def learnt(sums: Any) -> Any:
+                self._learning.pop(digest, None)
+                if not isinstance(sums, Failure):
+                    self._sound.keep(digest, sums)
+                return sums
+
+            learning = self._learning[digest] = Shared()
+            learning.follow(self.run(sound.learn, found.store, digest, whole).addBoth(learnt))
+        joined: Deferred[Any] = learning.join()
+        return joined.addCallback(lambda _: self._read_known(found, start, length))
+
+    def _read_known(self, found: Kept, start: int, length: int) -> bytes | Deferred[bytes]:
+        digest, whole = found.entry.content, found.entry.size
+        sums = self._sound.of(digest)
+        low, most = sound.span(whole, start, length)
+        path, offset, _ = found.store.locate(digest)
         try:
             fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
             raise StoreError(error.strerror or str(error), found.full) from error
         try:
-            data = read_now(fd, offset + start, length)
+            data = read_now(fd, offset + low, most)
         finally:
             os.close(fd)
-        if data is not None:
-            return data
-        return self.run(found.store.read, entry.content, start, length)
+        if data is None:
+            return self.run(sound.read, found.store, digest, whole, start, length, sums)
+        sound.check(digest, whole, low, data, sums)
+        return data[start - low : start - low + length]
 
     def listing(self, saltenv: str) -> Listing | Deferred[Listing]:
         """Everything in an environment."""
@@ -308,12 +376,15 @@ def resolve(generation: Generation, path: bytes, follow: bool) -> bytes | None:
 
 
 def _hash(store: ContentStore, entry: Entry, hash_type: str) -> str:
-    digest = hashlib.new(hash_type, usedforsecurity=False)
+    digest, whole = hashlib.new(hash_type, usedforsecurity=False), hashlib.sha256()
     at = 0
     while at < entry.size:
         piece = store.read(entry.content, at, 1 << 20)
         digest.update(piece)
+        whole.update(piece)
         at += len(piece)
+    if whole.digest() != entry.content:
+        raise sound.Damaged(entry.content)
     return digest.hexdigest()
 
 

@@ -8,6 +8,7 @@ is a link that changes in one step. Everything here blocks.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 from contextlib import suppress
@@ -84,11 +85,14 @@ class PillarTree:
                         return
             fd = os.open(full, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             try:
-                at = 0
+                at, whole = 0, hashlib.sha256()
                 while at < entry.size:
                     piece = store.read(entry.content, at, 1 << 20)
                     os.write(fd, piece)
+                    whole.update(piece)
                     at += len(piece)
+                if whole.digest() != entry.content:
+                    raise StoreError("is damaged on disk", os.fsdecode(path))
                 os.utime(fd, ns=(entry.mtime, entry.mtime))
             finally:
                 os.close(fd)

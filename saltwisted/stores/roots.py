@@ -96,7 +96,7 @@ class Found:
         return info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns
 
 
-class _Shared:
+class Shared:
     """One outcome that several wait for, each with a Deferred of its own."""
 
     def __init__(self) -> None:
@@ -130,7 +130,7 @@ class _Known:
     listing: Listing
     folders: dict[str, int]
     checked: float
-    coming: _Shared | None = None
+    coming: Shared | None = None
 
 
 class Roots:
@@ -165,7 +165,7 @@ class Roots:
         self._private = tuple(os.path.realpath(path) for path in private if path)
         self._roots: dict[str, tuple[str, ...]] = {}
         self._hashes: OrderedDict[Mark, str] = OrderedDict()
-        self._hashing: dict[Mark, _Shared] = {}
+        self._hashing: dict[Mark, Shared] = {}
         self._judged: OrderedDict[tuple[str, int, int], bool] = OrderedDict()
         self._listings: OrderedDict[str, _Known] = OrderedDict()
         self.refresh()
@@ -273,7 +273,7 @@ class Roots:
                 self._hashing.pop(mark, None)
                 return self._hashed(mark, outcome) if isinstance(outcome, str) else outcome
 
-            running = self._hashing[mark] = _Shared()
+            running = self._hashing[mark] = Shared()
             running.follow(self.run(hash_file, found.full, self.hash_type).addBoth(finished))
         return running.join()
 
@@ -358,7 +358,7 @@ class Roots:
                 del self._listings[saltenv]
             return outcome
 
-        shared = known.coming = _Shared()
+        shared = known.coming = Shared()
         work = self.run(
             revisit,
             known.listing,

@@ -4,10 +4,12 @@ Members tell each other what time it is, and history is kept while they do not a
 
 from __future__ import annotations
 
+from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.clocks import Clocks
+from saltwisted.cluster.clocks import WORD, Clocks
+from saltwisted.wire.msgpack import pack_bin
 from tests.cluster.memory import MemoryPeers
 
 NOW = 1_800_000_000.0
@@ -60,8 +62,9 @@ class ClocksTests(SynchronousTestCase):
         self.passes(60)
         self.off["a"] = 172800.0
 
-        self.assertEqual(self.times(), [None, 60, 60])
+        # Whoever asks for the status is not told of the last comparison
         self.assertIn("set forward by 48.0 h", self.nodes["a"].problem)
+        self.assertEqual(self.times(), [None, 60, 60])
 
         self.passes(6)
         self.off["a"] = 0.0
@@ -99,4 +102,22 @@ class ClocksTests(SynchronousTestCase):
         self.passes(60)
 
         self.assertEqual(self.times(), [None, 60, 60])
+        self.assertIn("no majority", self.nodes["a"].problem)
+
+    def test_nonsense(self) -> None:
+        """A member that answers something else than a time does not keep the others from it."""
+        self.peers["b"]._answers[WORD] = lambda peer, body: pack_bin("noon")
+        self.passes(60)
+
+        self.assertEqual(self.nodes["a"].time(), NOW + 60)
+
+    def test_no_answer(self) -> None:
+        """A member that is linked and does not say what time it is has said nothing."""
+
+        for other in "bc":
+            self.peers[other]._answers[WORD] = lambda peer, body: Deferred()
+        self.off["a"] = 172800.0
+        self.passes(60)
+
+        self.assertIsNone(self.nodes["a"].time())
         self.assertIn("no majority", self.nodes["a"].problem)

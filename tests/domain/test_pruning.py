@@ -83,3 +83,37 @@ class PruneClockTests(SynchronousTestCase):
         clock.compare(NOW + 16, 66.0, [], {})
 
         self.assertEqual((clock.time(NOW + 16, 66.0), clock.problem), (NOW + 16, ""))
+
+    def test_set_back(self) -> None:
+        """A clock that was set back prunes nothing either."""
+        clock = PruneClock()
+        clock.compare(NOW, 50.0, ["b"], {"b": NOW}, "a")
+
+        self.assertIsNone(clock.time(NOW - DAY, 51.0))
+
+        self.assertIn("this node's clock was set back by 24.0 h", clock.problem)
+
+    def test_set_twice(self) -> None:
+        """A clock that jumps again is on trial from then on."""
+        clock = PruneClock()
+        clock.compare(NOW, 50.0, [], {})
+        clock.compare(NOW + DAY, 60.0, [], {})
+        clock.compare(NOW + 2 * DAY, 60.0 + TRIAL / 2, [], {})
+
+        clock.compare(NOW + 2 * DAY + TRIAL / 2, 60.0 + TRIAL, [], {})
+        self.assertIsNone(clock.time(NOW + 2 * DAY + TRIAL / 2, 60.0 + TRIAL))
+
+        clock.compare(NOW + 2 * DAY + TRIAL, 60.0 + 1.5 * TRIAL, [], {})
+        self.assertIsNotNone(clock.time(NOW + 2 * DAY + TRIAL, 60.0 + 1.5 * TRIAL))
+
+    def test_the_wrong_one_is_gone(self) -> None:
+        """Who can reach nobody any more goes on by the time that was agreed before."""
+        clock = PruneClock()
+        others = ["b", "c"]
+        clock.compare(NOW, 50.0, others, {"b": NOW, "c": NOW}, "a")
+        clock.compare(NOW + 10, 60.0, others, {"b": NOW + 10, "c": NOW + DAY}, "a")
+        self.assertIsNone(clock.time(NOW + 10, 60.0))
+
+        clock.compare(NOW + 20, 70.0, others, {}, "a")
+
+        self.assertEqual((clock.time(NOW + 20, 70.0), clock.problem), (NOW + 20, ""))

@@ -33,6 +33,7 @@ class HealthTests(SynchronousTestCase):
             ({"suspended": "the marker is missing"}, "roots.suspended"),
             ({"failed": {"a": "no room"}}, "roots.unwritten"),
             ({"rotten": ["a"]}, "roots.rotten"),
+            ({"damaged": ["0a1b"], "damaged_count": 1}, "roots.damaged"),
             ({"alarm": "files differ"}, "roots.alarm"),
         ]
         for share, name in cases:

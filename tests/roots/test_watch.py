@@ -8,13 +8,15 @@ import tempfile
 from types import SimpleNamespace
 from typing import Any
 
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.roots.entry import DIR, FILE, LINK, Entry, lanes
 from saltwisted.domain.roots.index import Index
 from saltwisted.domain.roots.pins import UNUSED, Pins, reads_files
+from saltwisted.errors import StoreError
+from saltwisted.master.fileserver import FileServer
 from saltwisted.stores.genroots import GenerationRoots, Kept
 from saltwisted.stores.objects import ContentStore
 from saltwisted.stores.tree import Listing, list_roots
@@ -161,6 +163,34 @@ class ServedTests(SynchronousTestCase):
             SimpleNamespace(**options),  # type: ignore[arg-type]
             {"/srv/salt": lambda: (self.generation, self.store)},
         )
+
+    def test_damaged(self) -> None:
+        """
+        A content that is not what it should be is not served and has no hash, whole or in part;
+        what was served in part does not seem to end there.
+        """
+        roots = self.roots(hash_type="md5")
+        files = FileServer(
+            roots,
+            SimpleNamespace(
+                file_buffer_size=1000, file_recv=False, file_recv_max_size=1, cachedir="/nowhere"
+            ),  # type: ignore[arg-type]
+        )
+        for path, size in (("in/init.sls", 100_000), ("d/up", 4)):
+            found = roots.find("base", path)
+            assert isinstance(found, Kept)
+            good = maybeDeferred(roots.read, found, size - 2, 100)
+            name, offset, _ = self.store.locate(found.entry.content)
+            fd = os.open(name, os.O_WRONLY)
+            os.pwrite(fd, b"!", offset + size - 1)
+            os.close(fd)
+
+            self.assertEqual(len(self.successResultOf(good)), 2)
+            again = maybeDeferred(roots.read, found, size - 2, 100)
+            self.failureResultOf(again, StoreError)
+            self.failureResultOf(maybeDeferred(roots.hash, found), StoreError)
+            start = self.successResultOf(maybeDeferred(files.serve_file, path, "base", size - 3))
+            self.assertEqual(start, "")
 
     def test_find_and_read(self) -> None:
         """Files are found, also through links inside; never through others."""

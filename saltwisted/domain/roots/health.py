@@ -121,6 +121,17 @@ def of_share(name: str, share: Mapping[str, Any]) -> Iterator[Finding]:
             evidence=list(rotten),
             command="smartctl -a and dmesg tell of a failing disk",
         )
+    damaged = share.get("damaged") or ()
+    if damaged:
+        count = max(int(share.get("damaged_count") or 0), len(damaged))
+        yield Finding(
+            id="roots.damaged",
+            severity=Severity.ERROR,
+            text=f"{name}: {are(count, 'content')} damaged on disk, and fetched from the other "
+            "members",
+            evidence=list(damaged),
+            command="smartctl -a and dmesg tell of a failing disk",
+        )
     if share.get("alarm"):
         yield Finding(
             id="roots.alarm", severity=Severity.ERROR, text=f"{name}: alarm: {share['alarm']}"

@@ -90,8 +90,8 @@ def serve_file(ctx: Context, who: str, cmd: ServeFile) -> Any:
     return _chunk(reply)
 
 
-def _chunk(reply: dict[str, Any]) -> Any:
-    if len(reply["data"]) < LARGE:
+def _chunk(reply: dict[str, Any] | str) -> Any:
+    if isinstance(reply, str) or len(reply["data"]) < LARGE:
         return reply
     data = reply.pop("data")
     return Chunk(data, reply)
