@@ -2,9 +2,10 @@
 Files and directories: that they are there, what is in them, whose they are.
 
 The states of stock's C{file}, on the functions of the execution module. Decisions that need no
-machine are in C{_file_rules}, formats of data in C{_file_data}, the plan of C{file.recurse}
-in C{_file_recurse}, the work of C{file.managed} in C{_file_managed}; what these share is in
-C{_file_work}. The Windows arguments are taken and mean nothing here.
+machine are in C{_file_rules}, formats of data in C{_file_data}. The longer states are at home
+in files of their own, C{managed} in C{_file_managed}, C{directory} in C{_file_directory},
+C{recurse} in C{_file_tree}; what these share is in C{_file_work}. The Windows arguments are
+taken and mean nothing here.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import difflib
-import itertools
 import logging
 import os
 import re
@@ -26,8 +26,10 @@ from typing import Any
 from saltwisted.domain.render.textfilters import human_to_bytes
 from saltwisted.domain.render.tree import merge_recurse
 from saltwisted.modules import _data, _files, _templates
-from saltwisted.states import _file_data, _file_recurse, _file_rules
+from saltwisted.states import _file_data, _file_rules
+from saltwisted.states._file_directory import Directory, Meta
 from saltwisted.states._file_managed import Given, Managed, run_check_cmd
+from saltwisted.states._file_tree import Tree
 from saltwisted.states._file_work import Around, failed_ret, new_ret, owner, warn_about_hash
 from saltwisted.wire import msgpack
 from saltwisted.worker import systools
@@ -852,196 +854,6 @@ def managed(
 # -- directories ---------------------------------------------------------------------
 
 
-def _walk(top: str, max_depth: int | None = None) -> list[tuple[str, list[str], list[str]]]:
-    """Directories with what is in them, not deeper than C{max_depth}."""
-    found = []
-    above = top.rstrip(os.sep).count(os.sep)
-    for root, folders, names in os.walk(top):
-        if max_depth is not None and root.rstrip(os.sep).count(os.sep) - above >= max_depth:
-            folders.clear()
-            continue
-        found.append((root, list(folders), list(names)))
-    return found
-
-
-def _wrong_meta(
-    path: str, user: Any, group: Any, mode: Any, follow: bool, folder: bool
-) -> dict[str, Any]:
-    """What is not as wanted about the owner and mode of a path."""
-    changes: dict[str, Any] = {}
-    try:
-        have = __salt__["file.stats"](path, None, follow)
-    except CommandExecutionError:
-        if not folder:
-            raise
-        have = {}
-    if folder and not have:
-        return {"directory": "new"}
-    if user is not None and user not in (have.get("user"), have.get("uid")):
-        changes["user"] = user
-    if group is not None and group not in (have.get("group"), have.get("gid")):
-        changes["group"] = group
-    mode = _files.normalize_mode(mode)
-    # A link has no mode of its own.
-    has_mode = follow or have.get("type") != "link"
-    if has_mode and mode is not None and mode != _files.normalize_mode(have.get("mode")):
-        changes["mode"] = mode
-    return changes
-
-
-def _directory_changes(
-    name: str,
-    user: Any,
-    group: Any,
-    words: list[str],
-    dir_mode: Any,
-    file_mode: Any,
-    clean: bool,
-    require: Any,
-    exclude_pat: Any,
-    max_depth: int | None,
-    follow: bool,
-    children_only: bool,
-) -> tuple[bool | None, str, dict[str, Any]]:
-    """What C{directory} has to change: the result and comment of a test, and the changes."""
-    changes: dict[str, Any] = {}
-    walked = _walk(name, max_depth) if words or clean else []
-    if words:
-        try:
-            chosen = _file_rules.recurse_words(words)
-        except (TypeError, ValueError) as error:
-            return False, str(error), changes
-        user = user if "user" in chosen else None
-        group = group if "group" in chosen else None
-        if "mode" not in chosen:
-            dir_mode = file_mode = None
-        for root, folders, names in walked:
-            for one in () if "ignore_files" in chosen else names:
-                path = os.path.join(root, one)
-                if wrong := _wrong_meta(path, user, group, file_mode, follow, False):
-                    changes[path] = wrong
-            for one in () if "ignore_dirs" in chosen else folders:
-                path = os.path.join(root, one)
-                if wrong := _wrong_meta(path, user, group, dir_mode, follow, True):
-                    changes[path] = wrong
-    if not children_only and (wrong := _wrong_meta(name, user, group, dir_mode, follow, True)):
-        changes[name] = wrong
-    if clean:
-        keep = _required(name, require)
-        for root, folders, names in walked:
-            for one in names + folders:
-                path = os.path.join(root, one)
-                # A path counts as kept if the name of a kept one contains it.
-                if any(path in kept for kept in keep):
-                    continue
-                if _file_rules.wanted(os.path.relpath(path, name), None, exclude_pat):
-                    changes[path] = {"removed": "Removed due to clean"}
-    if not os.path.isdir(name):
-        changes[name] = {"directory": "new"}
-    if not changes:
-        return True, f"The directory {name} is in the correct state", changes
-    lines = [f"{path}: {key} - {val}\n" for path in changes for key, val in changes[path].items()]
-    return None, "".join(["The following files will be changed:\n", *lines]), changes
-
-
-def _required(name: str, require: Any) -> set[str]:
-    """What C{clean} must leave below a directory, since required file states made it."""
-    keep: set[str] = set()
-    if not isinstance(require, list):
-        return keep
-    wanted = [one["file"] for one in require if "file" in one]
-    for file, low in itertools.product(wanted, __lowstate__):
-        if file not in (low["name"], low["__id__"]):
-            continue
-        path = low["name"]
-        if not os.path.isdir(path):
-            keep.add(path)
-            continue
-        relative = os.path.relpath(os.path.abspath(path), os.path.abspath(name))
-        if relative.startswith(os.pardir):
-            continue
-        if low["fun"] == "recurse":
-            try:
-                sources = _file_recurse.existing(
-                    __salt__, __context__, low.get("source", []), __env__
-                )
-            except CommandExecutionError:
-                continue
-            options = {key: val for key, val in low.items() if key not in ("source", "sources")}
-            options.pop("name")
-            keep |= _file_recurse.plan(__salt__, __env__, path, sources, **options).keep
-        else:
-            for root, folders, names in os.walk(path):
-                keep.update((path, *(os.path.join(root, one) for one in names + folders)))
-    return keep
-
-
-def _clean(root: str, keep: set[str], exclude_pat: Any) -> list[str]:
-    """Remove (or, under C{test}, name) what is below a directory and not kept."""
-    kept = {root}
-    for path in keep:
-        if os.path.isabs(path):
-            path = os.path.abspath(path)
-            while path not in kept:
-                kept.add(path)
-                path = os.path.dirname(path)
-    removed = []
-    for folder, folders, names in os.walk(root):
-        for one in folders + names:
-            path = os.path.join(folder, one)
-            if path in kept:
-                continue
-            if not _file_rules.wanted(os.path.relpath(path, root), None, exclude_pat):
-                continue
-            removed.append(path)
-            if __opts__["test"]:
-                continue
-            try:
-                os.remove(path)
-            except OSError:
-                __salt__["file.remove"](path)
-    return removed
-
-
-def _replace_by_directory(
-    name: str, ret: dict[str, Any], force: bool, backupname: str | None
-) -> bool:
-    """Clear the way for a directory; true if that ends the state."""
-    test = __opts__["test"]
-    if backupname is not None:
-        if os.path.lexists(backupname):
-            if not force:
-                failed_ret(ret, f"File exists where the backup target {backupname} should go")
-                return True
-            if test:
-                ret["changes"]["forced"] = (
-                    f"Existing file at backup path {backupname} would be removed"
-                )
-            else:
-                __salt__["file.remove"](backupname)
-        if not test:
-            os.rename(name, backupname)
-            return False
-        ret["changes"]["backup"] = f"{name} would be renamed to {backupname}"
-        ret["changes"][name] = {"directory": "new"}
-        ret["comment"] = f"{name} would be backed up and replaced with a new directory"
-        ret["result"] = None
-        return True
-    is_file = os.path.isfile(name)
-    if not force:
-        kind = "file" if is_file else "symlink"
-        failed_ret(ret, f"Specified location {name} exists and is a {kind}")
-        return True
-    kind = "File" if is_file else "Symlink"
-    if test:
-        ret["changes"]["forced"] = f"{kind} would be forcibly replaced"
-    else:
-        # A link to a file goes, not what it points to.
-        __salt__["file.remove"](name)
-        ret["changes"]["forced"] = f"{kind} was forcibly replaced"
-    return False
-
-
 def directory(
     name: str,
     user: Any = None,
@@ -1083,136 +895,23 @@ def directory(
     children_only
         What is in it, not the directory itself.
     """
-    name = os.path.expanduser(name)
-    ret = new_ret(name)
-    if not name:
-        return failed_ret(ret, "Must provide name to file.directory")
-    if name != "/":
-        name = name.removesuffix("/")
-    if max_depth is not None and clean:
-        return failed_ret(ret, "Cannot specify both max_depth and clean")
-    user = owner(user, kwargs)
-    if not dir_mode and "mode" in kwargs:
-        dir_mode = kwargs["mode"]
-    dir_mode, file_mode = (_files.normalize_mode(one) for one in (dir_mode, file_mode or dir_mode))
-    problem = _around().unknown_owner(user, group)
-    if problem:
-        return failed_ret(ret, problem)
-    if not os.path.isabs(name):
-        return failed_ret(ret, f"Specified file {name} is not an absolute path")
-    is_link = os.path.islink(name)
-    in_the_way = os.path.isfile(name) or (is_link and (force or not allow_symlink))
-    if in_the_way and _replace_by_directory(name, ret, force, backupname):
-        return ret
-
-    result, comment, changes = _directory_changes(
-        name,
-        user,
-        group,
-        recurse or [],
-        dir_mode,
-        file_mode,
-        clean,
-        require,
-        exclude_pat,
-        max_depth,
-        follow_symlinks,
-        children_only,
-    )
-    ret["changes"].update(changes)
-    if __opts__["test"] or not ret["changes"]:
-        ret["result"] = result
-        ret["comment"] = comment
-        return ret
-    if not os.path.isdir(name):
-        if not os.path.isdir(os.path.dirname(name)):
-            if not makedirs:
-                return failed_ret(ret, f"No directory to create {name} in")
-            _make_parents(name, user, group, dir_mode)
-        __salt__["file.mkdir"](name, user=user, group=group, mode=dir_mode)
-        if not os.path.isdir(name):
-            return failed_ret(ret, f"Failed to create directory {name}")
-        ret["changes"][name] = {"directory": "new"}
-        return ret
-
-    if not children_only:
-        ret, _ = __salt__["file.check_perms"](
-            name, ret, user, group, dir_mode, None, follow_symlinks
-        )
-    walked = _walk(name, max_depth) if recurse or clean else []
-    chosen: set[str] = set()
-    if recurse:
-        try:
-            chosen = _file_rules.recurse_words(recurse)
-        except (TypeError, ValueError) as error:
-            failed_ret(ret, str(error))
-    errors: list[str] = []
-    if chosen:
-        errors = _enforce_below(
-            walked, ret, chosen, user, group, dir_mode, file_mode, follow_symlinks
-        )
-    if clean:
-        removed = _clean(name, _required(name, require), exclude_pat)
-        if removed:
-            ret["changes"]["removed"] = removed
-            ret["comment"] = f"Files cleaned from directory {name}"
-    if not ret["comment"]:
-        if children_only:
-            ret["comment"] = f"Directory {name}/* updated"
-        elif ret["changes"]:
-            ret["comment"] = f"Directory {name} updated"
-    if errors:
-        ret["result"] = False
-        ret["comment"] += "\n\nThe following errors were encountered:\n"
-        ret["comment"] += "".join(f"\n- {error}" for error in errors)
-    return ret
-
-
-def _enforce_below(
-    walked: list[tuple[str, list[str], list[str]]],
-    ret: dict[str, Any],
-    chosen: set[str],
-    user: Any,
-    group: Any,
-    dir_mode: Any,
-    file_mode: Any,
-    follow: bool,
-) -> list[str]:
-    """Set owners and modes of all in a directory; returns what went wrong."""
-    if "user" not in chosen:
-        user = None
-    elif not user and not isinstance(user, int):
-        failed_ret(
-            ret, "user not specified, but configured as a target for recursive ownership management"
-        )
-    elif isinstance(__salt__["file.user_to_uid"](user), str):
-        failed_ret(ret, f"Failed to enforce ownership for user {user} (user does not exist)")
-    if "group" not in chosen:
-        group = None
-    elif not group and not isinstance(group, int):
-        failed_ret(
-            ret,
-            "group not specified, but configured as a target for recursive ownership management",
-        )
-    elif isinstance(__salt__["file.group_to_gid"](group), str):
-        failed_ret(ret, f"Failed to enforce group ownership for group {group}")
-    if "mode" not in chosen:
-        dir_mode = file_mode = None
-    if "silent" in chosen:
-        ret["changes"] = {"recursion": "Changes silenced"}
-    errors = []
-    for root, folders, names in walked:
-        jobs = [(one, file_mode) for one in names if "ignore_files" not in chosen]
-        jobs += [(one, dir_mode) for one in folders if "ignore_dirs" not in chosen]
-        for one, mode in jobs:
-            try:
-                __salt__["file.check_perms"](
-                    os.path.join(root, one), ret, user, group, mode, None, follow
-                )
-            except CommandExecutionError as error:
-                if not error.strerror.startswith("Path not found"):
-                    errors.append(error.strerror)
-    return errors
+    return Directory(
+        around=_around(),
+        name=os.path.expanduser(name),
+        meta=Meta(user, group, dir_mode, file_mode),
+        words=recurse or [],
+        max_depth=max_depth,
+        makedirs=makedirs,
+        clean=clean,
+        require=require,
+        exclude_pat=exclude_pat,
+        follow=follow_symlinks,
+        force=force,
+        backupname=backupname,
+        allow_symlink=allow_symlink,
+        children_only=children_only,
+        kwargs=kwargs,
+    ).run()
 
 
 def recurse(
@@ -1260,126 +959,39 @@ def recurse(
         As in C{file.managed}, for each file.
     """
     kwargs.pop("env", None)
-    name = os.path.expanduser(name)
-    user = owner(user, kwargs)
-    ret = new_ret(name)
-    if "mode" in kwargs:
-        return failed_ret(
-            ret,
-            "'mode' is not allowed in 'file.recurse'. Please use 'file_mode' and 'dir_mode'.",
-        )
-    dir_mode = _files.normalize_mode(dir_mode)
-    keep_mode = isinstance(file_mode, str) and file_mode.lower() == "keep"
-    file_mode = None if keep_mode else _files.normalize_mode(file_mode)
-    problem = _around().unknown_owner(user, group)
-    if problem:
-        return failed_ret(ret, problem)
-    if not os.path.isabs(name):
-        return failed_ret(ret, f"Specified file {name} is not an absolute path")
-    try:
-        sources = _file_recurse.existing(__salt__, __context__, source, __env__)
-    except CommandExecutionError as error:
-        return failed_ret(ret, f"Recurse failed: {error}")
-    if not os.path.isdir(name):
-        if os.path.exists(name):
-            return failed_ret(ret, f"The path {name} exists and is not a directory")
-        if not __opts__["test"]:
-            __salt__["file.makedirs_perms"](name=name, user=user, group=group, mode=dir_mode)
-    comments: dict[str, list[str]] = {}
-
-    def merge_ret(path: str, part: dict[str, Any]) -> None:
-        if part["result"] is False or ret["result"] is True:
-            ret["result"] = part["result"]
-        if part["result"] is not True and part["comment"]:
-            comments.setdefault(path, []).append(part["comment"])
-        if part["changes"]:
-            ret["changes"][path] = part["changes"]
-
-    def cleared(path: str, forecast: str, done: str) -> bool:
-        """Remove what is of the other kind; false if a test ends here."""
-        if __opts__["test"]:
-            merge_ret(path, {"changes": {}, "result": None, "comment": forecast})
-            return False
-        __salt__["file.remove"](path)
-        merge_ret(path, {"changes": {"diff": done}, "result": True, "comment": ""})
-        return True
-
-    plan = _file_recurse.plan(
-        __salt__,
-        __env__,
-        name,
-        sources,
-        keep_symlinks=keep_symlinks,
-        include_pat=include_pat,
+    return Tree(
+        around=_around(),
+        name=os.path.expanduser(name),
+        source=source,
+        clean=clean,
+        require=require,
+        user=user,
+        group=group,
+        dir_mode=dir_mode,
+        file_mode=file_mode,
+        sym_mode=sym_mode,
+        force_symlinks=force_symlinks,
+        replace=replace,
         exclude_pat=exclude_pat,
-        maxdepth=maxdepth,
-        include_empty=include_empty,
-        merge=merge,
-    )
-    for path in sorted(plan.folders):
-        if os.path.basename(path) == "..":
-            continue
-        wrong = clean and os.path.exists(path) and not os.path.isdir(path)
-        if wrong and not cleared(
-            path, f"Replacing {path} with a directory", "Replaced file with a directory"
-        ):
-            continue
-        part = directory(path, user=user, group=group, recurse=[], dir_mode=dir_mode, makedirs=True)
-        merge_ret(path, part)
-    passed = {key: value for key, value in kwargs.items() if key != "makedirs"}
-    for path, address in plan.files.items():
-        wrong = clean and replace and os.path.isdir(path)
-        if wrong and not cleared(
-            path, f"Replacing directory {path} with a file", "Replaced directory with a new file"
-        ):
-            continue
-        part = managed(
-            path,
-            source=address,
-            keep_source=keep_source,
-            user=user,
-            group=group,
-            mode="keep" if keep_mode else file_mode,
-            template=template,
-            makedirs=True,
-            replace=replace,
-            context=context,
-            defaults=defaults,
-            backup=backup,
-            **passed,
-        )
-        merge_ret(path, part)
-    waiting = set(plan.links)
-    while waiting:
-        # A link to another link comes after it; in a ring of links any may be first.
-        ready = [path for path in waiting if plan.links[path][1] not in waiting - {path}]
-        for path in sorted(ready or waiting):
-            part = symlink(
-                path,
-                plan.links[path][0],
-                makedirs=True,
-                force=force_symlinks,
-                user=user,
-                group=group,
-                mode=sym_mode,
-            )
-            merge_ret(path, part)
-            waiting.discard(path)
-    if clean:
-        removed = _clean(name, plan.keep | _required(name, require), exclude_pat)
-        if removed and __opts__["test"]:
-            ret["result"] = ret["result"] and None
-            comments.setdefault("removed", []).extend(removed)
-        elif removed:
-            ret["changes"]["removed"] = removed
-    ret["comment"] = "\n".join(
-        f"\n#### {path} ####\n" + "\n".join(lines) for path, lines in comments.items()
-    ).strip()
-    if not ret["comment"]:
-        ret["comment"] = f"Recursively updated {name}"
-    if not ret["changes"] and ret["result"]:
-        ret["comment"] = f"The directory {name} is in the correct state"
-    return ret
+        choice={
+            "keep_symlinks": keep_symlinks,
+            "include_pat": include_pat,
+            "maxdepth": maxdepth,
+            "include_empty": include_empty,
+            "merge": merge,
+        },
+        managed={
+            "keep_source": keep_source,
+            "template": template,
+            "context": context,
+            "defaults": defaults,
+            "backup": backup,
+        },
+        put_folder=directory,
+        put_file=managed,
+        put_link=symlink,
+        kwargs=kwargs,
+    ).run()
 
 
 # -- lines and blocks of text ----------------------------------------------------------
