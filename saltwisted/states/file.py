@@ -4,8 +4,8 @@ Files and directories: that they are there, what is in them, whose they are.
 The states of stock's C{file}, on the functions of the execution module. Decisions that need no
 machine are in C{_file_rules}, formats of data in C{_file_data}. The longer states are at home
 in files of their own, C{managed} in C{_file_managed}, C{directory} in C{_file_directory},
-C{recurse} in C{_file_tree}; what these share is in C{_file_work}. The Windows arguments are
-taken and mean nothing here.
+C{recurse} in C{_file_tree}, C{serialize} in C{_file_serialized}; what these share is in
+C{_file_work}. The Windows arguments are taken and mean nothing here.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from collections.abc import Iterator
 from typing import Any
 
 from saltwisted.domain.render.textfilters import human_to_bytes
-from saltwisted.domain.render.tree import merge_recurse
-from saltwisted.modules import _data, _files, _templates
-from saltwisted.states import _file_data, _file_rules
+from saltwisted.modules import _files, _templates
+from saltwisted.states import _file_rules
 from saltwisted.states._file_directory import Directory, Meta
 from saltwisted.states._file_managed import Given, Managed, run_check_cmd
+from saltwisted.states._file_serialized import Serialized
 from saltwisted.states._file_tree import Tree
 from saltwisted.states._file_work import Around, failed_ret, new_ret, owner, warn_about_hash
 from saltwisted.wire import msgpack
@@ -1898,140 +1898,31 @@ def serialize(
         The data is put over what the file holds.
     """
     kwargs.pop("env", None)
-    name = os.path.expanduser(name)
-    ret = new_ret(name)
-    if not name:
-        return failed_ret(ret, "Must provide name to file.serialize")
-    if not create and not os.path.isfile(name):
-        ret["comment"] = f"File {name} is not present and is not set for creation"
-        return ret
-    formatter = kwargs.pop("formatter", None)
-    if serializer and formatter:
-        return failed_ret(ret, "Only one of serializer and formatter are allowed")
-    kind = str(serializer or formatter or "yaml").lower()
-    if dataset and dataset_pillar:
-        return failed_ret(ret, "Only one of 'dataset' and 'dataset_pillar' is permitted")
-    if dataset_pillar:
-        dataset = __salt__["pillar.get"](dataset_pillar)
-    if dataset is None:
-        return failed_ret(ret, "Neither 'dataset' nor 'dataset_pillar' was defined")
-    others = globals().get("__serializers__") or {}
-    write = _file_data.writer(kind, others)
-    if write is None:
-        return failed_ret(
-            ret,
-            f"The {kind} serializer could not be found. It either does not exist or its "
-            "prerequisites are not installed.",
-        )
-    options: dict[str, Any] = {}
-    if kind == "yaml":
-        options = {"default_flow_style": False}
-        if encoding:
-            options["allow_unicode"] = True
-    elif kind == "json":
-        options = {"indent": 2, "separators": (",", ": "), "sort_keys": True}
-        if encoding:
-            options["ensure_ascii"] = False
-    options.update(_data.repack_dictlist(serializer_opts) if serializer_opts else {})
-
-    old = new = None
-    if merge_if_exists and os.path.isfile(name):
-        read = _file_data.reader(kind, others)
-        if read is None:
-            return failed_ret(ret, f"merge_if_exists is not supported for the {kind} serializer")
-        with open(name, "rb") as file:
-            data = file.read()
-        try:
-            old = read(
-                data, **(_data.repack_dictlist(deserializer_opts) if deserializer_opts else {})
-            )
-        except (TypeError, _file_data.DataError) as error:
-            return failed_ret(ret, f"Failed to deserialize existing data: {error}")
-        if old is not None:
-            new = merge_recurse(old, dataset)
-            if old == new:
-                ret["comment"] = f"The file {name} is in the correct state"
-                return ret
-            dataset = new
-    elif deserializer_opts and not merge_if_exists:
-        ret["warnings"] = [
-            "The 'deserializer_opts' option is ignored unless merge_if_exists is set to True."
-        ]
-    contents = write(dataset, **options)
-    if isinstance(contents, str):
-        contents += "\n"
-    mode = _files.normalize_mode(mode)
-    if __opts__["test"]:
-        ret["changes"] = __salt__["file.check_managed_changes"](
-            name=name,
-            source=None,
-            source_hash={},
-            source_hash_name=None,
-            user=user,
-            group=group,
-            mode=mode,
-            attrs=None,
-            template=None,
-            context=None,
-            defaults=None,
-            saltenv=__env__,
-            contents=contents,
-            skip_verify=False,
-            **kwargs,
-        )
-        if ret["changes"]:
-            ret["result"] = None
-            ret["comment"] = f"Dataset will be serialized and stored into {name}"
-            if not show_changes:
-                ret["changes"]["diff"] = "<show_changes=False>"
-        else:
-            ret["comment"] = f"The file {name} is in the correct state"
-    else:
-
-        def put(path: str, ret: dict[str, Any]) -> dict[str, Any]:
-            did: dict[str, Any] = __salt__["file.manage_file"](
-                name=path,
-                sfn="",
-                ret=ret,
-                source=None,
-                source_sum={},
-                user=user,
-                group=group,
-                mode=mode,
-                attrs=None,
-                saltenv=__env__,
-                backup=backup,
-                makedirs=makedirs,
-                template=None,
-                show_changes=show_changes,
-                encoding=encoding,
-                encoding_errors=encoding_errors,
-                contents=contents,
-            )
-            return did
-
-        if check_cmd:
-            trial = _files.mkstemp(suffix=tmp_ext, dir=tmp_dir)
-            try:
-                if __salt__["file.file_exists"](name):
-                    try:
-                        __salt__["file.copy"](name, trial)
-                    except Exception as error:
-                        return failed_ret(ret, f"Unable to copy file {name} to {trial}: {error}")
-                verdict: Any = True
-                if put(trial, ret)["changes"]:
-                    verdict = run_check_cmd(__salt__, check_cmd, trial, **_shell())
-                if isinstance(verdict, dict):
-                    ret.update(verdict)
-                    return ret
-            except Exception as error:
-                return failed_ret(ret, f"Unable to check_cmd file: {error}")
-            finally:
-                _files.safe_remove(trial)
-        ret = put(name, ret)
-    if isinstance(old, dict) and isinstance(new, dict):
-        ret["changes"]["diff"] = _file_rules.data_diff(old, new)
-    return ret
+    return Serialized(
+        around=_around(),
+        name=os.path.expanduser(name),
+        dataset=dataset,
+        dataset_pillar=dataset_pillar,
+        user=user,
+        group=group,
+        mode=mode,
+        backup=backup,
+        makedirs=makedirs,
+        show_changes=show_changes,
+        create=create,
+        merge_if_exists=merge_if_exists,
+        encoding=encoding,
+        encoding_errors=encoding_errors,
+        serializer=serializer,
+        serializer_opts=serializer_opts,
+        deserializer_opts=deserializer_opts,
+        check_cmd=check_cmd,
+        shell=_shell() if check_cmd else {},
+        tmp_dir=tmp_dir,
+        tmp_ext=tmp_ext,
+        others=globals().get("__serializers__") or {},
+        kwargs=kwargs,
+    ).run()
 
 
 def decode(
