@@ -11,12 +11,13 @@ import socket
 from pathlib import Path
 from typing import Any
 
-from twisted.trial.unittest import SynchronousTestCase
+from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from saltwisted.errors import RemoteError, TransportClosed
 from saltwisted.worker.control import ControlClient
-from tests.cluster.real import OurNode, cluster, nodes
+from tests.cluster.real import OurNode, cluster, join_all, nodes
 from tests.harness import until
+from tests.nemesis.disk import Disk
 
 SIZE = 96 << 20
 
@@ -178,3 +179,37 @@ class NewTests(SynchronousTestCase):
 
         keys = [Path(node.pki, "master.pub").read_bytes() for node in (a, b)]
         self.assertEqual(keys[0], keys[1])
+
+
+class FullTests(SynchronousTestCase):
+    """A member whose cache lies on a small disk of its own."""
+
+    def test_full(self) -> None:
+        """
+        A member whose disk is full says so in C{members}, C{status} (3) and C{doctor}, and the
+        other member's say it too; once there is room again, all are well.
+        """
+        if os.geteuid() != 0:
+            raise SkipTest("only root may mount a file system of our own")
+        _, b = made = nodes(self, "a b")
+        disk = Disk(os.path.join(b.root, "var/cache/salt"), "master")
+        disk.make()
+        self.addCleanup(disk.remove)
+        self.addCleanup(b.kill)
+        join_all(made)
+        for node in made:
+            node.wait_serving()
+        disk.fill()
+
+        b.command("salt-run", "test.arg", "x" * 30_000)
+
+        for node in made:
+            until("members", lambda node=node: "b: jobs: " in node.command("members").stdout)
+            status = node.command("status", "--role", "cluster")
+            self.assertEqual(status.returncode, 3, status.stdout)
+            self.assertIn("full", status.stdout)
+            self.assertIn("full", node.command("doctor", "--json").stdout)
+        disk.empty()
+        b.command("salt-run", "test.arg", "1")
+        for node in made:
+            until("all to be well", lambda node=node: node.command("status").returncode == 0)
