@@ -10,7 +10,7 @@ import itertools
 import os
 from typing import Any
 
-from attrs import define, evolve, field, frozen
+from attrs import define, evolve, frozen
 
 from saltwisted.modules import _files
 from saltwisted.states import _file_recurse, _file_rules
@@ -113,7 +113,7 @@ class Meta:
         return meant
 
 
-@define(kw_only=True)
+@define(kw_only=True, eq=False, repr=False, slots=False)
 class Directory(FileState):
     """
     @ivar meta: whose the directory is to be, and what is in it.
@@ -133,7 +133,7 @@ class Directory(FileState):
     backupname: str | None
     allow_symlink: bool
     children_only: bool
-    kwargs: dict[str, Any] = field(repr=False)
+    kwargs: dict[str, Any]
 
     def work(self) -> None:
         """From the arguments to the directory."""

@@ -50,7 +50,7 @@ def joined(contents: Any, newline: bool, encoding: str | None) -> str | None:
     return whole if newline else whole.rstrip("\n").rstrip("\r")
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, eq=False)
 class Given:
     """
     The content as the arguments give it: itself, or where pillar or grains have it.
@@ -80,7 +80,7 @@ class Given:
         return "'contents'"
 
 
-@define(kw_only=True)
+@define(kw_only=True, eq=False, repr=False, slots=False)
 class Managed(FileState):
     """
     @ivar given: the content that the arguments give.
@@ -106,9 +106,9 @@ class Managed(FileState):
     template: str | None
     makedirs: bool
     dir_mode: Any
-    context: Any = field(repr=False)
+    context: Any
     replace: bool
-    defaults: Any = field(repr=False)
+    defaults: Any
     backup: Any
     show_changes: bool
     create: bool
@@ -128,9 +128,9 @@ class Managed(FileState):
     signed: dict[str, Any]
     disregard: dict[str, Any]
     new_file_diff: bool
-    kwargs: dict[str, Any] = field(repr=False)
+    kwargs: dict[str, Any]
 
-    contents: Any = field(default=None, init=False, repr=False)
+    contents: Any = field(default=None, init=False)
     keep_mode: bool = field(default=False, init=False)
     fetched: Any = field(default=None, init=False)
     summed: Any = field(default=None, init=False)

@@ -17,7 +17,7 @@ from saltwisted.states._file_managed import run_check_cmd
 from saltwisted.states._file_work import FileState, Finished
 
 
-@define(kw_only=True)
+@define(kw_only=True, eq=False, repr=False, slots=False)
 class Serialized(FileState):
     """
     @ivar others: serializers that modules offer.
@@ -28,7 +28,7 @@ class Serialized(FileState):
     @ivar old: the data that the file held, if the new is put over it; C{new}: both together.
     """
 
-    dataset: Any = field(repr=False)
+    dataset: Any
     dataset_pillar: Any
     user: Any
     group: Any
@@ -47,13 +47,13 @@ class Serialized(FileState):
     shell: dict[str, Any]
     tmp_dir: str | None
     tmp_ext: str
-    others: Mapping[str, Any] = field(repr=False)
-    kwargs: dict[str, Any] = field(repr=False)
+    others: Mapping[str, Any]
+    kwargs: dict[str, Any]
 
     kind: str = field(default="", init=False)
-    contents: Any = field(default=None, init=False, repr=False)
-    old: Any = field(default=None, init=False, repr=False)
-    new: Any = field(default=None, init=False, repr=False)
+    contents: Any = field(default=None, init=False)
+    old: Any = field(default=None, init=False)
+    new: Any = field(default=None, init=False)
 
     def work(self) -> None:
         """From the data to the file."""

@@ -19,7 +19,7 @@ from saltwisted.states._file_work import FileState, Ret, owner
 from saltwisted.worker.exceptions import CommandExecutionError
 
 
-@define(kw_only=True)
+@define(kw_only=True, eq=False, repr=False, slots=False)
 class Tree(FileState):
     """
     @ivar choice: which served paths are taken, as C{_file_recurse.plan} has it.
@@ -42,11 +42,11 @@ class Tree(FileState):
     replace: bool
     exclude_pat: Any
     choice: dict[str, Any]
-    managed: dict[str, Any] = field(repr=False)
+    managed: dict[str, Any]
     put_folder: Callable[..., Ret]
     put_file: Callable[..., Ret]
     put_link: Callable[..., Ret]
-    kwargs: dict[str, Any] = field(repr=False)
+    kwargs: dict[str, Any]
 
     comments: dict[str, list[str]] = field(factory=dict, init=False)
 

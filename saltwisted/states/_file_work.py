@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 Ret = dict[str, Any]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, eq=False)
 class Around:
     """
     What a run of states puts around a call. It is made anew for each call, since it changes.
@@ -77,7 +77,7 @@ class Finished(Exception):
     """The return is complete."""
 
 
-@define(kw_only=True)
+@define(kw_only=True, eq=False, repr=False, slots=False)
 class FileState:
     """
     One call of a file state, from its arguments to its return.
