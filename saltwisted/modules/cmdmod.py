@@ -1,7 +1,7 @@
 """
 Run programs and shell commands, under Salt's C{cmd.*}.
 
-The one road is L{_run}; the public functions choose its arguments and what part of
+The one road is L{_run}; the public functions choose its L{CommandOptions} and what part of
 the result comes back. Starting and waiting is in L{saltwisted.modules._process}. What
 the caller passed in (arguments, environment, standard input) is never logged; the
 output is, at C{output_loglevel}, with those words blotted out.
@@ -10,21 +10,19 @@ output is, at C{output_loglevel}, with those words blotted out.
 from __future__ import annotations
 
 import fnmatch
-import glob
-import grp
 import logging
 import os
 import pwd
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import tempfile
 from collections.abc import Callable
 from typing import Any
 
-from saltwisted.modules import _data, _process, _templates
+from saltwisted.modules import _process, _templates
+from saltwisted.modules._command import CommandOptions, environment
 from saltwisted.worker import systools
 from saltwisted.worker.exceptions import (
     CommandExecutionError,
@@ -104,22 +102,17 @@ def _shell_default(python_shell: Any, pub_jid: Any) -> Any:
     return python_shell
 
 
-def _rendered(
-    cmd: Any,
-    cwd: str,
-    template: str | None,
-    saltenv: str | None,
-    pillarenv: str | None,
-    pillar_override: Any,
-) -> tuple[Any, str]:
+def _rendered(options: CommandOptions) -> tuple[Any, str]:
+    """The command and its directory, through a template engine if there is one."""
+    cmd, cwd, template = options.cmd, options.cwd, options.template
     if not template:
         return cmd, cwd
     if not _templates.known(template):
         raise CommandExecutionError(
             f"Attempted to render file paths with unavailable engine {template}"
         )
-    if pillarenv is not None or pillar_override is not None:
-        pillar = _gather_pillar(pillarenv or __opts__["pillarenv"], pillar_override)
+    if options.pillarenv is not None or options.pillar_override is not None:
+        pillar = _gather_pillar(options.pillarenv or __opts__["pillarenv"], options.pillar_override)
     else:
         pillar = __pillar__
     context = {
@@ -127,7 +120,7 @@ def _rendered(
         "pillar": pillar,
         "grains": __grains__,
         "opts": __opts__,
-        "saltenv": saltenv or __opts__.get("saltenv", "base"),
+        "saltenv": options.saltenv or __opts__.get("saltenv", "base"),
     }
 
     def render(text: Any) -> str:
@@ -162,108 +155,7 @@ def _permitted(cmd: Any) -> bool:
     return not allowed or any(fnmatch.fnmatch(text, pattern) for pattern in allowed)
 
 
-def _environment(env: Any) -> dict[str, str]:
-    """The caller's C{env} as a map of texts: it may be a map or a list of maps."""
-    if isinstance(env, list):
-        env = _data.repack_dictlist(env)
-    if not isinstance(env, dict):
-        return {}
-    result = {}
-    for key, value in env.items():
-        if value is None:
-            log.error(
-                "Environment variable '%s' passed without a value. "
-                "Setting value to an empty string",
-                key,
-            )
-            value = ""
-        result[str(key)] = value if isinstance(value, str) else str(value)
-    return result
-
-
-_LOCALE = (
-    *("LC_" + part for part in (
-        "CTYPE", "NUMERIC", "TIME", "COLLATE", "MONETARY", "MESSAGES", "PAPER", "NAME",
-        "ADDRESS", "TELEPHONE", "MEASUREMENT", "IDENTIFICATION",
-    )),
-    "LANGUAGE",
-)  # fmt: skip
-
-
-def _umask(value: Any) -> int | None:
-    if value is None:
-        return None
-    digits = str(value).lstrip("0")
-    if not digits:
-        raise CommandExecutionError("Zero umask is not allowed.")
-    try:
-        return int(digits, 8)
-    except ValueError as error:
-        raise CommandExecutionError(f"Invalid umask: '{value}'") from error
-
-
-def _identity(runas: str | None, group: str | None) -> dict[str, Any]:
-    """
-    The arguments of C{Popen} that make the child another user, with all its groups.
-
-    Empty when the caller is that user already: then no right to change is needed.
-    """
-    if not runas and not group:
-        return {}
-    if runas:
-        try:
-            user = pwd.getpwnam(runas)
-        except KeyError as error:
-            raise CommandExecutionError(f"User '{runas}' is not available") from error
-    else:
-        user = pwd.getpwuid(os.geteuid())
-    gid = user.pw_gid
-    if group:
-        try:
-            gid = grp.getgrnam(group).gr_gid
-        except KeyError as error:
-            raise CommandExecutionError(f"Group '{group}' is not available") from error
-    if user.pw_uid == os.geteuid() and gid == os.getegid():
-        return {}
-    groups = os.getgrouplist(user.pw_name, user.pw_gid)
-    return {"user": user.pw_uid, "group": gid, "extra_groups": groups}
-
-
-def _run(
-    cmd: Any,
-    cwd: Any = None,
-    stdin: Any = None,
-    stdout: Any = subprocess.PIPE,
-    stderr: Any = subprocess.PIPE,
-    output_encoding: str | None = None,
-    output_loglevel: Any = "debug",
-    log_callback: Any = None,
-    runas: str | None = None,
-    group: str | None = None,
-    shell: str | None = DEFAULT_SHELL,
-    python_shell: Any = False,
-    env: Any = None,
-    clean_env: bool = False,
-    prepend_path: str | None = None,
-    rstrip: bool = True,
-    template: str | None = None,
-    umask: Any = None,
-    timeout: Any = None,
-    with_communicate: bool = True,
-    reset_system_locale: bool = True,
-    ignore_retcode: bool = False,
-    saltenv: str | None = None,
-    pillarenv: str | None = None,
-    pillar_override: Any = None,
-    use_vt: Any = False,
-    password: Any = None,
-    bg: bool = False,
-    encoded_cmd: bool = False,
-    success_retcodes: Any = None,
-    success_stdout: Any = None,
-    success_stderr: Any = None,
-    **kwargs: Any,
-) -> dict[str, Any]:
+def _run(options: CommandOptions) -> dict[str, Any]:
     """
     Run one command to its end (or start it, with C{bg}) and say how it went.
 
@@ -271,167 +163,73 @@ def _run(
     @raises CommandExecutionError: it could not be started: no such program, shell,
         directory or user, or the site forbids it.
     """
-    pillar_override = pillar_override or kwargs.get("pillar")
-    level = _level(output_loglevel)
-    callback = _callback(log_callback)
-    if runas is None:
-        runas = __context__.get("runas")
-    cwd = str(cwd) if cwd else _process.home(runas)
-    if bg:
-        ignore_retcode, use_vt = True, False
-    if shell and not systools.is_executable(shell):
-        raise CommandExecutionError(f"The shell {shell} is not available")
-    cmd, cwd = _rendered(cmd, cwd, template, saltenv, pillarenv, pillar_override)
-    if "__pub_jid" in kwargs and not _permitted(cmd):
-        raise CommandExecutionError(f'The shell command "{cmd}" is not permitted')
-
-    given = _environment(env)
-    secrets = _process.secrets(cmd, stdin, given)
+    level = _level(options.output_loglevel)
+    callback = _callback(options.log_callback)
+    options.settle(__context__.get("runas"))
+    options.cmd, options.cwd = _rendered(options)
+    if options.from_master and not _permitted(options.cmd):
+        raise CommandExecutionError(f'The shell command "{options.cmd}" is not permitted')
+    given = environment(options.env)
+    secrets = _process.secrets(options.cmd, options.stdin, given)
     if level is not None:
-        quote = "" if isinstance(cmd, list) else "'"
-        log.info(
-            "%s",
-            callback(
-                f"Executing command {quote}{_program(cmd)}{quote} "
-                + (f"as user '{runas}' " if runas else "")
-                + (f"in group '{group}' " if group else "")
-                + f"in directory '{cwd}'"
-                + (". Executing command in the background, no output will be logged." if bg else "")
-            ),
-        )
-    identity = _identity(runas, group)
-    if runas:
-        given = {**_process.login_environment(runas, shell), **given}
-        given["USER"] = runas
-        given["HOME"] = os.path.expanduser(f"~{runas}")
-    if reset_system_locale is True:
-        for name in _LOCALE:
-            given.setdefault(name, "C")
-    environment = given if clean_env else {**os.environ, **given}
-    if prepend_path:
-        environment["PATH"] = ":".join((prepend_path, environment["PATH"]))
-    if "NOTIFY_SOCKET" not in given:
-        environment.pop("NOTIFY_SOCKET", None)
-
-    mask = _umask(umask)
-    if not os.path.isabs(cwd) or not os.path.isdir(cwd):
-        raise CommandExecutionError(f"Specified cwd '{cwd}' either not absolute or does not exist")
-    by_shell = bool(python_shell)
-    if python_shell is not True and shell is not None and isinstance(cmd, str):
-        cmd = shlex.split(cmd)
-    try:
-        good_codes = _data.split_input([0] if success_retcodes is None else success_retcodes, int)
-    except ValueError as error:
-        raise SaltInvocationError("success_retcodes must be a list of integers") from error
-    good_out = [] if success_stdout is None else _data.split_input(success_stdout)
-    good_err = [] if success_stderr is None else _data.split_input(success_stderr)
-
-    options: dict[str, Any] = {"cwd": cwd, "env": environment, **identity}
-    if mask is not None:
-        options["umask"] = mask
-    if use_vt:
-        result = _process.in_terminal(cmd, shell, timeout, options)
+        log.info("%s", callback(_announcement(options)))
+    surroundings = options.surroundings(given)
+    options.split()
+    if options.use_vt:
+        result = _process.in_terminal(options.cmd, options.shell, options.timeout, surroundings)
     else:
-        options["stdout"], options["stderr"] = stdout, stderr
-        if by_shell:
-            options["shell"] = True
-            if python_shell is True:
-                options["executable"] = shell
-        # The texts of these errors are Salt's, environment and input left out.
-        shown = {
-            "cwd": cwd,
-            "shell": python_shell if python_shell is not None else False,
-            "stdout": stdout,
-            "stderr": stderr,
-            "with_communicate": with_communicate,
-            "timeout": timeout,
-            "bg": bg,
-            "close_fds": True,
-        }
         try:
-            pid, retcode, out, err = _process.run(
-                cmd,
-                None if stdin is None else str(stdin),
-                timeout,
-                options,
-                wait=not bg,
-                capture=with_communicate and not bg,
-                raw_newlines=bool(kwargs.get("stdin_raw_newlines")),
-            )
-        except OSError as error:
-            raise CommandExecutionError(
-                f"Unable to run command '{cmd if level is not None else 'REDACTED'}' "
-                f"with the context '{shown}', reason: {error}"
-            ) from error
+            result = options.start(surroundings, shown=level is not None)
         except _process.BadTimeout as error:
             raise TimedProcTimeoutError(str(error)) from None
         except TimedProcTimeoutError as error:
-            return {
-                "stdout": str(error),
-                "stderr": "",
-                "retcode": 1,
-                "pid": getattr(error, "pid", None),
-            }
-        result = {
-            "pid": pid,
-            "retcode": retcode,
-            "stdout": _process.text(out, output_encoding),
-            "stderr": _process.text(err, output_encoding),
-        }
-        if rstrip:
-            result["stdout"] = result["stdout"].rstrip()
-            result["stderr"] = result["stderr"].rstrip()
-    if (
-        result["retcode"] in good_codes
-        or any(part in result["stdout"] for part in good_out)
-        or any(part in result["stderr"] for part in good_err)
-    ):
+            pid = getattr(error, "pid", None)
+            return {"stdout": str(error), "stderr": "", "retcode": 1, "pid": pid}
+    if options.succeeded(result):
         result["retcode"] = 0
-
-    __context__["retcode"] = 0 if ignore_retcode else result["retcode"]
+    __context__["retcode"] = 0 if options.ignore_retcode else result["retcode"]
     if level is not None:
-        if not ignore_retcode and result["retcode"] != 0:
-            level = max(level, logging.ERROR)
-            log.error(
-                "%s",
-                callback(f"Command '{_program(cmd)}' failed with return code: {result['retcode']}"),
-            )
-        if log.isEnabledFor(level):
-            for part in ("stdout", "stderr"):
-                if result[part]:
-                    log.log(level, "%s: %s", part, callback(_process.blot(result[part], secrets)))
-            if result["retcode"]:
-                log.log(level, "retcode: %s", result["retcode"])
+        _report(options, result, level, callback, secrets)
     return result
 
 
-def _from(given: dict[str, Any], **changes: Any) -> dict[str, Any]:
-    """Call L{_run} with the arguments of a public function: its C{locals()}, and changes."""
-    extra = given.pop("kwargs")
-    given.pop("hide_output", None)
-    given.pop("redirect_stderr", None)
-    given.pop("raise_err", None)
-    extra.pop("__env__", None)
-    given["python_shell"] = _shell_default(given.get("python_shell"), extra.get("__pub_jid", ""))
-    return _run(**{**given, **extra, **changes})
+def _announcement(options: CommandOptions) -> str:
+    """The line of the log that says what is run; the program's arguments are not in it."""
+    quote = "" if isinstance(options.cmd, list) else "'"
+    return (
+        f"Executing command {quote}{_program(options.cmd)}{quote} "
+        + (f"as user '{options.runas}' " if options.runas else "")
+        + (f"in group '{options.group}' " if options.group else "")
+        + f"in directory '{options.cwd}'"
+        + (". Executing command in the background, no output will be logged." if options.bg else "")
+    )
 
 
-def _run_quiet(cmd: Any, **kwargs: Any) -> Any:
-    """For states' C{onlyif} and C{unless}: the output, logged nowhere."""
-    kwargs.update(stderr=subprocess.STDOUT, output_loglevel="quiet", log_callback=None)
-    return _run(cmd, **kwargs)["stdout"]
+def _report(
+    options: CommandOptions,
+    result: dict[str, Any],
+    level: int,
+    callback: Callable[[Any], Any],
+    secrets: Any,
+) -> None:
+    """Log how a command went, without what the caller has passed in."""
+    if not options.ignore_retcode and result["retcode"] != 0:
+        level = max(level, logging.ERROR)
+        failure = f"failed with return code: {result['retcode']}"
+        log.error("%s", callback(f"Command '{_program(options.cmd)}' {failure}"))
+    if log.isEnabledFor(level):
+        for part in ("stdout", "stderr"):
+            if result[part]:
+                log.log(level, "%s: %s", part, callback(_process.blot(result[part], secrets)))
+        if result["retcode"]:
+            log.log(level, "retcode: %s", result["retcode"])
 
 
-def _run_all_quiet(cmd: Any, **kwargs: Any) -> dict[str, Any]:
-    """As L{_run_quiet}, with the whole result."""
-    kwargs.update(output_loglevel="quiet", log_callback=None)
-    return _run(cmd, **kwargs)
-
-
-def _retcode_quiet(cmd: Any, **kwargs: Any) -> Any:
-    """As L{_run_quiet}, with the exit code."""
-    kwargs["output_loglevel"] = "quiet"
-    return retcode(cmd, **kwargs)
+def _options(given: dict[str, Any], **changes: Any) -> CommandOptions:
+    """The arguments of a public function, which are its C{locals()}, and changes."""
+    extra = given["kwargs"]
+    shell = _shell_default(given["python_shell"], extra.get("__pub_jid", ""))
+    return CommandOptions.of({**given, "python_shell": shell, **extra, **changes})
 
 
 def run(
@@ -516,8 +314,9 @@ def run(
         salt '*' cmd.run "grep f" stdin='one\\ntwo\\nthree\\nfour\\nfive\\n'
         salt '*' cmd.run cmd='sed -e s/=/:/g'
     """
-    given = dict(locals())
-    result = _from(given, stderr=subprocess.STDOUT if redirect_stderr else subprocess.PIPE)
+    result = _run(
+        _options(locals(), stderr=subprocess.STDOUT if redirect_stderr else subprocess.PIPE)
+    )
     failed = not ignore_retcode and result["retcode"] != 0
     output = "" if hide_output else result["stdout"]
     if failed and raise_err and _level(output_loglevel) is not None:
@@ -604,7 +403,7 @@ def run_stdout(
 
         salt '*' cmd.run_stdout "ls -l"
     """
-    result = _from(dict(locals()))
+    result = _run(_options(locals()))
     return "" if hide_output else result["stdout"]
 
 
@@ -644,7 +443,7 @@ def run_stderr(
 
         salt '*' cmd.run_stderr "ls -l /nowhere"
     """
-    result = _from(dict(locals()))
+    result = _run(_options(locals()))
     return "" if hide_output else result["stderr"]
 
 
@@ -688,7 +487,9 @@ def run_all(
 
         salt '*' cmd.run_all "ls -l"
     """
-    result = _from(dict(locals()), stderr=subprocess.STDOUT if redirect_stderr else subprocess.PIPE)
+    result = _run(
+        _options(locals(), stderr=subprocess.STDOUT if redirect_stderr else subprocess.PIPE)
+    )
     if hide_output:
         result["stdout"] = result["stderr"] = ""
     return result
@@ -727,7 +528,7 @@ def retcode(
 
         salt '*' cmd.retcode "file /bin/bash"
     """
-    return _from(dict(locals()), stderr=subprocess.STDOUT)["retcode"]
+    return _run(_options(locals(), stderr=subprocess.STDOUT))["retcode"]
 
 
 def run_bg(
@@ -762,10 +563,8 @@ def run_bg(
 
         salt '*' cmd.run_bg "fstrim-all"
     """
-    result = _from(
-        dict(locals()), bg=True, stdout=None, stderr=None, with_communicate=False, rstrip=False
-    )
-    return {"pid": result["pid"]}
+    alone = {"stdout": None, "stderr": None, "with_communicate": False, "rstrip": False}
+    return {"pid": _run(_options(locals(), bg=True, **alone))["pid"]}
 
 
 def script(
@@ -808,42 +607,17 @@ def script(
         salt '*' cmd.script salt://scripts/runme.sh 'arg1 arg2 "arg 3"'
         salt '*' cmd.script salt://scripts/windows_task.ps1 args='-Input c:\\tmp\\infile.txt'
     """
-    given = dict(locals())
-    extra = given.pop("kwargs")
-    extra.pop("__env__", None)
-    for name in ("source", "args", "template", "hide_output"):
-        given.pop(name)
-    if saltenv is None:
-        saltenv = given["saltenv"] = __opts__.get("saltenv") or "base"
-    given["python_shell"] = _shell_default(python_shell, extra.get("__pub_jid", ""))
-    ending = os.path.splitext(source.split("?saltenv=", 1)[0])[1]
-    descriptor, path = tempfile.mkstemp(prefix="__salt.tmp.", suffix=ending, dir=cwd)
-    os.close(descriptor)
+    options = _options(locals(), cmd=None, template=None)
+    path = _temporary(source, cwd)
+    result: dict[str, Any] = {}
     try:
-        if template:
-            if "pillarenv" in extra or "pillar" in extra:
-                extra["pillar"] = _gather_pillar(
-                    extra.get("pillarenv", __opts__.get("pillarenv")), extra.get("pillar")
-                )
-            fetched = __salt__["cp.get_template"](source, path, template, saltenv, **extra)
-        else:
-            fetched = __salt__["cp.cache_file"](source, saltenv)
-            if fetched:
-                try:
-                    shutil.copyfile(fetched, path)
-                except FileNotFoundError:
-                    fetched = ""
-        if not fetched:
+        if not _fetch_script(source, path, template, options, kwargs):
             return {"pid": 0, "retcode": 1, "stdout": "", "stderr": "", "cache_error": True}
-        if runas:
-            os.chown(path, pwd.getpwnam(runas).pw_uid, -1)
-        os.chmod(path, 0o500)
         if args:
-            given["python_shell"] = False
-        words = shlex.split(args) if isinstance(args, str) else list(args or ())
-        result: dict[str, Any] = {}
+            options.python_shell = False
+        options.cmd = [path, *(shlex.split(args) if isinstance(args, str) else list(args or ()))]
         try:
-            result = _run(**{**given, **extra, "cmd": [path, *words]})
+            result = _run(options)
         except (CommandExecutionError, SaltInvocationError) as error:
             log.error("cmd.script: Unable to run script: %s", type(error).__name__)
     finally:
@@ -851,6 +625,47 @@ def script(
     if hide_output:
         result["stdout"] = result["stderr"] = ""
     return result
+
+
+def _temporary(source: str, folder: Any) -> str:
+    """An empty file for a script, under a random name with the script's ending."""
+    ending = os.path.splitext(source.split("?saltenv=", 1)[0])[1]
+    descriptor, path = tempfile.mkstemp(prefix="__salt.tmp.", suffix=ending, dir=folder)
+    os.close(descriptor)
+    return path
+
+
+def _fetch_script(
+    source: str,
+    path: str,
+    template: str | None,
+    options: CommandOptions,
+    extra: dict[str, Any],
+) -> bool:
+    """Put a script at C{path}, rendered if asked, for who runs it; tell whether there is one."""
+    saltenv = options.saltenv
+    if saltenv is None:
+        saltenv = options.saltenv = __opts__.get("saltenv") or "base"
+    if template:
+        extra = {name: value for name, value in extra.items() if name != "__env__"}
+        if "pillarenv" in extra or "pillar" in extra:
+            extra["pillar"] = _gather_pillar(
+                extra.get("pillarenv", __opts__.get("pillarenv")), extra.get("pillar")
+            )
+        fetched = __salt__["cp.get_template"](source, path, template, saltenv, **extra)
+    else:
+        fetched = __salt__["cp.cache_file"](source, saltenv)
+        if fetched:
+            try:
+                shutil.copyfile(fetched, path)
+            except FileNotFoundError:
+                fetched = ""
+    if not fetched:
+        return False
+    if options.runas:
+        os.chown(path, pwd.getpwnam(options.runas).pw_uid, -1)
+    os.chmod(path, 0o500)
+    return True
 
 
 def _remove(path: str) -> None:
@@ -1040,63 +855,14 @@ def run_chroot(
         words += ["--userspec", f"{runas}:{group or ''}"]
     given["cmd"] = shlex.join([*words, root, inner, "-c", line])
     given["pillarenv"], given["pillar"] = extra.get("pillarenv"), extra.get("pillar")
-    mounts: list[str] = []
+    from saltwisted.modules import _chroot  # few commands need it
+
     runner = __context__.pop("cmd.run_chroot.func", run_all)
-    try:
-        for kind, where in (("devtmpfs", "dev"), ("proc", "proc"), ("sysfs", "sys")):
-            _mount(mounts, os.path.join(root, where), kind, ["-t", kind])
-        for bind in binds or ():
-            target = os.path.join(root, os.path.relpath(bind, "/"))
-            _mount(mounts, target, bind, ["--bind"])
+    with _chroot.mounted(root, binds):
         result: dict[str, Any] = runner(**given)
-    finally:
-        _end_chroot(root)
-        for target in reversed(mounts):
-            _process.run(["umount", target], None, None, {"stderr": subprocess.PIPE})
     if hide_output:
         result["stdout"] = result["stderr"] = ""
     return result
-
-
-def _mount(done: list[str], target: str, device: str, options: list[str]) -> None:
-    """Mount something unless there is something; C{done} collects what to undo."""
-    if os.path.ismount(target):
-        return
-    os.makedirs(target, exist_ok=True)
-    _, code, _, err = _process.run(
-        ["mount", *options, device, target], None, None, {"stderr": subprocess.PIPE}
-    )
-    if code != 0:
-        raise CommandExecutionError(f"Unable to mount {target}: {_process.text(err, None)}")
-    done.append(target)
-
-
-def _end_chroot(root: str) -> None:
-    """Terminate, then kill, what runs below this root."""
-    for attempt in range(6):
-        pids = _chroot_pids(root)
-        if not pids:
-            return
-        for pid in pids:
-            try:
-                os.kill(pid, signal.SIGTERM if attempt < 3 else signal.SIGKILL)
-            except ProcessLookupError:
-                pass
-    if _chroot_pids(root):
-        log.error("Processes running in chroot could not be killed, filesystem will remain mounted")
-
-
-def _chroot_pids(chroot: str) -> list[int]:
-    real = os.path.realpath(chroot)
-    found = []
-    for link in glob.glob("/proc/[0-9]*/root"):
-        try:
-            place = os.readlink(link)
-        except OSError:
-            continue
-        if real != "/" and (place == real or place.startswith(real + "/")):
-            found.append(int(link.split("/")[2]))
-    return found
 
 
 def shells() -> list[str]:
@@ -1111,21 +877,6 @@ def shells() -> list[str]:
     return [line for line in lines if line and not line.startswith("#")]
 
 
-_SHELLS: dict[str, tuple[str, list[str]]] = {
-    "bash": (r"version (\d\S*)", ["bash", "--version"]),
-    "zsh": (r"^zsh (\d\S*)", ["zsh", "--version"]),
-    "tcsh": (r"^tcsh (\d\S*)", ["tcsh", "--version"]),
-    "perl": (r"^(\d\S*)", ["perl", "-e", 'printf "%vd\n", $^V;']),
-    "python": (r"^Python (\d\S*)", ["python", "-V"]),
-    "ruby": (r"^ruby (\d\S*)", ["ruby", "-v"]),
-    "php": (r"^PHP (\d\S*)", ["php", "-v"]),
-    "powershell": (
-        r"PSVersion\s+(\d\S*)",
-        ["powershell", "-NonInteractive", "$PSVersionTable"],
-    ),
-}
-
-
 def shell_info(shell: str, list_modules: bool = False) -> dict[str, Any]:
     """
     Whether a shell or script language is here, where, and in which version.
@@ -1134,40 +885,9 @@ def shell_info(shell: str, list_modules: bool = False) -> dict[str, Any]:
 
         salt '*' cmd.shell_info bash
     """
-    if shell not in _SHELLS:
-        return {
-            "error": f"Salt does not know how to get the version number for {shell}",
-            "installed": None,
-        }
-    pattern, words = _SHELLS[shell]
-    line = " ".join(words)
-    options = {
-        "stdout": subprocess.PIPE,
-        "stderr": subprocess.STDOUT,
-        "env": {"HOME": os.path.expanduser("~"), **os.environ},
-    }
-    try:
-        _, _, out, _ = _process.run(words, None, 10, options)
-    except OSError as error:
-        return {"error": f"Unable to run command '{line}' Reason: {error}", "installed": False}
-    except TimedProcTimeoutError:
-        return {"error": f"Unable to run command '{line}' Reason: Timed out.", "installed": False}
-    output = _process.text(out, None)
-    result: dict[str, Any] = {"installed": None, "path": which(words[0])}
-    found = re.search(pattern, output, re.IGNORECASE)
-    if found:
-        result["version_raw"] = found.group(1)
-        number = re.match(r"\d[\d.]*", found.group(1))
-        if number:
-            parts = number.group().split(".")[:3]
-            result["installed"] = True
-            result["version"] = ".".join(parts if len(parts) > 1 else [*parts, "0"])
-    if "version" not in result:
-        result["error"] = (
-            f"The version regex pattern for shell {shell}, could not find the version string"
-        )
-        result["stdout"] = output
-    return result
+    from saltwisted.modules import _shells  # few commands need it
+
+    return _shells.info(shell)
 
 
 def powershell(cmd: Any, *args: Any, shell: str = "powershell", **kwargs: Any) -> Any:

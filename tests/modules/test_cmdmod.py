@@ -14,7 +14,7 @@ from typing import Any
 
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
-from saltwisted.modules import _process
+from saltwisted.modules import _chroot, _process
 from saltwisted.worker.exceptions import CommandExecutionError, TimedProcTimeoutError
 from tests.modules.harness import load
 
@@ -208,6 +208,15 @@ class Rules(SynchronousTestCase):
                 module.run(text, __pub_jid="1")
             self.assertEqual(str(caught.exception), f'The shell command "{text}" is not permitted')
 
+    def test_blacklistStands(self) -> None:
+        """No argument takes from a command that it comes from a master."""
+        module = cmd(salt={"config.get": {"cmd_blacklist_glob": ["id"]}.get})
+
+        for function in (module.run, module.run_all, module.retcode, module.run_bg):
+            with self.assertRaises(CommandExecutionError) as caught:
+                function("id", __pub_jid="1", from_master=False)
+            self.assertEqual(str(caught.exception), 'The shell command "id" is not permitted')
+
     def test_retcode(self) -> None:
         """The exit code of a job is that of its last command, unless it is to be ignored."""
         module = cmd()
@@ -222,7 +231,7 @@ class Rules(SynchronousTestCase):
         module = cmd()
         lines: list[str] = []
         module.__context__["cmd.run_chroot.func"] = lambda cmd, **_: lines.append(cmd) or {}
-        module._mount = lambda *args: None
+        self.patch(_chroot, "mount", lambda *args: None)
 
         module.run_chroot("/no such; root", "echo 'a'; id")
 
