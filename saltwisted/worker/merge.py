@@ -141,7 +141,7 @@ def census(config: MasterConfig, written: Mapping[str, Any]) -> Census:
                     files[f"{kind}/{env}/{number}"] = dict(tree(str(path)))
     # What somebody has set and is not taken has its default with us
     usual = MasterConfig()
-    options = texts_of(lambda name: written.get(name, getattr(usual, name, None)))
+    options = texts_of(lambda name: written.get(name, usual.value(name)))
     return {"keys": keys, "files": files, "options": options}
 
 

@@ -101,13 +101,7 @@ class CompareTests(TestCase):
     @staticmethod
     def waiting(node: Admitter) -> Any:
         """A token whose user an operator has to approve of."""
-        create, node.tokens.create_body = (  # type: ignore[method-assign]
-            node.tokens.create_body,
-            lambda token, by: create(token, by, wait=True),
-        )
-        token = node.token()
-        node.tokens.create_body = create  # type: ignore[method-assign]
-        return token
+        return node.token(wait=True)
 
     def test_not_told(self) -> Deferred[Any]:
         """Not before an operator approves, where the token asks for that, nor by a dead one."""

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import SimpleNamespace
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -10,6 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.drift import Drift
 from saltwisted.cluster.minions import MinionData
+from saltwisted.config.options import MasterConfig
 from saltwisted.domain.replica.book import Book
 from saltwisted.domain.replica.entry import Entry
 from saltwisted.domain.replica.fold import Folds
@@ -122,7 +122,7 @@ class DriftTests(SynchronousTestCase):
         clock = Clock()
         peers = [MemoryPeers(name, clock) for name in "ab"]
         configs = [
-            SimpleNamespace(
+            MasterConfig(
                 external_auth={"pam": {name: [".*"]}},
                 peer={},
                 interface=name,
