@@ -26,6 +26,7 @@ from saltwisted.master.permits import (
     delimiter_of,
     local_may_publish,
     may_call,
+    tell_refusal,
     user_may_publish,
     wants_login,
 )
@@ -97,6 +98,7 @@ class Control:
                 self._ctx.counters["denied:control"] += 1
                 raise RemoteError("AuthenticationError", "Authentication error occurred.") from None
             if not await user_may_publish(self._ctx, who, load):
+                self._refuse(who.name, f"publish {load.get('fun')}", peer)
                 raise DeniedError("Authorization error occurred.")
             return who.name
         name = user_name(peer.uid)
@@ -105,6 +107,7 @@ class Control:
         if owner and asked.startswith("sudo_"):
             name = asked
         if not await local_may_publish(self._ctx, name, owner, load):
+            self._refuse(name, f"publish {load.get('fun')}", peer)
             if blacklisted(
                 self._ctx.config.publisher_acl_blacklist,
                 name,
@@ -126,11 +129,19 @@ class Control:
             return self._need_owner(peer, "salt-run" if kind == "runner" else "salt-key")
         try:
             who = await self._ctx.logins.prove(args, f"uid {peer.uid}")
-            may_call(who, kind, str(args["fun"]), *arguments_of(args))
+            arguments = arguments_of(args)
+            try:
+                may_call(who, kind, str(args["fun"]), *arguments)
+            except NotProven:
+                self._refuse(who.name, f"run {kind} {args['fun']}", peer)
+                raise
         except NotProven as error:
             self._ctx.counters["denied:control"] += 1
             raise RemoteError(error.name, str(error)) from None
         return who.name
+
+    def _refuse(self, who: str, what: str, peer: Peer) -> None:
+        tell_refusal(self._ctx, who, what, f"the control socket, uid {peer.uid}")
 
     def _need_owner(self, peer: Peer, what: str) -> str:
         if not self._is_owner(peer):

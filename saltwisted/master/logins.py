@@ -385,4 +385,4 @@ class Logins:
             self._told.clear()
         if now - self._told.get(about, -QUIET) >= QUIET:
             self._told[about] = now
-            self.log.warn("{text}", text=text[:400])
+            self.log.warn("{text}", text=text[:400], foreign=True)

@@ -133,6 +133,22 @@ async def _judged(ctx: Context, rules: Sequence[Any], user: str, load: Mapping[s
     )
 
 
+def tell_refusal(ctx: Context, who: str, what: str, source: str) -> None:
+    """
+    Somebody who is known wanted what he may not: one line, for whoever looks after the rules.
+
+    @param what: a verb and what it is about, as the request has it.
+    @param source: by which way it came.
+    """
+    ctx.log.warn(
+        "{who} may not {what} (by {source})",
+        who=who[:200],
+        what=what[:400],
+        source=source,
+        foreign=True,
+    )
+
+
 def may_call(who: User, kind: str, fun: str, arg: Sequence[Any], kwarg: Mapping[str, Any]) -> None:
     """
     Whether a login may call a runner or wheel function.

@@ -88,7 +88,7 @@ class Requests:
             reply(BAD_LOAD)
         except Exception:
             self._counters["failed:request"] += 1
-            self.log.failure("request from {peer} failed", peer=peer)
+            self.log.failure("request from {peer} failed", peer=peer, foreign=True)
             reply(BAD_LOAD)
 
     # -- sealed: from signed-in minions ------------------------------------------------
@@ -113,7 +113,7 @@ class Requests:
             self._counters["refused:" + error.reason] += 1
         else:
             self._counters["failed:request"] += 1
-            self.log.failure("request from {peer} failed", failure=failure, peer=peer)
+            self.log.failure("request from {peer} failed", failure=failure, peer=peer, foreign=True)
         reply(BAD_LOAD)
 
     def _opened(
@@ -255,7 +255,11 @@ class Requests:
             )
             return
         self.log.failure(
-            "{cmd} of {minion} failed", failure=failure, cmd=row.counter, minion=session.minion_id
+            "{cmd} of {minion} failed",
+            failure=failure,
+            cmd=row.counter,
+            minion=session.minion_id,
+            foreign=True,
         )
         reply(self._seal(session, "", nonce))
 
@@ -316,7 +320,7 @@ class Requests:
             if isinstance(result, Failure):
                 self._counters["failed:" + row.counter] += 1
                 if not result.check(WireError):
-                    self.log.failure("{cmd} failed", failure=result, cmd=row.counter)
+                    self.log.failure("{cmd} failed", failure=result, cmd=row.counter, foreign=True)
                 reply(BAD_LOAD)
             elif result is not None:
                 reply(result)

@@ -208,7 +208,9 @@ class SignIns:
             waiting.reply(BAD_LOAD)
         except Exception:
             self._ctx.counters["failed:_auth"] += 1
-            self.log.failure("the sign-in of {minion} failed", minion=waiting.auth.id[:200])
+            self.log.failure(
+                "the sign-in of {minion} failed", minion=waiting.auth.id[:200], foreign=True
+            )
             waiting.reply(BAD_LOAD)
 
     def _hold(self, waiting: Waiting, verdict: Verdict) -> bool:

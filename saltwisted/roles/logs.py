@@ -54,6 +54,8 @@ LOGFILE = (
     "%(asctime)s,%(msecs)03d [%(name)-17s:%(lineno)-4d][%(levelname)-8s][%(process)d] %(message)s"
 )
 
+OURS = ("always", "foreign", "isError", "system")
+"""Keys of an event that say how it is logged, and nothing to its reader."""
 JSON = "json"
 """The format that asks for one JSON object a line."""
 
@@ -79,6 +81,27 @@ def _short(value: Any) -> str:
     return str(value)[:200]
 
 
+_UNSEEN = {
+    code: f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+    # Control characters, separators of lines, and what turns the direction of writing around
+    for code in (*range(32), *range(127, 160), 0x2028, 0x2029, *range(0x202A, 0x202F),
+                 *range(0x2066, 0x206A))
+} | {9: "\\t", 10: "\\n", 13: "\\r"}  # fmt: skip
+
+
+def one_line(text: str) -> str:
+    """
+    A text with its control characters spelt out: nobody's name or argument begins a line of its
+    own in a log, or moves the cursor of who reads it.
+    """
+    return text if text.isprintable() else text.translate(_UNSEEN)
+
+
+def indented(trace: str) -> str:
+    """A traceback, none of whose lines can be taken for one of the log's."""
+    return "".join(f"    {one_line(line)}\n" for line in trace.split("\n") if line)
+
+
 def level_number(name: Any, default: int = 30) -> int:
     """The number of a level's name; an unknown name is the default."""
     return LEVELS.get(str(name).lower(), default)
@@ -90,6 +113,8 @@ TELL = 60.0
 """... how often it came is written at least so often."""
 LOOK = 1.0
 """Seconds between two looks at all of them."""
+FOREIGN = 30
+"""Lines a minute about what strangers and refused users do; the others are counted."""
 MOST = 500
 """Lines that are remembered; of more the oldest are told and forgotten."""
 
@@ -151,6 +176,35 @@ class Repeats:
                 del self._lines[key]
 
 
+class Budget:
+    """
+    How many lines the doings of others may make: an event says C{foreign=True}.
+
+    A counter has each of them; the log has enough to see what happens. Time is an argument.
+    """
+
+    def __init__(self) -> None:
+        self._began = float("-inf")
+        self._spent = 0
+        self.dropped = 0
+
+    def allows(self, now: float) -> bool:
+        """Whether one more line is written."""
+        if not 0 <= now - self._began < TELL:
+            self._began, self._spent = now, 0
+        self._spent += 1
+        if self._spent > FOREIGN:
+            self.dropped += 1
+        return self._spent <= FOREIGN
+
+    def due(self, now: float, everything: bool = False) -> int:
+        """How many were not written, when that is to be told."""
+        if not everything and 0 <= now - self._began < TELL:
+            return 0
+        dropped, self.dropped = self.dropped, 0
+        return dropped
+
+
 class Target:
     """One place that lines are written to, from one level on."""
 
@@ -167,12 +221,14 @@ class Target:
         if self.fmt == JSON:
             text = as_json(record, trace)
         else:
+            record["message"] = one_line(record["message"])
+            record["colormsg"] = record["message"]
             record["asctime"] = time.strftime(self.datefmt, time.localtime(record["created"]))
             try:
                 line = self.fmt % record
             except (KeyError, ValueError, TypeError):
                 line = CONSOLE % record
-            text = line + "\n" + trace
+            text = line + "\n" + indented(trace)
         try:
             self.stream.write(text)
             self.stream.flush()
@@ -187,6 +243,7 @@ class SaltLog:
     def __init__(self, targets: list[Target], environ: Mapping[str, str] | None = None) -> None:
         self._targets = targets
         self._repeats = Repeats()
+        self._foreign = Budget()
         self._lock = Lock()
         self._journal = "JOURNAL_STREAM" in (environ or {})
         self._console = targets[0].stream if targets else sys.stderr
@@ -211,12 +268,23 @@ class SaltLog:
             with self._lock:
                 if not self._repeats.is_new(_key(event, number), event, now):
                     return
+                if event.get("foreign") and not self._foreign.allows(now):
+                    return
         self._write(event, number)
 
     def settle(self, now: float, everything: bool = False) -> None:
         """Write how often lines came again; from time to time, and at the end."""
         with self._lock:
             due = list(self._repeats.due(now, everything))
+            dropped = self._foreign.due(now, everything)
+        if dropped:
+            note = {
+                "log_level": LogLevel.warn,
+                "log_namespace": "saltwisted.log",
+                "log_format": "{lines} about refused requests not written; the status counts them",
+                "lines": counted(dropped, "more line"),
+            }
+            self._write(note, _NUMBER[LogLevel.warn], "", now)
         for event, count, seconds in due:
             again = f"{counted(count, 'time')} more within {seconds:.0f} s"
             self._write(event, self._number(event), f" ({again})", now)
@@ -257,7 +325,6 @@ class SaltLog:
             "colorprocess": f"[{os.getpid()}]",
             "colormsg": "",
         }
-        record["colormsg"] = record["message"]
         if any(target.fmt == JSON for target in self._targets):
             record["fields"] = fields_of(event)
         failure = event.get("log_failure")
@@ -284,7 +351,8 @@ def fields_of(event: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: value if isinstance(value, (bool, int, float, type(None))) else _short(value)
         for name, value in event.items()
-        if not name.startswith(("log_", "_")) and name not in ("always", "isError", "system")
+        if not name.startswith(("log_", "_"))
+        and name not in ("always", "foreign", "isError", "system")
     }
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
+from twisted.logger import LogEvent, formatEvent, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.tries import AT_ONCE, IN_ALL, LANE, WINDOW
@@ -93,6 +94,14 @@ class LoginTests(SynchronousTestCase):
         """Functions, targets and the blacklist bind a login; the words are Salt's."""
         refused = {"name": "AuthorizationError", "message": "Authorization error occurred."}
         ann = self.good(username="ann", password="word")
+        lines: list[str] = []
+
+        def listen(event: LogEvent) -> None:
+            if event.get("foreign"):
+                lines.append(formatEvent(event))
+
+        globalLogPublisher.addObserver(listen)
+        self.addCleanup(globalLogPublisher.removeObserver, listen)
         for fun, tgt, kwargs in (
             ("cmd.run", "*", self.good()),
             ("test.fib", "*", self.good()),
@@ -106,6 +115,12 @@ class LoginTests(SynchronousTestCase):
                 self.ask("publish", tgt=tgt, fun=fun, kwargs=kwargs), RemoteError
             )
             self.assertEqual(failure.value.message, refused["message"])
+            # T-LOG-2: by either door a refusal is on record under the user's name
+            user = kwargs["username"]
+            self.assertEqual(
+                [line.partition(" (")[0] for line in lines], [f"{user} may not publish {fun}"] * 2
+            )
+            lines.clear()
         self.assertEqual(self.rig.publications.sent, [])
 
     def test_find_job(self) -> None:

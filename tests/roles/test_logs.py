@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.roles.base import SETTLE, OrderedService
-from saltwisted.roles.logs import MOST, QUIET, TELL, SaltLog, Target
+from saltwisted.roles.logs import FOREIGN, MOST, QUIET, TELL, SaltLog, Target
 
 
 class RepeatsTests(SynchronousTestCase):
@@ -107,6 +107,33 @@ class RepeatsTests(SynchronousTestCase):
 
         self.assertLessEqual(len(self.log._repeats._lines), MOST + 1)
         self.assertEqual(len(self.lines()), 3 * MOST)
+
+    def test_T_LOG_2_one_line(self) -> None:
+        """A name with a newline in it makes no line of its own, nor does it move a cursor."""
+        forged = "ann\nWARNING all is well\r\x1b[2K\u2028\u202e"
+        self.say(0.0, forged)
+        self.say(1.0, "x", LogLevel.error, log_failure=Failure(ValueError(forged)))
+
+        first, second, *trace = self.lines()
+        self.assertEqual(first, r"WARNING ann\nWARNING all is well\r\x1b[2K\u2028\u202e")
+        self.assertEqual(second, "ERROR x")
+        self.assertTrue(trace)
+        self.assertEqual([line for line in trace if not line.startswith("    ")], [])
+        self.assertTrue(all(line.isprintable() for line in trace), trace)
+
+    def test_T_LOG_2_budget(self) -> None:
+        """What strangers cause makes so many lines a minute; the others are counted, ours stand."""
+        for number in range(200):
+            self.say(number / 10, f"user {number} may not", foreign=True)
+            self.say(number / 10, f"ours {number}")
+
+        lines = self.lines()
+        self.assertEqual(sum("may not" in line for line in lines), FOREIGN)
+        self.assertEqual(sum("ours" in line for line in lines), 200)
+        self.log.settle(2 * TELL)
+        told = [line for line in self.lines() if "refused requests" in line]
+        self.assertEqual(len(told), 1, told)
+        self.assertIn(f"{200 - FOREIGN} more lines", told[0])
 
     def test_daemon(self) -> None:
         """A daemon tells the count when a line has ended, and when it stops."""

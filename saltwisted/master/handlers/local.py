@@ -19,6 +19,7 @@ from saltwisted.master.permits import (
     arguments_of,
     local_may_publish,
     may_call,
+    tell_refusal,
     user_may_publish,
     wants_login,
 )
@@ -61,6 +62,7 @@ async def publish(ctx: Context, request: ClearRequest, peer: str) -> bytes:
             may = await local_may_publish(ctx, user, owner, load)
         if not may:
             ctx.counters["denied:local"] += 1
+            tell_refusal(ctx, user, f"publish {cmd.fun}", f"the request port, from {peer}")
             return _refusal("AuthorizationError", "Authorization error occurred.")
         published = await ctx.dispatcher.publish(load, user)
     except NotProven:
@@ -81,7 +83,12 @@ async def _caller(
     """
     if wants_login(load):
         who = await ctx.logins.prove(load, peer)
-        may_call(who, kind, str(load.get("fun")), arg, kwarg)
+        try:
+            may_call(who, kind, str(load.get("fun")), arg, kwarg)
+        except NotProven:
+            what = f"run {kind} {load.get('fun')}"
+            tell_refusal(ctx, who.name, what, f"the request port, from {peer}")
+            raise
         return who.name
     key, user = load.get("key"), load.get("user")
     if isinstance(key, str):

@@ -16,7 +16,7 @@ from saltwisted.domain.targeting.bounds import fault
 from saltwisted.domain.targeting.selection import exact_form, guesses_pillar
 from saltwisted.errors import DeniedError, RemoteError
 from saltwisted.master.context import Context
-from saltwisted.master.permits import seconds_of
+from saltwisted.master.permits import seconds_of, tell_refusal
 from saltwisted.wire.commands import (
     MinionPub,
     MinionPublish,
@@ -58,6 +58,7 @@ async def minion_pub(ctx: Context, who: str, cmd: MinionPub) -> dict[str, Any]:
     """Publish a job for a minion, which then asks for the returns with C{pub_ret}."""
     if not await _permitted(ctx, who, cmd):
         ctx.counters["denied:minion_pub"] += 1
+        tell_refusal(ctx, f"minion {who}", f"publish {cmd.fun}", "peer publication")
         return {}
     published = await ctx.dispatcher.publish(
         {
@@ -85,6 +86,7 @@ async def minion_publish(ctx: Context, who: str, cmd: MinionPublish) -> dict[str
         permitted = False
     if not permitted:
         ctx.counters["denied:minion_publish"] += 1
+        tell_refusal(ctx, f"minion {who}", f"publish {cmd.fun}", "peer publication")
         return {}
     found: dict[str, Any] = {}
     async for item in ctx.dispatcher.run(
@@ -122,6 +124,7 @@ async def minion_runner(ctx: Context, who: str, cmd: MinionRunner) -> Any:
     """Run a runner function for a minion, where C{peer_run} allows it."""
     if not peer_allows(ctx.config.peer_run or {}, who, cmd.fun):
         ctx.counters["denied:minion_runner"] += 1
+        tell_refusal(ctx, f"minion {who}", f"run {cmd.fun}", "peer_run")
         return {}
     try:
         result = await ctx.dispatcher.runner(cmd.fun, _args(cmd.arg), {}, who, exact=True)
