@@ -374,9 +374,11 @@ class Flood(_Running):
             )
             self.assertLess(self.memory() - memory, 150)
             self.assertGreater(sent, 500)
-            # A machine that is busy with other things may spoil one attempt, not three
-            if p99 < 100 or attempt == 3:
-                self.assertLess(p99, 100)
+            # A machine that is busy with other things makes everybody wait, flood or not, and may
+            # spoil one attempt, not three
+            bound = max(100.0, 3000 * quiet[99 * len(quiet) // 100])
+            if p99 < bound or attempt == 3:
+                self.assertLess(p99, bound)
                 break
         self.still_serves()
 
