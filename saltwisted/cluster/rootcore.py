@@ -154,6 +154,7 @@ class ShareCore:
         self.held: dict[bytes, Entry] = {}
         self.heard: set[str] = set()
         self.last_error = ""
+        self._fetch_error = ""
         self.lock = DeferredLock()
         self.aside = DeferredLock()
         self._timers: dict[str, Any] = {}
@@ -340,6 +341,11 @@ class ShareCore:
         def over(result: Any) -> SaltwistedError | None:
             self.coming.difference_update(wanted)
             error = result.value if isinstance(result, Failure) else None
-            return error if isinstance(error, SaltwistedError) else None
+            if not isinstance(error, SaltwistedError):
+                if self.last_error == self._fetch_error:
+                    self.last_error = ""  # what did not come then has come, by this way or another
+                return None
+            self._fetch_error = str(error)
+            return error
 
         return link.fetch(self.name, self.db.objects, wants).addBoth(over)

@@ -24,6 +24,7 @@ from tests.harness import (
     OurMinion,
     reserve_ports,
     scratch,
+    twistd,
     until,
     write_config,
 )
@@ -152,7 +153,7 @@ class CareTests(SynchronousTestCase):
         ]
         self.assertEqual(done.returncode, 1)
         daemon = subprocess.run(
-            [os.path.join(os.path.dirname(sys.executable), "twistd"), "--nodaemon", "--pidfile=",
+            [*twistd(), "--nodaemon", "--pidfile=",
              "saltwisted", "--role", "master", "--config", self.master.conf],
             capture_output=True, text=True, timeout=60, check=False, cwd=self.home,
             env={**os.environ, "PYTHONPATH": ROOT},
