@@ -215,8 +215,12 @@ class RootsDamageTests(SynchronousTestCase):
         status = b.command("status")
         self.assertNotEqual(status.returncode, 0, status.stdout)
         a.thaw()
+
+        def alike() -> bool:
+            said = [json.loads(n.command("roots", "status", "--json").stdout) for n in made]
+            return len({one["generation"] for one in said}) == 1
+
+        until("both to have the same", alike)
         for node in made:
             until("all to be well", lambda node=node: node.command("status").returncode == 0)
-        said = [json.loads(n.command("roots", "status", "--json").stdout) for n in made]
-        self.assertEqual(*(one["generation"] for one in said))
         self.assertEqual(Path(b.file_root, "f7").read_text(), "7")

@@ -27,11 +27,11 @@ class Heir(OurNode):
     """A node of ours that reads the configuration directory of a stock master, and adds a file."""
 
     def __init__(self, stock: StockMaster, pool_port: int) -> None:
+        self.stock = stock
         shape = os.path.join(stock.root, "unused")
         super().__init__(
             shape, "first", "127.0.0.1", [stock.publish_port, stock.ret_port, pool_port]
         )
-        self.stock = stock
         self.conf = stock.conf
         self.argv[self.argv.index("--config") + 1] = stock.conf
         more = {"cluster_pool_port": pool_port, "id": "first", "log_level": "info"}
