@@ -210,4 +210,6 @@ class SignedMastersTests(SynchronousTestCase):
 
         until("its end", lambda: not one.running)
 
-        self.assertIn("m1_master_pubkey_signature does not sign this master's key", one.text())
+        self.assertIn(
+            "m1_master_pubkey_signature is not a signature of this master's key", one.text()
+        )

@@ -28,16 +28,19 @@ from saltwisted.errors import StoreError
 from saltwisted.stores import replicatable as table
 from saltwisted.stores.stall import PATIENCE as STALLED
 from saltwisted.stores.stall import Stall
-from tests.sim.cluster import Broken, Deed, SimLog, SimNode, World
+from tests.sim.cluster import BOUND, Broken, Deed, SimLink, SimLog, SimNode, World
 from tests.sim.play import play
 
 PATIENCE = STALLED + 3.0
+LOOK = 0.5
+"""Seconds after which a write that stands still looks whether its disk goes on."""
 
 
 class StallLog(SimLog):
     """A log on a disk that may stall."""
 
     stalled = False
+    moved = -BOUND - 1.0
 
     def _begin(self) -> None:
         self.stall.begins()
@@ -48,7 +51,7 @@ class StallLog(SimLog):
             return
         if self.stalled:
             self.ends = self._world.clock.seconds() + 1e6
-            self._world.clock.callLater(0.5, self._synced)
+            self._world.clock.callLater(LOOK, self._synced)
             return
         self.stall.ends()
         super()._synced()
@@ -99,7 +102,17 @@ class StallWorld(World):
 
     def _moves(self, log: StallLog) -> None:
         log.stalled = False
-        log.ends = self.clock.seconds()
+        log.ends = log.moved = self.clock.seconds()
+
+    def _sound(self, link: SimLink) -> bool:
+        """Nor is a link sound whose ends have not had the time to write what waited for a disk."""
+        logs = [link.owner.log, link.other.owner.log]
+        rested = [
+            not log.stalled and log.moved + LOOK + BOUND < self.clock.seconds()
+            for log in logs
+            if isinstance(log, StallLog)
+        ]
+        return all(rested) and super()._sound(link)
 
     def heal(self) -> None:
         """The disks, too."""
