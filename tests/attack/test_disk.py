@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -183,6 +184,9 @@ class Disk(SynchronousTestCase):
 
         self.assertIn(self.master.stop(), ENDED)
         subprocess.run(["umount", self.cache], check=True)
+        # Another mount namespace may still hold the old device: what is on it moves to a new one
+        os.sync()
+        self.image = shutil.copy(self.image, f"{self.image}-again")
         subprocess.run(["e2fsck", "-fy", self.image], check=False, capture_output=True)
         self.mount()
         self.master.up()

@@ -296,7 +296,8 @@ class HostilePeerTests(HostilePeer):
             swapper.end()
             await until(lambda: node.share.is_settled)
 
-            self.assertGreater(swapper.count, 500)
+            # Thousands on a machine that does nothing else; what counts is that it was under way
+            self.assertGreater(swapper.count, 50)
             left = {name: _content(f"{self.outside}/{name}") for name in os.listdir(self.outside)}
             self.assertEqual(left, secrets)
             modes = {os.stat(f"{self.outside}/{name}").st_mode & 0o777 for name in secrets}
