@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
+from saltwisted.config import logins
 from saltwisted.config.document import line_of, parse
 from saltwisted.config.options import MasterConfig, MinionConfig
 from saltwisted.config.schema import Misfit, fit, fresh
@@ -487,9 +488,7 @@ class _Settling:
     def logins(self, values: dict[str, Any]) -> None:
         """What of C{external_auth} cannot work is said at the start, and not at the first login."""
         if values["external_auth"]:
-            from saltwisted.config.logins import problems
-
-            for text in problems(values["external_auth"]):
+            for text in logins.problems(values["external_auth"]):
                 self.warn("external_auth", text)
         store = values["eauth_tokens"]
         if store != "localfs":

@@ -16,6 +16,17 @@ from typing import Any
 from attrs import frozen
 
 from saltwisted.errors import StoreError
+from saltwisted.master.handlers import (
+    auth,
+    events,
+    files,
+    local,
+    mine,
+    peer,
+    pillar,
+    returns,
+    tops,
+)
 
 
 @frozen
@@ -30,8 +41,6 @@ class Row:
 
 def sealed_commands() -> dict[str, Row]:
     """Commands of signed-in minions. Any other name gets Salt's empty answer (T-RPC-1)."""
-    from saltwisted.master.handlers import events, files, mine, peer, pillar, returns, tops
-
     rows: list[tuple[str, Callable[..., Any], dict[str, Any]]] = [
         ("_pillar", pillar.pillar, {}),
         ("_return", returns.minion_return, {"unacknowledged": StoreError}),
@@ -66,8 +75,6 @@ def sealed_commands() -> dict[str, Row]:
 
 def clear_commands() -> dict[str, Row]:
     """Commands without a session: the sign-in, and local tools that hold a user key."""
-    from saltwisted.master.handlers import auth, local
-
     rows: list[tuple[str, Callable[..., Any]]] = [
         ("_auth", auth.sign_in),
         ("ping", local.ping),

@@ -21,9 +21,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from saltwisted.modules import _templates
 from saltwisted.modules._system import needs
-from saltwisted.worker import systools
+from saltwisted.worker import systools, templates
 from saltwisted.worker.exceptions import CommandExecutionError, SaltInvocationError
 
 log = logging.getLogger(__name__)
@@ -671,7 +670,7 @@ def unrar(
 def _render_names(first: str, second: Any, template: str | None) -> tuple[str, Any]:
     if not template:
         return first, second
-    if not _templates.known(template):
+    if not templates.known(template):
         raise CommandExecutionError(
             f"Attempted to render file paths with unavailable engine {template}"
         )
@@ -683,10 +682,10 @@ def _render_names(first: str, second: Any, template: str | None) -> tuple[str, A
         "saltenv": None,
     }
     return (
-        _templates.render_text(first, template, context),
-        _templates.render_text(second, template, context)
+        templates.render_text(first, template, context),
+        templates.render_text(second, template, context)
         if isinstance(second, str)
-        else [_templates.render_text(str(item), template, context) for item in second],
+        else [templates.render_text(str(item), template, context) for item in second],
     )
 
 

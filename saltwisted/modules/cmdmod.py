@@ -21,9 +21,9 @@ import tempfile
 from collections.abc import Callable
 from typing import Any
 
-from saltwisted.modules import _process, _templates
+from saltwisted.modules import _process
 from saltwisted.modules._command import CommandOptions, environment
-from saltwisted.worker import systools
+from saltwisted.worker import systools, templates
 from saltwisted.worker.exceptions import (
     CommandExecutionError,
     SaltInvocationError,
@@ -107,7 +107,7 @@ def _rendered(options: CommandOptions) -> tuple[Any, str]:
     cmd, cwd, template = options.cmd, options.cwd, options.template
     if not template:
         return cmd, cwd
-    if not _templates.known(template):
+    if not templates.known(template):
         raise CommandExecutionError(
             f"Attempted to render file paths with unavailable engine {template}"
         )
@@ -125,7 +125,7 @@ def _rendered(options: CommandOptions) -> tuple[Any, str]:
 
     def render(text: Any) -> str:
         try:
-            return _templates.render_text(str(text), template, context)
+            return templates.render_text(str(text), template, context)
         except SaltRenderError:
             raise
         except Exception as error:

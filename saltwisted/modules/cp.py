@@ -16,7 +16,8 @@ import os
 import urllib.parse
 from typing import Any
 
-from saltwisted.modules import _files, _templates
+from saltwisted.modules import _files
+from saltwisted.worker import templates
 from saltwisted.worker.exceptions import CommandExecutionError, SaltRenderError
 
 log = logging.getLogger(__name__)
@@ -46,7 +47,7 @@ def _rendered(path: str, dest: str, saltenv: str, template: str | None, extra: A
     """Source and target with their template expressions filled in."""
     if not template:
         return [path, dest]
-    if not _templates.known(template):
+    if not templates.known(template):
         raise CommandExecutionError(
             f"Attempted to render file paths with unavailable engine {template}"
         )
@@ -67,7 +68,7 @@ def _rendered(path: str, dest: str, saltenv: str, template: str | None, extra: A
     result = []
     for text in (path, dest):
         try:
-            result.append(_templates.render_text(text, template, context))
+            result.append(templates.render_text(text, template, context))
         except SaltRenderError:
             raise
         except Exception as error:

@@ -33,8 +33,8 @@ import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from saltwisted.modules import _edit, _files, _sums, _templates
-from saltwisted.worker import systools
+from saltwisted.modules import _edit, _files, _sums
+from saltwisted.worker import systools, templates
 from saltwisted.worker.exceptions import (
     CommandExecutionError,
     MinionError,
@@ -2148,7 +2148,7 @@ def apply_template_on_contents(
         salt '*' file.apply_template_on_contents contents='This is a {{ template }} string.' \\
             template=jinja "context={}" "defaults={'template': 'cool'}" saltenv=base
     """
-    if not _templates.known(template):
+    if not templates.known(template):
         return {
             "result": False,
             "comment": f"Specified template format {template} is not supported",
@@ -2161,7 +2161,7 @@ def apply_template_on_contents(
         "saltenv": saltenv,
         **_context(defaults, context),
     }
-    return _templates.render_text(_text(contents), template, variables)
+    return templates.render_text(_text(contents), template, variables)
 
 
 def _text(value: Any) -> str:
@@ -2282,7 +2282,7 @@ def get_managed(
         raise SaltInvocationError("Source file cannot be the same as destination")
     if not template:
         return path, summed, ""
-    if not _templates.known(template):
+    if not templates.known(template):
         return path, {}, f"Specified template format {template} is not supported"
     own = _context(defaults, context)
     variables = {
@@ -2308,7 +2308,7 @@ def get_managed(
             # A picture among the templates of file.recurse is copied as it is.
             return path, summed, ""
         raise
-    rendered = _templates.render_text(text, template, variables, path, own).encode()
+    rendered = templates.render_text(text, template, variables, path, own).encode()
     path = _files.temporary_with(rendered)
     return path, {"hash_type": "sha256", "hsum": get_hash(path)}, ""
 

@@ -18,7 +18,8 @@ from xml.etree import ElementTree
 import msgpack
 
 from saltwisted.config.compat import COMPAT_VERSION_TEXT
-from saltwisted.modules import _data, _files, _http, _templates, _yaml
+from saltwisted.modules import _data, _files, _http, _yaml
+from saltwisted.worker import templates
 from saltwisted.worker.exceptions import CommandExecutionError
 
 log = logging.getLogger(__name__)
@@ -249,12 +250,12 @@ def _content(
     with open(path, encoding="utf-8") as file:
         text = file.read()
     first, _, rest = pipe.partition("|")
-    if _templates.known(first):
-        text = _templates.render_text(text, first, context, path)
+    if templates.known(first):
+        text = templates.render_text(text, first, context, path)
         if not rest:
             return text
         pipe = rest
-    return _templates.render_data(context, text=text, pipe=pipe)
+    return templates.render_data(context, text=text, pipe=pipe)
 
 
 def _cached(opts: Mapping[str, Any], name: str) -> str:

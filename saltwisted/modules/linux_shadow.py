@@ -12,8 +12,8 @@ import os
 import pwd
 from typing import Any
 
-from saltwisted.modules import _accounts, _crypt, _files
-from saltwisted.worker import systools
+from saltwisted.modules import _accounts, _files
+from saltwisted.worker import libcrypt, systools
 
 log = logging.getLogger(__name__)
 
@@ -156,7 +156,7 @@ def gen_password(
 
         salt '*' shadow.gen_password 'I_am_password' crypt_salt='I_am_salt' algorithm=sha256
     """
-    return _crypt.gen_hash(crypt_salt, password, algorithm)
+    return libcrypt.gen_hash(crypt_salt, password, algorithm)
 
 
 def _passwd(name: str, option: str, root: str | None, **kwargs: Any) -> None:

@@ -14,6 +14,7 @@ import secrets
 import string
 from typing import Any
 
+from saltwisted.worker import libcrypt
 from saltwisted.worker.exceptions import CommandExecutionError, SaltException, SaltInvocationError
 
 __virtualname__ = "random"
@@ -132,24 +133,8 @@ def shadow_hash(
         if algorithm == "blowfish":
             crypt_salt = "12$" + crypt_salt
     ident = _CRYPT[algorithm]
-    return _crypt(password, f"${ident}${crypt_salt}" if ident else crypt_salt)
-
-
-def _crypt(password: str, setting: str) -> str | None:
-    """The C library's C{crypt(3)}; C{None} for a setting that it refuses."""
-    import ctypes
-    import ctypes.util
-
-    try:
-        library = ctypes.CDLL(ctypes.util.find_library("crypt") or "libcrypt.so.1")
-    except OSError as error:
-        raise CommandExecutionError("The system has no libcrypt") from error
-    library.crypt.restype = ctypes.c_char_p
-    library.crypt.argtypes = (ctypes.c_char_p, ctypes.c_char_p)
-    made = library.crypt(password.encode(), setting.encode())
-    if not made or made.startswith(b"*"):
-        return None
-    return str(made.decode())
+    made = libcrypt.crypt(password, f"${ident}${crypt_salt}" if ident else crypt_salt)
+    return None if not made or made.startswith("*") else made
 
 
 def rand_int(start: Any = 1, end: Any = 10, seed: Any = None) -> int:

@@ -16,7 +16,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from saltwisted.domain.targeting.traverse import DELIMITER, traverse
-from saltwisted.modules import _data, _templates, _yaml
+from saltwisted.modules import _data, _yaml
+from saltwisted.worker import templates
 from saltwisted.worker.exceptions import CommandExecutionError
 from saltwisted.worker.masking import shown
 
@@ -155,7 +156,7 @@ def _decrypted(pillar: Any, renderer: str) -> Any:
         return [_decrypted(value, renderer) for value in pillar]
     if isinstance(pillar, str):
         context = {"salt": __salt__, "opts": __opts__, "grains": __grains__, "pillar": __pillar__}
-        return _templates.render_data(context, text=pillar, pipe=renderer)
+        return templates.render_data(context, text=pillar, pipe=renderer)
     return pillar
 
 

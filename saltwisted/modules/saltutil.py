@@ -16,7 +16,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from saltwisted.errors import RemoteError, SaltwistedError, TransportClosed
-from saltwisted.modules import _data, _extmods, _files, _process, _templates
+from saltwisted.modules import _data, _extmods, _files, _process
+from saltwisted.worker import templates
 from saltwisted.worker.exceptions import (
     CommandExecutionError,
     SaltException,
@@ -194,7 +195,7 @@ def _find_top_envs() -> Any:
         for env in __fileclient__.envs():
             path = __fileclient__.cache_file(name, env)
             if path:
-                tops[env] = [_templates.render_data(context, path, saltenv=env, sls="top")]
+                tops[env] = [templates.render_data(context, path, saltenv=env, sls="top")]
         merged, _ = merge_tops(tops)
     except (SaltException, TypeError, AttributeError) as error:
         raise CommandExecutionError(f"Unable to render top file(s): {error}") from error

@@ -11,7 +11,7 @@ import posixpath
 from typing import Any
 
 from saltwisted.domain.render import tree
-from saltwisted.modules import _templates
+from saltwisted.worker import templates
 from saltwisted.worker.exceptions import CommandExecutionError, SaltInvocationError
 
 __salt__: Any
@@ -87,7 +87,7 @@ def renderer(
     sls = words.pop("sls", "")
     facts = {"salt": __salt__, "opts": __opts__, "grains": __grains__, "pillar": __pillar__}
     local = __salt__["cp.get_url"](path, saltenv=saltenv) if path else ""
-    return _templates.render_data(
+    return templates.render_data(
         facts, local, string or "", saltenv, sls, pipe=default_renderer, extra=words
     )
 

@@ -13,7 +13,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from saltwisted.modules import _data, _templates
+from saltwisted.modules import _data
+from saltwisted.worker import templates
 
 __virtualname__ = "sys"
 __proxyenabled__ = ["*"]
@@ -35,7 +36,7 @@ def _kind(name: str) -> Any:
 def _renderers() -> dict[str, Any]:
     """Renderers by name: ours, and custom ones, whose functions are called C{render}."""
     context = {"salt": __salt__, "opts": __opts__}
-    found = dict(_templates.engines(context))
+    found = dict(templates.engines(context))
     custom = _kind("renderers")
     found.update({name.partition(".")[0]: custom[name] for name in custom})
     return found

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from saltwisted.domain.render.textfilters import human_to_bytes
-from saltwisted.modules import _files, _templates
+from saltwisted.modules import _files
 from saltwisted.states import _file_rules
 from saltwisted.states._file_directory import Directory, Meta
 from saltwisted.states._file_managed import Given, Managed, run_check_cmd
@@ -32,7 +32,7 @@ from saltwisted.states._file_serialized import Serialized
 from saltwisted.states._file_tree import Tree
 from saltwisted.states._file_work import Around, failed_ret, new_ret, owner, warn_about_hash
 from saltwisted.wire import msgpack
-from saltwisted.worker import systools
+from saltwisted.worker import systools, templates
 from saltwisted.worker.exceptions import CommandExecutionError
 from saltwisted.worker.walk import walk
 
@@ -1216,7 +1216,7 @@ def _rendered(
     found: list[str] = []
     for source, _ in sources:
         path = __salt__["cp.cache_file"](source, __env__)
-        if not path or not os.path.exists(path) or not _templates.known(template):
+        if not path or not os.path.exists(path) or not templates.known(template):
             lost = failed_ret(new_ret(source), f"Failed to load template file {source}")
             return {**lost, "data": []}, []
         variables = {
@@ -1229,7 +1229,7 @@ def _rendered(
             **(context or {}),
         }
         with open(path, "rb") as file:
-            text = _templates.render_text(file.read().decode("utf-8"), template, variables, path)
+            text = templates.render_text(file.read().decode("utf-8"), template, variables, path)
         if not text:
             why = f"Failed to read rendered template file {path} ({source})"
             return failed_ret(new_ret(source), why), []

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from saltwisted.domain.passwords import PasswordFileError, right
-from saltwisted.worker import pam
+from saltwisted.worker import libcrypt, pam
 
 LARGEST = 16 * 1024 * 1024
 
@@ -60,16 +60,10 @@ def _by_file(
     try:
         with open(path, encoding="utf-8", errors="surrogateescape") as file:
             text = file.read(LARGEST)
-        answer["ok"] = right(text, settings, username, password, _crypt)
+        answer["ok"] = right(text, settings, username, password, libcrypt.crypt)
     except (OSError, PasswordFileError, UnicodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         answer["problem"] = f"external_auth: file: {path}: {reason}"
-
-
-def _crypt(password: str, setting: str) -> str | None:
-    from saltwisted.modules._crypt import _crypt as system
-
-    return system(password, setting)
 
 
 def _by_pam(service: str, username: str, password: str, answer: dict[str, Any]) -> None:

@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import count
 from typing import Any, BinaryIO, Protocol
 
+from saltwisted.worker import templates
 from saltwisted.worker.exceptions import CommandExecutionError, MinionError
 from saltwisted.worker.jobfiles import remove_quietly
 from saltwisted.worker.localroots import LocalRoots, digest
@@ -670,16 +671,10 @@ def file_client(
 ) -> FileClient:
     """The client that C{file_client} of the options asks for."""
     if render is None:
-        render = _render
+        render = templates.render_text
     if opts.get("file_client") == "local":
         return FileClient(opts, LocalRoots(opts), local=True, render=render, utils=utils)
     return FileClient(opts, master, render=render, utils=utils)
-
-
-def _render(text: str, engine: str, context: dict[str, Any]) -> str:
-    from saltwisted.modules._templates import render_text
-
-    return render_text(text, engine, context)
 
 
 # -- files -----------------------------------------------------------------

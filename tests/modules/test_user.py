@@ -9,8 +9,8 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.modules import _accounts, _crypt
-from saltwisted.worker import systools
+from saltwisted.modules import _accounts
+from saltwisted.worker import libcrypt, systools
 from saltwisted.worker.exceptions import CommandExecutionError, SaltInvocationError
 from tests.modules.harness import Commands, load
 
@@ -367,5 +367,5 @@ class ShadowTests(AccountsCase):
         )
         self.assertNotEqual(gen("pw"), gen("pw"))
         self.assertTrue(gen("pw").startswith("$6$"))
-        self.assertTrue(_crypt.gen_hash(algorithm="md5").startswith("$1$"))
+        self.assertTrue(libcrypt.gen_hash(algorithm="md5").startswith("$1$"))
         self.assertRaises(SaltInvocationError, gen, "pw", "x", "rot13")

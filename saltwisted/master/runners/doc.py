@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from saltwisted.master import wheel_table
 from saltwisted.master.runner_table import Run, Runner, documentation, functions
 
 
@@ -28,9 +29,7 @@ async def wheel(run: Run) -> dict[str, str]:
 
         salt-run doc.wheel
     """
-    from saltwisted.master.wheel_table import functions as wheel_functions
-
-    return {name: documentation(f) for name, f in sorted(wheel_functions().items())}
+    return {name: documentation(f) for name, f in sorted(wheel_table.functions().items())}
 
 
 async def execution(run: Run) -> dict[str, Any]:

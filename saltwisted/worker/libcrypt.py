@@ -49,10 +49,16 @@ def gen_hash(
         crypt_salt = "".join(secrets.choice(_LETTERS) for _ in range(length))
     elif name == "blowfish":
         prefix = "$2b$"
-    return _crypt(password, f"{prefix}{crypt_salt}")
+    return crypt(password, f"{prefix}{crypt_salt}")
 
 
-def _crypt(word: str, setting: str) -> str | None:
+def crypt(word: str, setting: str) -> str | None:
+    """
+    The hash of a word by a setting, which names the algorithm and holds the salt.
+
+    @return: C{None} for a setting that the library does not know.
+    @raises CommandExecutionError: the library is not there.
+    """
     import ctypes
 
     for name in ("libcrypt.so.1", "libcrypt.so.2"):
