@@ -1,18 +1,17 @@
 """
 The seams of the house: what one floor may ask of another.
 
-A store, a bus or a server is known to its users only by an interface from
-this module, so that a test can put a fake in its place and a cluster can put a
-replicated one. Nothing is decided here. Values that cross a seam are plain
-data or frozen classes from C{wire} and C{domain}.
+A store, a bus or a server is known to its users only by a Protocol from this module, so that a
+test can put a fake in its place and a cluster can put a replicated one. Whoever has the methods
+fits; mypy compares the two where an implementation stands (C{_Name: type[IName] = Name}). Nothing
+is decided here. Values that cross a seam are plain data or frozen classes from C{wire} and
+C{domain}.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NewType, Protocol
-
-from zope.interface import Attribute, Interface
 
 MinionId = NewType("MinionId", str)
 NodeId = NewType("NodeId", str)
@@ -31,10 +30,10 @@ class Event(Protocol):
     origin: str
 
 
-class IEventBus(Interface):
+class IEventBus(Protocol):
     """The one path between neighbours of floor 5. Reactor thread only."""
 
-    def fire(tag: str, data: Mapping[str, Any], origin: str = "") -> None:
+    def fire(self, tag: str, data: Mapping[str, Any], origin: str = "") -> None:
         """
         Give an event to every matching subscriber, in order of subscription.
 
@@ -42,12 +41,12 @@ class IEventBus(Interface):
         """
 
     def subscribe(
-        prefix: str, receiver: Callable[[str, Mapping[str, Any]], None]
+        self, prefix: str, receiver: Callable[[str, Mapping[str, Any]], None]
     ) -> Callable[[], None]:
         """Call C{receiver(tag, data)} for tags with this prefix; returns the un-subscribe call."""
 
 
-class IKeyStore(Interface):
+class IKeyStore(Protocol):
     """
     Minion keys in Salt's directories: one state per minion id.
 
@@ -55,99 +54,104 @@ class IKeyStore(Interface):
     The read methods are called per request: one C{stat}, no directory scan.
     """
 
-    def accepted(minion_id: str) -> bytes | None:
+    def accepted(self, minion_id: str) -> bytes | None:
         """The accepted public key (PEM bytes), or C{None}; notices outside changes by C{stat}."""
 
-    def pending(minion_id: str) -> bytes | None:
+    def pending(self, minion_id: str) -> bytes | None:
         """The pending public key, or C{None}."""
 
-    def rejected(minion_id: str) -> bytes | None:
+    def rejected(self, minion_id: str) -> bytes | None:
         """The rejected public key, or C{None}."""
 
-    def denied(minion_id: str) -> bytes | None:
+    def denied(self, minion_id: str) -> bytes | None:
         """The denied public key, or C{None}."""
 
-    def list_keys() -> Mapping[str, Sequence[str]]:
+    def list_keys(self) -> Mapping[str, Sequence[str]]:
         """State (C{accepted pending rejected denied}) to sorted ids."""
 
-    def accepted_ids() -> Sequence[str]:
+    def accepted_ids(self) -> Sequence[str]:
         """Sorted ids of accepted minions, from memory."""
 
-    def put(state: str, minion_id: str, pub: bytes) -> None:
+    def put(self, state: str, minion_id: str, pub: bytes) -> None:
         """Write a key atomically in this state and take it out of the others (unless denied)."""
 
-    def move(minion_id: str, source: str, target: str) -> bool:
+    def move(self, minion_id: str, source: str, target: str) -> bool:
         """Move a key between states; false if it is not in the source state."""
 
-    def delete(minion_id: str, states: Iterable[str]) -> Sequence[str]:
+    def delete(self, minion_id: str, states: Iterable[str]) -> Sequence[str]:
         """Remove the key from these states; returns the states where there was one."""
 
-    def on_change(receiver: Callable[[str, str, str], None]) -> None:
+    def on_change(self, receiver: Callable[[str, str, str], None]) -> None:
         """Call C{receiver(minion_id, old_state, new_state)}; C{""} means absent."""
 
 
-class IJobStore(Interface):
+class IJobStore(Protocol):
     """Jobs and returns, on disk before they are acknowledged. Reactor thread only."""
 
     def save_job(
-        jid: str, load: Mapping[str, Any], minions: Sequence[str], chosen: bool = False
+        self, jid: str, load: Mapping[str, Any], minions: Sequence[str], chosen: bool = False
     ) -> Awaitable[None]:
         """Remember a published job and whom it expects; C{chosen} if its jid was a caller's."""
 
-    def save_return(load: Mapping[str, Any]) -> Awaitable[bool]:
+    def save_return(self, load: Mapping[str, Any]) -> Awaitable[bool]:
         """
         Store a return (Salt's C{_return} load). Fires once it is on disk: true if it
         was new, false if C{(jid, id)} was there already. Idempotent.
         """
 
-    def job(jid: str) -> Awaitable[Mapping[str, Any] | None]:
+    def job(self, jid: str) -> Awaitable[Mapping[str, Any] | None]:
         """Load and expected minions of one job."""
 
-    def returns(jid: str) -> Awaitable[Mapping[str, Mapping[str, Any]]]:
+    def returns(self, jid: str) -> Awaitable[Mapping[str, Mapping[str, Any]]]:
         """Minion id to C{{return, retcode, success, out?}}."""
 
-    def list_jobs(**criteria: Any) -> Awaitable[Sequence[Mapping[str, Any]]]:
+    def list_jobs(self, **criteria: Any) -> Awaitable[Sequence[Mapping[str, Any]]]:
         """Jobs, newest last; criteria as in C{jobs.list_jobs}."""
 
 
-class IMinionCache(Interface):
+class IMinionCache(Protocol):
     """What a master knows about minions: grains, pillar, mine. Memory in front of disk."""
 
-    def get(bank: str, minion_id: str) -> Mapping[str, Any] | None:
+    def get(self, bank: str, minion_id: str) -> Mapping[str, Any] | None:
         """Bank is C{grains}, C{pillar} or C{mine}."""
 
-    def put(bank: str, minion_id: str, value: Mapping[str, Any]) -> None:
+    def put(self, bank: str, minion_id: str, value: Mapping[str, Any]) -> None:
         """Replace; written behind, atomically, mode 0600."""
 
-    def delete(bank: str, minion_id: str) -> None:
+    def delete(self, bank: str, minion_id: str) -> None:
         """Forget."""
 
-    def ids(bank: str) -> Sequence[str]:
+    def ids(self, bank: str) -> Sequence[str]:
         """Minion ids that have a value in the bank."""
 
 
-class IRequestServer(Interface):
+class IRequestServer(Protocol):
     """A transport that receives requests and takes one reply for each."""
 
-    def listen(handler: Callable[[bytes, str, Callable[[bytes], None]], None]) -> None:
+    def listen(self, handler: Callable[[bytes, str, Callable[[bytes], None]], None]) -> None:
         """C{handler(frame, peer_address, reply)}; C{reply} is called once, at any time later."""
 
-    port = Attribute("The bound TCP port.")
+    @property
+    def port(self) -> int:
+        """The bound TCP port."""
 
 
-class IPublishServer(Interface):
+class IPublishServer(Protocol):
     """A transport that sends one publication to all subscribers, or to those of some topics."""
 
-    def publish(payload: bytes, topics: Sequence[bytes] | None = None) -> None:
+    def publish(self, payload: bytes, topics: Sequence[bytes] | None = None) -> None:
         """Never blocks; a subscriber above its high-water mark loses messages, and is counted."""
 
-    port = Attribute("The bound TCP port.")
+    @property
+    def port(self) -> int:
+        """The bound TCP port."""
 
 
-class IPillarSource(Interface):
+class IPillarSource(Protocol):
     """Where pillars come from."""
 
     def pillar(
+        self,
         minion_id: str,
         grains: Mapping[str, Any],
         saltenv: str | None,
@@ -199,7 +203,7 @@ class Fold(Protocol):
         """
 
 
-class ILog(Interface):
+class ILog(Protocol):
     """
     A replicated log: streams of entries, numbered without gaps. Reactor thread only.
 
@@ -207,32 +211,40 @@ class ILog(Interface):
     here. Knowledge is a map of C{(node, incarnation)} to the last number.
     """
 
-    name = Attribute("Which log this is among those of a node, as its words on a link begin.")
-    stream = Attribute("C{(node, incarnation)} of what this node appends now.")
-    last = Attribute("The number of the newest entry of that stream, on disk or not.")
+    @property
+    def name(self) -> str:
+        """Which log this is among those of a node, as its words on a link begin."""
 
-    def knowledge() -> Mapping[Any, int]:
+    @property
+    def stream(self) -> Any:
+        """C{(node, incarnation)} of what this node appends now."""
+
+    @property
+    def last(self) -> int:
+        """The number of the newest entry of that stream, on disk or not."""
+
+    def knowledge(self) -> Mapping[Any, int]:
         """How far each stream is on disk."""
 
-    def floor() -> Mapping[Any, int]:
+    def floor(self) -> Mapping[Any, int]:
         """How far entries are no longer kept one by one: who knows less needs the whole state."""
 
-    def forgotten() -> Mapping[Any, int]:
+    def forgotten(self) -> Mapping[Any, int]:
         """
         How far tombstones may have been forgotten: a node that knows something, but less than
         this, was away for too long and has to join as new.
         """
 
-    def forget(ignored: Mapping[Any, int]) -> None:
+    def forget(self, ignored: Mapping[Any, int]) -> None:
         """Another member may have forgotten tombstones up to here, which is all known here."""
 
-    def since(after: Mapping[Any, int], limit: int) -> Awaitable[Sequence[Any]]:
+    def since(self, after: Mapping[Any, int], limit: int) -> Awaitable[Sequence[Any]]:
         """
         Entries beyond C{after}, in order within each stream, of about C{limit} bytes together and
         at least one if there is any. C{after} covers the floor.
         """
 
-    def append(kind: str, body: Mapping[str, Any]) -> Awaitable[Any]:
+    def append(self, kind: str, body: Mapping[str, Any]) -> Awaitable[Any]:
         """
         Add an entry to this node's stream; fires with the L{Entry} when it is on disk.
 
@@ -241,7 +253,7 @@ class ILog(Interface):
         @raises StoreError: at once, when the disk is too far behind.
         """
 
-    def merge(entries: Sequence[Any], source: str) -> Awaitable[Sequence[Any]]:
+    def merge(self, entries: Sequence[Any], source: str) -> Awaitable[Sequence[Any]]:
         """
         Take entries of other nodes; fires when they are on disk and in the folds, with
         those that were new. What does not follow without a gap is left out.
@@ -249,61 +261,66 @@ class ILog(Interface):
         @param source: the node that sent them.
         """
 
-    def on_entries(receiver: Callable[[Sequence[Any], str], None]) -> None:
+    def on_entries(self, receiver: Callable[[Sequence[Any], str], None]) -> None:
         """Call C{receiver(entries, source)} when entries are on disk; own have source C{""}."""
 
-    def state() -> tuple[Mapping[Any, int], Iterator[tuple[str, Any]]]:
+    def state(self) -> tuple[Mapping[Any, int], Iterator[tuple[str, Any]]]:
         """
         The whole state: knowledge, and C{(kind, fact)} that contain at least that much. A log
         that keeps no state gives what has expired as knowledge and no facts.
         """
 
     def merge_state(
-        facts: Sequence[tuple[str, Any]], knowledge: Mapping[Any, int] | None
+        self, facts: Sequence[tuple[str, Any]], knowledge: Mapping[Any, int] | None
     ) -> Awaitable[None]:
         """
         Take a part of another node's state; with the last part comes what is known by it.
         Fires when it is on disk.
         """
 
-    def merge_facts(facts: Sequence[tuple[str, Any]]) -> Awaitable[None]:
+    def merge_facts(self, facts: Sequence[tuple[str, Any]]) -> Awaitable[None]:
         """Take facts of a peer that knows the same and holds something else."""
 
-    def digests() -> Mapping[str, bytes]:
+    def digests(self) -> Mapping[str, bytes]:
         """
         The digest of each kind; equal knowledge means equal digests. Empty while that does not
         hold: own entries are not on disk yet, or a whole state is coming in.
         """
 
-    def buckets(kind: str) -> bytes:
+    def buckets(self, kind: str) -> bytes:
         """The digests of the parts of one kind."""
 
-    def dump_buckets(kind: str, buckets: Container[int]) -> Sequence[Any]:
+    def dump_buckets(self, kind: str, buckets: Container[int]) -> Sequence[Any]:
         """The facts of some parts of one kind."""
 
-    def renew() -> Awaitable[None]:
+    def renew(self) -> Awaitable[None]:
         """
         Begin a new incarnation, since another node knows more of this stream than this node
         itself; what no other node had confirmed is added again under the new one.
         """
 
-    def confirmed(number: int) -> None:
+    def confirmed(self, number: int) -> None:
         """Another node has this node's present stream up to here on its disk."""
 
 
-class IPeerLink(Interface):
+class IPeerLink(Protocol):
     """One live, mutually authenticated connection to a member. Reactor thread only."""
 
-    node = Attribute("The member's node id, read from its certificate and the membership.")
-    queued = Attribute("Bytes that wait to be sent, by both C{tell} and C{ask}.")
+    @property
+    def node(self) -> str:
+        """The member's node id, read from its certificate and the membership."""
 
-    def tell(word: str, body: bytes) -> None:
+    @property
+    def queued(self) -> int:
+        """Bytes that wait to be sent, by both C{tell} and C{ask}."""
+
+    def tell(self, word: str, body: bytes) -> None:
         """
         Send one way. Bodies of one word arrive in order, each once, as long as the link lives;
         what was not read by the other side when it ends is lost. At most 16 MiB.
         """
 
-    def ask(word: str, body: bytes, timeout: float = 10.0) -> Awaitable[bytes]:
+    def ask(self, word: str, body: bytes, timeout: float = 10.0) -> Awaitable[bytes]:
         """
         Ask, and wait for the answer.
 
@@ -312,26 +329,26 @@ class IPeerLink(Interface):
         @raises RemoteError: the other side refused or failed.
         """
 
-    def close(reason: str) -> None:
+    def close(self, reason: str) -> None:
         """End the link; C{reason} goes to the log."""
 
 
-class IPeers(Interface):
+class IPeers(Protocol):
     """The links to the other members. Reactor thread only."""
 
-    def links() -> Sequence[Any]:
+    def links(self) -> Sequence[Any]:
         """The L{IPeerLink}s that are up, at most one for each member, sorted by node."""
 
-    def on_link(receiver: Callable[[Any, bool], None]) -> None:
+    def on_link(self, receiver: Callable[[Any, bool], None]) -> None:
         """Call C{receiver(link, up)} when a link is up, and when it has ended."""
 
-    def answer(word: str, handler: Callable[[str, bytes], Any]) -> None:
+    def answer(self, word: str, handler: Callable[[str, bytes], Any]) -> None:
         """
         Have C{handler(node, body)} called for each C{tell} and C{ask} of this word. What it gives
         back, or what its Awaitable fires with (bytes or C{None}), is the answer to an C{ask}.
         """
 
-    def stream(purpose: str, factory: Callable[[str, bool], Any]) -> None:
+    def stream(self, purpose: str, factory: Callable[[str, bool], Any]) -> None:
         """
         Have a framed connection of its own to each member for C{purpose}: C{factory(node,
         dialled)} makes the protocol of either side.

@@ -33,7 +33,7 @@ PEERS = TWISTED | LIBRARIES | {"service_identity", "pyasn1"}
 LAW: dict[str, tuple[set[str], set[str], bool]] = {
     "": (set(), set(), True),
     "errors": (set(), set(), True),
-    "interfaces": ({"errors"}, {"zope"}, True),
+    "interfaces": ({"errors"}, set(), True),
     "words": (set(), set(), True),
     "wire": (ZERO, {"attr", "attrs", "cryptography", "msgpack"}, True),
     "config": (ZERO | {"wire"}, LIBRARIES, True),
@@ -50,10 +50,7 @@ LAW: dict[str, tuple[set[str], set[str], bool]] = {
     "tap": (ZERO | {"roles"}, TWISTED, False),
     "cli": (PURE | {"worker", "modules", "states"}, LIBRARIES, False),
 }
-TIED = words(
-    "saltwisted.stores.joblog saltwisted.stores.jobs saltwisted.master.context"
-    " saltwisted.master.runners.auth"
-)
+TIED = words("saltwisted.master.context saltwisted.master.runners.auth")
 """Modules in circles that are known: one name of each is enough. This list only gets shorter."""
 LAZY = {"worker", "modules", "states", "cli"}
 """

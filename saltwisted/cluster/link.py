@@ -213,7 +213,6 @@ class Wire(amp.AMP):
         self._link.close("the connection was lost")
 
 
-@implementer(IPeerLink)
 class Link:
     """
     A link from its handshake to its end.
@@ -589,6 +588,9 @@ class Link:
 
     def _forget(self, number: int) -> None:
         self._asked.pop(number, None)
+
+
+_Link: type[IPeerLink] = Link  # mypy compares them
 
 
 def _no_hurry(protocol: Bulk | Wire) -> None:

@@ -19,7 +19,6 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
-from zope.interface import implementer
 
 from saltwisted.cluster.commands import ATTACH, PURPOSE_BULK
 from saltwisted.cluster.link import Answer, Link
@@ -150,7 +149,6 @@ class Contact:
     doors: set[Doorway] = field(factory=set)
 
 
-@implementer(IPeers)
 class Peers:
     """
     All links of this node.
@@ -486,6 +484,9 @@ class Peers:
         stream = factory(link.node, False)
         link.carries(stream)
         return stream
+
+
+_Peers: type[IPeers] = Peers  # mypy compares them
 
 
 def _cancel(contact: Contact) -> None:

@@ -15,12 +15,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol, TypeVar
 
 from attrs import define, field, frozen
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.logger import Logger
-from zope.interface import implementer
 
 from saltwisted.domain.jid import is_jid
 from saltwisted.domain.jobids import precedence
@@ -32,14 +31,12 @@ from saltwisted.stores.claims import Claim, Claims
 from saltwisted.stores.jobtable import DERIVED, PUBLISHED, SPAN, job_crc, return_crc
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
-if TYPE_CHECKING:
-    from saltwisted.stores.jobs import JobStore
-
 JOB, RETURN, VOID = "job", "return", "void"
 EMPTY = b"\x80"
 _ROWS = 2000
 
 Receiver = Callable[[Sequence[Entry], str], None]
+T = TypeVar("T")
 
 
 @frozen
@@ -341,7 +338,40 @@ def return_entry(
 # -- in the reactor
 
 
-@implementer(ILog)
+class JobRows(Protocol):
+    """
+    What the log asks of the store whose rows it is: L{saltwisted.stores.jobs.JobStore}.
+    """
+
+    @property
+    def loaded(self) -> int:
+        """The file that the log knows of."""
+
+    def read(self, query: Callable[[sqlite3.Connection], T]) -> Deferred[T]:
+        """Ask the file something, in a thread."""
+
+    def write_merge(self, merge: Merge, size: int) -> Deferred[Sequence[Entry]]:
+        """Write what other nodes sent; fires with its entries when it is on disk."""
+
+    def renew(self, kept: int) -> Deferred[None]:
+        """Begin a new incarnation of the own stream; what is beyond a number is in it again."""
+
+    def lacks(self) -> None:
+        """What came from one member may be less than another has."""
+
+    def is_published(self, jid: str) -> bool:
+        """Whether there is a published record of this job, as far as is remembered."""
+
+    def published(self, jid: str) -> None:
+        """A published record of this job is about to be written."""
+
+    def clock(self) -> float:
+        """The reactor's time."""
+
+    def later(self, delay: float, function: Callable[[], None]) -> Any:
+        """Call something a moment later."""
+
+
 class JobLog:
     """
     The log that the cluster ships; see C{ILog}. Reactor thread only.
@@ -355,7 +385,7 @@ class JobLog:
     log = Logger()
     name = "jobs"
 
-    def __init__(self, store: JobStore) -> None:
+    def __init__(self, store: JobRows) -> None:
         self._store = store
         self._receivers: list[Receiver] = []
         self._new: list[Callable[[Sequence[Entry]], None]] = []
@@ -673,3 +703,6 @@ class JobLog:
             receiver(*args)
         except Exception:
             self.log.failure("a receiver of job entries failed")
+
+
+_JobLog: type[ILog] = JobLog  # mypy compares them

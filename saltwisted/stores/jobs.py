@@ -28,7 +28,6 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.python.threadpool import ThreadPool
-from zope.interface import implementer
 
 from saltwisted.domain.jid import jid_at
 from saltwisted.domain.jobids import record_of_claim
@@ -131,7 +130,6 @@ class Counts:
     largest_batch: int = 0
 
 
-@implementer(IJobStore)
 class JobStore:
     """
     Jobs and returns. Reactor thread only; Deferreds fire there, a few per turn.
@@ -971,6 +969,9 @@ class JobStore:
             return {"jobs": jobs, "returns": returns}
 
         return self._read(query)
+
+
+_JobStore: type[IJobStore] = JobStore  # mypy compares them
 
 
 def stored_form(load: Mapping[str, Any]) -> bytes:

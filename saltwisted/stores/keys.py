@@ -21,7 +21,6 @@ from threading import Lock
 
 from attrs import field, frozen
 from twisted.logger import Logger
-from zope.interface import implementer
 
 from saltwisted.domain.keys import valid_minion_id
 from saltwisted.errors import StoreError
@@ -71,7 +70,6 @@ class _Folder:
         return True
 
 
-@implementer(IKeyStore)
 class KeyStore:
     """
     The four directories below C{pki_dir}, with their content in memory.
@@ -462,6 +460,9 @@ class KeyStore:
             except OSError as error:
                 self.log.error("{path}: {error}", path=path, error=error)
         return found
+
+
+_KeyStore: type[IKeyStore] = KeyStore  # mypy compares them
 
 
 @frozen

@@ -29,7 +29,6 @@ from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.python.threadpool import ThreadPool
-from zope.interface import implementer
 
 from saltwisted.domain.replica.book import Book
 from saltwisted.domain.replica.entry import Entry, Stream, new_incarnation
@@ -75,7 +74,6 @@ class _Write:
     size: int = 0
 
 
-@implementer(ILog)
 class ReplicaLog:
     """
     The fact log. Reactor thread only; Deferreds fire there.
@@ -779,6 +777,9 @@ class ReplicaLog:
             return written
         forgotten = self._forget(ignored[-1], dropped[-1] if dropped else {})
         return written.addCallback(lambda _: forgotten).addCallback(lambda _: None)
+
+
+_ReplicaLog: type[ILog] = ReplicaLog  # mypy compares them
 
 
 def _read_marks(db: sqlite3.Connection) -> list[tuple[int, dict[Stream, int]]]:

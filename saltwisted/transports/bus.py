@@ -16,7 +16,6 @@ from typing import Any
 
 from attrs import frozen
 from twisted.logger import Logger
-from zope.interface import implementer
 
 from saltwisted.domain.events import weight
 from saltwisted.interfaces import IEventBus
@@ -55,7 +54,6 @@ def _order(subscription: _Subscription) -> int:
     return subscription.order
 
 
-@implementer(IEventBus)
 class EventBus:
     """
     Gives events to subscribers by prefix of their tag, in order. Reactor thread only.
@@ -182,3 +180,6 @@ class EventBus:
         self._kept_bytes += size
         while self._ring and (len(self._ring) > self._keep or self._kept_bytes > self._keep_bytes):
             self._kept_bytes -= self._ring.popleft()[1]
+
+
+_EventBus: type[IEventBus] = EventBus  # mypy compares them

@@ -309,7 +309,6 @@ class _Asking(_Framed):
         self._server._held.discard(self)
 
 
-@implementer(IRequestServer)
 class TcpRequestServer:
     """
     The request port of a master.
@@ -391,6 +390,9 @@ class TcpRequestServer:
 # -- publications, the master's side
 
 
+_TcpRequestServer: type[IRequestServer] = TcpRequestServer  # mypy compares them
+
+
 @implementer(IPushProducer, IHandshakeListener)
 class _Subscriber(_Framed):
     """One client of the publish port."""
@@ -468,7 +470,6 @@ class _Subscriber(_Framed):
         self._server._left(self)
 
 
-@implementer(IPublishServer)
 class TcpPublishServer:
     """
     The publish port of a master.
@@ -602,6 +603,10 @@ class TcpPublishServer:
 
 
 # -- the minion's side
+
+
+_TcpPublishServer: type[IPublishServer] = TcpPublishServer  # mypy compares them
+
 
 Connect = Callable[[Factory], Deferred[Any]]
 """Connects once, and fires with the protocol that the factory has built."""

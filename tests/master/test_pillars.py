@@ -15,11 +15,9 @@ from typing import Any, cast
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
-from zope.interface.verify import verifyObject
 
 from saltwisted.config.options import MasterConfig
 from saltwisted.errors import RemoteError
-from saltwisted.interfaces import IPillarSource
 from saltwisted.master import pillars as module
 from saltwisted.master.context import Context
 from saltwisted.master.handlers.pillar import pillar as handler
@@ -137,10 +135,8 @@ class KeptTests(PillarCase):
         self.assertEqual(len(self.pool.calls), 1)
         self.assertEqual(self.ctx.counters, {"pillar:kept": 1, "pillar:compiled": 1})
 
-    def test_interface(self) -> None:
-        """It is an L{IPillarSource}, and its value is a map."""
-        verifyObject(IPillarSource, self.pillars)
-
+    def test_value(self) -> None:
+        """Who wants a value and not its packed form gets a map."""
         asked = self.pillars.pillar("m1", {"os": "X"}, None, None, None)
         self.assertEqual(self.successResultOf(Deferred.fromCoroutine(asked)), {"x": "X"})
 

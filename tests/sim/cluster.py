@@ -42,7 +42,6 @@ from attrs import define, field
 from twisted.internet.base import DelayedCall
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.task import Clock
-from zope.interface import implementer
 
 from saltwisted.cluster.catchup import CatchUp
 from saltwisted.cluster.gap import GAP_SECONDS, Gap
@@ -52,7 +51,6 @@ from saltwisted.domain.replica.fold import Folds
 from saltwisted.domain.replica.keyset import KIND, REVOCATIONS, KeySet, finger_of
 from saltwisted.domain.replica.knowledge import Knowledge
 from saltwisted.errors import RequestTimeout, StoreError, TransportClosed
-from saltwisted.interfaces import IPeerLink, IPeers
 from saltwisted.stores import replicatable as table
 from saltwisted.stores.replica import ReplicaLog, _Write
 from saltwisted.transports.loose import as_deferred
@@ -205,7 +203,6 @@ class SimLog(ReplicaLog):
         return d
 
 
-@implementer(IPeerLink)
 class SimLink:
     """One side of a link."""
 
@@ -290,7 +287,6 @@ class SimGap(Gap):
         self._waiting.clear()
 
 
-@implementer(IPeers)
 class SimPeers:
     """The links of one life of a node."""
 

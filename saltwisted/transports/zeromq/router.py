@@ -11,7 +11,6 @@ from typing import Any
 import zmq
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
-from zope.interface import implementer
 
 from saltwisted.interfaces import IRequestServer
 from saltwisted.transports.zeromq.fairness import (
@@ -55,7 +54,6 @@ class _Reply:
         self.forget()
 
 
-@implementer(IRequestServer)
 class RouterServer:
     """
     The request port of a master: ROUTER.
@@ -219,3 +217,6 @@ class RouterServer:
             self._connection = None
         self._open_by.clear()
         self.unanswered = 0
+
+
+_RouterServer: type[IRequestServer] = RouterServer  # mypy compares them
