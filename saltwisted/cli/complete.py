@@ -14,7 +14,7 @@ import ast
 import json
 import optparse
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from itertools import pairwise
 from typing import Any
@@ -206,14 +206,21 @@ def functions(kind: str, environ: Mapping[str, str]) -> list[str]:
 
 
 def _read_folder(folder: str) -> Iterable[str]:
+    def source(name: str) -> str:
+        with open(os.path.join(folder, name + ".py"), encoding="utf-8") as stream:
+            return stream.read()
+
     for name in os.listdir(folder):
         if name.endswith(".py") and not name.startswith("_"):
-            with open(os.path.join(folder, name), encoding="utf-8") as stream:
-                yield from functions_of(name[:-3], stream.read())
+            yield from functions_of(name[:-3], source(name[:-3]), source)
 
 
-def functions_of(name: str, source: str) -> list[str]:
-    """The public functions of one module's source, under the names by which they are called."""
+def functions_of(name: str, source: str, read: Callable[[str], str] = lambda part: "") -> list[str]:
+    """
+    The public functions of one module's source, under the names by which they are called.
+
+    @param read: the source of a part of the module, a private one beside it.
+    """
     aliases: dict[str, str] = {}
     defined: list[str] = []
     for node in ast.parse(source).body:
@@ -230,4 +237,8 @@ def functions_of(name: str, source: str) -> list[str]:
                 name = str(value.value)
             if target.id == "__func_alias__" and isinstance(value, ast.Dict):
                 aliases = {str(k): str(v) for k, v in ast.literal_eval(value).items()}
+            if target.id == "__parts__" and isinstance(value, ast.Tuple):
+                parts = [part.id for part in value.elts if isinstance(part, ast.Name)]
+                for part in parts:
+                    defined += [each.partition(".")[2] for each in functions_of("", read(part))]
     return [f"{name}.{aliases.get(text, text)}" for text in defined if not text.startswith("_")]

@@ -20,7 +20,7 @@ import urllib.parse
 from contextlib import suppress
 from typing import Any
 
-from saltwisted.worker.exceptions import CommandExecutionError
+from saltwisted.worker.exceptions import CommandExecutionError, SaltInvocationError
 
 LOCAL_PROTOS = ("", "file")
 REMOTE_PROTOS = ("http", "https", "ftp", "swift", "s3")
@@ -36,6 +36,23 @@ HASHES = {"sha512": 128, "sha384": 96, "sha256": 64, "sha224": 56, "sha1": 40, "
 """Hash kinds that Salt knows, with the length of their hexadecimal text."""
 
 HASHES_REVMAP = {length: kind for kind, length in HASHES.items()}
+
+
+def expanded(path: str) -> str:
+    """A path with its C{~} replaced by the home directory."""
+    return os.path.expanduser(path)
+
+
+def absolute(path: str, text: str) -> str:
+    """
+    The same, of a path that has to begin at the root.
+
+    @raises SaltInvocationError: with this text, for one that does not.
+    """
+    path = expanded(path)
+    if not os.path.isabs(path):
+        raise SaltInvocationError(text)
+    return path
 
 
 def normalize_mode(mode: Any) -> str | None:

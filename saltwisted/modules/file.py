@@ -13,27 +13,28 @@ Changed content replaces a file in one step. Where Salt promises to keep the ino
 from __future__ import annotations
 
 import datetime
-import errno
-import fcntl
-import fnmatch
 import glob
-import grp
 import logging
-import operator
 import os
-import pwd
-import re
 import shlex
 import shutil
 import stat
-import struct
 import tempfile
 import time
 import urllib.parse
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
-from saltwisted.modules import _edit, _files, _sums
+from saltwisted.modules import (
+    _edit,
+    _file_look,
+    _file_owners,
+    _file_perms,
+    _file_replace,
+    _file_work,
+    _file_write,
+    _files,
+    _sums,
+)
 from saltwisted.worker import systools, templates
 from saltwisted.worker.exceptions import (
     CommandExecutionError,
@@ -44,6 +45,7 @@ from saltwisted.worker.exceptions import (
 log = logging.getLogger(__name__)
 
 __func_alias__ = {"makedirs_": "makedirs"}
+__parts__ = (_file_look, _file_owners, _file_replace, _file_write)
 
 __salt__: Any
 __opts__: Any
@@ -52,307 +54,7 @@ __pillar__: Any
 __context__: Any
 
 
-class AttrChanges(NamedTuple):
-    """Letters of C{chattr} that a file has too few of, and too many."""
-
-    added: str | None
-    removed: str | None
-
-
-def _path(path: str) -> str:
-    return os.path.expanduser(path)
-
-
-def _absolute(path: str, text: str) -> str:
-    path = _path(path)
-    if not os.path.isabs(path):
-        raise SaltInvocationError(text)
-    return path
-
-
 # -- owners and modes ----------------------------------------------------------------
-
-
-def gid_to_group(gid: Any) -> Any:
-    """
-    The name of a group id; the id itself if there is no such group.
-
-    CLI Example::
-
-        salt '*' file.gid_to_group 0
-    """
-    try:
-        gid = int(gid)
-    except ValueError:
-        gid = group_to_gid(gid)
-    if gid == "":
-        return ""
-    try:
-        return grp.getgrgid(gid).gr_name
-    except KeyError:
-        return gid
-
-
-def group_to_gid(group: Any) -> Any:
-    """
-    The id of a group, or an empty text.
-
-    CLI Example::
-
-        salt '*' file.group_to_gid root
-    """
-    if group is None:
-        return ""
-    if isinstance(group, int):
-        return group
-    try:
-        return grp.getgrnam(group).gr_gid
-    except KeyError:
-        return ""
-
-
-def uid_to_user(uid: Any) -> Any:
-    """
-    The name of a user id; the id itself if there is no such user.
-
-    CLI Example::
-
-        salt '*' file.uid_to_user 0
-    """
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return uid
-
-
-def user_to_uid(user: Any) -> Any:
-    """
-    The id of a user (of the current one if not given), or an empty text.
-
-    CLI Example::
-
-        salt '*' file.user_to_uid root
-    """
-    if user is None:
-        return os.geteuid()
-    if isinstance(user, int):
-        return user
-    try:
-        return pwd.getpwnam(user).pw_uid
-    except KeyError:
-        return ""
-
-
-def get_gid(path: str, follow_symlinks: bool = True) -> Any:
-    """
-    The id of the group that owns a file.
-
-    CLI Example::
-
-        salt '*' file.get_gid /etc/passwd
-    """
-    return stats(path, follow_symlinks=follow_symlinks)["gid"]
-
-
-def get_group(path: str, follow_symlinks: bool = True) -> Any:
-    """
-    The group that owns a file.
-
-    CLI Example::
-
-        salt '*' file.get_group /etc/passwd
-    """
-    return stats(path, follow_symlinks=follow_symlinks)["group"]
-
-
-def get_uid(path: str, follow_symlinks: bool = True) -> Any:
-    """
-    The id of the user who owns a file.
-
-    CLI Example::
-
-        salt '*' file.get_uid /etc/passwd
-    """
-    return stats(path, follow_symlinks=follow_symlinks)["uid"]
-
-
-def get_user(path: str, follow_symlinks: bool = True) -> Any:
-    """
-    The user who owns a file.
-
-    CLI Example::
-
-        salt '*' file.get_user /etc/passwd
-    """
-    return stats(path, follow_symlinks=follow_symlinks)["user"]
-
-
-def get_mode(path: str, follow_symlinks: bool = True) -> Any:
-    """
-    The mode of a file, as octal text.
-
-    CLI Example::
-
-        salt '*' file.get_mode /etc/passwd
-    """
-    return stats(path, follow_symlinks=follow_symlinks)["mode"]
-
-
-def set_mode(path: str, mode: Any) -> Any:
-    """
-    Set the mode of a file and answer with what it is then.
-
-    CLI Example::
-
-        salt '*' file.set_mode /etc/passwd 0644
-    """
-    path = _path(path)
-    digits = str(mode).lstrip("0Oo") or "0"
-    if not os.path.exists(path):
-        raise CommandExecutionError(f"{path}: File not found")
-    try:
-        os.chmod(path, int(digits, 8))
-    except (OSError, ValueError, OverflowError):
-        return f"Invalid Mode {digits}"
-    return get_mode(path)
-
-
-def _ids(user: Any, group: Any) -> tuple[Any, Any, str]:
-    """Ids for C{chown} (-1 is as it is), and what is wrong with the names."""
-    error = ""
-    uid, gid = user_to_uid(user), group_to_gid(group)
-    if uid == "":
-        error += "User does not exist\n" if user else ""
-        uid = -1
-    if gid == "":
-        error += "Group does not exist\n" if group else ""
-        gid = -1
-    return uid, gid, error
-
-
-def lchown(path: str, user: Any, group: Any) -> Any:
-    """
-    Set user and group of a file, or of a link itself; answers nothing, or with an error text.
-
-    CLI Example::
-
-        salt '*' file.chown /etc/passwd root root
-    """
-    uid, gid, error = _ids(user, group)
-    if error:
-        return error
-    os.lchown(_path(path), uid, gid)
-    return None
-
-
-def chown(path: str, user: Any, group: Any) -> Any:
-    """
-    Set user and group of a file; answers nothing, or with an error text.
-
-    CLI Example::
-
-        salt '*' file.chown /etc/passwd root root
-    """
-    path = _path(path)
-    uid, gid, error = _ids(user, group)
-    if not os.path.exists(path):
-        if not error:
-            try:
-                os.lchown(path, uid, gid)
-            except OSError:
-                pass
-            else:
-                return None
-        error += "File not found"
-    if error:
-        return error
-    os.chown(path, uid, gid)
-    return None
-
-
-def chgrp(path: str, group: Any) -> Any:
-    """
-    Set the group of a file.
-
-    CLI Example::
-
-        salt '*' file.chgrp /etc/passwd root
-    """
-    path = _path(path)
-    return chown(path, get_user(path), group)
-
-
-_FS_IOC_GETFLAGS = 0x80086601
-_FS_IOC_SETFLAGS = 0x40086602
-_FLAGS = {
-    "s": 0x1,
-    "u": 0x2,
-    "S": 0x8,
-    "D": 0x10000,
-    "i": 0x10,
-    "a": 0x20,
-    "d": 0x40,
-    "A": 0x80,
-    "c": 0x4,
-    "j": 0x4000,
-    "t": 0x8000,
-    "T": 0x20000,
-    "e": 0x80000,
-    "C": 0x800000,
-    "P": 0x20000000,
-}
-"""Letters of C{chattr}, in the order in which C{lsattr} prints them."""
-
-
-def _inode_flags(path: str, change: Any = None) -> int | None:
-    """
-    The attribute bits of a file, C{None} where its file system has none.
-
-    @param change: called with the bits, gives the new ones.
-    @raises OSError: they cannot be changed.
-    """
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        buffer = bytearray(8)
-        try:
-            fcntl.ioctl(descriptor, _FS_IOC_GETFLAGS, buffer)
-        except OSError as error:
-            if change is None and error.errno in (errno.ENOTTY, errno.EOPNOTSUPP, errno.EINVAL):
-                return None
-            raise
-        (bits,) = struct.unpack_from("I", buffer)
-        if change is not None:
-            struct.pack_into("I", buffer, 0, change(bits))
-            fcntl.ioctl(descriptor, _FS_IOC_SETFLAGS, buffer)
-        return int(bits)
-    finally:
-        os.close(descriptor)
-
-
-def lsattr(path: str) -> dict[str, list[str]]:
-    """
-    The attributes of a file as C{lsattr} shows them; of a directory those of what is in it.
-
-    CLI Example::
-
-        salt '*' file.lsattr foo1.txt
-    """
-    if not os.path.exists(path):
-        raise SaltInvocationError(f"File or directory does not exist: {path}")
-    paths = [path]
-    if os.path.isdir(path):
-        paths = [os.path.join(path, name) for name in os.listdir(path) if not name.startswith(".")]
-    result = {}
-    for each in paths:
-        if not (os.path.isfile(each) or os.path.isdir(each)):
-            continue
-        try:
-            bits = _inode_flags(each)
-        except OSError:
-            continue
-        if bits is not None:
-            result[each] = [letter for letter, bit in _FLAGS.items() if bits & bit]
-    return result
 
 
 def chattr(*files: str, **kwargs: Any) -> bool:
@@ -388,102 +90,21 @@ def chattr(*files: str, **kwargs: Any) -> bool:
         return not __salt__["cmd.run"]([*words, *files], python_shell=False)
     mask = 0
     for letter in str(attributes):
-        if letter not in _FLAGS:
+        if letter not in _file_work.FLAGS:
             return False
-        mask |= _FLAGS[letter]
+        mask |= _file_work.FLAGS[letter]
     try:
         for path in files:
             if operator == "add":
-                _inode_flags(path, lambda bits: bits | mask)
+                _file_work.inode_flags(path, lambda bits: bits | mask)
             else:
-                _inode_flags(path, lambda bits: bits & ~mask)
+                _file_work.inode_flags(path, lambda bits: bits & ~mask)
     except OSError:
         return False
     return True
 
 
-def _cmp_attrs(path: str, attrs: Any) -> AttrChanges | None:
-    """What C{chattr} would have to add and remove."""
-    found = lsattr(path)
-    new, old = set(attrs), set(found.get(path, ()))
-    # Extents are the file system's business: nobody takes that letter away.
-    if "e" in old:
-        new.add("e")
-    return AttrChanges("".join(new - old) or None, "".join(old - new) or None)
-
-
 # -- hashes ----------------------------------------------------------------------------
-
-
-def get_sum(path: str, form: str = "sha256") -> Any:
-    """
-    The hash of a file's content, or a text that there is no such file.
-
-    CLI Example::
-
-        salt '*' file.get_sum /etc/passwd sha512
-    """
-    path = _path(path)
-    if not os.path.isfile(path):
-        return "File not found"
-    return _files.digest(path, form)
-
-
-def get_hash(path: str, form: str = "sha256", chunk_size: int = 65536) -> str:
-    """
-    The hash of a file's content.
-
-    CLI Example::
-
-        salt '*' file.get_hash /etc/shadow
-    """
-    return _files.digest(_path(path), form)
-
-
-def check_hash(path: str, file_hash: Any) -> bool:
-    """
-    Whether a file has this hash: C{sha256:...}, C{md5=...}, or a bare one.
-
-    CLI Example::
-
-        salt '*' file.check_hash /etc/fstab md5:<md5sum>
-    """
-    path = _path(path)
-    if not isinstance(file_hash, str):
-        raise SaltInvocationError("hash must be a string")
-    kind: str | None = None
-    value = file_hash
-    for separator in (":", "="):
-        if separator in file_hash:
-            kind, value = file_hash.split(separator, 1)
-            break
-    else:
-        kind = _files.HASHES_REVMAP.get(len(file_hash))
-        if kind is None:
-            raise SaltInvocationError(
-                f"Hash {file_hash} (length: {len(file_hash)}) could not be matched to a "
-                "supported hash type. The supported hash types and lengths are: "
-                f"{_sums.kinds_text()}"
-            )
-    return get_hash(path, kind) == value
-
-
-def extract_hash(
-    hash_fn: str,
-    hash_type: str = "sha256",
-    file_name: str = "",
-    source: str = "",
-    source_hash_name: str | None = None,
-) -> dict[str, str] | None:
-    """
-    Find the hash for a file in a file of hashes, as C{source_hash} does.
-
-    CLI Example::
-
-        salt '*' file.extract_hash /path/to/hash/file sha512 /etc/foo
-    """
-    with open(hash_fn, encoding="utf-8", errors="replace", newline="") as lines:
-        return _sums.extract(lines, hash_type, file_name, source, source_hash_name)
 
 
 def get_source_sum(
@@ -535,7 +156,7 @@ def get_source_sum(
             raise _sums.invalid(source_hash)
     if place is None:
         return _sums.parse(source_hash)
-    found = extract_hash(place, "", file_name, source, source_hash_name)
+    found = _file_owners.extract_hash(place, "", file_name, source, source_hash_name)
     if found is None:
         raise _sums.invalid(source_hash)
     found["hsum"] = found["hsum"].lower()
@@ -594,137 +215,6 @@ def _check_sig(
 # -- searching ---------------------------------------------------------------------------
 
 
-def find(path: str, *args: str, **kwargs: Any) -> Any:
-    """
-    Files below a path (a glob) that fit criteria, and perhaps do something with them.
-
-    name, iname, regex, iregex
-        The file's name, as a glob or a regular expression.
-    type
-        Letters: C{b c d f l p s}.
-    owner, group
-        Names or ids.
-    size
-        C{10k}, C{+1m}, C{-5g}: exactly, at least, at most.
-    mtime
-        C{1d12h}: unchanged for that long; with a minus: changed within it.
-    grep
-        A regular expression in its content.
-    mindepth, maxdepth
-        How deep to look.
-    print
-        What to answer with: C{path name size type mode mtime user group md5}.
-    delete, exec
-        Remove files of these types; run a command with C{{}} for the path.
-
-    CLI Example::
-
-        salt '*' file.find / type=f name=\\*.bak size=+10m
-        salt '*' file.find /var mtime=+30d size=+10m print=path,size,mtime
-        salt '*' file.find /var/log name=\\*.[0-9] mtime=+30d size=+10m delete
-    """
-    from saltwisted.modules import _find
-
-    if "delete" in args:
-        kwargs["delete"] = "f"
-    elif "print" in args:
-        kwargs["print"] = "path"
-    try:
-        finder = _find.Finder(kwargs)
-    except ValueError as error:
-        return f"error: {error}"
-    return sorted(item for place in glob.glob(_path(path)) for item in finder.find(place))
-
-
-def search(
-    path: str,
-    pattern: str,
-    flags: Any = 8,
-    bufsize: Any = 1,
-    ignore_if_missing: bool = False,
-    multiline: bool = False,
-) -> bool:
-    """
-    Whether a regular expression is found in a file.
-
-    CLI Example::
-
-        salt '*' file.search /etc/crontab 'mymaintenance.sh'
-    """
-    wanted = _get_flags(flags)
-    if multiline:
-        wanted |= re.MULTILINE
-    answer: bool = replace(
-        path,
-        pattern,
-        "",
-        flags=wanted,
-        dry_run=True,
-        search_only=True,
-        show_changes=False,
-        ignore_if_missing=ignore_if_missing,
-    )
-    return answer
-
-
-def _windows(path: str) -> Iterator[str]:
-    """A text file in pieces of 256 KiB, each with what came before but for 32 KiB."""
-    step, held = 1 << 15, 1 << 18
-    with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
-        window = file.read(held)
-        if window:
-            yield window
-        while block := file.read(step):
-            window = window[step:] + block
-            yield window
-
-
-def contains(path: str, text: Any) -> bool:
-    """
-    Whether a text, without the white space around it, is in a file.
-
-    CLI Example::
-
-        salt '*' file.contains /etc/crontab 'mymaintenance.sh'
-    """
-    path = _path(path)
-    wanted = str(text).strip()
-    try:
-        return any(wanted in window for window in _windows(path))
-    except OSError:
-        return False
-
-
-def contains_regex(path: str, regex: str, lchar: str = "") -> bool:
-    """
-    Whether a regular expression fits a line of a file, C{lchar} stripped from its left.
-
-    CLI Example::
-
-        salt '*' file.contains_regex /etc/crontab '^\\*'
-    """
-    pattern = re.compile(regex)
-    try:
-        with open(_path(path), encoding="utf-8", errors="surrogateescape", newline="") as lines:
-            return any(pattern.search(line.lstrip(lchar) if lchar else line) for line in lines)
-    except OSError:
-        return False
-
-
-def contains_glob(path: str, glob_expr: str) -> bool:
-    """
-    Whether a glob fits the content of a file.
-
-    CLI Example::
-
-        salt '*' file.contains_glob /etc/foobar '*cheese*'
-    """
-    try:
-        return any(fnmatch.fnmatch(window, glob_expr) for window in _windows(_path(path)))
-    except OSError:
-        return False
-
-
 def grep(path: str, pattern: str, *opts: Any) -> dict[str, Any]:
     """
     Run C{grep} on a file or a glob; options one by one after the pattern.
@@ -734,7 +224,7 @@ def grep(path: str, pattern: str, *opts: Any) -> dict[str, Any]:
         salt '*' file.grep /etc/passwd nobody
         salt '*' file.grep /etc/sysconfig/network-scripts/ifcfg-eth0 ipaddr -- -i
     """
-    path = _path(path)
+    path = _files.expanded(path)
     words: list[str] = []
     for option in opts:
         split = shlex.split(str(option))
@@ -751,15 +241,6 @@ def grep(path: str, pattern: str, *opts: Any) -> dict[str, Any]:
 
 
 # -- editing -------------------------------------------------------------------------------
-
-
-def _sed_text(text: str, escape_all: bool = False) -> str:
-    # The program gets its expression as one word, so only its own special characters matter.
-    text = text.replace("'", "'\"'\"'").replace("/", "\\/")
-    if escape_all is True:
-        for char in "^.[$()|*+?{":
-            text = text.replace(char, "\\" + char)
-    return text
 
 
 def sed(
@@ -780,12 +261,12 @@ def sed(
 
         salt '*' file.sed /etc/httpd/httpd.conf 'LogLevel warn' 'LogLevel info'
     """
-    path = _path(path)
+    path = _files.expanded(path)
     if not os.path.exists(path):
         return False
-    before = _sed_text(str(before), escape_all)
-    after = _sed_text(str(after), escape_all)
-    limit = _sed_text(limit, escape_all)
+    before = _file_work.sed_text(str(before), escape_all)
+    after = _file_work.sed_text(str(after), escape_all)
+    limit = _file_work.sed_text(limit, escape_all)
     words = ["sed", f"-i{backup}" if backup else "-i", *shlex.split(options)]
     words.append(
         (f"/{limit}/ " if limit else "")
@@ -803,175 +284,15 @@ def sed_contains(path: str, text: Any, limit: str = "", flags: str = "g") -> boo
 
         salt '*' file.contains /etc/crontab 'mymaintenance.sh'
     """
-    path = _path(path)
+    path = _files.expanded(path)
     if not os.path.exists(path):
         return False
-    before = _sed_text(str(text))
-    limit = _sed_text(str(limit))
+    before = _file_work.sed_text(str(text))
+    limit = _file_work.sed_text(str(limit))
     expression = (f"/{limit}/ " if limit else "") + f"s/{before}/$/p{flags}"
     return bool(
         __salt__["cmd.run"](["sed", "-n", "-r", "-e", expression, path], python_shell=False)
     )
-
-
-RE_FLAG_TABLE = {"I": re.I, "L": re.L, "M": re.M, "S": re.S, "U": re.U, "X": re.X}
-
-
-def psed(
-    path: str,
-    before: Any,
-    after: Any,
-    limit: str = "",
-    backup: str = ".bak",
-    flags: str = "gMS",
-    escape_all: bool = False,
-    multi: bool = False,
-) -> None:
-    """
-    Replace text as C{sed} would, with Python's expressions; C{file.replace} is the better way.
-
-    CLI Example::
-
-        salt '*' file.psed /etc/httpd/httpd.conf 'LogLevel warn' 'LogLevel info'
-    """
-    path = _path(path)
-    pattern = _sed_text(str(before), escape_all)
-    limit = _sed_text(limit, escape_all)
-    text = _read_text(path)
-    if limit:
-        text = "".join(re.compile(limit).split(text)[1:])
-    bits = 0
-    for flag in flags.replace("g", ""):
-        bits |= RE_FLAG_TABLE[flag]
-    _keep_copy(path, backup)
-    result = re.sub(pattern, str(after), text, count=0 if "g" in flags else 1, flags=bits)
-    _files.write_atomically(path, result.encode("utf-8", "surrogateescape"))
-
-
-def _read_text(path: str) -> str:
-    with open(path, encoding="utf-8", errors="surrogateescape", newline="") as file:
-        return file.read()
-
-
-def _keep_copy(path: str, backup: Any) -> None:
-    """Put a copy with the same owner and mode beside a file: C{path.bak}."""
-    source = os.path.realpath(path)
-    temporary = _files.mkstemp(dir=os.path.dirname(source))
-    try:
-        shutil.copy2(source, temporary)
-        status = os.stat(source)
-        os.chown(temporary, status.st_uid, status.st_gid)
-        os.chmod(temporary, stat.S_IMODE(status.st_mode))
-        os.rename(temporary, f"{path}{backup}")
-    except OSError as error:
-        _files.safe_remove(temporary)
-        raise CommandExecutionError(
-            f"Unable to copy the file '{path}' to the backup file '{path}{backup}'. "
-            f"Exception: {error}"
-        ) from error
-
-
-def _put(path: str, data: bytes, keep_inode: bool) -> None:
-    """Replace the content of a file, in place or in one step."""
-    try:
-        if keep_inode:
-            with open(path, "r+b") as file:
-                file.write(data)
-                file.truncate()
-        else:
-            _files.write_atomically(path, data)
-    except OSError as error:
-        raise CommandExecutionError(f"Unable to write file '{path}'. Exception: {error}") from error
-
-
-def uncomment(path: str, regex: str, char: str = "#", backup: Any = ".bak") -> Any:
-    """
-    Take the comment mark off lines; C{file.comment_line} is the newer name.
-
-    CLI Example::
-
-        salt '*' file.uncomment /etc/hosts.deny 'ALL: PARANOID'
-    """
-    return comment_line(path, regex, char, False, backup)
-
-
-def comment(path: str, regex: str, char: str = "#", backup: Any = ".bak") -> Any:
-    """
-    Put a comment mark before lines; C{file.comment_line} is the newer name.
-
-    CLI Example::
-
-        salt '*' file.comment /etc/modules pcspkr
-    """
-    return comment_line(path, regex, char, True, backup)
-
-
-def comment_line(
-    path: str, regex: str, char: str = "#", cmnt: bool = True, backup: Any = ".bak"
-) -> Any:
-    """
-    Put a comment mark before the lines that an expression fits, or take it off.
-
-    @return: a diff, or false if no line fits.
-
-    CLI Example::
-
-        salt '*' file.comment_line /etc/modules pcspkr
-        salt '*' file.comment_line /etc/modules pcspkr cmnt=False
-    """
-    bare, end = regex.lstrip("^").rstrip("$"), "$" if regex.endswith("$") else ""
-    if cmnt:
-        pattern = f"{'^' if regex.startswith('^') else ''}({bare}){end}"
-    else:
-        pattern = f"^{char}\\s*({bare}){end}"
-    path = os.path.realpath(_path(path))
-    if not os.path.isfile(path):
-        raise SaltInvocationError(f"File not found: {path}")
-    if not _files.is_text(path):
-        raise SaltInvocationError(f"Cannot perform string replacements on a binary file: {path}")
-    try:
-        # Lines end with a newline alone here, and nowhere else.
-        lines = [line + "\n" for line in _read_text(path).split("\n")]
-    except OSError as error:
-        raise CommandExecutionError(f"Unable to open file '{path}'. Exception: {error}") from error
-    lines[-1] = lines[-1][:-1]
-    if not lines[-1]:
-        lines.pop()
-    compiled = re.compile(pattern)
-    old, new, whole = [], [], []
-    for line in lines:
-        if compiled.match(line):
-            changed = f"{char}{line}" if cmnt else line.lstrip(char)
-            old.append(line)
-            new.append(changed)
-            line = changed
-        whole.append(line)
-    if not old:
-        return False
-    if backup:
-        _keep_copy(path, backup)
-    _put(path, "".join(whole).encode("utf-8", "surrogateescape"), keep_inode=False)
-    return _edit.diff(old, new)
-
-
-def _get_flags(flags: Any) -> re.RegexFlag:
-    """Flags of expressions given as a number, a name, or names."""
-    if isinstance(flags, int):
-        return re.RegexFlag(flags)
-    if isinstance(flags, str):
-        flags = [flags]
-    if not isinstance(flags, Iterable) or isinstance(flags, Mapping):
-        raise CommandExecutionError(
-            f'Invalid re flags: "{flags}", must be given either as a single flag string, a '
-            "list of strings, as an integer, or as an re flag"
-        )
-    result = re.RegexFlag(0)
-    for name in flags:
-        flag = getattr(re.RegexFlag, str(name).upper(), None)
-        if not flag:
-            raise CommandExecutionError(f"Invalid re flag given: {name}")
-        result |= flag
-    return result
 
 
 def line(
@@ -1008,7 +329,7 @@ def line(
         salt '*' file.line /path/to/file content="CREATEMAIL_SPOOL=no" \\
             match="CREATE_MAIL_SPOOL=yes" mode="replace"
     """
-    path = os.path.realpath(_path(path))
+    path = os.path.realpath(_files.expanded(path))
     if not os.path.isfile(path):
         if quiet:
             return False
@@ -1025,245 +346,14 @@ def line(
     changed = "".join(body) != "".join(old)
     dry = __opts__["test"] is not False
     if changed and backup and not dry:
-        _keep_copy(path, f".{time.strftime('%Y-%m-%d-%H-%M-%S')}")
+        _file_work.keep_copy(path, f".{time.strftime('%Y-%m-%d-%H-%M-%S')}")
     difference = None
     if changed:
         if show_changes:
             difference = _edit.diff("".join(old).splitlines(True), body)
         if not dry:
-            _put(path, "".join(body).encode(), keep_inode=False)
+            _file_work.put_content(path, "".join(body).encode(), keep_inode=False)
     return (show_changes and difference) or changed
-
-
-def replace(
-    path: str,
-    pattern: str,
-    repl: Any,
-    count: int = 0,
-    flags: Any = 8,
-    bufsize: Any = 1,
-    append_if_not_found: bool = False,
-    prepend_if_not_found: bool = False,
-    not_found_content: Any = None,
-    backup: Any = ".bak",
-    dry_run: bool = False,
-    search_only: bool = False,
-    show_changes: bool = True,
-    ignore_if_missing: bool = False,
-    preserve_inode: bool = True,
-    backslash_literal: bool = False,
-    encoding: str | None = None,
-) -> Any:
-    """
-    Replace what an expression finds in a file.
-
-    count
-        How often at most; 0 is everywhere.
-    flags
-        Of Python's expressions: C{MULTILINE} (8) if not given; a number, name or list.
-    append_if_not_found, prepend_if_not_found, not_found_content
-        Where nothing is found and the replacement is not there yet, add it (or this).
-    backup
-        Ending of the copy that is kept, or false.
-    dry_run, search_only, show_changes
-        Change nothing; only answer whether it is found; answer with a diff.
-    preserve_inode
-        Write into the file as it is, for hard links; else replace it in one step.
-    backslash_literal
-        Backslashes in the replacement are nothing special.
-    encoding
-        Of the file, if it is not UTF-8.
-
-    CLI Example::
-
-        salt '*' file.replace /etc/httpd/httpd.conf pattern='LogLevel warn' repl='LogLevel info'
-        salt '*' file.replace /some/file 'before' 'after' flags='[MULTILINE, IGNORECASE]'
-    """
-    given = _path(path)
-    link = given if os.path.islink(given) else None
-    path = os.path.realpath(given)
-    if not os.path.exists(path):
-        if ignore_if_missing:
-            return False
-        raise SaltInvocationError(f"File not found: {path}")
-    if encoding is None and not _files.is_text(path):
-        raise SaltInvocationError(f"Cannot perform string replacements on a binary file: {path}")
-    if search_only and (append_if_not_found or prepend_if_not_found):
-        raise SaltInvocationError("search_only cannot be used with append/prepend_if_not_found")
-    if append_if_not_found and prepend_if_not_found:
-        raise SaltInvocationError("Only one of append and prepend_if_not_found is permitted")
-    bits = _get_flags(flags)
-    try:
-        with open(path, "rb") as file:
-            raw = file.read()
-    except OSError as error:
-        raise CommandExecutionError(f"Unable to open file '{path}'. Exception: {error}") from error
-    if bufsize != "file":
-        operator.index(bufsize)  # the whole is read at once, but a text is a mistake
-    # Without an encoding the file is bytes, and so are expression and replacement.
-    text: Any = raw.decode(encoding) if encoding else raw
-
-    def form(value: Any) -> Any:
-        value = str(value)
-        return value if encoding else value.encode()
-
-    compiled = re.compile(form(pattern), bits)
-    if search_only:
-        return bool(compiled.search(text))
-    new = form(repl)
-    wanted = form(not_found_content) if not_found_content is not None else new
-    result, hits = compiled.subn(
-        new.replace(form("\\"), form("\\\\")) if backslash_literal else new, text, count
-    )
-    old_lines = text.splitlines(True)
-    new_lines = result.splitlines(True)
-    changed = old_lines != new_lines
-    if not hits and (append_if_not_found or prepend_if_not_found):
-        there = not_found_content if not_found_content else repl
-        literal = f"^{re.escape(str(there))}($|(?=\r\n))"
-        if not re.search(form(literal), text, bits):
-            newline = form(os.linesep)
-            if prepend_if_not_found:
-                new_lines.insert(0, wanted + newline)
-            else:
-                if new_lines and not new_lines[-1].endswith(newline):
-                    new_lines[-1] += newline
-                new_lines.append(wanted + newline)
-            changed = True
-            result = form("").join(new_lines)
-    if changed and not dry_run:
-        if backup:
-            _keep_copy(path, backup)
-            if link:
-                _link_backup(link, backup)
-        _put(path, result.encode(encoding) if encoding else result, preserve_inode)
-    difference = _edit.diff(old_lines, new_lines)
-    if show_changes:
-        return difference
-    return changed and bool(difference)
-
-
-def _link_backup(link: str, backup: Any) -> None:
-    """The backup of a file that was reached by a link gets a link of its own."""
-    target, name = f"{os.readlink(link)}{backup}", f"{link}{backup}"
-    try:
-        if os.path.lexists(name):
-            os.remove(name)
-        os.symlink(target, name)
-    except OSError as error:
-        raise CommandExecutionError(
-            f"Unable create backup symlink '{name}'. Target was '{target}'. Exception: {error}"
-        ) from error
-
-
-def blockreplace(
-    path: str,
-    marker_start: str = "#-- start managed zone --",
-    marker_end: str = "#-- end managed zone --",
-    content: str = "",
-    append_if_not_found: bool = False,
-    prepend_if_not_found: bool = False,
-    backup: Any = ".bak",
-    dry_run: bool = False,
-    show_changes: bool = True,
-    append_newline: bool | None = False,
-    insert_before_match: str | None = None,
-    insert_after_match: str | None = None,
-) -> Any:
-    """
-    Replace what stands between two marker lines of a file.
-
-    append_if_not_found, prepend_if_not_found, insert_before_match, insert_after_match
-        Where there are no markers, put the block with them at the end, at the beginning, or
-        beside the first line that an expression fits.
-    append_newline
-        Put a new line after the content: always, never, or (C{None}) if it has none.
-
-    CLI Example::
-
-        salt '*' file.blockreplace /etc/hosts '#-- start managed zone foobar : DO NOT EDIT --' \\
-            '#-- end managed zone foobar --' $'10.0.1.1 foo.foobar\\n10.0.1.2 bar.foobar' True
-    """
-    places = (
-        append_if_not_found,
-        prepend_if_not_found,
-        bool(insert_before_match),
-        bool(insert_after_match),
-    )
-    if sum(places) > 1:
-        raise SaltInvocationError(
-            "Only one of append_if_not_found, prepend_if_not_found, insert_before_match, and "
-            "insert_after_match is permitted"
-        )
-    path = _path(path)
-    if not os.path.exists(path):
-        raise SaltInvocationError(f"File not found: {path}")
-    encoding = _encoding(path)
-    if encoding is None and os.path.isfile(path) and not _files.is_text(path, 2048):
-        raise SaltInvocationError(f"Cannot perform string replacements on a binary file: {path}")
-    for value, name in (
-        (insert_before_match, "insert_before_match"),
-        (insert_after_match, "insert_after_match"),
-    ):
-        if value and not isinstance(value, str):
-            raise CommandExecutionError(f"RegEx expected in {name} parameter.")
-    # What is neither marked nor UTF-8 is kept byte by byte.
-    errors = "strict" if encoding else "surrogateescape"
-    encoding = encoding or "utf-8"
-    try:
-        with open(path, encoding=encoding, errors=errors, newline="") as file:
-            old = list(file)
-    except (OSError, UnicodeDecodeError) as error:
-        raise CommandExecutionError(f"Failed to read from {path}: {error}") from error
-    new = _edit.replace_block(
-        old,
-        marker_start,
-        marker_end,
-        content,
-        append=append_if_not_found,
-        prepend=prepend_if_not_found,
-        append_newline=append_newline,
-        before=insert_before_match,
-        after=insert_after_match,
-    )
-    difference = _edit.diff(old, new)
-    if difference and not dry_run:
-        if backup is not False:
-            _keep_copy(path, backup)
-        _put(path, "".join(new).encode(encoding, errors), keep_inode=False)
-    return difference if show_changes else difference != ""
-
-
-_BOMS = (
-    ("UTF-32-BE", b"\x00\x00\xfe\xff"),
-    ("UTF-32-LE", b"\xff\xfe\x00\x00"),
-    ("UTF-16-BE", b"\xfe\xff"),
-    ("UTF-16-LE", b"\xff\xfe"),
-    ("UTF-8", b"\xef\xbb\xbf"),
-    ("UTF-7", b"+/v8"),
-    ("UTF-7", b"+/v9"),
-    ("UTF-7", b"+/v+"),
-    ("UTF-7", b"+/v/"),
-)
-
-
-def _encoding(path: str) -> str | None:
-    """What a text file is written in, from its first 2 KiB: a mark, or UTF-8 if it fits."""
-    try:
-        with open(path, "rb") as file:
-            data = file.read(2048)
-    except OSError:
-        return None
-    for name, mark in _BOMS:
-        if data.startswith(mark):
-            return name
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        # A character that the 2 KiB cut in two is none of the file's faults.
-        if error.reason != "unexpected end of data":
-            return None
-    return "UTF-8"
 
 
 def patch(originalfile: str, patchfile: str, options: str = "", dry_run: bool = False) -> Any:
@@ -1297,276 +387,7 @@ def patch(originalfile: str, patchfile: str, options: str = "", dry_run: bool = 
     return __salt__["cmd.run_all"](words, python_shell=False)
 
 
-def _lines_given(args: tuple[Any, ...], kwargs: dict[str, Any]) -> list[Any]:
-    if "args" in kwargs:
-        given = kwargs["args"]
-        return given if isinstance(given, list) else [given]
-    return list(args)
-
-
-def append(path: str, *args: Any, **kwargs: Any) -> str:
-    """
-    Add lines at the end of a file.
-
-    CLI Example::
-
-        salt '*' file.append /etc/motd "With all thine offerings" "thou shalt offer salt."
-        salt '*' file.append /etc/motd args='cheese=spam'
-    """
-    path = _path(path)
-    lines = _lines_given(args, kwargs)
-    with open(path, "rb+") as file:
-        size = file.seek(0, os.SEEK_END)
-        data = "".join(f"{text}\n" for text in lines).encode()
-        if size:
-            file.seek(-1, os.SEEK_END)
-            if file.read(1) != b"\n":
-                data = b"\n" + data
-        file.seek(0, os.SEEK_END)
-        file.write(data)
-    return f'Wrote {len(lines)} lines to "{path}"'
-
-
-def prepend(path: str, *args: Any, **kwargs: Any) -> str:
-    """
-    Add lines at the beginning of a file.
-
-    CLI Example::
-
-        salt '*' file.prepend /etc/motd "With all thine offerings" "thou shalt offer salt."
-    """
-    path = _path(path)
-    lines = _lines_given(args, kwargs)
-    try:
-        with open(path, "rb") as file:
-            rest = file.read()
-    except OSError:
-        rest = b""
-    data = "".join(f"{text}\n" for text in lines).encode() + rest
-    if os.path.exists(path):
-        _files.write_atomically(path, data)
-    else:
-        with open(path, "wb") as file:
-            file.write(data)
-    return f'Prepended {len(lines)} lines to "{path}"'
-
-
-def write(path: str, *args: Any, **kwargs: Any) -> str:
-    """
-    Write lines into a file, over what it had.
-
-    CLI Example::
-
-        salt '*' file.write /etc/motd "With all thine offerings" "thou shalt offer salt."
-    """
-    path = _path(path)
-    lines = _lines_given(args, kwargs)
-    with open(path, "wb") as file:
-        file.write("".join(f"{text}\n" for text in lines).encode())
-    return f'Wrote {len(lines)} lines to "{path}"'
-
-
-def touch(name: str, atime: Any = None, mtime: Any = None) -> bool:
-    """
-    Make an empty file if there is none, and set its times (Unix seconds, or now).
-
-    CLI Example::
-
-        salt '*' file.touch /var/log/emptyfile
-    """
-    name = _path(name)
-    atime = int(atime) if atime and str(atime).isdigit() else atime
-    mtime = int(mtime) if mtime and str(mtime).isdigit() else mtime
-    try:
-        if not os.path.exists(name):
-            with open(name, "ab"):
-                pass
-        if atime is None and mtime is None:
-            os.utime(name)
-        else:
-            now = time.time()
-            os.utime(name, (now if atime is None else atime, now if mtime is None else mtime))
-    except TypeError as error:
-        raise SaltInvocationError("atime and mtime must be integers") from error
-    except OSError as error:
-        raise CommandExecutionError(error.strerror) from error
-    return os.path.exists(name)
-
-
-def seek_read(path: str, size: Any, offset: Any) -> bytes:
-    """
-    Some bytes of a file, from a place on.
-
-    CLI Example::
-
-        salt '*' file.seek_read /path/to/file 4096 0
-    """
-    with open(_path(path), "rb", buffering=0) as file:
-        file.seek(int(offset))
-        return file.read(int(size)) or b""
-
-
-def seek_write(path: str, data: Any, offset: Any) -> int:
-    """
-    Write into a file at a place; answers how many bytes.
-
-    CLI Example::
-
-        salt '*' file.seek_write /path/to/file 'some data' 4096
-    """
-    raw = data if isinstance(data, bytes) else str(data).encode()
-    descriptor = os.open(_path(path), os.O_WRONLY)
-    try:
-        os.lseek(descriptor, int(offset), os.SEEK_SET)
-        written = os.write(descriptor, raw)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    return written
-
-
-def truncate(path: str, length: Any) -> None:
-    """
-    Cut a file to a length in bytes.
-
-    CLI Example::
-
-        salt '*' file.truncate /path/to/file 512
-    """
-    with open(_path(path), "rb+") as file:
-        file.truncate(int(length))
-
-
 # -- links, moving, copying, removing ------------------------------------------------------
-
-
-def link(src: str, path: str) -> bool:
-    """
-    Make a hard link.
-
-    CLI Example::
-
-        salt '*' file.link /path/to/file /path/to/link
-    """
-    src = _absolute(src, "File path must be absolute.")
-    try:
-        os.link(src, path)
-    except OSError as error:
-        raise CommandExecutionError(f"Could not create '{path}': {error}") from error
-    return True
-
-
-def is_hardlink(path: str) -> Any:
-    """
-    Whether a file has more than one name.
-
-    CLI Example::
-
-        salt '*' file.is_hardlink /path/to/link
-    """
-    found = lstat(path)
-    return found and found["st_nlink"] > 1
-
-
-def is_link(path: str, nostat: bool = False) -> bool:
-    """
-    Whether a path is a symbolic link; with C{nostat} found by listing its directory.
-
-    CLI Example::
-
-        salt '*' file.is_link /path/to/link
-    """
-    if nostat:
-        with os.scandir(os.path.dirname(path)) as entries:
-            return any(entry.path == path and entry.is_symlink() for entry in entries)
-    return os.path.islink(_path(path))
-
-
-def symlink(
-    src: str, path: str, force: bool = False, atomic: bool = False, follow_symlinks: bool = True
-) -> bool:
-    """
-    Make a symbolic link at C{path} that points to C{src}.
-
-    force
-        Over a link or file that is there.
-    atomic
-        The same in one step, so that there is always something.
-    follow_symlinks
-        Whether something is there is asked through links.
-
-    CLI Example::
-
-        salt '*' file.symlink /path/to/file /path/to/link
-    """
-    path = _path(path)
-    exists = os.path.exists if follow_symlinks else os.path.lexists
-    if not os.path.isabs(path):
-        raise SaltInvocationError(f"Link path must be absolute: {path}")
-    if os.path.islink(path):
-        try:
-            if os.path.normpath(os.readlink(path)) == os.path.normpath(src):
-                return True
-        except OSError:
-            pass
-        if not force and not atomic:
-            raise CommandExecutionError(f"Found existing symlink: {path}")
-    if exists(path) and not force and not atomic:
-        raise CommandExecutionError(f"Existing path is not a symlink: {path}")
-    if force and not atomic and (os.path.islink(path) or exists(path)):
-        os.unlink(path)
-    try:
-        if atomic:
-            temporary = f"{os.path.dirname(path)}/.{os.urandom(8).hex()}"
-            os.symlink(src, temporary)
-            try:
-                os.replace(temporary, path)
-            except OSError:
-                os.remove(temporary)
-                raise
-            return True
-        os.symlink(src, path)
-    except OSError as error:
-        raise CommandExecutionError(f"Could not create '{path}'") from error
-    return True
-
-
-def readlink(path: str, canonicalize: bool = False) -> str:
-    """
-    What a symbolic link points to; with C{canonicalize} the whole way to its end.
-
-    CLI Example::
-
-        salt '*' file.readlink /path/to/link
-    """
-    path = os.path.expandvars(_path(path))
-    if not os.path.isabs(path):
-        raise SaltInvocationError(f"Path to link must be absolute: {path}")
-    if not os.path.islink(path):
-        raise SaltInvocationError(f"A valid link was not specified: {path}")
-    if canonicalize:
-        return os.path.realpath(path)
-    try:
-        return os.readlink(path)
-    except OSError as error:
-        raise CommandExecutionError(str(error)) from error
-
-
-def rename(src: str, dst: str) -> bool:
-    """
-    Rename a file or directory.
-
-    CLI Example::
-
-        salt '*' file.rename /path/to/src /path/to/dst
-    """
-    src = _absolute(src, "File path must be absolute.")
-    dst = _path(dst)
-    try:
-        os.rename(src, dst)
-    except OSError as error:
-        raise CommandExecutionError(f"Could not rename '{src}' to '{dst}'") from error
-    return True
 
 
 def copy(src: str, dst: str, recurse: bool = False, remove_existing: bool = False) -> bool:
@@ -1581,11 +402,11 @@ def copy(src: str, dst: str, recurse: bool = False, remove_existing: bool = Fals
         salt '*' file.copy /path/to/src /path/to/dst
         salt '*' file.copy /path/to/src_dir /path/to/dst_dir recurse=True
     """
-    src = _absolute(src, "File path must be absolute.")
-    dst = _path(dst)
+    src = _files.absolute(src, "File path must be absolute.")
+    dst = _files.expanded(dst)
     if not os.path.exists(src):
         raise CommandExecutionError(f"No such file or directory '{src}'")
-    old = stats(src)
+    old = _file_owners.stats(src)
     try:
         if os.path.isdir(dst) or os.path.isdir(src):
             if not recurse:
@@ -1597,7 +418,7 @@ def copy(src: str, dst: str, recurse: bool = False, remove_existing: bool = Fals
                     shutil.rmtree(dst)
                 shutil.copytree(src, dst)
             else:
-                _copy_tree(src, dst)
+                _file_work.copy_tree(src, dst)
         else:
             shutil.copyfile(src, dst)
     except OSError as error:
@@ -1606,384 +427,7 @@ def copy(src: str, dst: str, recurse: bool = False, remove_existing: bool = Fals
     return True
 
 
-def _copy_tree(source: str, target: str) -> None:
-    for folder, _, names in os.walk(source):
-        below = os.path.relpath(folder, source)
-        place = target if below == "." else os.path.join(target, below)
-        os.makedirs(place, exist_ok=True)
-        for name in names:
-            shutil.copyfile(os.path.join(folder, name), os.path.join(place, name))
-
-
-def move(src: str, dst: str, disallow_copy_and_unlink: bool = False) -> Any:
-    """
-    Move a file or directory, also to another file system unless that is disallowed.
-
-    CLI Example::
-
-        salt '*' file.move /path/to/src /path/to/dst
-    """
-    if disallow_copy_and_unlink:
-        return rename(src, dst)
-    src = _absolute(src, "Source path must be absolute.")
-    dst = _absolute(dst, "Destination path must be absolute.")
-    try:
-        shutil.move(src, dst)
-    except OSError as error:
-        raise CommandExecutionError(f"Unable to move '{src}' to '{dst}': {error}") from error
-    return {"result": True, "comment": f"'{src}' moved to '{dst}'"}
-
-
-def rmdir(path: str, recurse: bool = False, verbose: bool = False, older_than: Any = None) -> Any:
-    """
-    Remove an empty directory; with C{recurse} the empty directories below it too.
-
-    verbose
-        Answer with what was removed and what failed.
-    older_than
-        Only what has not changed for that many days.
-
-    CLI Example::
-
-        salt '*' file.rmdir /tmp/foo/
-    """
-    path = _absolute(path, "File path must be absolute.")
-    if not os.path.isdir(path):
-        raise SaltInvocationError("A valid directory was not specified.")
-    limit = 0.0
-    if older_than:
-        try:
-            limit = time.time() - int(older_than) * 86400
-        except (TypeError, ValueError):
-            log.error("Unable to set 'older_than'. Defaulting to 0 days.")
-    deleted: list[str] = []
-    errors: list[list[str]] = []
-
-    def remove_one(folder: str) -> bool:
-        if limit and os.path.getmtime(folder) >= limit:
-            return False
-        try:
-            os.rmdir(folder)
-        except OSError as error:
-            errors.append([folder, str(error)])
-            log.error("Could not remove '%s': %s", folder, error.strerror)
-            return False
-        deleted.append(folder)
-        return True
-
-    result = False
-    if recurse:
-        for folder, names, _ in os.walk(path, topdown=False):
-            for name in names:
-                remove_one(os.path.join(folder, name))
-        result = not errors
-    if not limit or os.path.getmtime(path) < limit:
-        removed = remove_one(path)
-        result = removed and (result or not recurse)
-    if verbose:
-        return {"deleted": deleted, "errors": errors, "result": result}
-    return result
-
-
-def remove(path: str, **kwargs: Any) -> bool:
-    """
-    Remove a file, a link, or a directory with all in it; false if there is nothing.
-
-    CLI Example::
-
-        salt '*' file.remove /tmp/foo
-    """
-    path = _path(path)
-    if not os.path.isabs(path):
-        raise SaltInvocationError(f"File path must be absolute: {path}")
-    try:
-        if os.path.islink(path) or (os.path.exists(path) and not os.path.isdir(path)):
-            os.remove(path)
-            return True
-        if os.path.isdir(path):
-            shutil.rmtree(path)
-            return True
-    except OSError as error:
-        raise CommandExecutionError(f"Could not remove '{path}': {error}") from error
-    return False
-
-
 # -- looking ---------------------------------------------------------------------------------
-
-
-def directory_exists(path: str) -> bool:
-    """
-    Whether a path is a directory.
-
-    CLI Example::
-
-        salt '*' file.directory_exists /etc
-    """
-    return os.path.isdir(_path(path))
-
-
-def file_exists(path: str) -> bool:
-    """
-    Whether a path is a file.
-
-    CLI Example::
-
-        salt '*' file.file_exists /etc/passwd
-    """
-    return os.path.isfile(_path(path))
-
-
-def path_exists_glob(path: str) -> bool:
-    """
-    Whether anything fits a glob.
-
-    CLI Example::
-
-        salt '*' file.path_exists_glob /etc/pam*/pass*
-    """
-    return bool(glob.glob(_path(path)))
-
-
-def lstat(path: str) -> dict[str, Any]:
-    """
-    The status of a path itself, as the system gives it; empty if there is nothing.
-
-    CLI Example::
-
-        salt '*' file.lstat /path/to/file
-    """
-    path = _absolute(path, "Path to file must be absolute.")
-    try:
-        found = os.lstat(path)
-    except OSError:
-        return {}
-    return {
-        f"st_{name}": getattr(found, f"st_{name}")
-        for name in ("atime", "ctime", "gid", "mode", "mtime", "nlink", "size", "uid")
-    }
-
-
-_KINDS = {
-    stat.S_IFDIR: "dir",
-    stat.S_IFCHR: "char",
-    stat.S_IFBLK: "block",
-    stat.S_IFREG: "file",
-    stat.S_IFLNK: "link",
-    stat.S_IFIFO: "pipe",
-    stat.S_IFSOCK: "socket",
-}
-
-
-def stats(path: str, hash_type: str | None = None, follow_symlinks: bool = True) -> dict[str, Any]:
-    """
-    What a file is: owner, mode, times, size, kind, and its hash if C{hash_type} is given.
-
-    CLI Example::
-
-        salt '*' file.stats /etc/passwd
-    """
-    path = _path(path)
-    found = None
-    if follow_symlinks:
-        try:
-            found = os.stat(path)
-        except OSError:
-            pass
-    if found is None:
-        try:
-            found = os.lstat(path)
-        except OSError as error:
-            raise CommandExecutionError(f"Path not found: {path}") from error
-    result = {
-        "inode": found.st_ino,
-        "uid": found.st_uid,
-        "gid": found.st_gid,
-        "group": gid_to_group(found.st_gid),
-        "user": uid_to_user(found.st_uid),
-        "atime": found.st_atime,
-        "mtime": found.st_mtime,
-        "ctime": found.st_ctime,
-        "size": found.st_size,
-        "mode": _files.mode_text(found.st_mode),
-    }
-    if hash_type:
-        result["sum"] = get_hash(path, hash_type)
-    result["type"] = _KINDS.get(stat.S_IFMT(found.st_mode), "file")
-    result["target"] = os.path.realpath(path) if follow_symlinks else os.path.abspath(path)
-    return result
-
-
-def access(path: str, mode: Any) -> bool:
-    """
-    Whether this process may use a path: C{f} it is there, C{r} read, C{w} write, C{x} run.
-
-    CLI Example::
-
-        salt '*' file.access /path/to/file w
-    """
-    path = _absolute(path, "Path to link must be absolute.")
-    modes = {"f": os.F_OK, "r": os.R_OK, "w": os.W_OK, "x": os.X_OK}
-    if mode in modes:
-        return os.access(path, modes[mode])
-    if mode in modes.values():
-        return os.access(path, mode)
-    raise SaltInvocationError("Invalid mode specified.")
-
-
-def read(path: str, binary: bool = False) -> Any:
-    """
-    The content of a file; as bytes with C{binary}.
-
-    CLI Example::
-
-        salt '*' file.read /path/to/file
-    """
-    with open(path, "rb") as file:
-        data = file.read()
-    return data if binary is True else data.decode("utf-8")
-
-
-def readdir(path: str) -> list[str]:
-    """
-    The names in a directory, with C{.} and C{..}.
-
-    CLI Example::
-
-        salt '*' file.readdir /path/to/dir/
-    """
-    path = _absolute(path, "Dir path must be absolute.")
-    if not os.path.isdir(path):
-        raise SaltInvocationError("A valid directory was not specified.")
-    return [".", "..", *os.listdir(path)]
-
-
-def statvfs(path: str) -> dict[str, Any]:
-    """
-    The file system that a path is on, as C{statvfs(3)} gives it.
-
-    CLI Example::
-
-        salt '*' file.statvfs /path/to/file
-    """
-    path = _absolute(path, "File path must be absolute.")
-    try:
-        found = os.statvfs(path)
-    except OSError as error:
-        raise CommandExecutionError(f"Could not statvfs '{path}'") from error
-    names = "bavail bfree blocks bsize favail ffree files flag frsize namemax"
-    return {f"f_{name}": getattr(found, f"f_{name}") for name in names.split()}
-
-
-def diskusage(path: str) -> int:
-    """
-    The size in bytes of a file, or of all files below a directory, each counted once.
-
-    CLI Example::
-
-        salt '*' file.diskusage /path/to/check
-    """
-    if os.path.isfile(path):
-        return os.stat(path).st_size
-    total = 0
-    seen: set[tuple[int, int]] = set()
-    for folder, _, names in os.walk(path):
-        for name in names:
-            try:
-                found = os.stat(os.path.join(folder, name))
-            except OSError:
-                continue
-            if (found.st_dev, found.st_ino) not in seen:
-                seen.add((found.st_dev, found.st_ino))
-                total += found.st_size
-    return total
-
-
-def open_files(by_pid: bool = False) -> dict[Any, list[Any]]:
-    """
-    The files that processes have open, with their process ids; or the other way round.
-
-    CLI Example::
-
-        salt '*' file.open_files
-        salt '*' file.open_files by_pid=True
-    """
-    files: dict[str, set[int]] = {}
-    pids: dict[int, set[str]] = {}
-    for entry in os.listdir("/proc"):
-        if not entry.isdigit():
-            continue
-        pid = int(entry)
-        names = pids.setdefault(pid, set())
-        try:
-            links = [f"/proc/{entry}/fd/{name}" for name in os.listdir(f"/proc/{entry}/fd")]
-        except OSError:
-            continue
-        for link_path in [f"/proc/{entry}/exe", *links]:
-            try:
-                name = os.path.realpath(link_path)
-                os.stat(name)
-            except OSError:
-                continue
-            names.add(name)
-            files.setdefault(name, set()).add(pid)
-    if by_pid:
-        return {pid: sorted(found) for pid, found in pids.items()}
-    return {name: sorted(found) for name, found in files.items()}
-
-
-def pardir() -> str:
-    """
-    The name of the parent directory.
-
-    CLI Example::
-
-        salt '*' file.pardir
-    """
-    return os.path.pardir
-
-
-def normpath(path: str) -> str:
-    """
-    A path without double slashes, C{.} and C{..}.
-
-    CLI Example::
-
-        salt '*' file.normpath 'a/b/c/..'
-    """
-    return os.path.normpath(path)
-
-
-def basename(path: str) -> str:
-    """
-    The last part of a path.
-
-    CLI Example::
-
-        salt '*' file.basename 'test/test.config'
-    """
-    return os.path.basename(path)
-
-
-def dirname(path: str) -> str:
-    """
-    A path without its last part.
-
-    CLI Example::
-
-        salt '*' file.dirname 'test/path/filename.config'
-    """
-    return os.path.dirname(path)
-
-
-def join(*args: str) -> str:
-    """
-    Parts of a path put together.
-
-    CLI Example::
-
-        salt '*' file.join '/' 'usr' 'local' 'bin'
-    """
-    return os.path.join(*args)
 
 
 # -- SELinux -----------------------------------------------------------------------------------
@@ -1999,20 +443,6 @@ def restorecon(path: str, recursive: bool = False) -> bool:
     """
     words = ["restorecon", "-FR" if recursive else "-F", path]
     return not __salt__["cmd.retcode"](words, python_shell=False)
-
-
-def get_selinux_context(path: str) -> str:
-    """
-    The SELinux context of a path, or a text that there is none.
-
-    CLI Example::
-
-        salt '*' file.get_selinux_context /etc/hosts
-    """
-    try:
-        return os.getxattr(path, "security.selinux").rstrip(b"\0").decode()
-    except OSError:
-        return f"No selinux context information is available for {path}"
 
 
 def set_selinux_context(
@@ -2044,7 +474,7 @@ def set_selinux_context(
             words += [option, value]
     if __salt__["cmd.retcode"]([*words, path], python_shell=False):
         return False
-    return get_selinux_context(path)
+    return _file_owners.get_selinux_context(path)
 
 
 # -- managed files: what states stand on -----------------------------------------------------
@@ -2221,7 +651,7 @@ def get_managed(
             if not summed:
                 return "", {}, f"Source file {source} not found in saltenv '{saltenv}'"
         elif not source_hash and scheme in _files.LOCAL_PROTOS:
-            summed = {"hsum": get_hash(path), "hash_type": "sha256"}
+            summed = {"hsum": _file_owners.get_hash(path), "hash_type": "sha256"}
         elif not skip_verify:
             if source_hash:
                 try:
@@ -2256,7 +686,7 @@ def get_managed(
     cached = __salt__["cp.is_cached"](source, saltenv)
     if cached and (source_hash or skip_verify or use_etag):
         kind = summed.get("hash_type", "sha256")
-        have = get_hash(cached, form=kind)
+        have = _file_owners.get_hash(cached, form=kind)
         if skip_verify:
             path = cached
             summed = {"hsum": have, "hash_type": kind}
@@ -2310,14 +740,7 @@ def get_managed(
         raise
     rendered = templates.render_text(text, template, variables, path, own).encode()
     path = _files.temporary_with(rendered)
-    return path, {"hash_type": "sha256", "hsum": get_hash(path)}, ""
-
-
-def _selinux_parts(name: str) -> list[str]:
-    parts = get_selinux_context(name).split(":")
-    if len(parts) != 4:
-        raise ValueError("no SELinux context")
-    return parts
+    return path, {"hash_type": "sha256", "hsum": _file_owners.get_hash(path)}, ""
 
 
 _SELINUX_NAMES = ("User", "Role", "Type", "Range")
@@ -2345,7 +768,7 @@ def check_perms(
 
         salt '*' file.check_perms /etc/sudoers '{}' root root 400 ai
     """
-    name = _path(name)
+    name = _files.expanded(name)
     mode = _files.normalize_mode(mode)
     if not ret:
         ret = {"name": name, "changes": {}, "comment": [], "result": True}
@@ -2353,7 +776,7 @@ def check_perms(
     else:
         earlier = ret["comment"]
         ret["comment"] = []
-    old = stats(name, follow_symlinks=follow_symlinks)
+    old = _file_owners.stats(name, follow_symlinks=follow_symlinks)
     perms = {
         "luser": old["uid"] if isinstance(user, int) else old["user"],
         "lgroup": old["gid"] if isinstance(group, int) else old["group"],
@@ -2368,7 +791,7 @@ def check_perms(
         perms["cgroup"] = group
     if ("cuser" in perms or "cgroup" in perms) and not test:
         try:
-            problem = (lchown if itself else chown)(
+            problem = (_file_owners.lchown if itself else _file_owners.chown)(
                 name,
                 old["user"] if user is None else user,
                 old["group"] if group is None else group,
@@ -2378,14 +801,14 @@ def check_perms(
                 ret["comment"].append(problem)
             elif not is_link:
                 # A change of owner takes set-uid bits away; they come back here.
-                set_mode(name, old["mode"])
+                _file_owners.set_mode(name, old["mode"])
         except OSError:
             ret["result"] = False
     if mode is not None and test is not True and not itself and mode != old["mode"]:
         perms["cmode"] = mode
-        set_mode(name, mode)
+        _file_owners.set_mode(name, mode)
 
-    new = stats(name, follow_symlinks=follow_symlinks)
+    new = _file_owners.stats(name, follow_symlinks=follow_symlinks)
     for word, wanted, have, changed in (
         ("user", user, (new["user"], new["uid"]), "cuser"),
         ("group", group, (new["group"], new["gid"]), "cgroup"),
@@ -2414,26 +837,26 @@ def check_perms(
 
 
 def _check_attrs(name: str, ret: dict[str, Any], attrs: Any) -> None:
-    difference = _cmp_attrs(name, attrs)
+    difference = _file_perms.attr_changes(name, attrs)
     if not difference or not any(difference):
         return
-    changes = {"old": "".join(lsattr(name).get(name, ())), "new": attrs}
+    changes = {"old": "".join(_file_owners.lsattr(name).get(name, ())), "new": attrs}
     if __opts__["test"] is not True:
         if difference.added:
             chattr(name, operator="add", attributes=difference.added)
         if difference.removed:
             chattr(name, operator="remove", attributes=difference.removed)
-        if any(_cmp_attrs(name, attrs) or ()):
+        if any(_file_perms.attr_changes(name, attrs) or ()):
             ret["result"] = False
             ret["comment"].append(f"Failed to change attributes to {attrs}")
-            changes["new"] = "".join(lsattr(name).get(name, ()))
+            changes["new"] = "".join(_file_owners.lsattr(name).get(name, ()))
     if changes["old"] != changes["new"]:
         ret["changes"]["attrs"] = changes
 
 
 def _check_selinux(name: str, ret: dict[str, Any], wanted: list[str | None]) -> None:
     try:
-        have = _selinux_parts(name)
+        have = _file_perms.selinux_parts(name)
     except ValueError:
         log.error("Unable to get current selinux attributes")
         ret["result"] = False
@@ -2706,7 +1129,7 @@ def check_file_meta(
     lenient = any(ignoring.values())
     summed = source_sum or {}
     try:
-        have = stats(name, summed.get("hash_type"), follow_symlinks)
+        have = _file_owners.stats(name, summed.get("hash_type"), follow_symlinks)
     except CommandExecutionError:
         have = {}
     if not have and not new_file_diff:
@@ -2757,12 +1180,12 @@ def check_file_meta(
     if mode is not None and mode != have["mode"]:
         changes["mode"] = mode
     if attrs:
-        different = _cmp_attrs(name, attrs)
+        different = _file_perms.attr_changes(name, attrs)
         if different is not None and any(different):
             changes["attrs"] = attrs
     if seuser or serole or setype or serange:
         try:
-            parts = _selinux_parts(name)
+            parts = _file_perms.selinux_parts(name)
         except ValueError:
             log.error("Unable to get current selinux attributes")
             changes["selinux"] = "Unable to get current selinux attributes"
@@ -2924,7 +1347,7 @@ def manage_file(
         salt '*' file.manage_file /etc/httpd/conf.d/httpd.conf '' '{}' salt://http/httpd.conf \\
             '{hash_type: 'md5', 'hsum': <md5sum>}' root root '755' '' base ''
     """
-    name = _path(name)
+    name = _files.expanded(name)
     state: dict[str, Any] = ret or {"name": name, "changes": {}, "comment": "", "result": True}
     summed = dict(source_sum or {})
     if "hsum" in summed:
@@ -2935,7 +1358,7 @@ def manage_file(
             if not sfn:
                 return _failed(state, f"Source file '{source}' not found")
             kind = summed.get("hash_type", __opts__["hash_type"])
-            summed = {"hash_type": kind, "hsum": get_hash(sfn, form=kind)}
+            summed = {"hash_type": kind, "hsum": _file_owners.get_hash(sfn, form=kind)}
         if keep_mode:
             mode = _kept_mode(source, saltenv, mode)
     verify = bool(
@@ -2948,7 +1371,7 @@ def manage_file(
     def refused(subject: Any, advice: str = "") -> bool:
         """Whether what was fetched is not what was announced or signed; says so in the return."""
         if verify:
-            got = get_hash(sfn, summed["hash_type"])
+            got = _file_owners.get_hash(sfn, summed["hash_type"])
             if got != summed["hsum"]:
                 _failed(
                     state,
@@ -3005,7 +1428,7 @@ def manage_file(
         replace_link = a_link and not follow_symlinks
         have = None
         if source and not replace_link:
-            have = get_hash(real, summed.get("hash_type", __opts__["hash_type"]))
+            have = _file_owners.get_hash(real, summed.get("hash_type", __opts__["hash_type"]))
         if source and (have is None or summed.get("hsum", __opts__["hash_type"]) != have):
             advice = (
                 ". If the 'source_hash' value refers to a remote file with multiple possible "
@@ -3135,7 +1558,7 @@ def _touch_private(name: str, private: bool) -> bool:
     """Make an empty file; readable by nobody else until its mode is set, if one is asked for."""
     old = os.umask(0o077) if private else None
     try:
-        return touch(name)
+        return _file_write.touch(name)
     finally:
         if old is not None:
             os.umask(old)
@@ -3152,7 +1575,7 @@ def mkdir(dir_path: str, user: Any = None, group: Any = None, mode: Any = None) 
 
         salt '*' file.mkdir /opt/jetty/context
     """
-    directory = os.path.normpath(_path(dir_path))
+    directory = os.path.normpath(_files.expanded(dir_path))
     if not os.path.isdir(directory):
         # A caller gives a mode such as 755: the same digits again.
         makedirs_perms(directory, user, group, mode)
@@ -3168,7 +1591,7 @@ def makedirs_(path: str, user: Any = None, group: Any = None, mode: Any = None) 
         salt '*' file.makedirs /opt/code/
     """
     mode = _files.normalize_mode(mode) if mode else mode
-    folder = os.path.normpath(os.path.dirname(_path(path)))
+    folder = os.path.normpath(os.path.dirname(_files.expanded(path)))
     if os.path.isdir(folder):
         return f"Directory '{folder}' already exists"
     if os.path.exists(folder):
@@ -3196,7 +1619,7 @@ def makedirs_perms(name: str, user: Any = None, group: Any = None, mode: Any = "
 
         salt '*' file.makedirs_perms /opt/code
     """
-    name = _path(name)
+    name = _files.expanded(name)
     head, tail = os.path.split(name)
     if not tail:
         head, tail = os.path.split(head)
@@ -3211,65 +1634,10 @@ def makedirs_perms(name: str, user: Any = None, group: Any = None, mode: Any = "
     check_perms(name, None, user, group, int(f"{mode}") if mode else None)
 
 
-def get_devmm(name: str) -> tuple[int, int]:
-    """
-    The major and minor number of a device; zeros for anything else.
-
-    CLI Example::
-
-        salt '*' file.get_devmm /dev/chr
-    """
-    name = _path(name)
-    if is_chrdev(name) or is_blkdev(name):
-        device = os.stat(name).st_rdev
-        return os.major(device), os.minor(device)
-    return 0, 0
-
-
-def _mode_of(name: str) -> int:
-    try:
-        return os.stat(_path(name)).st_mode
-    except FileNotFoundError:
-        return 0
-
-
-def is_chrdev(name: str) -> bool:
-    """
-    Whether a path is a character device.
-
-    CLI Example::
-
-        salt '*' file.is_chrdev /dev/chr
-    """
-    return stat.S_ISCHR(_mode_of(name))
-
-
-def is_blkdev(name: str) -> bool:
-    """
-    Whether a path is a block device.
-
-    CLI Example::
-
-        salt '*' file.is_blkdev /dev/blk
-    """
-    return stat.S_ISBLK(_mode_of(name))
-
-
-def is_fifo(name: str) -> bool:
-    """
-    Whether a path is a named pipe.
-
-    CLI Example::
-
-        salt '*' file.is_fifo /dev/fifo
-    """
-    return stat.S_ISFIFO(_mode_of(name))
-
-
 def _make_node(
     name: str, kind: int, device: int, user: Any, group: Any, mode: Any, what: str
 ) -> dict[str, Any]:
-    name = _path(name)
+    name = _files.expanded(name)
     ret: dict[str, Any] = {"name": name, "changes": {}, "comment": "", "result": False}
     created = {"new": f"{what} {name} created."}
     if __opts__["test"]:
@@ -3415,7 +1783,7 @@ def list_backups(path: str, limit: Any = None) -> dict[int, dict[str, Any]]:
 
         salt '*' file.list_backups /foo/bar/baz.txt
     """
-    folder, name = os.path.split(_path(path))
+    folder, name = os.path.split(_files.expanded(path))
     place = os.path.join(_backup_root(), folder[1:])
     return _backups(place, name, _limit(limit)) if os.path.isdir(place) else {}
 
@@ -3439,7 +1807,7 @@ def list_backups_dir(path: str, limit: Any = None) -> dict[str, dict[int, dict[s
 
         salt '*' file.list_backups_dir /foo/bar/baz/
     """
-    folder = os.path.dirname(_path(path))
+    folder = os.path.dirname(_files.expanded(path))
     place = os.path.join(_backup_root(), folder[1:])
     if not os.path.isdir(place):
         return {}
@@ -3468,7 +1836,7 @@ def restore_backup(path: str, backup_id: Any) -> dict[str, Any]:
 
         salt '*' file.restore_backup /foo/bar/baz.txt 0
     """
-    path = _path(path)
+    path = _files.expanded(path)
     found, problem = _one_backup(path, backup_id)
     if found is None:
         return {"result": False, "comment": problem}
@@ -3493,7 +1861,7 @@ def delete_backup(path: str, backup_id: Any) -> dict[str, Any]:
 
         salt '*' file.delete_backup /var/cache/salt/minion/file_backup/home/foo/bar/baz.txt 0
     """
-    path = _path(path)
+    path = _files.expanded(path)
     found, problem = _one_backup(path, backup_id)
     if found is None:
         return {"result": False, "comment": problem}

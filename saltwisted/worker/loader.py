@@ -37,6 +37,7 @@ from saltwisted.worker.modulefiles import (
     Code,
     ImportPaths,
     ModuleFile,
+    adopt_parts,
     adopt_salt,
     claiming,
     compiled,
@@ -686,6 +687,7 @@ class Loader(dict[str, Any]):
 
     def _take(self, module: types.ModuleType, names: Iterable[str], file: ModuleFile) -> None:
         space = module.__dict__
+        parts = adopt_parts(space) if file.rank == "own" else frozenset()
         listed = space.get("__load__")
         if listed is None:
             listed = space.get("__all__")
@@ -699,7 +701,9 @@ class Loader(dict[str, Any]):
             if attribute.startswith("_"):
                 continue
             function = getattr(module, attribute)
-            if not inspect.isfunction(function) or not function.__module__.startswith(BASE):
+            if not inspect.isfunction(function):
+                continue
+            if not function.__module__.startswith(BASE) and function.__module__ not in parts:
                 continue
             if attribute in outputters:
                 function.__outputter__ = outputters[attribute]  # type: ignore[attr-defined]

@@ -16,6 +16,7 @@ import sys
 import time
 import types
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from attrs import define, field, frozen
 
@@ -198,6 +199,25 @@ def make_parents(name: str) -> None:
         package.__path__ = []
         sys.modules[parent] = package
         parent = parent.rpartition(".")[0]
+
+
+def adopt_parts(space: dict[str, Any]) -> frozenset[str]:
+    """
+    Give a module of ours the public functions of its parts, C{__parts__}.
+
+    A part is a private module that is imported, not loaded: its functions need nothing that the
+    loader puts into a module. What it imports itself does not become a function of the module.
+
+    @return: the parts' names.
+    """
+    names = set()
+    for part in space.get("__parts__", ()):
+        names.add(part.__name__)
+        for name, value in vars(part).items():
+            own = isinstance(value, types.FunctionType) and value.__module__ == part.__name__
+            if own and not name.startswith("_"):
+                space.setdefault(name, value)
+    return frozenset(names)
 
 
 def compiled(file: ModuleFile, name: str) -> Code:

@@ -48,6 +48,16 @@ class CompleteTests(SynchronousTestCase):
         )  # fmt: skip
         self.assertEqual(names, ["system.list"])
 
+    def test_functions_of_parts(self) -> None:
+        """The functions of a module's parts are offered under the module's name."""
+        self.assertEqual(self.offered("salt", "*", "file.basen"), ["file.basename"])
+        names = complete.functions_of(
+            "file",
+            "__parts__ = (_one, _two)\n__func_alias__ = {'copy_': 'copy'}\ndef own(): ...\n",
+            {"_one": "def _no(): ...\ndef copy_(): ...\n", "_two": "def last(): ...\n"}.__getitem__,
+        )
+        self.assertEqual(names, ["file.copy", "file.last", "file.own"])
+
     def test_ids(self) -> None:
         """Ids of minions come from the key directories, each option from its own."""
         conf = os.path.abspath(self.mktemp())

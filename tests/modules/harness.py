@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import saltwisted.modules
+from saltwisted.worker.modulefiles import adopt_parts
 
 FOLDER = os.path.dirname(os.path.abspath(saltwisted.modules.__file__))
 
@@ -119,6 +120,7 @@ def load(name: str, **dunders: Any) -> types.ModuleType:
     for key, value in given.items():
         setattr(module, f"__{key}__", value)
     spec.loader.exec_module(module)
+    adopt_parts(module.__dict__)
     return module
 
 

@@ -218,6 +218,30 @@ class LoadingTests(LoaderCase):
 
         self.assertEqual(names, ["mine.public"])
 
+    def test_parts(self) -> None:
+        """The functions of its parts are functions of a module of ours, what they import is not."""
+        functions = self.loaders().modules
+
+        self.assertEqual(functions["file.stats"].__module__, "saltwisted.modules._file_owners")
+        self.assertEqual(functions["file.basename"]("/a/b"), "b")
+        self.assertIs(functions.file.stats, functions["file.stats"])
+        self.assertNotIn("file.digest", functions)
+        self.assertNotIn("file.adopt_parts", functions)
+
+    def test_parts_of_others(self) -> None:
+        """A synced module has no parts: its namespace is its author's, as in Salt."""
+        self.module(
+            "mine",
+            """
+            import textwrap
+            __parts__ = (textwrap,)
+            def public(): pass
+            """,
+        )
+        names = [name for name in self.loaders().modules if name.startswith("mine.")]
+
+        self.assertEqual(names, ["mine.public"])
+
     def test_init(self) -> None:
         """C{__init__} gets the options before C{__virtual__}; its failure hides the module."""
         self.module(
