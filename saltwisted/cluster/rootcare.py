@@ -22,7 +22,7 @@ from saltwisted.domain.roots.hot import HotFiles
 from saltwisted.errors import StoreError
 from saltwisted.stores import rootdeep
 from saltwisted.transports.loose import let_go
-from saltwisted.words import WERE, are
+from saltwisted.words import WERE, are, counted
 
 DEEP_EVERY = 3600.0
 """Seconds from one part of the deep look to the next; L{rootdeep.PARTS} of them are a week."""
@@ -95,8 +95,8 @@ class RootCare:
             return
         count = await core.locked(_checked, pool, store, part)
         if count:
-            rows = are(count, "row")
-            self.alarm(f"{rows} of the index not what was written, and written anew", [])
+            rows = counted(count, "row")
+            self.alarm(f"{rows} of the index differed from what was written: rewritten", [])
 
     async def look_deep(self, part: int) -> rootdeep.Found:
         """

@@ -374,7 +374,7 @@ class RootControl:
             except StoreError as error:
                 problem = error
         if not done:
-            raise problem or StoreError("no such generation is kept", name)
+            raise problem or StoreError("there is no such generation", name)
         return done
 
     async def do_approve(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:

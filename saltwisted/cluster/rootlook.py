@@ -284,7 +284,7 @@ class RootLook:
         if fresh:
             names = sorted(os.fsdecode(path) for path in fresh)
             self.log.error(
-                "roots: {share}: {count} cannot be taken in, and no other member gets what is "
+                "roots: {share}: {count} cannot be read, and no other member gets what is "
                 "there: {names}",
                 share=core.name,
                 count=counted(len(fresh), "path"),
@@ -305,7 +305,7 @@ class RootLook:
         named = ", ".join(f"{os.fsdecode(path)} ({why})" for path, why in some)
         more = ", ..." if len(self.unread) > NAMED else ""
         return (
-            f"{counted(len(self.unread), 'path')} cannot be taken in here and "
+            f"{counted(len(self.unread), 'path')} cannot be read here and "
             f"{'is' if len(self.unread) == 1 else 'are'} not replicated: {named}{more}"
         )
 

@@ -103,12 +103,12 @@ def command_fault(fun: Any) -> str:
     elif isinstance(fun, (list, tuple)) and all(isinstance(name, str) for name in fun):
         count = len(fun)
     else:
-        return "A command names its function by text, or several in a list"
+        return "A command names its function as a string, or several in a list"
     if count > FUNCTIONS:
-        return f"The command has {count} functions; at most {FUNCTIONS} are read"
+        return f"The command has {count} functions; at most {FUNCTIONS} are allowed"
     longest = max(map(len, fun.split(",") if isinstance(fun, str) else fun), default=0)
     if longest > NAME:
-        return f"The name of a function is {longest} characters long; at most {NAME} are read"
+        return f"The name of a function is {longest} characters long; at most {NAME} are allowed"
     return ""
 
 

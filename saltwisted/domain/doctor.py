@@ -96,7 +96,7 @@ def ports(
             yield Finding(
                 id="port.closed",
                 severity=Severity.ERROR,
-                text=f"nobody listens on port {port}, although the daemon runs",
+                text=f"nothing listens on port {port}, although the daemon runs",
                 command=f"journalctl -u {unit} -n 50",
             )
         elif who and f"(pid {ours})" not in who and who != "another user's process":
@@ -129,7 +129,7 @@ def clocks(synchronised: bool | None, skews: Mapping[str, float]) -> Iterator[Fi
         yield Finding(
             id="clock.unsynchronised",
             severity=Severity.WARNING,
-            text="no time service synchronises this clock, says the kernel",
+            text="the kernel says that no time service synchronises this clock",
             command="apt-get install chrony",
         )
     wrong = [f"{who}: {skew:+.0f} s" for who, skew in skews.items() if abs(skew) > MOST_SKEW]
@@ -223,7 +223,7 @@ def keys(digests: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
         yield Finding(
             id="minion.duplicate-id",
             severity=Severity.WARNING,
-            text="another machine uses the id of an accepted minion, and is denied",
+            text="another machine uses the id of an accepted minion and is denied",
             evidence=sorted(denied),
             command="give one of them another id; a reinstalled machine: salt-key -d ID",
         )
@@ -235,7 +235,7 @@ def keys(digests: Mapping[str, Mapping[str, str]]) -> Iterator[Finding]:
         yield Finding(
             id="minion.alike",
             severity=Severity.NOTE,
-            text="some ids differ only in upper and lower case",
+            text="some ids differ only in case",
             evidence=sorted(alike),
         )
 
@@ -316,7 +316,7 @@ def versions(minions: Mapping[str, str]) -> Iterator[Finding]:
             continue
         first, why = MENDED.get(number[0], ((), ""))
         if number[0] < OLDEST_LINE:
-            old.setdefault("lines before 3006 get no fixes", []).append(f"{name} {text}")
+            old.setdefault("versions before 3006 get no fixes", []).append(f"{name} {text}")
         elif first and number < first:
             old.setdefault(why, []).append(f"{name} {text}")
     for why, names in sorted(old.items()):
@@ -391,7 +391,7 @@ def cluster(
         yield Finding(
             id="option.drift",
             severity=Severity.WARNING,
-            text="options that ought to be equal differ between members",
+            text="options that should be the same on all members differ",
             evidence=[str(row.get("option")) for row in drift],
             command="saltwisted members --drift",
         )

@@ -36,7 +36,7 @@ def judged_jid(value: object) -> str:
         return ""
     text = str(value) if type(value) is int else value
     if not isinstance(text, str) or jid_seconds(text) is None:
-        raise RemoteError("SaltInvocationError", f"{str(value)[:100]!r} is no job id")
+        raise RemoteError("SaltInvocationError", f"{str(value)[:100]!r} is not a job id")
     return text
 
 

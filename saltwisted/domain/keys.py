@@ -125,12 +125,12 @@ def judge(ask: SignIn) -> Verdict:
     written, where stock writes it first.
     """
     if not valid_minion_id(ask.minion_id):
-        return Verdict(Answer.REFUSED, "", "the id is no valid minion id")
+        return Verdict(Answer.REFUSED, "", "the id is not a valid minion id")
     pub = clean_key(ask.pub)
     if ask.max_minions > 0 and ask.connected > ask.max_minions and not ask.is_connected:
         return Verdict(Answer.FULL, "full", f"more than {ask.max_minions} minions are connected")
     if not pub or not ask.pub_is_good:
-        return Verdict(Answer.REFUSED, "error", "the key is no sound RSA key")
+        return Verdict(Answer.REFUSED, "error", "the key is not a valid RSA key")
     same = bool(ask.stored) and clean_key(ask.stored) == pub
     if ask.open_mode:
         if ask.state == "accepted" and same:

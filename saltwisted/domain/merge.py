@@ -175,8 +175,8 @@ def _options(here: Mapping[str, str], there: Mapping[str, str]) -> list[Differen
     return [
         Difference(
             "option.differs",
-            "options that ought to be equal, and differ (what users may do depends on the "
-            "node then): only you can change that",
+            "options that should be the same but differ (what users may do then depends on "
+            "the node): only you can change that",
             names,
             True,
         )

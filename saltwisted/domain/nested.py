@@ -94,7 +94,7 @@ class _Reading:
         """A call that leads to others."""
         self._text -= sum(len(word[1]) for word in map(keyword_of, arg) if word)
         if depth == 0 or self._text < 0:
-            raise Unreadable("too many calls within one another, or too much YAML")
+            raise Unreadable("calls are nested too deeply, or there is too much YAML")
         positional, keywords = split_words(arg)
         slots = _slots([positional, keywords], self._spend)
         for step in (*map(Step, slots), *CALLERS[fun](positional, keywords)):
@@ -103,7 +103,7 @@ class _Reading:
                 continue
             for name, own in calls(step.fun, step.arg):
                 if len(name) > NAME:
-                    raise Unreadable("a name of a function that is none")
+                    raise Unreadable("a function name that is too long")
                 self._found.functions.append(name)
                 if name not in CALLERS:
                     continue
@@ -277,7 +277,7 @@ def _mine_update(args: list[Any], kwargs: dict[str, Any]) -> Iterator[Step | Ret
                 own += _words(entry, "mine_function", "allow_tgt", "allow_tgt_type")
             others = [entry["mine_function"] for entry in maps if entry.get("mine_function")]
             if len(others) > 1:
-                raise Unreadable("several mine_function in one entry")
+                raise Unreadable("more than one mine_function in an entry")
             for name in (str(alias), *others):
                 yield Step(_plain(name), own)
 
@@ -330,11 +330,11 @@ def _high(args: list[Any], kwargs: dict[str, Any]) -> Iterator[Step | Returner]:
                 else:
                     functions.append(str(entry))
             if len(functions) > 1:
-                raise Unreadable("several functions of one state")
+                raise Unreadable("more than one function in a state")
             if words.get("names"):
                 words["name"] = _list(words["names"])
                 if any(isinstance(each, Mapping) for each in words["name"]):
-                    raise Unreadable("names with arguments of their own")
+                    raise Unreadable("names that have arguments of their own")
             yield from _state(".".join([str(state), *functions]), words)
 
 

@@ -53,14 +53,14 @@ def right(
             for fields in _rows(text, ":", 3)
             if _same(fields[0], username) and fields[1] == realm
         )
-    raise PasswordFileError(f"^filetype {filetype!r}: text, htpasswd and htdigest are there")
+    raise PasswordFileError(f"^filetype {filetype!r} is not one of text, htpasswd and htdigest")
 
 
 def _text(text: str, settings: Mapping[str, Any], username: str, password: str) -> bool:
     try:
         name_at, word_at = int(settings["username_field"]), int(settings["password_field"])
     except (TypeError, ValueError):
-        raise PasswordFileError("^username_field and ^password_field are numbers") from None
+        raise PasswordFileError("^username_field and ^password_field must be numbers") from None
     if name_at < 1 or word_at < 1:
         raise PasswordFileError("^username_field and ^password_field count from 1")
     separator = str(settings["field_separator"])
@@ -72,7 +72,7 @@ def _text(text: str, settings: Mapping[str, Any], username: str, password: str) 
         given = hashlib.new(hashtype, password.encode()).hexdigest()
     elif hashtype != "plaintext":
         raise PasswordFileError(
-            f"^hashtype {hashtype!r}: plaintext, {', '.join(DIGESTS)} are there"
+            f"^hashtype {hashtype!r} is not one of plaintext, {', '.join(DIGESTS)}"
         )
     for fields in _rows(text, separator, max(name_at, word_at)):
         if _same(fields[name_at - 1], username):
@@ -87,7 +87,7 @@ def _rows(text: str, separator: str, fields: int) -> Iterator[list[str]]:
             continue
         row = line.strip().split(separator)
         if len(row) < fields:
-            raise PasswordFileError(f"line {number} has {len(row)} fields, {fields} are needed")
+            raise PasswordFileError(f"line {number} has {len(row)} fields, but needs {fields}")
         yield row
 
 

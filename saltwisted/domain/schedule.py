@@ -252,7 +252,7 @@ def _explicit(listed: Any) -> list[datetime]:
         if isinstance(item, datetime):
             times.append(item)
         elif not isinstance(item, Mapping):
-            raise ValueError(f"{item!r} is no time and time_fmt")
+            raise ValueError(f"{item!r} does not have a time and a time_fmt")
         else:
             fmt = item.get("time_fmt", TIME_FORMAT)
             times.append(datetime.strptime(item["time"], fmt))  # noqa: DTZ007

@@ -43,10 +43,10 @@ class Finding:
 
 
 MAPPED: Mapping[str, str] = {
-    "root_dir": "every path below it is written out",
+    "root_dir": "each path below it is written in full",
     "user": "the unit's User= decides; keys are copied for that user",
     "pki_dir": "keys are copied to a directory of our own; these stay untouched",
-    "cachedir": "a cache of our own; what is known of minions is copied",
+    "cachedir": "a cache of our own; what is known about minions is copied",
     "sock_dir": "a directory of our own",
     "extension_modules": "follows the cache directory; salt-run saltutil.sync_all fills it",
     "sqlite_queue_dir": "follows the cache directory",
@@ -59,18 +59,18 @@ MAPPED: Mapping[str, str] = {
     "pidfile": "systemd knows our process",
     "default_include": "what is included is written into one file",
     "include": "what is included is written into one file",
-    "client_acl": "is called publisher_acl today",
-    "client_acl_blacklist": "is called publisher_acl_blacklist today",
-    "environment": "is called saltenv today",
-    "keep_jobs": "is keep_jobs_seconds today, in seconds",
+    "client_acl": "is called publisher_acl now",
+    "client_acl_blacklist": "is called publisher_acl_blacklist now",
+    "environment": "is called saltenv now",
+    "keep_jobs": "is keep_jobs_seconds now, in seconds",
     "log_fmt": "log_fmt_console and log_fmt_logfile",
 }
 """Options that become something else, and what."""
 
 _OLD_NAMES = {"client_acl": "publisher_acl", "client_acl_blacklist": "publisher_acl_blacklist"}
 
-_ONE = "there is one process, and no pool of workers"
-_SSH = "there is no salt-ssh here"
+_ONE = "the master is one process, without a pool of workers"
+_SSH = "saltwisted has no salt-ssh"
 _API = (
     "salt-api is not part of saltwisted, and a stock one needs the stock master's sockets: it "
     "stops working at the switch"
@@ -81,22 +81,22 @@ IGNORED: Mapping[str, str] = {
     "worker_pools_enabled": _ONE,
     "worker_pool_default": _ONE,
     "sock_pool_size": _ONE,
-    "ipc_mode": "there are no sockets between processes of the master",
-    "ipc_write_buffer": "there are no sockets between processes of the master",
-    "tcp_master_pub_port": "there are no sockets between processes of the master",
-    "tcp_master_pull_port": "there are no sockets between processes of the master",
-    "tcp_master_publish_pull": "there are no sockets between processes of the master",
-    "tcp_master_workers": "there are no sockets between processes of the master",
+    "ipc_mode": "the master needs no sockets between processes",
+    "ipc_write_buffer": "the master needs no sockets between processes",
+    "tcp_master_pub_port": "the master needs no sockets between processes",
+    "tcp_master_pull_port": "the master needs no sockets between processes",
+    "tcp_master_publish_pull": "the master needs no sockets between processes",
+    "tcp_master_workers": "the master needs no sockets between processes",
     "con_cache": "presence is always known",
-    "auth_mode": "has no meaning any more in Salt either",
+    "auth_mode": "no longer has a meaning in Salt either",
     "serial": "messages are msgpack, as in Salt",
-    "zmq_monitor": "connections are watched anyhow",
+    "zmq_monitor": "connections are always watched",
     "max_open_files": "the unit's LimitNOFILE= decides",
     "maintenance_interval": "cleaning is done when it is due",
-    "unique_jid": "job ids always only grow",
+    "unique_jid": "job ids always grow",
     "log_rotate_max_bytes": "logrotate is configured by the package",
     "log_rotate_backup_count": "logrotate is configured by the package",
-    "search": "has no meaning any more in Salt either",
+    "search": "no longer has a meaning in Salt either",
     "dummy_pub": "is for Salt's own tests",
 }
 """Options without a meaning here, and why."""
@@ -111,10 +111,10 @@ _IGNORED_PREFIXES: Mapping[str, str] = {
     "svnfs_": "files are served from file_roots alone",
     "minionfs_": "files are served from file_roots alone",
     "s3fs_": "files are served from file_roots alone",
-    "syndic_": "there is no syndic here",
-    "thorium": "there is no thorium",
-    "memcache_": "what minions say is in memory anyhow",
-    "winrepo_": "winrepo runners are not offered; minions use their own cache",
+    "syndic_": "saltwisted has no syndic",
+    "thorium": "saltwisted has no thorium",
+    "memcache_": "minion data is in memory anyway",
+    "winrepo_": "winrepo runners are not supported; minions use their own cache",
 }
 _NICENESS = "_niceness"
 
@@ -152,9 +152,9 @@ TOPS = frozenset(("ext_nodes",))
 UNSUPPORTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "syndic_master": (
         _other_than("masterofmasters", None, "", []),
-        "syndics are not offered: this master cannot stand below another",
+        "syndics are not supported: this master cannot be below another",
     ),
-    "order_masters": (_set, "syndics are not offered: minions below one do not answer"),
+    "order_masters": (_set, "syndics are not supported: minions below one do not answer"),
     "reactor": (_set, "reactors do not run"),
     "engines": (_set, "engines do not run"),
     "schedule": (_set, "schedules of the master do not run"),
@@ -179,7 +179,7 @@ UNSUPPORTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: bool(set(value or ()) - TOPS),
         "of the master tops, only ext_nodes is supported",
     ),
-    "cache": (_other_than("localfs"), "what minions say is kept in files, as localfs does"),
+    "cache": (_other_than("localfs"), "minion data is kept in files, as localfs does"),
     "keys.cache_driver": (_other_than("localfs_key"), "keys are files in pki_dir"),
     "rest_cherrypy": (_set, _API),
     "rest_tornado": (_set, _API),
@@ -190,31 +190,32 @@ UNSUPPORTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "runner_dirs": (_set, "runners of your own do not run; those of saltwisted do"),
     "wheel_dirs": (_set, "wheel functions of your own do not run; those of saltwisted do"),
     "outputter_dirs": (_set, "outputters of your own are not used by the commands"),
-    "queue_dirs": (_set, "there are no queues"),
+    "queue_dirs": (_set, "saltwisted has no queues"),
     "range_server": (
         _other_than("range:80", None, ""),
         "minions are not targeted by range (-R)",
     ),
     "require_minion_sign_messages": (
         _set,
-        "signatures of minions are not asked for: each message is sealed by its minion's session",
+        "signatures of minions are not required: each message is sealed by its minion's session",
     ),
     "drop_messages_signature_fail": (
         _set,
-        "signatures of minions are not looked at: each message is sealed by its minion's session",
+        "signatures of minions are not checked: each message is sealed by its minion's session",
     ),
-    "pass_dir": (_set, "the renderer pass is not offered"),
-    "pass_gnupghome": (_set, "the renderer pass is not offered"),
-    "pass_variable_prefix": (_set, "the renderer pass is not offered"),
-    "pass_strict_fetch": (_set, "the renderer pass is not offered"),
-    "log_granular_levels": (_set, "one log level holds for all parts"),
-    "thorium_roots": (_other_than({"base": ["/srv/thorium"]}), "there is no thorium"),
+    "pass_dir": (_set, "the renderer pass is not supported"),
+    "pass_gnupghome": (_set, "the renderer pass is not supported"),
+    "pass_variable_prefix": (_set, "the renderer pass is not supported"),
+    "pass_strict_fetch": (_set, "the renderer pass is not supported"),
+    "log_granular_levels": (_set, "all parts have one log level"),
+    "thorium_roots": (_other_than({"base": ["/srv/thorium"]}), "saltwisted has no thorium"),
     "cluster_id": (
         _set,
-        "a cluster of stock masters is not entered; take over one master, and join the others",
+        "saltwisted does not join a cluster of stock masters; take over one master, then join "
+        "the others to it",
     ),
     "cluster_peers": (_set, "list them again when the others are taken over too"),
-    "cluster_pki_dir": (_set, "nodes have no directory in common; keys are replicated"),
+    "cluster_pki_dir": (_set, "nodes share no directory; keys are replicated"),
 }
 """Options whose value asks for what is not here: when that is so, and what it means."""
 
@@ -236,8 +237,8 @@ HERE = frozenset(("cluster_id", "cluster_peers", "cluster_pki_dir"))
 MINION_UNSUPPORTED: Mapping[str, str] = {
     "beacons": "beacons do not run",
     "engines": "engines do not run",
-    "metaproxy": "proxy minions are not offered",
-    "proxy": "proxy minions are not offered",
+    "metaproxy": "proxy minions are not supported",
+    "proxy": "proxy minions are not supported",
 }
 """The same for a minion; empty values ask for nothing."""
 

@@ -114,7 +114,7 @@ def _parse_loose(rest: str) -> Moment:
     if match is not None:
         hour, minute, second = (int(part or 0) for part in match.groups()[:3])
         if not 1 <= hour <= 12:
-            raise WhenError("an hour before am or pm is 1 to 12")
+            raise WhenError("an hour before am or pm must be 1 to 12")
         at = time(hour % 12 + (12 if match[4].lower() == "p" else 0), minute, second)
         rest = rest[: match.start()] + " " + rest[match.end() :]
         timed = True
@@ -237,7 +237,7 @@ def parse_cron(text: Any) -> Cron:
     line = str(text).strip().lower()
     fields = ALIASES.get(line, line).split()
     if len(fields) != 5:
-        raise WhenError(f"{text!r} has not five fields: minute hour day month weekday")
+        raise WhenError(f"{text!r} does not have five fields: minute hour day month weekday")
     minutes, hours, days, months, weekdays = fields
     cron = Cron(
         minutes=_field(minutes, 0, 59, {}),
@@ -248,7 +248,7 @@ def parse_cron(text: Any) -> Cron:
         either=days not in ("*", "?") and weekdays not in ("*", "?"),
     )
     if cron.after(datetime(2000, 1, 1)) is None:  # noqa: DTZ001 - local, without zone
-        raise WhenError(f"{text!r} names a day that never comes")
+        raise WhenError(f"{text!r} names a day that does not exist")
     return cron
 
 
@@ -278,7 +278,7 @@ def _number(text: str, names: dict[str, int], low: int, high: int) -> int:
     number = names.get(text[:3]) if text in names or text[:3] in names else None
     if number is None:
         if not text.isdigit():
-            raise WhenError(f"{text!r} is not a number of a cron field")
+            raise WhenError(f"{text!r} is not a number for a cron field")
         number = int(text)
     if not low <= number <= high:
         raise WhenError(f"{number} is not between {low} and {high}")

@@ -110,10 +110,10 @@ def repack_dictlist(data: Any) -> dict[Any, Any]:
         try:
             data = load_yaml(data)
         except yaml.YAMLError:
-            log.error("This is not YAML, so it is no list of pairs either")
+            log.error("This is not YAML, so it is not a list of pairs either")
             return {}
     if not isinstance(data, list):
-        log.error("A list of pairs is needed, not a %s", type(data).__name__)
+        log.error("Expected a list of pairs, not a %s", type(data).__name__)
         return {}
     result: dict[Any, Any] = {}
     for item in data:
@@ -122,7 +122,7 @@ def repack_dictlist(data: Any) -> dict[Any, Any]:
         elif isinstance(item, dict) and len(item) == 1:
             result.update(item)
         else:
-            log.error("A list of pairs holds something else (a %s)", type(item).__name__)
+            log.error("The list of pairs contains something else (a %s)", type(item).__name__)
             return {}
     return result
 

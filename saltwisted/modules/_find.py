@@ -284,7 +284,7 @@ def _exec(value: str) -> Action:
         try:
             done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, check=False)
         except (OSError, ValueError):
-            log.error("A command of file.find could not be run on %s", path)
+            log.error("file.find could not run its command on %s", path)
             return f"{path}: Failed"
         return f"{command}:\n{done.stdout.decode('utf-8', 'replace')}\n"
 

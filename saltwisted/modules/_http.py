@@ -302,7 +302,7 @@ class Client:
             chunk = unpack(chunk, self.limit - size + 1)
             size += len(chunk)
             if size > self.limit:
-                raise HttpError(_NO_ANSWER, f"The answer is larger than {self.limit} bytes")
+                raise HttpError(_NO_ANSWER, f"The response is larger than {self.limit} bytes")
             if self.on_chunk is None:
                 kept.append(chunk)
             else:

@@ -231,7 +231,7 @@ def refresh_db(
             if os.stat(APT_LISTS_PATH).st_mtime + cache_valid_time > time.time():
                 return {}
         except (OSError, TypeError) as error:
-            log.warning("Cannot tell the age of the package lists: %s", error)
+            log.warning("Cannot determine the age of the package lists: %s", error)
     timeout = kwargs.get("timeout", __opts__.get("aptpkg_refresh_db_timeout", 30))
     done = _call_apt(["apt-get", "-q", "update"], scope=False, timeout=timeout)
     if "Timed out" in done["stdout"]:
@@ -1809,7 +1809,7 @@ def which(path: str) -> Any:
         salt '*' pkg.which <file name>
     """
     if not os.path.isabs(path) or not os.path.exists(path):
-        log.debug("%s is no absolute path of a file", path)
+        log.debug("%s is not the absolute path of an existing file", path)
         return False
     output = _call_apt(["dpkg", "-S", path])["stdout"]
     if "no path found matching pattern" in output:

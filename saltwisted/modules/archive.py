@@ -152,7 +152,7 @@ def _list_tar(name: str, cached: str, options: str | None) -> Contents:
         with tarfile.open(cached) as archive:
             return _members(archive)
     except tarfile.ReadError:
-        log.debug("%s needs a program to be unpacked", cached)
+        log.debug("An external program is needed to unpack %s", cached)
     if not systools.which("tar"):
         raise CommandExecutionError("'tar' command not available")
     command: list[str] = []

@@ -33,7 +33,7 @@ def setval(key: Any, val: Any, false_unsets: bool = False, permanent: Any = Fals
         return None
     value = "" if val is False else val
     if not isinstance(value, str):
-        log.debug("The value of a variable is a text or False, not a %s", type(val).__name__)
+        log.debug("The value of a variable must be a string or False, not a %s", type(val).__name__)
         return False
     try:
         os.environ[key] = value

@@ -700,7 +700,7 @@ def list_worktrees(
     if every and stale:
         raise CommandExecutionError("'all' and 'stale' cannot both be set to True")
     if _old("2.7.0"):
-        raise CommandExecutionError("git lists its worktrees only from version 2.7.0 on")
+        raise CommandExecutionError("git can list worktrees only from version 2.7.0")
     git = _git(cwd, user, password, output_encoding=output_encoding)
     found: dict[str, Any] = {}
     for facts in _git_output.worktrees(git.output("worktree", "list", "--porcelain")):

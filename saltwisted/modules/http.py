@@ -303,7 +303,7 @@ def _form_file(field: str, name: str | None, data: Any) -> tuple[str, bytes]:
     field, name = (item.replace('"', "%22") for item in (field, name or field))
     head = f'Content-Disposition: form-data; name="{field}"; filename="{name}"'
     if "\r" in head or "\n" in head:
-        raise ValueError("The name of a form field has a line break")
+        raise ValueError("The name of a form field contains a line break")
     body = b"--%s\r\n%s\r\n\r\n%s\r\n--%s--\r\n" % (
         border.encode(),
         head.encode(),

@@ -42,7 +42,7 @@ def _match(tgt: Any, kind: str, minion_id: Any = None, delimiter: str = ":") -> 
             tgt, kind, _facts(minion_id), delimiter, note=lambda text: log.error("%s", text)
         )
     except Exception:
-        log.exception("A target of kind %s could not be matched", kind)
+        log.exception("Matching a target of type %s failed", kind)
         return False
 
 

@@ -79,7 +79,10 @@ def get(
             merged.extend(item for item in found if item not in merged)
             return shown(merged, unmask)
     if merge:
-        log.error("pillar.get: default and pillar value do not fit together. Merge is skipped.")
+        log.error(
+            "pillar.get: the default and the pillar value are of different types. "
+            "Merge will be skipped."
+        )
     found = traverse(pillar, key, default, delimiter)
     if found is KeyError:
         raise KeyError(f"Pillar key not found: {key}")

@@ -143,7 +143,7 @@ def _virtualenv_options(
     words: list[str] = []
     if distribute:
         if number >= (1, 10):
-            log.info("virtualenv needs no '--distribute' from 1.10 on")
+            log.info("virtualenv 1.10 and newer does not need '--distribute'")
         else:
             words.append("--distribute")
     python = named["python"]
@@ -158,7 +158,7 @@ def _virtualenv_options(
     never_download = named["never_download"]
     if never_download is True:
         if (1, 10) <= number < (14, 0, 0):
-            log.info("virtualenv knows '--never-download' before 1.10 and from 14.0.0 on only")
+            log.info("virtualenv supports '--never-download' only before 1.10 and from 14.0.0")
         else:
             words.append("--never-download")
     elif never_download is False and number >= (20, 0):

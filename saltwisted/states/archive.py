@@ -509,7 +509,7 @@ class _Extraction:
                 try:
                     os.rmdir(self.name)
                 except OSError:
-                    log.debug("%s is not empty and stays", self.name)
+                    log.debug("Keeping %s: it is not empty", self.name)
             if error.changes is not None:
                 self.ret["changes"] = error.changes
             self.finish(error.comment)

@@ -285,7 +285,7 @@ def wait_for_event(
         made["result"] = None
         return made
     if node != "master":
-        made["comment"] = f"Events of a {node} cannot be waited for, only those of the master"
+        made["comment"] = f"Cannot wait for events of a {node}, only for those of the master"
         return made
     start = time.time()
     left = list(id_list)

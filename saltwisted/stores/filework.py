@@ -48,7 +48,7 @@ def serve(request: Mapping[str, Any], daemon: Any = None, facts: Any = None) -> 
     fs = TreeFs(path)
     try:
         if (fs.device, fs.inode) != (device, inode):
-            raise OSError(f"{path} is another directory now")
+            raise OSError(f"{path} is now a different directory")
         if request["do"] == "read":
             return _read(fs, request["pack"], request["files"])
         return _make(fs, request["packs"], request["files"])

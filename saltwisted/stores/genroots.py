@@ -278,7 +278,7 @@ class GenerationRoots(Roots):
                 found = list(ways(generation, self._follow))
             except StoreError as error:
                 self.log.error(
-                    "{root}: {why} at {path}: lists of files are without what is behind links",
+                    "{root}: {why} at {path}: lists of files leave out what links point to",
                     root=root,
                     why=error.reason,
                     path=error.path,
@@ -325,7 +325,7 @@ def ways(generation: Generation, follow: bool) -> Iterator[tuple[bytes, Entry, b
         if shown != folder:
             by_links += 1 + len(generation.folders.get(folder, ()))
             if by_links > MOST_BY_LINKS:
-                raise StoreError("too many ways through links to directories", os.fsdecode(shown))
+                raise StoreError("too many paths through links to directories", os.fsdecode(shown))
         for name, entry in generation.folders.get(folder, {}).items():
             path = shown + b"/" + name if shown else name
             real: bytes | None = folder + b"/" + name if folder else name

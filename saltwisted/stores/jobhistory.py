@@ -81,7 +81,7 @@ class JobHistory:
         if failure.check(CancelledError):
             return
         self.log.error(
-            "{path}: the history of jobs did not come in whole: {error}",
+            "{path}: the job history was not imported completely: {error}",
             path=self.path,
             error=failure.getErrorMessage(),
         )
@@ -104,7 +104,7 @@ class JobHistory:
             os.unlink(self.path)
         self._work = None
         self.log.info(
-            "{jobs} and {returns} of the stock master are in the job cache",
+            "imported {jobs} and {returns} of the stock master into the job cache",
             jobs=counted(self.jobs, "job"),
             returns=counted(self.returns, "return"),
         )

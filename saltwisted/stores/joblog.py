@@ -458,7 +458,7 @@ class JobLog:
 
     def append(self, kind: str, body: Mapping[str, Any]) -> Deferred[Entry]:
         """Refused: jobs and returns are added by the store's own methods."""
-        return fail(StoreError(f"{kind}: the job cache takes jobs and returns only"))
+        return fail(StoreError(f"{kind}: the job cache stores only jobs and returns"))
 
     def merge(self, entries: Sequence[Entry], source: str) -> Deferred[Sequence[Entry]]:
         """Take entries of other nodes; fires when they are on disk."""

@@ -368,7 +368,7 @@ class JobStore:
 
         def asked(_: sqlite3.Connection) -> T:
             if os.stat(self.path).st_ino != self._inode:
-                raise damage("it is another file than the one that was opened")
+                raise damage("it is not the file that was opened")
             connection = connect(self.path, "ro")
             try:
                 return query(connection)
@@ -489,7 +489,9 @@ class JobStore:
                 return fail(StoreError("the job cache is closed", self.path))
             if len(self._queue) >= _QUEUE_ROWS or self._queued_bytes > _QUEUE_BYTES:
                 self.counts.refused += 1
-                return fail(StoreError("the disk is too far behind", self.path))
+                return fail(
+                    StoreError("the disk is too slow: too many writes are waiting", self.path)
+                )
             self._queue.append(write)
             self._queued_bytes += write.size
             if len(self._queue) == 1:
@@ -678,7 +680,7 @@ class JobStore:
         for write in others:
             if write.merge is not None:
                 if write.merge.epoch != self.epoch:
-                    raise StoreError("a new file was begun", self.path)
+                    raise StoreError("a new file was started", self.path)
                 write.result, derived = merge_rows(
                     db,
                     write.merge,
@@ -706,8 +708,8 @@ class JobStore:
             # At 1, 2, 4, 8, ...: a minion that goes on does not fill the log
             self._told_dropped = 2 * self.claims.dropped
             self.log.warn(
-                "{minion} returned more to jobs that nobody published for it than job_claims_max "
-                "and job_claims_size_max let it keep: its oldest are forgotten ({dropped} in all)",
+                "{minion} returned more for jobs that nobody published to it than job_claims_max "
+                "and job_claims_size_max allow: its oldest are dropped ({dropped} in all)",
                 minion=self.claims.latest,
                 dropped=self.claims.dropped,
             )
@@ -829,8 +831,8 @@ class JobStore:
             with suppress(FileNotFoundError):
                 os.rename(self.path + suffix, aside + suffix)
         self.log.critical(
-            "{path} is damaged ({reason}): it was moved to {aside} and a new job cache begun. "
-            "Jobs and returns before this moment are only in that file.",
+            "{path} is damaged ({reason}): it was moved to {aside}, and a new job cache "
+            "was started. Earlier jobs and returns are only in that file.",
             path=self.path,
             reason=reason,
             aside=aside,

@@ -137,7 +137,8 @@ class KeyStore:
                 if state != meant:
                     self._remove(self._folders[state], minion_id)
             self.log.warn(
-                "the key of {minion_id} was {states}: {meant}, as it was changed last",
+                "the key of {minion_id} was {states} at once: it is now {meant}, "
+                "the state that it was given last",
                 minion_id=minion_id,
                 states=" and ".join(states),
                 meant=meant,
@@ -495,7 +496,7 @@ def master_keys(
     for path in (pem, pub):
         if os.path.islink(path) and not os.path.exists(path):
             raise StoreError(
-                f"is a link to {os.readlink(path)}, which is not there: copy that file too, "
+                f"is a link to {os.readlink(path)}, which does not exist: copy that file too, "
                 "or put the key itself in its place",
                 path,
             )

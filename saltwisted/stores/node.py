@@ -84,7 +84,7 @@ class NodeFiles:
             )
         except (ValueError, KeyError, TypeError) as error:
             raise StoreError(
-                f"is damaged ({error}); remove the directory to begin as a new node",
+                f"is damaged ({error}); remove the directory to start as a new node",
                 f"{self.folder}/{NODE}",
             ) from error
 
@@ -121,7 +121,7 @@ class NodeFiles:
             try:
                 return NodeKey.from_pem(data)
             except WireError as error:
-                raise StoreError("is no key of a node; restore it, or remove it", path) from error
+                raise StoreError("is not a node's key; restore it or remove it", path) from error
         key = NodeKey.generate()
         files.write_atomic(path, key.pem, 0o400)
         return key
@@ -168,7 +168,7 @@ class NodeFiles:
             private, public = str(found["private"]), str(found["public"])
             return private.encode(), public.encode(), [str(each) for each in found["installed"]]
         except (ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"is damaged ({error}); remove it to begin anew", path) from error
+            raise StoreError(f"is damaged ({error}); remove it to start again", path) from error
 
     def keep_next_identity(self, private: bytes, public: bytes, installed: list[str]) -> None:
         """Durable when this returns."""

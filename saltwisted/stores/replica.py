@@ -170,7 +170,7 @@ class ReplicaLog:
         if not meta.incarnation:
             reason = "the log is new"
         elif meta.node != self._node:
-            reason = f"the log was of the node {meta.node}"
+            reason = f"the log belonged to the node {meta.node}"
         elif meta.inode != inode:
             reason = "the log is a copy or was restored"
         incarnation, proven = meta.incarnation, meta.proven
@@ -210,7 +210,7 @@ class ReplicaLog:
             with suppress(FileNotFoundError):
                 os.rename(self.path + suffix, aside + suffix)
         self.log.critical(
-            "{path} is damaged ({reason}): it was moved to {aside} and a new log begun",
+            "{path} is damaged ({reason}): it was moved to {aside}, and a new log was started",
             path=self.path,
             reason=reason,
             aside=aside,
@@ -297,12 +297,12 @@ class ReplicaLog:
         Add an entry; it is in the folds when this returns. Fires when it is on disk. Who stops
         waiting takes nothing back: it is written all the same.
 
-        @raises StoreError: at once, when the disk is too far behind.
+        @raises StoreError: at once, when the disk is too slow: too many writes are waiting.
         """
         if self._thread is None:
             raise StoreError("the log is closed", self.path)
         if self._queued_bytes > _QUEUE_BYTES:
-            raise StoreError("the disk is too far behind", self.path)
+            raise StoreError("the disk is too slow: too many writes are waiting", self.path)
         if not self._unused:
             self._use()
         entry = self._book.append(kind, body, self._now())
@@ -319,7 +319,9 @@ class ReplicaLog:
         def work(db: sqlite3.Connection, streams: table.Streams) -> None:
             table.write_meta(db, incarnation=incarnation, proven=0)
 
-        self.renewals.append("not all members were heard before the first entry of this life")
+        self.renewals.append(
+            "not all members had answered before this process added its first entry"
+        )
         # What comes next waits for the same disk, and says if that refuses
         self._enqueue(_Write(work)).addErrback(lambda _: None)  # type: ignore[unused-awaitable]
 
@@ -412,7 +414,7 @@ class ReplicaLog:
 
         self.renewals.append("another member knows more of this node than the node itself")
         self.log.error(
-            "the log of this node was set back: other members know more of it. It goes on under "
+            "the log of this node was set back: other members know more of it. It continues under "
             "a new incarnation, {incarnation}",
             incarnation=incarnation,
         )
@@ -587,13 +589,13 @@ class ReplicaLog:
         with self._condition:
             if self._thread is None or self._mending:
                 return
-            self._mending = f"the log was damaged ({reason}) and is being written anew"
+            self._mending = f"the log was damaged ({reason}) and is being rewritten"
             self._condition.notify()
 
     def _gather(self) -> None:
         """The writer waits: what it has committed is in memory by now."""
         Deferred.fromCoroutine(self._write_anew()).addErrback(  # type: ignore[unused-awaitable]
-            lambda failure: self.log.failure("the log was not written anew", failure=failure)
+            lambda failure: self.log.failure("the log was not rewritten", failure=failure)
         )
 
     async def _write_anew(self) -> None:
@@ -650,7 +652,7 @@ class ReplicaLog:
         def query() -> int:
             try:
                 if os.stat(self.path).st_ino != self._opened:
-                    raise damage("it is another file than the one that was opened")
+                    raise damage("it is not the file that was opened")
                 db = connect(self.path, "ro")
                 try:
                     if at >= 0:

@@ -59,7 +59,7 @@ CREATE TABLE IF NOT EXISTS peer(master TEXT, rid INTEGER, ctr INTEGER, PRIMARY K
 
 
 DAMAGED = ".damaged"
-"""A file beside the database, when it was found damaged while it was in use."""
+"""A file beside the database, when it was marked as damaged while it was in use."""
 
 
 class Known(NamedTuple):
@@ -113,7 +113,7 @@ class IndexDatabase:
         marked = os.path.exists(path + DAMAGED)
         fresh = not os.path.exists(path)
         if marked and not fresh:
-            raise damage("it was found damaged while it was in use")
+            raise damage("it was marked as damaged while it was in use")
         self._db = open_database(path, (SCHEMA,))
         try:
             self._db.execute("PRAGMA wal_autocheckpoint=4000")
@@ -417,7 +417,7 @@ class IndexDatabase:
         """How to go back over one generation."""
         row = self._db.execute("SELECT undo FROM gen WHERE n=?", (number,)).fetchone()
         if row is None:
-            raise StoreError(f"generation {number} is not kept any more", self.path)
+            raise StoreError(f"generation {number} is no longer kept", self.path)
         return bytes(row[0])
 
     def drop_generations(self, below: int) -> None:

@@ -107,7 +107,7 @@ def make(
         fs.symlink(entry.content, place, entry.mtime)
         info = fs.lstat(place)
         if info is None:
-            raise StoreError("was removed at once", os.fsdecode(place))
+            raise StoreError("was removed as soon as it was written", os.fsdecode(place))
         return info
     fd = fs.create(place, entry.mode)
     try:

@@ -679,7 +679,7 @@ class RootStore:
             if one.digest.hex().startswith(name.lower()) or f"#{one.number}" == name
         ]
         if not name or not found:
-            raise StoreError("no such generation is kept", name)
+            raise StoreError("there is no such generation", name)
         if len({one.digest for one in found}) > 1:
             raise StoreError("names more than one generation", name)
         return found[0]
@@ -707,7 +707,7 @@ class RootStore:
         )
         lacking = self.lacking(wanted.values())
         if lacking:
-            raise StoreError(f"{len(lacking)} contents of it are not kept any more", self.folder)
+            raise StoreError(f"{len(lacking)} of its contents are no longer kept", self.folder)
         return wanted
 
     # -- housekeeping

@@ -66,7 +66,7 @@ class SharedPublishKey:
             if not files.read_file(self._path, 1024):
                 self.save(self.key)
         if self.changed() is None:
-            raise StoreError("is no publish key; remove it to have a new one made", self._path)
+            raise StoreError("is not a publish key; remove it, and a new one is made", self._path)
 
     def changed(self) -> SessionKey | None:
         """The publish key, if the file is not the one that was last looked at."""

@@ -116,7 +116,7 @@ def read(data: Any) -> Token:
     @raises StoreError: it is none.
     """
     if not isinstance(data, Mapping):
-        raise StoreError("no token")
+        raise StoreError("not a token")
     try:
         rules = data["rules"]
         return Token(
@@ -128,4 +128,4 @@ def read(data: Any) -> Token:
             rules=None if rules is None else list(rules),
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise StoreError("no token") from error
+        raise StoreError("not a token") from error

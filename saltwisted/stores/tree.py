@@ -84,7 +84,7 @@ def hash_file(path: str, hash_type: str) -> str:
         fd = os.open(path, OPEN)
         try:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise StoreError("is no regular file any more", path)
+                raise StoreError("is no longer a regular file", path)
             while piece := os.read(fd, PIECE):
                 digest.update(piece)
         finally:

@@ -224,7 +224,7 @@ class TreeFs:
         try:
             for name in path.split(b"/"):
                 if name in (b"", b".", b".."):
-                    raise OSError(errno.EXDEV, "leads out of the root", os.fsdecode(path))
+                    raise OSError(errno.EXDEV, "points outside the root", os.fsdecode(path))
                 below = os.open(name, _FOLDER, dir_fd=at)
                 os.close(at)
                 at = below

@@ -244,7 +244,7 @@ class WorkTree:
             volume, inode = remembered
             # A disk that is mounted again, or a machine that was, may have numbered it anew
             if inode != fs.inode or volume not in (fs.volume, fs.device):
-                return "the root is another directory than it was"
+                return "the root is not the directory that it was before"
         self.read_rules()
         return ""
 
@@ -253,7 +253,7 @@ class WorkTree:
         if self._fs is None:
             return "the root is not open"
         if not self._fs.same_root():
-            return "the root is another directory than it was"
+            return "the root is not the directory that it was before"
         return self._stranger()
 
     def _stranger(self) -> str:

@@ -97,7 +97,7 @@ def error_map(error: BaseException | None) -> dict[str, Any]:
         return {"name": type(error).__name__, "message": str(error), "details": None}
     return {
         "name": "SaltException",
-        "message": f"the daemon failed ({type(error).__name__}); its log says more",
+        "message": f"the daemon failed ({type(error).__name__}); see its log",
         "details": None,
     }
 
@@ -239,7 +239,7 @@ class ControlProtocol(Protocol):
                 self._calls[number].cancel()
                 del self._calls[number]
         elif not isinstance(args, dict) or any(type(key) is not str for key in args):
-            self._refuse(number, "args must be a map with text keys")
+            self._refuse(number, "args must be a map whose keys are strings")
         elif number in self._calls:
             self._refuse(number, f"call {number} is still running")
         elif len(self._calls) >= self._limits.calls:
@@ -283,7 +283,7 @@ class ControlProtocol(Protocol):
         self._calls.pop(number).live = False
 
     def _unsendable(self, failure: Failure) -> None:
-        self.log.failure("an answer cannot be packed", failure=failure)
+        self.log.failure("an answer cannot be serialized", failure=failure)
         self._drop("unsendable")
 
     def _send(self, message: dict[str, Any]) -> None:

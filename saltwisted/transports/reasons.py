@@ -22,7 +22,7 @@ KNOWN: tuple[tuple[type[BaseException], str], ...] = (
     (TimeoutError, "no answer in time"),
     (error.ConnectionLost, "the connection was lost"),
     (error.ConnectionDone, "the connection was closed"),
-    (defer.CancelledError, "it was given up"),
+    (defer.CancelledError, "the attempt was abandoned"),
 )
 
 

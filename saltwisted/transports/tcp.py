@@ -533,7 +533,11 @@ class TcpPublishServer:
         @raises CannotListenError: the port is taken.
         """
         self._listening.bind(self._build)
-        let_go(self._life.start(PING_EVERY, now=False), self.log, "no sign of life any more")
+        let_go(
+            self._life.start(PING_EVERY, now=False),
+            self.log,
+            "the periodic ping of subscribers failed",
+        )
 
     def _build(self) -> Protocol:
         made = _Subscriber(self)
@@ -580,7 +584,7 @@ class TcpPublishServer:
         self.dropped += 1
         self._subscribers.discard(one)
         self.log.warn(
-            "subscriber {peer} does not read what it is sent, and was disconnected", peer=one.peer
+            "subscriber {peer} does not read what it is sent and was disconnected", peer=one.peer
         )
         one.abort()
 

@@ -255,7 +255,7 @@ class WarmPool:
         try:
             self._parent = self._replace(self._preload)
         except OSError as error:
-            self.log.error("no warm parent can be started: {error}", error=error)
+            self.log.error("the warm parent cannot be started: {error}", error=error)
             self._delay = min(max(self._delay * 2, 0.5), 30.0)
             self._retry = self.reactor.callLater(self._delay, self._restart)
             return
@@ -395,7 +395,7 @@ class WarmPool:
             child._reported = True
             self._settle(child)
         elif message["is"] == "failed":
-            self.log.error("no worker can be forked: {reason}", reason=message["reason"])
+            self.log.error("a worker cannot be forked: {reason}", reason=message["reason"])
             child._reported = True
             self._settle(child)
 
@@ -629,7 +629,7 @@ class _Pool:
     def call(self, payload: Any, timeout: float) -> Deferred[Any]:
         """See L{WarmPool.call}."""
         if len(self._queue) >= self._limits.queue:
-            failure = RemoteError("WorkerBusy", f"{len(self._queue)} calls wait already")
+            failure = RemoteError("WorkerBusy", f"{len(self._queue)} calls are already waiting")
             return _failed(failure)
         packed = msgpack.packb(payload, use_bin_type=True, default=_plain)
         call = _Call(packed, Deferred(lambda _: self._forget(call)))

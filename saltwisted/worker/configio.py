@@ -160,7 +160,9 @@ class Machine:
         answer = run_call(config, function, kwargs=kwargs)
         name = answer.get("return")
         if answer.get("retcode") or not isinstance(name, str) or not name:
-            raise ConfigError(f"id_function {function} gave no id but {name!r}", config.conf_file)
+            raise ConfigError(
+                f"id_function {function} returned {name!r}, which is not an id", config.conf_file
+            )
         return name
 
 

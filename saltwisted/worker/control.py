@@ -245,16 +245,18 @@ class ControlClient:
         (size,) = _HEAD.unpack(self._exactly(sock, 4, deadline))
         if size > MAX_MESSAGE:
             self.close()
-            raise TransportClosed(f"a message of {size} bytes: this is no control socket")
+            raise TransportClosed(f"a message of {size} bytes: this is not a control socket")
         body = self._exactly(sock, size, None)
         try:
             message = msgpack.unpackb(body, raw=False, strict_map_key=False)
         except Exception as error:  # msgpack raises half a dozen unrelated types on bad input
             self.close()
-            raise TransportClosed("a message that is no msgpack: no control socket") from error
+            raise TransportClosed(
+                "a message that is not msgpack: this is not a control socket"
+            ) from error
         if not isinstance(message, dict):
             self.close()
-            raise TransportClosed("a message that is not a map: this is no control socket")
+            raise TransportClosed("a message that is not a map: this is not a control socket")
         return message
 
     def _exactly(self, sock: socket.socket, size: int, deadline: float | None) -> bytes:

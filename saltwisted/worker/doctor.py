@@ -63,7 +63,7 @@ class Looker:
         try:
             return list(look())
         except PermissionError as error:
-            self.unknown[what] = f"{error.filename}: not allowed; ask as root"
+            self.unknown[what] = f"{error.filename}: permission denied; run this as root"
         except (SaltwistedError, TimeoutError) as error:
             self.unknown[what] = str(error)
         except (OSError, ValueError, KeyError) as error:

@@ -36,7 +36,7 @@ def _command(
         sources.host.volatile.add("command")
         if "%s" in command and _HARMLESS.fullmatch(minion_id) is None:
             log.critical(
-                "ext_pillar command not run: the id %r is no plain word, and a shell would read it",
+                "ext_pillar command not run: a shell would interpret the minion id %r",
                 minion_id,
             )
             return {}

@@ -372,7 +372,7 @@ class FileClient:
         in_cache = not dest
         target = dest or self._cache_place(relative.lstrip("|"), saltenv, cachedir)
         if target is None:
-            log.error("The path '%s' in saltenv '%s' leads out of the cache", relative, saltenv)
+            log.error("The path '%s' in saltenv '%s' points outside the cache", relative, saltenv)
             return False
         if os.path.isfile(target) and _same(target, announced):
             return target
@@ -397,7 +397,7 @@ class FileClient:
             announced = self.hash_file(create_url(relative), saltenv)
             if not isinstance(announced, dict) or not announced:
                 return False
-        raise MinionError(f"{path} changed each of {TRIES} times while it was copied")
+        raise MinionError(f"{path} changed during each of {TRIES} attempts to copy it")
 
     def _download(
         self,
@@ -577,7 +577,7 @@ class FileClient:
         """C{s3://}, by stock's utility module."""
         query = None if self._utils is None else self._utils.get("s3.query")
         if parts.scheme != "s3" or query is None:
-            raise MinionError(f"Unsupported path: {url}: nothing here speaks {parts.scheme}://")
+            raise MinionError(f"Unsupported path: {url}: {parts.scheme}:// is not supported")
         target = dest or self._extern_place(url, saltenv, cachedir)
         if target is None:
             raise MinionError(f"Invalid path: {url}")
@@ -798,7 +798,7 @@ def _bytes(data: Any) -> bytes:
 def _part(answer: Any) -> tuple[bool, bytes]:
     """Whether the server knows the file, and some of its content."""
     if not isinstance(answer, dict) or "data" not in answer:
-        raise MinionError("the file server's answer makes no sense")
+        raise MinionError("the file server sent an answer that makes no sense")
     data = _bytes(answer["data"] or b"")
     if data and answer.get("gzip"):
         data = gzip_module.decompress(data)

@@ -118,7 +118,7 @@ def remotes(config: Any, opts: Mapping[str, Any]) -> list[Remote]:
                 f"Invalid git_pillar configuration parameter(s): {', '.join(unknown)}"
             )
         if not (_URL.match(url) or _SCP.match(url) or url.startswith("/")):
-            raise FileserverConfigError("Invalid git_pillar remote: its URL has no known form")
+            raise FileserverConfigError("Invalid git_pillar remote: the form of its URL is unknown")
         options = {name: opts.get(option) for name, option in GLOBAL.items()}
         options.update({name: value for name, value in own.items() if value is not None})
         found.append(Remote(url=url, branch=str(branch or "master"), options=options))
@@ -188,7 +188,7 @@ class GitPillar:
             os.path.join(place, str(remote.options.get("root") or "").strip("/"))
         )
         if root != place and not root.startswith(place + os.sep):
-            raise FileserverConfigError("git_pillar: root leads out of the repository")
+            raise FileserverConfigError("git_pillar: root points outside the repository")
         return root
 
     def _fetch(self, remote: Remote, repository: str) -> None:
@@ -281,7 +281,7 @@ class GitPillar:
     def _mounted(self, directory: str, mountpoint: str) -> str:
         """A directory in which the other one stands at the mount point."""
         if ".." in mountpoint.split("/"):
-            raise FileserverConfigError("git_pillar: mountpoint leads out of the roots")
+            raise FileserverConfigError("git_pillar: mountpoint points outside the roots")
         name = hashlib.sha256(f"{directory}\0{mountpoint}".encode()).hexdigest()[:32]
         outer = os.path.join(self._top, "mounted", name)
         link = os.path.join(outer, mountpoint)

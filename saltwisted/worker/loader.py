@@ -736,7 +736,7 @@ class Loader(dict[str, Any]):
                 module, code = self._execute(copy)
                 self._inject(module, code)
             except Exception:
-                log.error("The provider %s for %s does not load", source, name, exc_info=True)
+                log.error("The provider %s for %s could not be loaded", source, name, exc_info=True)
                 continue
             self.executed.append(module)
             self._take(module, (name,), copy)

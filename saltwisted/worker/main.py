@@ -316,7 +316,7 @@ def guarded(run: Callable[[], dict[str, Any]], job: Mapping[str, Any]) -> dict[s
     try:
         return run()
     except BaseException as error:
-        text = f"The function ended its process: {type(error).__name__}: {error}"
+        text = f"The function terminated its process: {type(error).__name__}: {error}"
         log.error("%s\n%s", text, traceback.format_exc())
         return failed(job, text)
 

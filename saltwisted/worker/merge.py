@@ -88,7 +88,7 @@ def meet(config: MasterConfig, written: Mapping[str, Any], token: str) -> Meetin
         there = checked(said.get("census"))
     except WireError:
         raise StoreError(
-            "the cluster runs a version that cannot tell what it has", str(said.get("cluster"))
+            "the cluster runs a version that cannot report what it has", str(said.get("cluster"))
         ) from None
     return Meeting(
         str(said.get("cluster")),

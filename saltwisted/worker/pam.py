@@ -89,8 +89,9 @@ def why_not() -> str:
         return str(error)
     if os.geteuid() != 0 and not os.access("/etc/shadow", os.R_OK):
         return (
-            f"uid {os.geteuid()} cannot read /etc/shadow, and so PAM judges nobody's password but "
-            "its own: run the master as root, or put its user into the group 'shadow'"
+            f"uid {os.geteuid()} cannot read /etc/shadow, so PAM checks only "
+            "that user's own password: run the master as root, or add its user to the group "
+            "'shadow'"
         )
     return ""
 
@@ -102,4 +103,4 @@ def _library(name: str, file: str) -> ctypes.CDLL:
                 return ctypes.CDLL(each)
             except OSError:
                 continue
-    raise PamMissing("libpam is not installed here, and so 'pam' can let nobody in")
+    raise PamMissing("libpam is not installed here, so nobody can log in through 'pam'")

@@ -146,7 +146,7 @@ class Compilation:
             return "On-demand pillar is not formatted as a dictionary"
         if "git" in ext:
             # It would have the master fetch from a place that the minion chose (CVE-2025-22237).
-            return "The minion asked for a git pillar, which nobody may on demand"
+            return "The minion asked for a git pillar, which is never allowed on demand"
         if any(name not in allowed for name in ext):
             return "The minion asked for ext_pillar modules that on_demand_ext_pillar does not name"
         configured = opts.get("ext_pillar")
@@ -203,7 +203,9 @@ class _HereMaster:
 
     def request(self, load: Mapping[str, Any]) -> Any:
         """There is no minion here that could ask."""
-        raise SaltClientError(f"{load.get('cmd')} cannot be asked while a pillar is compiled")
+        raise SaltClientError(
+            f"{load.get('cmd')} cannot be requested while a pillar is being compiled"
+        )
 
     def pillar(self, load: Mapping[str, Any]) -> Any:
         """A minion's request for its pillar."""
@@ -267,7 +269,7 @@ class PillarWorker:
         """
         depth = _depth.get()
         if depth >= DEEPEST:
-            raise SaltClientError("the pillar asks for itself")
+            raise SaltClientError("the pillar requests itself")
         token = _depth.set(depth + 1)
         try:
             return plain(Compilation(self, request).run())

@@ -77,11 +77,11 @@ def profile(tell: Tell) -> None:
     try:
         yappi: Any = importlib.import_module("yappi")
     except ImportError:
-        tell("SIGUSR2: there is no profile without the Python module yappi")
+        tell("SIGUSR2: profiling needs the Python module yappi")
         return
     if not yappi.is_running():
         yappi.start()
-        tell("SIGUSR2: profiling has begun; the same signal ends it")
+        tell("SIGUSR2: profiling has started; send the signal again to stop it")
         return
     yappi.stop()
     try:

@@ -1061,7 +1061,7 @@ def _remove(path: str) -> None:
     try:
         os.remove(path)
     except OSError:
-        log.debug("%s was not there", path)
+        log.debug("%s does not exist", path)
 
 
 def _logged_name(low: Chunk) -> Any:

@@ -170,9 +170,7 @@ def plan(source: str, target: str, offered: frozenset[str] = frozenset()) -> Pla
     @raises StoreError: its key is not there or is not to be used.
     """
     if not os.path.isfile(os.path.join(source, "master")):
-        raise ConfigError(
-            "there is no configuration of a salt-master", os.path.join(source, "master")
-        )
+        raise ConfigError("no salt-master configuration was found", os.path.join(source, "master"))
     loaded = load_from_disk("master", source)
     config = loaded.master
     places = Places.of(os.path.abspath(target))
@@ -262,7 +260,7 @@ def problems(
                 yield Problem(
                     id="identity",
                     text=f"{places.pki}/master.pem is the key of another master; its minions "
-                    "would be cut off. Move that directory away first",
+                    "would lose their master. Move that directory away first",
                     fatal=True,
                 )
     if config.cluster_id:
@@ -296,7 +294,7 @@ def problems(
     if "pam" in (config.external_auth or {}) and user and not in_group(user, "shadow"):
         yield Problem(
             id="pam",
-            text=f"external_auth: user {user} may check by pam only its own password; fix it "
+            text=f"external_auth: user {user} can check only its own password through PAM; fix it "
             f"with: adduser {user} shadow",
         )
     lost = [found.option for found in findings if found.verdict is Verdict.UNSUPPORTED]
@@ -305,7 +303,7 @@ def problems(
     if config.value("master_job_cache") != "local_cache":
         yield Problem(
             id="job-cache",
-            text="the history of jobs stays where master_job_cache keeps it; ours begins empty",
+            text="the job history stays where master_job_cache keeps it; ours starts empty",
         )
 
 
@@ -661,7 +659,8 @@ def start_ours(places: Places, role: str) -> None:
     )  # fmt: skip
     if not _wait(lambda: serving(places), 60):
         raise StoreError(
-            f"does not serve; see {os.path.join(places.sock, 'twistd.log')}", places.config
+            f"started, but does not serve; see {os.path.join(places.sock, 'twistd.log')}",
+            places.config,
         )
 
 
@@ -743,7 +742,7 @@ def switch(
     say(f"Stopping {service} ...")
     stop_stock(made, record, service)
     try:
-        say("Copying what it accepted since ...")
+        say("Copying the keys that it accepted since ...")
         copy_pki(made.source.pki_dir, made.places.pki, made.source, Writer(made.service_user))
         copied = float((record.get("history") or {}).get("when") or 0.0)
         copy_history(made, Writer(made.service_user), copied - jobhistory.SLACK if copied else 0.0)
@@ -822,7 +821,7 @@ def enter(
 
     while not ready():
         if time.monotonic() > end:
-            text = f"has joined, and does not serve after two minutes without progress: {why}"
+            text = f"has joined, but made no progress for two minutes and does not serve: {why}"
             raise StoreError(text, places.config)
         time.sleep(0.1)
     return found

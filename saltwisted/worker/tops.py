@@ -32,7 +32,7 @@ def master_tops(opts: Mapping[str, Any], minion_id: str) -> dict[str, list[str]]
     found: dict[str, list[str]] = {}
     for name, setting in (opts.get("master_tops") or {}).items():
         if name != "ext_nodes":
-            log.error("master_tops: %s is not available here, only ext_nodes is", name)
+            log.error("master_tops: %s is not supported, only ext_nodes is", name)
             continue
         for env, classes in _ext_nodes(str(setting), minion_id).items():
             found.setdefault(env, []).extend(c for c in classes if c not in found.get(env, []))

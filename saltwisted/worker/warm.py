@@ -314,7 +314,9 @@ class WarmParent:
         number = message["n"]
         if message["entry"] not in ENTRIES:
             os.close(descriptor)
-            self._tell({"is": "failed", "n": number, "reason": f"{message['entry']}: no entry"})
+            self._tell(
+                {"is": "failed", "n": number, "reason": f"{message['entry']}: unknown entry point"}
+            )
             return
         try:
             self._prepare(message["entry"])

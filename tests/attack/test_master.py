@@ -237,7 +237,7 @@ class Attacks(SynchronousTestCase):
         self.assertEqual(_tree(rig.home), before)
 
     def test_T_PATH_4(self) -> None:
-        """No C{salt://} path, environment or link leads out of the roots."""
+        """No C{salt://} path, environment or link points outside the roots."""
         rig = Rig(self, fileserver_followsymlinks=False)
         minion = RigMinion(rig, "web1").accepted()
         with open(os.path.join(rig.home, "secret"), "w") as handle:

@@ -71,7 +71,7 @@ class Node:
 
     async def append(self, kind: str, body: Mapping[str, Any]) -> Entry:
         if self.refuses:
-            raise StoreError("the disk is too far behind")
+            raise StoreError("the disk is too slow: too many writes are waiting")
         entry = self.book.append(kind, body, self.clock.seconds())
         if self.stalled is not None:
             write: Deferred[None] = Deferred()
@@ -519,7 +519,9 @@ class KeyReplicaTests(SynchronousTestCase):
         waiting: Deferred[Any] = Deferred.fromCoroutine(a.replica.settled())
 
         error = self.failureResultOf(waiting, StoreError).value
-        self.assertEqual(str(error), "not written: the disk is too far behind; taken back")
+        self.assertEqual(
+            str(error), "not written: the disk is too slow: too many writes are waiting; taken back"
+        )
         a.turn()
         self.assertEqual(a.shown(), {"minions": ["m0"]})
         a.refuses = False

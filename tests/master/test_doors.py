@@ -74,7 +74,7 @@ class JidTests(SynchronousTestCase):
             if isinstance(bad, (str, int)):
                 answer = self.clear(jid=bad, key=self.key)
                 self.assertEqual(answer["error"]["name"], "SaltInvocationError", bad)
-            text = f"{str(bad)[:100]!r} is no job id"
+            text = f"{str(bad)[:100]!r} is not a job id"
             run = self.rig.ctx.dispatcher.runner(
                 "salt.execute", ["*", "test.ping"], {"jid": bad}, "root"
             )

@@ -231,7 +231,7 @@ class HttpTests(SynchronousTestCase):
         """No more is kept than the minion allows, and not after unpacking either."""
         for path in ("/big", "/bomb"):
             found = self.query(path, opts={"http_max_body": 1000})
-            self.assertEqual(found["error"], "The answer is larger than 1000 bytes")
+            self.assertEqual(found["error"], "The response is larger than 1000 bytes")
 
     def test_moved(self) -> None:
         """Redirects are followed as browsers do, five times, and never off the web."""

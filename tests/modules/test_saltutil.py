@@ -130,7 +130,7 @@ class Jobs(SynchronousTestCase):
         self.assertEqual(sorted(left), ["outbox/r", "proc/p"])
 
     def test_badJid(self) -> None:
-        """A job id that leads out of the cache is no job id."""
+        """A job id that leads out of the cache is not a job id."""
         os.makedirs(os.path.join(self.cache, "minion_jobs"))
         answer = self.module.find_cached_job("../..")
         self.assertIn("not found", answer)

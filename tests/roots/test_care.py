@@ -179,7 +179,7 @@ class CareTests(NodesCase):
             rows = {path: set(row) for path, row in store.index.rows.items()}
             there = {path: set(row) for path, row in store.database.rows().items()}
             self.assertEqual(there, rows)
-            self.assertIn("written anew", one.sync.alarms[SHARE])
+            self.assertIn("rewritten", one.sync.alarms[SHARE])
             self.flushLoggedErrors()
 
         return self.run_coroutine(story)

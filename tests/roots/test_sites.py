@@ -301,7 +301,7 @@ class MarkerTests(TreeCase):
         self.assertEqual(self.tree.open(self.remembered()), "")
         self.assertEqual(self.tree.check(), "")
         device, inode = self.remembered()
-        self.assertIn("another directory", self.tree.open((device, inode + 1)))
+        self.assertIn("not the directory", self.tree.open((device, inode + 1)))
 
     def test_mounted_again(self) -> None:
         """A root whose disk was mounted again under another number is the same root."""
@@ -317,7 +317,7 @@ class MarkerTests(TreeCase):
         self.patch(os, "fstat", renumbered)
         self.assertEqual(self.tree.open(kept), "")
         self.patch(self.tree, "is_writable", lambda: False)
-        self.assertIn("another directory", self.tree.open((kept[0] + 1, kept[1])))
+        self.assertIn("not the directory", self.tree.open((kept[0] + 1, kept[1])))
 
     def test_other(self) -> None:
         """The marker of another share is named, at the start and later."""

@@ -35,7 +35,7 @@ class UnreadTests(NodesCase):
 
     def lines(self) -> list[str]:
         """What the log said of paths that are not taken in."""
-        return [str(e["names"]) for e in self.said if "cannot be taken in" in str(e["log_format"])]
+        return [str(e["names"]) for e in self.said if "cannot be read" in str(e["log_format"])]
 
     async def ask(self, node: Node, what: str, **args: Any) -> Any:
         """An answer of C{saltwisted roots}."""

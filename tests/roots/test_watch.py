@@ -300,7 +300,7 @@ class ServedTests(SynchronousTestCase):
 
         assert isinstance(listing, Listing)
         self.assertEqual(len(listing.dirs), count + count * count)
-        self.assertTrue(any("ways through links" in str(one.get("why")) for one in said), said)
+        self.assertTrue(any("paths through links" in str(one.get("why")) for one in said), said)
 
     def test_other_hash(self) -> None:
         """Other hash types are computed from the contents."""

@@ -401,7 +401,7 @@ class ReplicaLogTests(TestCase):
                 await log.check(0.0)
                 self.fail("nothing was found")
             except StoreError:
-                self.assertIn("is being written anew", log.problem)
+                self.assertIn("is being rewritten", log.problem)
 
             await self._mended(log, 4)
 

@@ -118,7 +118,7 @@ class PillarTests(GitCase):
 
         self.assertEqual(self.pillar({f"master {self.repo}": [{"root": "sub"}]}), {"b": 1})
         answer = self.pillar({f"master {self.repo}": [{"root": "../.."}]})
-        self.assertIn("leads out", answer["_errors"][0])
+        self.assertIn("points outside", answer["_errors"][0])
 
     def test_mountpoint(self) -> None:
         """A mounted repository is there for includes and has no top file of its own."""

@@ -123,7 +123,7 @@ class HandInTests(Case):
 
         ret = main.guarded(run, {"jid": JID, "fun": "x.y", "arg": [1], "user": "joe"})
 
-        self.assertEqual(ret["return"], "The function ended its process: SystemExit: 3")
+        self.assertEqual(ret["return"], "The function terminated its process: SystemExit: 3")
         self.assertEqual((ret["success"], ret["user"], ret["fun_args"]), (False, "joe", [1]))
 
     def test_failed_several(self) -> None:

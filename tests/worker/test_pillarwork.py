@@ -266,7 +266,7 @@ class RefusalTests(WorkerCase):
             self.assertIn("unsafe", self.pillar(worker)["_errors"][0])
 
     def test_outside(self) -> None:
-        """No name leads out of the roots, also if grains are part of it."""
+        """No name points outside the roots, also if grains are part of it."""
         self.write("secret.sls", "s: 1")
         for sls in (
             "{% include grains.p %}",
@@ -397,7 +397,7 @@ class RefusalTests(WorkerCase):
         sls = "x: {{ salt['pillar.items']() | json }}"
         worker = self.worker({"base": {"top.sls": TOP, "a.sls": sls}})
 
-        self.assertIn("asks for itself", json.dumps(self.pillar(worker)))
+        self.assertIn("requests itself", json.dumps(self.pillar(worker)))
 
 
 class GpgTests(WorkerCase):

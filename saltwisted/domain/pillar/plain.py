@@ -69,4 +69,4 @@ def _is_sent(value: Any) -> bool:
 
 
 def _told(keys: tuple[str, ...], why: str) -> str:
-    return f"{':'.join(keys) or 'the whole'} cannot be sent: {why}"
+    return f"{':'.join(keys) or 'the whole pillar'} cannot be sent: {why}"

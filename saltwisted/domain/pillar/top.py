@@ -45,7 +45,7 @@ def merge_tops(tops: Mapping[str, Sequence[Any]]) -> tuple[Top, dict[str, list[s
     for files in tops.values():
         for content in files:
             if not isinstance(content, Mapping):
-                raise TypeError(f"a top file is a map, not {type(content).__name__}")
+                raise TypeError(f"a top file must be a map, not {type(content).__name__}")
             for env, targets in content.items():
                 if env == "include":
                     continue

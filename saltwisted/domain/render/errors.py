@@ -58,7 +58,7 @@ LARGEST = 32 * 1024 * 1024
 def too_large(size: int, sls: str = "") -> TemplateFailure:
     """The failure of what is larger than anything that can be meant."""
     return TemplateFailure(
-        f"{size} bytes are more than the {LARGEST} that are rendered at most", sls=sls
+        f"{size} bytes are too many; at most {LARGEST} bytes are rendered", sls=sls
     )
 
 

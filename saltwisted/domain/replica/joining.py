@@ -95,7 +95,7 @@ def make_record(
     """
     body = pack_bin(dict(fields))
     if len(body) > _PAYLOAD - _LENGTH.size:
-        raise WireError("too much to say in a join record")
+        raise WireError("the fields do not fit into a join record")
     payload = (_LENGTH.pack(len(body)) + body).ljust(_PAYLOAD, b"\0")
     mac = channel.proof(secret, b"join", token_id, nonce, payload)
     return bytes(_RECORD.pack(_MAGIC, token_id, nonce, mac, payload))
@@ -159,10 +159,10 @@ def open_reply(
     @raises WireError: it was made by somebody who does not know the secret, or for another record.
     """
     if not compare_digest(channel.proof(secret, b"reply", nonce, body), mac):
-        raise WireError("the answer to the join is not proven")
+        raise WireError("the answer to the join request was not made by the holder of the secret")
     value = unpack_bin(body)
     if not isinstance(value, dict):
-        raise WireError("the answer to the join")
+        raise WireError("the answer to the join request is not a map")
     return value
 
 

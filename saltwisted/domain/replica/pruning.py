@@ -61,12 +61,12 @@ class PruneClock:
         if max(off.values()) - min(off.values()) > LIMIT:
             worst = max(off, key=lambda name: (abs(off[name]), name))
             whose = "this node's clock" if worst == node else f"the clock of {worst}"
-            self.problem = f"{whose} is {_ahead(off[worst])} the others'; nobody prunes"
+            self.problem = f"{whose} is {_ahead(off[worst])} the others'; nothing is pruned"
         elif 2 * len(shown) > len(others) + 1:
             self.agreed = (middle, runtime)
             self.problem = ""
         elif self.agreed is None:
-            self.problem = "no majority of the members has said what time it is; nothing is pruned"
+            self.problem = "no majority of the members has reported its time; nothing is pruned"
         else:
             self._hold(wall, runtime)
 

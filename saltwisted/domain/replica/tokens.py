@@ -89,19 +89,19 @@ def parse(line: str) -> Token:
     """
     word = line.strip()
     if not word.startswith(PREFIX) or len(word) > 4096:
-        raise WireError("no join token")
+        raise WireError("not a join token")
     text = word[len(PREFIX) :]
     try:
         raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
     except (Base64Error, ValueError) as error:
-        raise WireError("no join token: it was not copied whole") from error
+        raise WireError("not a complete join token: part of it was not copied") from error
     check, body = raw[:_CHECK], raw[_CHECK:]
     if hashlib.sha256(body).digest()[:_CHECK] != check:
-        raise WireError("no join token: it was not copied whole")
+        raise WireError("not a complete join token: part of it was not copied")
     try:
         token_id, secret, pin, expiry, uses, role, pattern, cluster, peers = unpack_bin(body)
         if not isinstance(secret, bytes):
-            raise WireError("no join token")
+            raise WireError("not a join token")
         found = Token(
             id=token_id.hex(),
             secret=secret,
@@ -114,9 +114,9 @@ def parse(line: str) -> Token:
             peers=tuple(str(peer) for peer in peers),
         )
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
-        raise WireError("no join token") from error
+        raise WireError("not a join token") from error
     if len(found.id) != 2 * ID_BYTES or len(found.secret) != SECRET_BYTES or len(found.pin) != 64:
-        raise WireError("no join token")
+        raise WireError("not a join token")
     return found
 
 

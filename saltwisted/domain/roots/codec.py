@@ -276,7 +276,7 @@ def pack_batch(batch: Batch, folded: bool = False, coded: Coded | None = None) -
     own = batch.deps.get(batch.replica, 0)
     deps = {replica: counter for replica, counter in batch.deps.items() if replica != batch.replica}
     if own != batch.lo - 1:
-        raise ValueError("a batch follows the one before")
+        raise ValueError("a batch must directly follow the one before it")
     body = pack(
         [
             batch.replica.master,

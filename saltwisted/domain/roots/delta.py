@@ -195,7 +195,7 @@ def apply_delta(old: Buffer, operations: Sequence[Operation]) -> bytes:
     """
     The new content.
 
-    @raises ValueError: a copy reaches outside the base.
+    @raises ValueError: a copy reaches beyond the end of the base.
     """
     pieces: list[Buffer] = []
     for one in operations:
@@ -203,7 +203,7 @@ def apply_delta(old: Buffer, operations: Sequence[Operation]) -> bytes:
             pieces.append(one)
             continue
         if one.start < 0 or one.length < 0 or one.start + one.length > len(old):
-            raise ValueError("a copy reaches outside the base")
+            raise ValueError("a copy reaches beyond the end of the base")
         pieces.append(old[one.start : one.start + one.length])
     return b"".join(pieces)
 
@@ -221,7 +221,7 @@ def unpack_delta(data: object, size: int, base_size: int) -> list[Operation]:
     @raises ValueError: this is no delta for contents of these sizes.
     """
     if not isinstance(data, list) or len(data) > 2 * MOST_OPERATIONS + 4:
-        raise ValueError("no delta")
+        raise ValueError("not a delta")
     found: list[Operation] = []
     total = 0
     for one in data:
@@ -239,7 +239,7 @@ def unpack_delta(data: object, size: int, base_size: int) -> list[Operation]:
             total += one[1]
             found.append(Copy(one[0], one[1]))
         else:
-            raise ValueError("no operation")
+            raise ValueError("not an operation")
         if total > size:
             raise ValueError("larger than announced")
     if total != size:

@@ -33,7 +33,7 @@ IN_PIECES = 256 * 1024
 def pack_frames(kind: int, share: int, body: bytes) -> Iterator[bytes]:
     """A message as frames."""
     if len(body) > MAX_MESSAGE:
-        raise ValueError(f"a message of {len(body)} bytes")
+        raise ValueError(f"a message of {len(body)} bytes is too large")
     at = 0
     while True:
         part = body[at : at + _PART]
@@ -46,7 +46,7 @@ def pack_frames(kind: int, share: int, body: bytes) -> Iterator[bytes]:
 def pack_head(kind: int, share: int, size: int) -> bytes:
     """What is before a body that is no longer than a frame."""
     if size > MAX_FRAME:
-        raise ValueError(f"a frame of {size} bytes")
+        raise ValueError(f"a frame of {size} bytes is too large")
     return HEAD.pack(size, kind, share, 0)
 
 

@@ -45,8 +45,8 @@ def of_share(name: str, share: Mapping[str, Any]) -> Iterator[Finding]:
             severity=Severity.ERROR,
             text=f"{name} is suspended: {share['suspended']}",
             evidence=[
-                f"changes in {share.get('root')} go nowhere, and those of other members are not "
-                "written there; what was committed is still served"
+                f"changes in {share.get('root')} are not sent to the other "
+                "members, and theirs are not written there; what was committed is still served"
             ],
             command=f"saltwisted roots adopt --restore {which}  # or --accept: take it as it is",
         )
@@ -85,7 +85,7 @@ def of_share(name: str, share: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding(
             id="roots.unread",
             severity=Severity.ERROR,
-            text=f"{name}: {counted(unread_count, 'path')} cannot be taken in here; what is in "
+            text=f"{name}: {counted(unread_count, 'path')} cannot be read here; what is in "
             + ("it" if unread_count == 1 else "them")
             + " is not replicated",
             evidence=_pairs(unread),

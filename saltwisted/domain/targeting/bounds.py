@@ -91,7 +91,7 @@ def _of_words(words: list[str]) -> str:
         elif word == ")":
             depth -= 1
     if deepest > DEPTH:
-        return f"The target has {deepest} parentheses within one another; at most {DEPTH} are read"
+        return f"The target has {deepest} nested parentheses; at most {DEPTH} are allowed"
     for word in words:
         if word not in OPERATORS and word[1:2] == "@" and word[0] in "GPIJ":
             reason = path_fault(word[2:], ":")
@@ -103,8 +103,8 @@ def _of_words(words: list[str]) -> str:
 
 
 def _long(length: int, most: int) -> str:
-    return f"The target is {length} characters long; at most {most} are read"
+    return f"The target is {length} characters long; at most {most} are allowed"
 
 
 def _many(what: str, count: int, most: int) -> str:
-    return f"The target has {count} {what}; at most {most} are read" if count > most else ""
+    return f"The target has {count} {what}; at most {most} are allowed" if count > most else ""

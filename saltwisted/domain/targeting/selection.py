@@ -183,7 +183,7 @@ class _Search:
         bank = NESTED[tgt_type][0] if tgt_type in NESTED else ""
         found = yield Risky(tgt, tgt_type, delimiter, ids, bank)
         if found is None:
-            self.problem(f"The pattern {tgt!r} takes too long")
+            self.problem(f"The pattern {tgt!r} takes too long to match")
             return []
         return list(found)
 
@@ -193,7 +193,7 @@ class _Search:
             return list(self.universe.accepted)
         if not isinstance(tgt, str):
             if not isinstance(tgt, (list, tuple)):
-                self.problem(f"A glob is text, not {type(tgt).__name__}")
+                self.problem(f"A glob must be a string, not {type(tgt).__name__}")
                 return []
             patterns = [str(part) for part in tgt]
         else:
@@ -229,7 +229,7 @@ class _Search:
     def names(self, tgt: Any, count_missing: bool = True) -> Steps:
         """Names; those that nobody has are missing."""
         if not isinstance(tgt, (str, list, tuple, set, frozenset)):
-            self.problem(f"A list of names is needed, not {type(tgt).__name__}")
+            self.problem(f"Expected a list of names, not {type(tgt).__name__}")
             return []
         everyone = self.everyone()
         found: dict[str, None] = {}
@@ -249,7 +249,7 @@ class _Search:
         if not universe.data_cache:
             return list(universe.accepted) if self.greedy else []
         if not isinstance(tgt, str):
-            self.problem(f"{bank} are matched by text, not {type(tgt).__name__}")
+            self.problem(f"{bank} are matched by a string, not {type(tgt).__name__}")
             return []
         wanted = Subdict(tgt, delimiter, regex, exact)
         known = set(universe.cached("grains"))
