@@ -11,12 +11,7 @@ C{domain}.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NewType, Protocol
-
-MinionId = NewType("MinionId", str)
-NodeId = NewType("NodeId", str)
-Jid = NewType("Jid", str)
-Fingerprint = NewType("Fingerprint", str)
+from typing import Any, Protocol
 
 Entropy = Callable[[int], bytes]
 """C{n} random bytes; C{os.urandom} in service, seeded in tests."""

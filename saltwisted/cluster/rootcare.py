@@ -53,7 +53,6 @@ class RootCare:
         self._timer: Any = None
         self._asked: dict[str, float] = {}
         self.rotten: set[bytes] = set()
-        self.deep_read = 0
 
     def start(self) -> None:
         """Begin to look deep, at a moment of its own."""
@@ -110,7 +109,6 @@ class RootCare:
             return rootdeep.Found()
         known = await core.locked(_copied, pool, store)
         found: rootdeep.Found = await pool(rootdeep.look, core.root, known, store.objects, part)
-        self.deep_read += found.read
         fresh = found.rotten - self.rotten
         self.rotten = (self.rotten - found.sound - fresh) | found.rotten
         if fresh:

@@ -62,18 +62,6 @@ def minion_may_fire(minion_id: str, tag: object) -> bool:
     return True
 
 
-def key_event(act: str, minion_id: str, pub: str = "", result: bool = True) -> dict[str, Any]:
-    """
-    The data of C{salt/key}, in the words of Salt 3008.
-
-    @param act: C{accepted}, C{pending}, C{rejected}, C{denied} or C{delete}.
-    """
-    data: dict[str, Any] = {"result": result, "act": act, "id": minion_id}
-    if pub:
-        data["pub"] = pub
-    return data
-
-
 def trimmed(data: Mapping[str, Any], limit: int) -> Mapping[str, Any]:
     """
     The event's data with its largest values replaced until it weighs at most C{limit} bytes.

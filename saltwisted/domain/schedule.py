@@ -13,7 +13,6 @@ clock is not lost, however far apart the looks are.
 
 from __future__ import annotations
 
-import os.path
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -446,8 +445,3 @@ def saved(schedule: Mapping[str, Any]) -> str:
             {"schedule": without_hidden(schedule)}, default_flow_style=False, allow_unicode=True
         )
     )
-
-
-def saved_path(config_dir: str, default_include: str) -> str:
-    """The file that a schedule is kept in: C{_schedule.conf} among the included files."""
-    return os.path.join(config_dir, os.path.dirname(default_include), "_schedule.conf")

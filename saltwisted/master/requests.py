@@ -166,8 +166,8 @@ class Requests:
         """
         T-ID-1: the id inside must be the id outside, whose key opened the request.
 
-        Protocol below 3 (only served when C{minimum_auth_version} was lowered) is not
-        spoken: such requests are sealed with the shared key, which proves no identity.
+        This holds because only protocol 3 and above gets here, whatever C{minimum_auth_version}
+        says. Older requests are sealed with the key that all minions share, which proves nothing.
         """
         if common.id != request.id:
             raise AuthenticationError("foreign-id")

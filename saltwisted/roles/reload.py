@@ -19,13 +19,6 @@ from saltwisted.config.load import Loaded
 from saltwisted.errors import SaltwistedError
 from saltwisted.roles.logs import SaltLog
 
-LOG_OPTIONS = frozenset(
-    """
-    log_level log_level_logfile log_file log_fmt_console log_fmt_logfile log_datefmt
-    log_datefmt_logfile log_granular_levels
-    """.split()  # noqa: SIM905 - a list of words reads best as words
-)
-
 MASTER_BUILT_IN = frozenset(
     """
     id user root_dir sock_dir pki_dir cachedir extension_modules interface ipv6 publish_port

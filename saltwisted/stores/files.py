@@ -23,25 +23,6 @@ def store_error(error: OSError, path: str) -> StoreError:
     return StoreError(error.strerror or str(error), path)
 
 
-def safe_join(root: str, *parts: str) -> str:
-    """
-    Join one-component names below C{root}.
-
-    Links are not looked at: the answer is a name inside C{root}, nothing more.
-
-    @raises StoreError: for an empty name, C{.}, C{..}, a slash, a NUL, or more than 255 bytes.
-    """
-    for part in parts:
-        if (
-            part in ("", ".", "..")
-            or "/" in part
-            or "\0" in part
-            or len(part.encode("utf-8", "surrogateescape")) > 255
-        ):
-            raise StoreError("not a plain file name", repr(part[:200]))
-    return "/".join((root.rstrip("/") or "/", *parts)) if root != "/" else "/" + "/".join(parts)
-
-
 def make_dir(path: str, mode: int = 0o700) -> None:
     """
     Make a directory and its parents, those that are new with exactly C{mode}.

@@ -910,19 +910,6 @@ class JobStore:
 
         return self._read(query)
 
-    def last_return(self, minion_id: str, fun: str = "") -> Deferred[Mapping[str, Any] | None]:
-        """The newest return of a minion, of one function or any; C{None} if there is none."""
-
-        def query(db: sqlite3.Connection) -> Mapping[str, Any] | None:
-            row = db.execute(
-                "SELECT returns.jid, returns.load FROM returns JOIN jobs USING (jid) "
-                "WHERE id = ? AND (? = '' OR fun = ?) ORDER BY started DESC LIMIT 1",
-                (minion_id, fun, fun),
-            ).fetchone()
-            return None if row is None else {"jid": row[0], "id": minion_id, **unpack_bin(row[1])}
-
-        return self._read(query)
-
     def list_jobs(self, **criteria: Any) -> Deferred[Sequence[Mapping[str, Any]]]:
         """
         Jobs, newest last, without their minions.

@@ -213,10 +213,6 @@ class KeyStore:
         """Sorted ids of accepted minions; the list is the store's own: read it, do not keep it."""
         return self._accepted.ids
 
-    def is_accepted(self, minion_id: str) -> bool:
-        """Whether the id was accepted when last seen, without looking at the disk."""
-        return minion_id in self._accepted.keys
-
     def accepted_at(self, minion_id: str) -> float | None:
         """When the accepted key was last written (seconds since 1970), or C{None}."""
         try:

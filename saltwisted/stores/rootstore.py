@@ -143,7 +143,6 @@ class RootStore:
         self._step = step
         make_dir(folder)
         self.database = IndexDatabase(f"{folder}/index.sqlite", step)
-        self.new_life = False
         self.unused = False
         self.last_packed: tuple[tuple[ReplicaId, int], bytes] | None = None
         self._rehearsed: Rehearsal | None = None
@@ -154,7 +153,6 @@ class RootStore:
         here = str(os.stat(database.path).st_ino)
         rows, knowledge = database.rows(), database.vector("know")
         incarnation = database.get("incarnation")
-        self.new_life = incarnation is None
         if incarnation is None or database.get("inode") != here:
             # A file that was copied here is an old copy of something: go on under a new name
             incarnation = self._entropy(8)

@@ -288,15 +288,6 @@ class TreeFs:
         """Change the mode of a directory."""
         os.fchmod(self.folder(path), mode)
 
-    def chmod_file(self, path: bytes, mode: int) -> None:
-        """Change the mode of a regular file."""
-        fd = self.open(path)
-        try:
-            if stat.S_ISREG(os.fstat(fd).st_mode):
-                os.fchmod(fd, mode)
-        finally:
-            os.close(fd)
-
     def symlink(self, target: bytes, path: bytes, mtime: int) -> None:
         """A new link with this time."""
         head, tail = split(path)

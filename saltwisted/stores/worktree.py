@@ -33,7 +33,6 @@ from saltwisted.domain.roots.guards import (
 )
 from saltwisted.domain.roots.ignore import RULES_FILE, Ignored, ignorer, what_excludes
 from saltwisted.errors import StoreError
-from saltwisted.stores.files import store_error
 from saltwisted.stores.filework import Helper
 from saltwisted.stores.newfiles import RACY, TOLD, NewFiles, Seen
 from saltwisted.stores.objects import PIECE, SMALL, ContentStore
@@ -1146,11 +1145,3 @@ def outermost(tops: Iterable[bytes]) -> list[bytes]:
     if b"" in wanted:
         return [b""]
     return sorted(top for top in wanted if not any(above in wanted for above in ancestors(top)))
-
-
-def make_root(path: str) -> None:
-    """@raises StoreError: the directory cannot be made."""
-    try:
-        os.makedirs(path, mode=0o755, exist_ok=True)
-    except OSError as error:
-        raise store_error(error, path) from error

@@ -33,11 +33,9 @@ _DEFAULT = "default"
 TEXT = (str,)
 TEXT_OR_NONE = (str, type(None))
 INT = (int,)
-BOOL = (bool, int, type(None))
 LIST = (list,)
 MAP = (dict,)
 MAP_OR_NONE = (dict, type(None))
-NUMBER = (int, float)
 
 
 class UnknownCommand(WireError):

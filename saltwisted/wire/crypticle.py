@@ -40,7 +40,6 @@ MARKER = b"pickle::"
 AES_BYTES = 24
 MAC_BYTES = 32
 IV_BYTES = 16
-NONCE_CHARS = 32
 
 _PADS = [b""] + [bytes([n]) * n for n in range(1, 17)]
 _INNER = bytes(b ^ 0x36 for b in range(256))

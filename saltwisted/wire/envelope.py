@@ -41,12 +41,7 @@ MAX_ID = 1024
 
 # Salt's plain refusals. A stock minion that gets one signs in again and resends.
 BAD_LOAD = pack("bad load")
-NOT_A_MAP = pack("payload and load must be a dict")
-NUL_IN_ID = pack("bad load: id contains a null byte")
-ID_NOT_TEXT = pack("bad load: id is not a string")
 FAILED = pack("Some exception handling minion payload")
-SERVER_FAILED = pack("Server-side exception handling payload")
-CLUSTER_RETRY = pack({"enc": "clear", "load": {"ret": False, "cluster_retry": True}})
 
 _TEXTS = (b"bad load", b"payload and load", b"Some exception", b"Server-side exception")
 
@@ -196,11 +191,6 @@ def _raw_head(size: int) -> bytes:
     if size < 1 << 16:
         return b"\xda" + size.to_bytes(2, "big")
     return b"\xdb" + size.to_bytes(4, "big")
-
-
-def encode_sealed_blob(blob: bytes) -> bytes:
-    """The frame around a blob that is sealed already."""
-    return pack(blob)
 
 
 @frozen

@@ -52,9 +52,6 @@ OURS = "saltwisted"
 """A field that our minion adds to its question and our master repeats: "we may speak plainly".
 Stock masters ignore it, stock minions never see it."""
 
-TOKEN_WORD = b"salt"
-"""What a minion signs (X9.31) into the C{tok} of every request."""
-
 _KEPT = 8
 HANDOVER = "handover"
 """A field of our master's answer to our minion: the statements by which its key was replaced."""

@@ -118,51 +118,6 @@ def split_arguments(
     return positional, keywords
 
 
-def format_call(
-    function: Callable[..., Any],
-    data: Mapping[str, Any],
-    expected_extra_kws: Iterable[str] = (),
-    full: str | None = None,
-) -> tuple[list[Any], dict[str, Any]]:
-    """
-    Arguments of a function taken by name out of a map, as for states and C{module.run}.
-
-    @param expected_extra_kws: names that may be there and are left out.
-    @param full: the function's name in error texts.
-    @raises SaltInvocationError: an argument is missing, or one is not taken.
-    """
-    spec = argspec(function)
-    rest = dict(data)
-    optional = spec.args[len(spec.args) - len(spec.defaults or ()) :]
-    required = spec.args[: len(spec.args) - len(spec.defaults or ())]
-    keywords = dict(zip(optional, spec.defaults or (), strict=True))
-    for name in optional:
-        if name in rest:
-            keywords[name] = rest.pop(name)
-    missing = [name for name in required if name not in rest]
-    args = [rest.pop(name) for name in required if name in rest]
-    name = getattr(function, "__name__", str(function))
-    if missing:
-        wanted = len(args) + len(missing)
-        raise SaltInvocationError(
-            f"{name} takes at least {wanted} argument{'s' if wanted > 1 else ''} "
-            f"({len(args)} given)"
-        )
-    skipped = frozenset(expected_extra_kws)
-    extra = {key: value for key, value in rest.items() if key not in skipped}
-    if spec.keywords is not None:
-        keywords.update(extra)
-    elif extra:
-        shown = full or f"{function.__module__}.{name}"
-        quoted = [f"'{key}'" for key in extra]
-        if len(quoted) == 1:
-            raise SaltInvocationError(f"{quoted[0]} is an invalid keyword argument for '{shown}'")
-        raise SaltInvocationError(
-            f"{', '.join(quoted[:-1])} and {quoted[-1]} are invalid keyword arguments for '{shown}'"
-        )
-    return args, keywords
-
-
 def execute(
     loaders: Loaders,
     job: Mapping[str, Any],

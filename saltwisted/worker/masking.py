@@ -19,11 +19,6 @@ PLACEHOLDER = "**********"
 _masked: ContextVar[bool] = ContextVar("masked", default=True)
 
 
-def is_masked() -> bool:
-    """True outside of templates."""
-    return _masked.get()
-
-
 @contextmanager
 def plain_pillar() -> Iterator[None]:
     """Within this block C{pillar.get} and its family answer with plain values."""

@@ -155,7 +155,7 @@ class Compilation:
 
     def _compile_roots(self, env: str, roots: list[str]) -> Mapping[str, Any]:
         """The pillar of one environment from other directories, without external pillars."""
-        worker = self._worker.sibling({"pillar_roots": {env: roots}, "__git_pillar": True})
+        worker = self._worker.sibling({"pillar_roots": {env: roots}})
         inner = Compilation(
             worker,
             {

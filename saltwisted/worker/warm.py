@@ -1,10 +1,9 @@
 """
 The warm parent: a small process that has imported everything and forks one child per job.
 
-A daemon makes it by L{fork_warm_parent} before its reactor runs, or, if that one dies,
-by L{exec_warm_parent}. From then on they share one stream socket. Its messages
-are a four-byte length and a msgpack map; the descriptor of a child's control socket travels
-beside them. To the parent:
+A daemon starts it by L{exec_warm_parent} before its reactor runs, and again if it dies. From then
+on they share one stream socket. Its messages are a four-byte length and a msgpack map; the
+descriptor of a child's control socket travels beside them. To the parent:
 
   - C{{"do": "spawn", "n", "entry", "payload", "pooled"}} and one descriptor: fork a child that
     calls the entry; C{n} is the daemon's number for it.
@@ -146,31 +145,13 @@ class Frames:
             yield unpack(body)
 
 
-def fork_warm_parent(preload: Iterable[str] = ()) -> Warm:
+def exec_warm_parent(preload: Iterable[str] = ()) -> Warm:
     """
-    Fork this process into a warm parent.
-
-    Call it before there are threads, ZeroMQ contexts or a running reactor.
+    Start a warm parent as a program of its own; safe at any time.
 
     @param preload: modules to import, C{"name"}, or our execution modules to compile,
         C{"modules/name"}.
     """
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-    pid = os.fork()
-    if pid:
-        theirs.close()
-        ours.setblocking(False)
-        return Warm(pid, ours)
-    try:
-        _become(theirs, tuple(preload))
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(70)
-
-
-def exec_warm_parent(preload: Iterable[str] = ()) -> Warm:
-    """Start a warm parent as a program of its own: safe at any time, and slower (0.1 s)."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     # Not by PYTHONPATH, which every program of every job would inherit; and without the current
     # directory, where anybody may have put a module of a common name.

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.domain.events import TRIMMED, key_event, minion_may_fire, trimmed, weight
+from saltwisted.domain.events import TRIMMED, minion_may_fire, trimmed, weight
 
 JID = "20260701120000250000"
 
@@ -85,14 +85,6 @@ class TagTests(SynchronousTestCase):
         """A minion whose id begins like another's does not speak for it."""
         self.assertFalse(minion_may_fire("web", "salt/minion/web1/start"))
         self.assertFalse(minion_may_fire("web1", "salt/minion/web/start"))
-
-    def test_key_event(self) -> None:
-        """The data of a key event are those of Salt 3008, with the key only if there is one."""
-        self.assertEqual(
-            key_event("accepted", "web1", "PEM"),
-            {"result": True, "act": "accepted", "id": "web1", "pub": "PEM"},
-        )
-        self.assertNotIn("pub", key_event("delete", "web1"))
 
 
 VALUES = st.recursive(

@@ -17,7 +17,6 @@ from saltwisted.domain.schedule import (
     ScheduleError,
     parse_entry,
     saved,
-    saved_path,
     shown,
     stamped,
     step,
@@ -287,9 +286,6 @@ class ReadingTests(SynchronousTestCase):
 
         self.assertEqual(
             parse(text, "x"), {"schedule": {"j": {"function": "f.f", "seconds": 5, "args": ["ä"]}}}
-        )
-        self.assertEqual(
-            saved_path("/etc/salt", "minion.d/*.conf"), "/etc/salt/minion.d/_schedule.conf"
         )
 
     def test_metadata(self) -> None:

@@ -18,7 +18,6 @@ from saltwisted.minion.channel import (
 from saltwisted.wire.crypticle import SessionKey, open_sealed, seal
 from saltwisted.wire.envelope import (
     BAD_LOAD,
-    CLUSTER_RETRY,
     SealedRequest,
     decode_request,
     encode_private_reply,
@@ -26,6 +25,7 @@ from saltwisted.wire.envelope import (
     signed_form,
 )
 from saltwisted.wire.msgpack import pack
+from tests.fakes.replies import CLUSTER_RETRY
 from tests.minion.fakemaster import NOW, FakeMaster, FakeNet, at_once, identity
 from tests.wire.recorded import Dice, key
 

@@ -19,8 +19,9 @@ from saltwisted.minion.rules import TABLE, Rules, Standing, State, step, wait_af
 from saltwisted.minion.subscriber import NEXT_KEY, Seen, Subscriber
 from saltwisted.stores.minion import MasterKeyFile
 from saltwisted.wire.crypticle import SessionKey
-from saltwisted.wire.envelope import CLUSTER_RETRY, FAILED
+from saltwisted.wire.envelope import FAILED
 from saltwisted.wire.msgpack import pack
+from tests.fakes.replies import CLUSTER_RETRY
 from tests.minion.fakemaster import (
     JID,
     FakeMaster,

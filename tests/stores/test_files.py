@@ -7,33 +7,15 @@ from __future__ import annotations
 import os
 import resource
 
-from twisted.trial.unittest import SynchronousTestCase
-
 from saltwisted.errors import StoreError
 from saltwisted.stores.files import (
     make_dir,
     read_file,
     remove,
-    safe_join,
     sweep_temporary,
     write_atomic,
 )
 from tests.stores.support import FolderTestCase
-
-
-class JoinTests(SynchronousTestCase):
-    """Names below a directory."""
-
-    def test_plain(self) -> None:
-        """Plain names are joined."""
-        self.assertEqual(safe_join("/root/", "a", "b.c"), "/root/a/b.c")
-        self.assertEqual(safe_join("/", "a"), "/a")
-
-    def test_traversal(self) -> None:
-        """Nothing that leaves the directory, or is no single name, passes."""
-        for bad in ("", ".", "..", "a/b", "/etc", "a\0b", "x" * 256, "é" * 128):
-            with self.assertRaises(StoreError):
-                safe_join("/root", bad)
 
 
 class WriteTests(FolderTestCase):

@@ -195,16 +195,6 @@ class JobStoreTests(FolderTestCase):
         (job,) = self.get(self.store.list_jobs(fun="test.ping,cmd.run"))
         self.assertEqual(job["fun"], ["test.ping", "cmd.run"])
 
-    def test_last_return(self) -> None:
-        """The newest return of a minion, of one function or of any."""
-        self.save(load("web1"))
-        self.now += 10
-        self.save(load("web1", NEXT, fun="cmd.run"))
-
-        self.assertEqual(self.get(self.store.last_return("web1"))["jid"], NEXT)
-        self.assertEqual(self.get(self.store.last_return("web1", "test.ping"))["jid"], JID)
-        self.assertIsNone(self.get(self.store.last_return("web1", "pkg.install")))
-
     def test_prune(self) -> None:
         """Old jobs go with their returns, younger ones stay; a late return makes a record anew."""
         self.save(*(load(f"m{number}") for number in range(1500)))

@@ -26,6 +26,7 @@ from saltwisted.stores.filework import make_request, read_request
 from saltwisted.transports.workers import Exit, PoolLimits, WarmPool
 from saltwisted.worker import warm
 from saltwisted.worker.jobfiles import Outbox, is_job_process, read_kept, read_procs
+from tests.fakes.warm import fork_warm_parent
 from tests.transports.test_ipc import awaited
 
 RUN = "saltwisted.worker.main:run_job"
@@ -65,7 +66,7 @@ class Case(TestCase):
         def fork(preload: Any) -> Any:
             warm.ENTRIES = entries | {SERVE}
             try:
-                return warm.fork_warm_parent(preload)
+                return fork_warm_parent(preload)
             finally:
                 warm.ENTRIES = entries
 

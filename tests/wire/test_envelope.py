@@ -9,7 +9,6 @@ from saltwisted.errors import AuthenticationError, WireError
 from saltwisted.wire.crypticle import SessionKey, open_raw, open_sealed, seal
 from saltwisted.wire.envelope import (
     BAD_LOAD,
-    CLUSTER_RETRY,
     FAILED,
     MAX_CLEAR,
     ClearReply,
@@ -23,7 +22,6 @@ from saltwisted.wire.envelope import (
     encode_clear_reply,
     encode_clear_request,
     encode_private_reply,
-    encode_sealed_blob,
     encode_sealed_chunk,
     encode_sealed_reply,
     encode_sealed_request,
@@ -31,6 +29,7 @@ from saltwisted.wire.envelope import (
     signed_form,
 )
 from saltwisted.wire.msgpack import pack, unpack, unpack_raw
+from tests.fakes.replies import CLUSTER_RETRY
 from tests.wire.recorded import VERSIONS, Dice, key, plain, private, recorded
 
 IV = bytes(16)
@@ -199,7 +198,7 @@ class ReplyTests(SynchronousTestCase):
         blob = seal(session, "v", IV, NONCE)
         for frame, expected in (
             (encode_sealed_reply(session, "v", IV, NONCE), SealedReply(blob)),
-            (encode_sealed_blob(blob), SealedReply(blob)),
+            (pack(blob), SealedReply(blob)),
             (BAD_LOAD, Refusal("bad load")),
             (FAILED, Refusal("Some exception handling minion payload")),
             (

@@ -11,7 +11,6 @@ from saltwisted.wire.commands import Auth, parse_command
 from saltwisted.wire.crypticle import SessionKey
 from saltwisted.wire.envelope import (
     BAD_LOAD,
-    CLUSTER_RETRY,
     ClearRequest,
     decode_request,
     encode_clear_reply,
@@ -38,6 +37,7 @@ from saltwisted.wire.handshake import (
 )
 from saltwisted.wire.msgpack import pack, unpack, unpack_raw
 from saltwisted.wire.rsa import PrivateKey, PublicKey
+from tests.fakes.replies import CLUSTER_RETRY
 from tests.wire.recorded import VERSIONS, Dice, key, private, recorded
 
 NONCE = "ab" * 16

@@ -11,7 +11,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.arguments import yamlify
-from saltwisted.worker.call import argspec, execute, format_call, split_arguments
+from saltwisted.worker.call import argspec, execute, split_arguments
 from saltwisted.worker.exceptions import (
     CommandExecutionError,
     CommandNotFoundError,
@@ -267,32 +267,3 @@ class ArgumentTests(SynchronousTestCase):
             "": "", "|": "|", "!": "!", "{broken": "{broken", "2026-01-01": "2026-01-01",
         }.items():  # fmt: skip
             self.assertEqual(yamlify(text), value, text)
-
-    def test_format_call(self) -> None:
-        """Arguments taken by name from a map: required, optional, and those left out."""
-
-        def managed(name: str, source: Any = None, mode: Any = "644") -> None:
-            pass
-
-        args, kwargs = format_call(managed, {"name": "/x", "mode": "600", "order": 1}, ["order"])
-
-        self.assertEqual((args, kwargs), (["/x"], {"source": None, "mode": "600"}))
-
-    def test_format_call_refuses(self) -> None:
-        """A missing and an unknown argument are refused in stock's words."""
-
-        def managed(name: str, path: str) -> None:
-            pass
-
-        missing = self.assertRaises(SaltInvocationError, format_call, managed, {"name": "x"})
-        one = self.assertRaises(
-            SaltInvocationError, format_call, managed, {"name": "", "path": "", "a": 1}, (), "f.m"
-        )
-        two = self.assertRaises(
-            SaltInvocationError, format_call, managed, {"name": "", "path": "", "a": 1, "b": 2},
-            (), "f.m",
-        )  # fmt: skip
-
-        self.assertEqual(str(missing), "managed takes at least 2 arguments (1 given)")
-        self.assertEqual(str(one), "'a' is an invalid keyword argument for 'f.m'")
-        self.assertEqual(str(two), "'a' and 'b' are invalid keyword arguments for 'f.m'")

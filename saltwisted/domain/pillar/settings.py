@@ -40,7 +40,6 @@ class PillarSettings:
     decrypt_delimiter: str = ":"
     decrypt_default: str = "gpg"
     decrypt_renderers: Sequence[str] = ("gpg",)
-    from_git: bool = False
     opts: Mapping[str, Any] | None = None
 
     @classmethod
@@ -79,7 +78,6 @@ class PillarSettings:
             decrypt_delimiter=str(opts.get("decrypt_pillar_delimiter") or ":"),
             decrypt_default=str(opts.get("decrypt_pillar_default") or "gpg"),
             decrypt_renderers=tuple(opts.get("decrypt_pillar_renderers") or ("gpg",)),
-            from_git=bool(opts.get("__git_pillar")),
             opts=opts if opts.get("pillar_opts") else None,
         )
 

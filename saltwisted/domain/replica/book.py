@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from saltwisted.domain.replica.entry import Dot, Entry, Stream, pack_fields
+from saltwisted.domain.replica.entry import Entry, Stream, pack_fields
 from saltwisted.domain.replica.fold import Fact, Folds
 from saltwisted.domain.replica.hlc import HybridClock
 from saltwisted.domain.replica.knowledge import Knowledge, advance, joined
@@ -84,10 +84,6 @@ class Book:
         self.folds.apply([entry])
         return entry
 
-    def next_dot(self) -> Dot:
-        """Where the next own entry will stand."""
-        return Dot(*self.stream, self.last + 1)
-
     def written(self, entries: Iterable[Entry]) -> None:
         """Own entries are on disk, in their order."""
         taken = advance(self._known, entries)
@@ -98,10 +94,6 @@ class Book:
     def take(self, entries: Iterable[Entry]) -> Sequence[Entry]:
         """Which of these are new and follow without a gap: they are to be written now."""
         return advance(self._taken, entries)
-
-    def untake(self) -> None:
-        """A write of others' entries has failed; they may come again."""
-        self._taken = dict(self._known)
 
     def merged(self, entries: Sequence[Entry], now: float) -> None:
         """Others' entries are on disk."""

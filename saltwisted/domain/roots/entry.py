@@ -29,11 +29,6 @@ class ReplicaId(NamedTuple):
     master: str
     incarnation: bytes
 
-    @property
-    def is_bulk(self) -> bool:
-        """Whether this is the lane of large batches."""
-        return bool(self.incarnation[-1] & 1)
-
 
 def lanes(master: str, random: bytes) -> tuple[ReplicaId, ReplicaId]:
     """The main and the bulk lane of an incarnation made of these 8 bytes."""

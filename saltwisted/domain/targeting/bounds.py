@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import Any
 
 from saltwisted.domain.targeting.nodegroups import OPERATORS
-from saltwisted.errors import TargetError
 
 LENGTH = 65_536
 """Characters of an expression."""
@@ -29,13 +28,6 @@ NAMES_LENGTH = 8_388_608
 
 PATHS = frozenset(("grain", "grain_pcre", "pillar", "pillar_pcre", "pillar_exact"))
 COMPOUNDS = frozenset(("compound", "compound_pillar_exact"))
-
-
-def check_bounds(tgt: Any, tgt_type: str, delimiter: str = ":") -> None:
-    """@raises TargetError: the target is longer or deeper than anybody judges."""
-    reason = fault(tgt, tgt_type, delimiter)
-    if reason:
-        raise TargetError(reason, str(tgt)[:100])
 
 
 def fault(tgt: Any, tgt_type: str, delimiter: str = ":") -> str:
