@@ -26,7 +26,7 @@ import unittest
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from saltwisted.errors import TransportClosed
+from saltwisted.errors import RemoteError, TransportClosed
 from saltwisted.worker.control import ControlClient
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -101,16 +101,21 @@ def until(
     """
     Wait until C{condition} gives something true, and return that.
 
+    Whoever asks by a process of his own rests for as long as the answer took: the processors are
+    for what is waited for.
+
     @raises AssertionError: after C{seconds}, naming what was waited for.
     """
     end = time.monotonic() + (seconds or SECONDS)
     while True:
+        began = time.monotonic()
         value = condition()
         if value:
             return value
-        if time.monotonic() > end:
+        now = time.monotonic()
+        if now > end:
             raise AssertionError(f"waited {seconds or SECONDS:.0f} s in vain for {what}")
-        time.sleep(every)
+        time.sleep(max(every, min(now - began, 1.0)))
 
 
 class Daemon:
@@ -378,16 +383,32 @@ class OurMaster(Daemon):
             client.close()
 
     def ping_until(self, minion_id: str, seconds: float = 0.0) -> None:
-        """Ping until the minion answers."""
-        end = time.monotonic() + (seconds or SECONDS)
-        while time.monotonic() < end:
-            done = self.command(
-                "salt", "-t", "3", minion_id, "test.ping", "--out", "json", "--static"
-            )
-            with contextlib.suppress(ValueError):
-                if json.loads(done.stdout or "{}").get(minion_id) is True:
-                    return
-        raise AssertionError(f"{minion_id} does not answer\n{self.tail()}")
+        """
+        Ping until the minion answers, without a process for each question.
+
+        Who has just come may not have subscribed yet and miss the first, so each waits for a
+        second, not for Salt's several.
+        """
+        until(
+            f"{minion_id} to answer",
+            lambda: self._answers(minion_id),
+            seconds,
+        )
+
+    def _answers(self, minion_id: str) -> bool:
+        if not self.running:
+            raise AssertionError(f"{self.name} ended:\n{self.tail()}")
+        asked = {"tgt": minion_id, "fun": "test.ping", "timeout": 1, "gather_job_timeout": 1}
+        client = self.control()
+        try:
+            for item in client.stream_within(10, "run", **asked):
+                if item["kind"] == "return" and item["id"] == minion_id:
+                    return bool(item["data"].get("return") is True)
+        except (TransportClosed, RemoteError, TimeoutError):
+            pass
+        finally:
+            client.close()
+        return False
 
 
 class StockMinion(Daemon):

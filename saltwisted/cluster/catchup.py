@@ -93,7 +93,8 @@ class CatchUp:
 
     async def _wait(self) -> None:
         end = self.clock.seconds() + self.wait
-        told = self.clock.seconds()
+        # First when the wait is over, since a node that may serve alone would begin then
+        tell = self.clock.seconds() + min(self.wait, TELL_AGAIN)
         while self._running:
             late = self.behind()
             if not late:
@@ -110,8 +111,8 @@ class CatchUp:
                     seconds=self.wait,
                 )
                 return
-            if now >= told + TELL_AGAIN:
-                told = now
+            if now >= tell:
+                tell = now + TELL_AGAIN
                 self.log.warn(
                     "not serving yet: {late} did not say what was revoked meanwhile, and no "
                     "other member that is here can know it (serve_alone: false). Minions use "

@@ -7,7 +7,6 @@ minions tell masters apart by the host's text.
 
 from __future__ import annotations
 
-import json
 import unittest
 from typing import Any
 
@@ -41,21 +40,23 @@ class OurNode(OurMaster):
         self.argv[self.argv.index("master")] = "cluster"
         lay_down_beginning(self.pki)
 
-    @property
-    def ready(self) -> bool:
-        """Whether it serves minions, as it says itself; without a process for the question."""
+    def _said(self) -> dict[str, Any]:
+        """
+        What the node says of its members, as C{saltwisted members} asks it; empty while nobody
+        answers. Without a process for the question, since tests ask until something has happened.
+        """
         client = ControlClient(path=self.socket_path, timeout=5.0)
         try:
-            return bool(client.call("members")["ready"])
+            said: dict[str, Any] = client.call("members")
         except (TransportClosed, RemoteError, TimeoutError):
-            return False
+            return {}
         finally:
             client.close()
+        return said
 
     def members(self) -> list[dict[str, Any]]:
-        """What C{saltwisted members --json} says; empty while nobody answers."""
-        done = self.command("members", "--json")
-        rows: list[dict[str, Any]] = json.loads(done.stdout) if done.stdout else []
+        """What C{saltwisted members --json} prints; empty while nobody answers."""
+        rows: list[dict[str, Any]] = self._said().get("members", [])
         return rows
 
     def states(self) -> dict[str, str]:
@@ -63,8 +64,8 @@ class OurNode(OurMaster):
         return {row["node"]: row["state"] for row in self.members()}
 
     def serving(self) -> bool:
-        """Whether it serves minions."""
-        return self.command("members", "--json").returncode == 0
+        """Whether it serves minions, as it says itself."""
+        return bool(self._said().get("ready"))
 
     def token(self, *options: str) -> str:
         """A join token: the last word of the last line."""

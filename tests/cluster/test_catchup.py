@@ -8,6 +8,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
+from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.catchup import STEP, CatchUp
@@ -111,12 +112,19 @@ class CatchUpTests(SynchronousTestCase):
         self.assertEqual(part.degraded, [])
 
     def test_not_alone(self) -> None:
-        """With C{serve_alone: false} a member that has heard nobody waits for ever."""
+        """
+        With C{serve_alone: false} a member that has heard nobody waits for ever, and says so from
+        the moment on at which another would serve alone.
+        """
         part = self.part("b", alone=False)
         done = self.start(part)
 
-        self.pass_time(20 * WAIT)
+        with capturedLogs() as logs:
+            self.pass_time(WAIT + 1)
+            early = [event["log_format"] for event in logs if "log_format" in event]
+        self.pass_time(19 * WAIT)
 
+        self.assertEqual([words[:15] for words in early], ["not serving yet"])
         self.assertNoResult(done)
         self.heard.add("c")
         self.pass_time(1)

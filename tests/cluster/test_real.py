@@ -33,6 +33,8 @@ class JoinTests(SynchronousTestCase):
             self.assertEqual([row["node"] for row in rows], ["a", "b"])
             self.assertEqual({row["state"] for row in rows}, {"serving"})
             self.assertEqual(len({row["slot"] for row in rows}), 2)
+            said = node.command("members", "--json", check=True).stdout
+            self.assertEqual([row["node"] for row in json.loads(said)], ["a", "b"])
         with open(f"{a.pki}/master.pub", "rb") as one, open(f"{b.pki}/master.pub", "rb") as other:
             self.assertEqual(one.read(), other.read())
         for path in ("master.pem", "cluster/node.pem", "cluster/facts.sqlite"):
@@ -131,7 +133,7 @@ class JoinTests(SynchronousTestCase):
         alone = b.states()
         b.kill()
         a.start()
-        a.wait_for_line("not serving yet", 60)
+        a.wait_for_line("not serving yet")
         self.assertFalse(a.serving())
         b.start()
 
@@ -464,6 +466,8 @@ class LeaveTests(SynchronousTestCase):
         minion = OurMinion(scratch(self), b, "m1")
         self.addCleanup(minion.kill)
         minion.up()
+        # A job that it missed would be waited for
+        minion.wait_for_line("connected to master")
         b.ping_until("m1")
         minion.wait_for_line(f"{a.address}:{a.ret_port}")
         self.assertEqual(b.salt("m1", "test.echo", "handed over"), {"m1": "handed over"})

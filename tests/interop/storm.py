@@ -226,12 +226,12 @@ class Storm(SynchronousTestCase):
         living = self.nodes
         mending = False
         while (now := time.monotonic() - self._began) < seconds or undo or mending:
-            if mending and all(node.ready for node in self.nodes):
+            if mending and all(node.serving() for node in self.nodes):
                 mending, living = False, self.nodes
                 turn = now + self.dice.uniform(1, 4)
                 self.note("all serve")
             elif mending and now > turn + 120:
-                tails = [f"{node.name}: {node.tail()}" for node in self.nodes if not node.ready]
+                tails = [f"{node.name}: {node.tail()}" for node in self.nodes if not node.serving()]
                 self.fail("\n".join(["a node does not come back", *self.story, *tails]))
             elif now >= turn and undo is not None:
                 self.note("undone")
