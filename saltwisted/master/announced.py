@@ -8,7 +8,8 @@ publications for another. Ours add C{saltwisted}: they know our signs of life.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any
 
 from saltwisted.errors import WireError
@@ -20,9 +21,12 @@ from saltwisted.wire.publication import topic_of
 class Announced:
     """Judges first frames."""
 
-    def __init__(self, sessions: Sessions, publish_key: Callable[[], SessionKey]) -> None:
+    def __init__(self, sessions: Sessions, keys: Callable[[], Iterable[SessionKey]]) -> None:
+        """
+        @param keys: the publish keys that a minion may hold.
+        """
         self._sessions = sessions
-        self._publish_key = publish_key
+        self._keys = keys
 
     def who(self, body: Any) -> tuple[bytes, bool] | None:
         """
@@ -33,10 +37,7 @@ class Announced:
         blob = body.get(b"load") if isinstance(body, dict) and body.get(b"enc") == b"aes" else None
         if not isinstance(blob, bytes):
             return None
-        try:
-            load = open_sealed(self._publish_key(), blob)
-        except WireError:
-            return None
+        load = self._open(blob)
         minion_id = load.get("id") if isinstance(load, dict) else None
         if not isinstance(minion_id, str):
             return None
@@ -44,3 +45,9 @@ class Announced:
         if session is None or not session.token_is_valid(load.get("tok")):
             return None
         return topic_of(minion_id), load.get("saltwisted") is True
+
+    def _open(self, blob: bytes) -> Any:
+        for key in self._keys():
+            with suppress(WireError):
+                return open_sealed(key, blob)
+        return None

@@ -11,6 +11,7 @@ No C{serial} is sent: a counter would break as soon as a second master publishes
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -25,6 +26,11 @@ from saltwisted.wire.rsa import PrivateKey
 TOPIC_TYPES = frozenset(("glob", "pcre", "list"))
 """Target types which the master resolves itself; only these are sent by topic (zmq_filtering)."""
 
+FORMER = 60.0
+"""Seconds for which our own minions are told a publish key after another has taken its place: what
+was published under it may still wait where they could not open it."""
+MAX_FORMER = 16
+
 
 class Publisher:
     """Seals jobs under the current publish key and sends them."""
@@ -37,7 +43,13 @@ class Publisher:
         identity: PrivateKey,
         entropy: Entropy,
         key: SessionKey,
+        seconds: Callable[[], float],
     ) -> None:
+        """
+        @param seconds: the time, on any clock that nobody sets.
+        """
+        self._seconds = seconds
+        self._former: deque[tuple[SessionKey, float]] = deque(maxlen=MAX_FORMER)
         self._identity = identity
         self._entropy = entropy
         self._signing = config.publish_signing_algorithm if config.sign_pub_messages else ""
@@ -63,13 +75,23 @@ class Publisher:
 
     def rotate(self) -> None:
         """Switch to a new publish key; publications under the old one cannot be made any more."""
-        self.key = self.prepare_rotation()
-        self.next_key = None
+        self.adopt(self.prepare_rotation())
 
     def adopt(self, key: SessionKey) -> None:
-        """Another master that shares the key has made this new one."""
+        """Publish under this key, which another master may have made, from now on."""
+        self._former.appendleft((self.key, self._seconds() + FORMER))
         self.key = key
         self.next_key = None
+
+    def former(self) -> list[SessionKey]:
+        """The keys that were in use until lately, newest first."""
+        now = self._seconds()
+        return [key for key, end in self._former if end > now and key != self.key]
+
+    def readable(self) -> list[SessionKey]:
+        """The keys that a minion may hold which has done nothing wrong, the likeliest first."""
+        following = [] if self.next_key is None else [self.next_key]
+        return [self.key, *following, *self.former()]
 
     def publish(self, job: Mapping[str, Any], minions: Sequence[str] | None) -> None:
         """

@@ -21,7 +21,7 @@ with C{minion_sign_messages} C{sig} are added here.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from random import Random
 from typing import Any, Protocol
 
@@ -76,22 +76,69 @@ class Identity:
     sign_messages: bool = False
 
 
+FORMER = 60.0
+"""Seconds for which a publish key still opens what is signed, after another has taken its place."""
+MAX_FORMER = 16
+"""Former publish keys that are kept at most."""
+
+
 @define
 class Session:
     """
     What a sign-in has brought; empty before the first, replaced in place by the next.
 
+    While the publish key changes, publications come under the old key and the new one in any
+    order: the nodes of a cluster do not switch in one moment, and an answer overtakes what was
+    published before it. So a key that was replaced opens publications for a while.
+
     @ivar key: seals requests and opens replies.
     @ivar publish_key: opens publications.
     @ivar next_key: the publish key after this one, when the master has told it ahead.
+    @ivar former: the publish keys before, and until when each counts.
     @ivar ours: the master is a saltwisted one.
     """
 
     key: SessionKey | None = field(default=None, repr=False)
     publish_key: SessionKey | None = field(default=None, repr=False)
     next_key: SessionKey | None = field(default=None, repr=False)
+    former: dict[SessionKey, float] = field(factory=dict, repr=False)
     master_key: PublicKey | None = None
     ours: bool = False
+
+    def told(
+        self,
+        now: float,
+        current: SessionKey,
+        following: SessionKey | None = None,
+        before: Iterable[SessionKey] = (),
+    ) -> None:
+        """
+        These are the publish keys of the master.
+
+        @param before: those that it used shortly before.
+        """
+        former = {key: end for key, end in self.former.items() if end > now}
+        for key in before:
+            former.setdefault(key, now + FORMER)
+        for old in (self.publish_key, self.next_key):
+            if old is not None:
+                former[old] = now + FORMER
+        self.publish_key, self.next_key = current, following
+        former.pop(current, None)
+        if following is not None:
+            former.pop(following, None)
+        newest = sorted(former, key=former.__getitem__, reverse=True)[:MAX_FORMER]
+        self.former = {key: former[key] for key in newest}
+
+    def readable(self, now: float, signed: bool) -> list[SessionKey]:
+        """
+        The keys that may open a publication, the likeliest first.
+
+        @param signed: it bears the master's signature. Of what does not, the key alone says whose
+            it is, and somebody who was refused since may have a former one.
+        """
+        found = [key for key in (self.publish_key, self.next_key) if key is not None]
+        return found + [key for key, end in self.former.items() if signed and end > now]
 
 
 @frozen(kw_only=True)

@@ -23,7 +23,8 @@ resolved at every attempt. While up, a sealed heartbeat asks the master every
 C{Rules.heartbeat} seconds unless it was heard anyway; two misses, or one when the
 subscription has lost its connection as well, and the link starts over. A publication or
 reply that does not open makes it sign in anew, once for all that wait, and nothing is lost
-meanwhile. C{minion_start} and C{salt/minion/<id>/start} are fired the first time a link is
+meanwhile; of a master of ours it asks for the publish keys instead, also for those that were
+replaced by now. C{minion_start} and C{salt/minion/<id>/start} are fired the first time a link is
 up, as in Salt.
 """
 
@@ -90,10 +91,17 @@ COMPLAIN_EVERY = 600.0
 """Seconds between two logs of the same complaint."""
 
 MAX_HELD = 1000
-"""Publications that wait for a sign-in at most; the oldest is dropped."""
+"""Publications that wait for their key at most; the oldest is dropped."""
 
 REOPEN_EVERY = 5.0
 """Seconds between two sign-ins that publications of our master may cause."""
+
+ASK_EVERY = 1.0
+"""Seconds between two questions for publish keys that publications of a master of ours may
+cause. That costs it no RSA, unlike a sign-in."""
+
+ASK_WITHIN = 0.5
+"""Seconds within which all minions of such a master ask for its keys, when it is time to."""
 
 DOUBT_EVERY = 60.0
 """Seconds between two sign-ins that publications of somebody else may cause."""
@@ -129,6 +137,9 @@ class _Attempt:
     """
     What belongs to one attempt to reach the master. Whatever an older one still does
     comes to nothing.
+
+    @ivar held: publications that no key opens yet, and when they came.
+    @ivar answered: when the newest question for keys was asked that was answered.
     """
 
     address: str = ""
@@ -138,7 +149,8 @@ class _Attempt:
     heart: Channel | None = None
     subscription: Subscription | None = None
     subscribed_to: tuple[str, int] = ("", 0)
-    held: deque[Publication] = field(factory=lambda: deque(maxlen=MAX_HELD))
+    held: deque[tuple[Publication, float]] = field(factory=lambda: deque(maxlen=MAX_HELD))
+    answered: float = float("-inf")
     work: set[Deferred[Any]] = field(factory=set)
 
 
@@ -198,6 +210,8 @@ class MasterLink:
         self._reopened = float("-inf")
         self._doubted = float("-inf")
         self._suspected = float("-inf")
+        self._asked = float("-inf")
+        self._asking = False
         self._signing: list[Deferred[None]] | None = None
         self._complained: tuple[str, float] = ("", 0.0)
 
@@ -474,6 +488,8 @@ class MasterLink:
         )
         # The first one spreads the others, and brings the publish keys of one of ours.
         self._beat_after(self.rules.heartbeat * self._outside.dice.random(), self.session.ours)
+        if self._attempt.held:
+            self._want_keys()
         if first and self._subscriber is not None:
             self._work(self._attempt, self._start_events(self._attempt))
         self._tell(self._hooks.on_up, first)
@@ -588,7 +604,8 @@ class MasterLink:
         waiting, self._signing = self._signing or [], None
         if isinstance(event, SignedIn):
             self._subscribe(attempt)
-            self._read_held(attempt)
+            # One of ours knows more keys than the one that a sign-in brings: it is asked for them
+            self._read_held(attempt, float("-inf") if self.session.ours else float("inf"))
         for one in waiting:
             if one.called:
                 continue
@@ -607,9 +624,22 @@ class MasterLink:
             self._beat.cancel()
         self._beat = self._outside.reactor.callLater(seconds, self._pulse, always)
 
+    def _ask_keys(self, pause: float = 0.0) -> None:
+        """
+        Ask for the publish keys soon; what is planned sooner is not put off.
+
+        @param pause: seconds since they were asked for last, at least.
+        """
+        now = self._outside.reactor.seconds()
+        at = max(now + ASK_WITHIN * self._outside.dice.random(), self._asked + pause)
+        if not self._asking or self._beat is None or self._beat.getTime() > at:
+            self._asking = True
+            self._beat_after(at - now, True)
+
     def _pulse(self, always: bool) -> None:
         self._beat = None
-        self._work(self._attempt, self._heartbeat(self._attempt, always))
+        self._asking = False
+        self._work(self._attempt, self._heartbeat(self._attempt, always), self._beaten)
 
     def _suspect(self, attempt: _Attempt) -> None:
         """The subscription's connection ended: ask at once whether the master is alive."""
@@ -640,7 +670,9 @@ class MasterLink:
             try:
                 ask = OUR_HEARTBEAT if ours else STOCK_HEARTBEAT
                 wait = rules.suspect_timeout if suspected else rules.heartbeat_timeout
-                self._take_keys(await heart.request(ask, wait, 1))
+                asked = self._asked = outside.reactor.seconds()
+                if self._take_keys(await heart.request(ask, wait, 1)):
+                    attempt.answered = asked
                 channel.heard = outside.now()
                 if suspected:
                     self._resubscribe(attempt)
@@ -657,20 +689,31 @@ class MasterLink:
             self._beat_after(1.0 if isinstance(event, Missed) else period * spread)
         return event
 
-    def _take_keys(self, value: Any) -> None:
-        """What a master of our kind says in answer: its publish keys, and who else is there."""
+    def _beaten(self, attempt: _Attempt, event: Event | None) -> Event | None:
+        if self.session.ours and attempt.held:
+            self._read_held(attempt, attempt.answered)
+        return event
+
+    def _take_keys(self, value: Any) -> bool:
+        """
+        What a master of our kind says in answer: its publish keys, and who else is there.
+
+        @return: whether it is such an answer.
+        """
         if not isinstance(value, dict) or not isinstance(value.get("aes"), str):
-            return
-        following = value.get("next")
+            return False
+        following, before = value.get("next"), value.get("before")
         try:
             publish_key = SessionKey(value["aes"])
             next_key = SessionKey(following) if isinstance(following, str) else None
-        except WireError:
-            return
-        self.session.publish_key, self.session.next_key = publish_key, next_key
+            former = [SessionKey(text) for text in before] if isinstance(before, list) else []
+        except (WireError, TypeError, AttributeError):
+            return False
+        self.session.told(self._outside.reactor.seconds(), publish_key, next_key, former)
         masters = value.get("masters")
         if isinstance(masters, list) and masters:
             self._tell(self._hooks.on_masters, masters, str(value.get("self") or ""))
+        return True
 
     # -- publications
 
@@ -687,7 +730,7 @@ class MasterLink:
             now = self._outside.reactor.seconds()
             if now - self._doubted >= DOUBT_EVERY:
                 self._doubted = now
-                self._want_keys()
+                self._sign_in_soon()
             return
         except WireError as error:
             subscriber.counters[error.reason] += 1
@@ -695,27 +738,35 @@ class MasterLink:
         self._open(attempt, publication, subscriber)
 
     def _open(self, attempt: _Attempt, publication: Publication, subscriber: Subscriber) -> None:
+        now = self._outside.reactor.seconds()
         try:
-            job, key = subscriber.open(publication, self.session)
+            job, key = subscriber.open(publication, self.session, now)
         except AuthenticationError:
-            # The publish key has changed: keep this until a sign-in brings the new one.
+            # The publish key has changed: keep this until the new one is here.
             subscriber.counters["held"] += 1
-            attempt.held.append(publication)
+            attempt.held.append((publication, now))
             self._want_keys()
             return
         except WireError as error:
             subscriber.counters[error.reason] += 1
             return
         if job.fun == NEXT_KEY:
-            self._beat_after(0.5 * self._outside.dice.random(), True)
+            self._ask_keys()
             return
         subscriber.take(job, key, self, self.name)
 
     def _want_keys(self) -> None:
         """
-        Sign in for what is held, but not all the time: whoever can make us wish for
+        Get the keys of what is held, but do not ask all the time: whoever can make us wish for
         keys must not be able to make us, and all our brothers, a burden to the master.
         """
+        if self.session.ours:
+            self._ask_keys(ASK_EVERY)
+        else:
+            self._sign_in_soon()
+
+    def _sign_in_soon(self) -> None:
+        """Sign in anew, if no sign-in runs, and not more often than a master can bear."""
         if self._signing is not None or self._reopen is not None:
             return
         wait = max(0.0, self._reopened + REOPEN_EVERY - self._outside.reactor.seconds())
@@ -729,20 +780,34 @@ class MasterLink:
         self._reopened = self._outside.reactor.seconds()
         _forget(self._sign_in_again())
 
-    def _read_held(self, attempt: _Attempt) -> None:
-        """Another look at what could not be opened; what still cannot is given up."""
+    def _read_held(self, attempt: _Attempt, asked: float) -> None:
+        """
+        Another look at what could not be opened.
+
+        @param asked: what came before that and still cannot be opened is given up: the master
+            has said since which keys there are.
+        """
         subscriber, held = self._subscriber, list(attempt.held)
         attempt.held.clear()
-        for publication in held:
+        now = self._outside.reactor.seconds()
+        for publication, came in held:
             if subscriber is None or attempt is not self._attempt:
                 return
             try:
-                job, key = subscriber.open(publication, self.session)
+                job, key = subscriber.open(publication, self.session, now)
+            except AuthenticationError as error:
+                if came <= asked:
+                    subscriber.counters["given up:" + error.reason] += 1
+                else:
+                    attempt.held.append((publication, came))
+                continue
             except WireError as error:
                 subscriber.counters["given up:" + error.reason] += 1
                 continue
             if job.fun != NEXT_KEY:
                 subscriber.take(job, key, self, self.name)
+        if attempt.held and attempt is self._attempt:
+            self._want_keys()
 
 
 def _forget(waiting: Deferred[Any]) -> None:

@@ -153,11 +153,13 @@ class SignInTalk:
                 finger=result.master_key.fingerprint(self._config.hash_type),
             )
         session = self._session
+        if session.master_key != result.master_key:
+            session.publish_key, session.next_key, session.former = None, None, {}
         session.key = result.session
         session.master_key = result.master_key
         session.ours = result.ours
         if session.publish_key != result.publish_key:
-            session.publish_key, session.next_key = result.publish_key, None
+            session.told(self._outside.reactor.seconds(), result.publish_key)
         # publish_port of our own configuration wins over the master's word, as in Salt
         own = self._config.publish_port
         self.publish_port = own if own not in (0, 4505, 4506) else result.publish_port

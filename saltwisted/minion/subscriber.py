@@ -240,26 +240,24 @@ class Subscriber:
             verify_publication(publication, session.master_key)
         return publication
 
-    def open(self, publication: Publication, session: Session) -> tuple[Job, str]:
+    def open(self, publication: Publication, session: Session, now: float) -> tuple[Job, str]:
         """
-        The inner half, with the publish key or the one announced as the next.
+        The inner half, with the publish key, the one announced as the next, or a former one.
 
+        @param now: seconds, on the clock of C{session}.
         @return: the job, and the text of the key that opened it.
-        @raises AuthenticationError: sealed with neither: it is time to sign in anew.
+        @raises AuthenticationError: sealed with none of them: it is time to ask for the keys.
         @raises WireError: malformed.
         """
-        key = session.publish_key
-        if key is None:
-            raise AuthenticationError("no publish key")
-        try:
-            return open_job(publication, key), key.text
-        except AuthenticationError:
-            coming = session.next_key
-            if coming is None:
-                raise
-            job = open_job(publication, coming)
-            session.publish_key, session.next_key = coming, None
-            return job, coming.text
+        for key in session.readable(now, bool(publication.signature)):
+            try:
+                job = open_job(publication, key)
+            except AuthenticationError:
+                continue
+            if key == session.next_key:
+                session.told(now, key)
+            return job, key.text
+        raise AuthenticationError("publish key")
 
     def take(self, job: Job, publish_key: str, source: Any, name: str) -> bool:
         """

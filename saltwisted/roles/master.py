@@ -326,7 +326,7 @@ class Master:
         )
         sessions = Sessions(keys, store, now)
         publish_key = shared.key if shared else SessionKey.generate(entropy)
-        publisher = Publisher(config, identity.key, entropy, publish_key)
+        publisher = Publisher(config, identity.key, entropy, publish_key, reactor.seconds)
         presence = Presence(
             sessions,
             cache,
@@ -398,7 +398,7 @@ class Master:
         check_transport(config)
         self.ports: TcpPorts | ZeroMqPorts
         if config.transport == "tcp":
-            announced = Announced(sessions, lambda: publisher.key)
+            announced = Announced(sessions, publisher.readable)
             self.ports = TcpPorts(reactor, config, self.requests, announced)
         else:
             self.ports = ZeroMqPorts(reactor, config, self.requests)

@@ -161,7 +161,9 @@ class Rig:
         cache = MinionCache(config.cachedir)
         cache.startService()
         sessions = Sessions(keys, store, now)
-        publisher = Publisher(config, key("master"), entropy, SessionKey.generate(entropy))
+        publisher = Publisher(
+            config, key("master"), entropy, SessionKey.generate(entropy), self.clock.seconds
+        )
         self.publications = FakePublishServer()
         publisher.add_server(self.publications)
         self.connected: set[str] = set()

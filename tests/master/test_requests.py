@@ -12,6 +12,8 @@ from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.errors import RemoteError
+from saltwisted.master.announced import Announced
+from saltwisted.wire.crypticle import SessionKey, seal
 from saltwisted.wire.envelope import BAD_LOAD, decode_reply, open_private_reply
 from saltwisted.wire.handshake import Accepted, NotYet
 from saltwisted.wire.msgpack import pack, unpack
@@ -425,6 +427,49 @@ class RotationTests(SynchronousTestCase):
         job = open_job(decode_publication(rig.publications.sent[-1][0]), minion.publish_key)
         self.assertEqual(job.fun, "test.ping")
         self.assertEqual(minion.ask("_file_envs"), ["base"])
+
+    def test_former_keys(self) -> None:
+        """Our minions are told, for a minute, which keys were in use before."""
+        rig = Rig(self)
+        minion = RigMinion(rig, "web1").accepted()
+        minion.sign_in()
+        keys = [rig.ctx.publisher.key.text]
+        self.assertEqual(minion.ask("_saltwisted_keys"), {"aes": keys[0]})
+        for _ in range(2):
+            rig.ctx.rotation.request("test")
+            rig.clock.advance(2)
+            keys.insert(0, rig.ctx.publisher.key.text)
+
+        self.assertEqual(
+            minion.ask("_saltwisted_keys"), {"aes": keys[0], "before": [keys[1], keys[2]]}
+        )
+        rig.clock.advance(59)
+        self.assertEqual(minion.ask("_saltwisted_keys"), {"aes": keys[0], "before": [keys[1]]})
+        rig.clock.advance(2)
+        self.assertEqual(minion.ask("_saltwisted_keys"), {"aes": keys[0]})
+
+    def test_hello_under_another_key(self) -> None:
+        """
+        A subscriber of C{transport: tcp} is known by its first frame under each key that it may
+        hold: the one to come, and those of before.
+        """
+        rig = Rig(self)
+        minion = RigMinion(rig, "web1").accepted()
+        minion.sign_in()
+        publisher = rig.ctx.publisher
+        announced = Announced(rig.ctx.sessions, publisher.readable)
+        first, second = publisher.key, publisher.prepare_rotation()
+        hello = {"id": "web1", "tok": minion.tok, "saltwisted": True}
+
+        def who(sealed: SessionKey) -> bool:
+            blob = seal(sealed, hello, bytes(16))
+            return announced.who({b"enc": b"aes", b"load": blob}) is not None
+
+        self.assertEqual([who(first), who(second)], [True, True])
+        publisher.rotate()
+        self.assertEqual([who(first), who(second)], [True, True])
+        rig.clock.advance(61)
+        self.assertEqual([who(first), who(second)], [False, True])
 
 
 class RunnerTests(SynchronousTestCase):

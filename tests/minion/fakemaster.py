@@ -57,6 +57,7 @@ class FakeMaster:
         self.publish_port = publish_port
         self.publish_key = SessionKey.generate(self.dice)
         self.next_key: SessionKey | None = None
+        self.former: list[SessionKey] = []
         self.sessions: dict[str, SessionKey] = {}
         self.state = "accepted"
         self.script: list[Any] = []
@@ -91,8 +92,10 @@ class FakeMaster:
             self.kept.pop(0)()
 
     def rotate(self) -> None:
-        """Another publish key."""
-        self.publish_key = SessionKey.generate(self.dice)
+        """Another publish key: the next one, if there is one."""
+        self.former.insert(0, self.publish_key)
+        self.publish_key = self.next_key or SessionKey.generate(self.dice)
+        self.next_key = None
 
     def handle(self, frame: bytes) -> bytes | None:
         """The reply to a frame, or silence."""
@@ -155,6 +158,8 @@ class FakeMaster:
             value = {"aes": self.publish_key.text}
             if self.next_key is not None:
                 value["next"] = self.next_key.text
+            if self.former:
+                value["before"] = [one.text for one in self.former]
             if self.masters:
                 value["masters"] = self.masters
         return encode_sealed_reply(self.session(request.id), value, self.dice(16), common.nonce)

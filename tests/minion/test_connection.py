@@ -21,8 +21,10 @@ from saltwisted.stores.minion import MasterKeyFile
 from saltwisted.wire.crypticle import SessionKey
 from saltwisted.wire.envelope import FAILED
 from saltwisted.wire.msgpack import pack
+from saltwisted.wire.publication import seal_job, sign_blob
 from tests.fakes.replies import CLUSTER_RETRY
 from tests.minion.fakemaster import (
+    IV,
     JID,
     FakeMaster,
     FakeNet,
@@ -751,6 +753,9 @@ class LivingTests(LinkCase):
         self.assertTrue(self.link.up)
 
 
+CALL = {"fun": "test.ping", "arg": [], "tgt": "*", "ret": ""}
+
+
 class PublicationTests(LinkCase):
     def test_job(self) -> None:
         """A publication becomes a job from this link."""
@@ -796,6 +801,116 @@ class PublicationTests(LinkCase):
 
         self.assertEqual([name for name, _ in self.jobs], [jid(9)])
         self.assertEqual(self.master.log.count("_auth"), 1)
+
+    def change(self) -> SessionKey:
+        """A saltwisted master is about to change its publish key; we are told, and know both."""
+        self.master.next_key = coming = SessionKey.generate(self.master.dice)
+        self.net.publish(self.master.publication(fun=NEXT_KEY, tgt=[], tgt_type="list"))
+        self.net.run(0.9)
+        return coming
+
+    def ran(self) -> list[str]:
+        """The jobs that have been run."""
+        return [name for name, _ in self.jobs]
+
+    def test_both_keys_at_a_change(self) -> None:
+        """
+        A node of a cluster publishes under both keys until all nodes have switched: whichever
+        copy comes first is run, once, and nobody signs in.
+        """
+        self.master.ours = True
+        self.up()
+        old, new = self.master.publish_key, self.change()
+        for n in range(6):
+            for sealed in (old, new) if n % 2 else (new, old):
+                self.net.publish(self.master.publication(sealed=sealed, jid=jid(n)))
+            self.net.run(0.5)
+        self.master.rotate()
+        self.net.publish(self.master.publication(jid=jid(6)))
+        self.net.publish(self.master.publication(sealed=old, jid=jid(7)))
+
+        self.assertEqual(self.ran(), [jid(n) for n in range(8)])
+        self.assertEqual(self.master.log.count("_auth"), 1)
+
+    def test_changes_that_were_not_heard(self) -> None:
+        """What came under a key that was replaced before we could ask for it is run, too."""
+        self.master.ours = True
+        self.up()
+        self.net.run(20)
+        for n in range(4):
+            self.master.rotate()
+            self.net.publish(self.master.publication(jid=jid(n)))
+        self.net.run(1)
+
+        self.assertEqual(self.ran(), [jid(n) for n in range(4)])
+        self.assertEqual(self.master.log.count("_auth"), 1)
+
+    def test_unheard_while_signing_in(self) -> None:
+        """A sign-in that brings a newer key than that of what waits gives nothing up."""
+        self.master.ours = True
+        self.up()
+        self.net.run(20)
+        self.master.rotate()
+        self.net.publish(self.master.publication(jid=jid(1)))
+        self.master.rotate()
+        self.master.sessions.clear()
+        asked = Deferred.fromCoroutine(self.link.request({"cmd": "_file_envs"}))
+        self.net.run(3)
+
+        self.successResultOf(asked)
+        self.assertEqual(self.ran(), [jid(1)])
+        self.assertEqual(self.master.log.count("_auth"), 2)
+
+    def test_answer_that_overtakes(self) -> None:
+        """What was published before an answer told of the new key is run after it, too."""
+        self.master.ours = True
+        self.up()
+        late = self.master.publication(jid=jid(1))
+        self.master.rotate()
+        self.net.run(20)
+        self.net.publish(late)
+
+        self.assertEqual(self.ran(), [jid(1)])
+
+    def test_T_REPLAY_1_former_key(self) -> None:
+        """A former key opens for a minute, and what is signed alone."""
+        self.subscriber._insist = False
+        self.master.ours = True
+        self.up()
+        signed = [self.master.publication(jid=jid(n)) for n in (1, 2)]
+        bare = sign_blob(seal_job(dict(CALL, jid=jid(3)), self.master.publish_key, IV), None)
+        own = self.master.publish_key
+        self.net.publish(sign_blob(seal_job(dict(CALL, jid=jid(4)), own, IV), None))
+        self.assertEqual(self.ran(), [jid(4)])
+        self.master.rotate()
+        self.net.run(20)
+        self.master.former.clear()
+        self.jobs.clear()
+
+        self.net.publish(bare)
+        self.assertEqual(self.ran(), [])
+        self.net.publish(signed[0])
+        self.assertEqual(self.ran(), [jid(1)])
+        self.net.run(61)
+        self.net.publish(signed[1])
+        self.assertEqual(self.ran(), [jid(1)])
+
+    def test_unopenable_flood_of_ours(self) -> None:
+        """A saltwisted master is asked for its keys once a second at most, without sign-ins."""
+        self.master.ours = True
+        self.up()
+        strange = SessionKey.generate(lambda n: b"?" * n)
+        payload = self.master.publication(sealed=strange)
+        for _ in range(60):
+            for _ in range(20):
+                self.net.publish(payload)
+            self.net.run(1, 0.25)
+
+        asked = self.master.log.count("_saltwisted_keys")
+        self.assertGreater(asked, 10)
+        self.assertLess(asked, 80)
+        self.assertEqual(self.master.log.count("_auth"), 1)
+        self.assertLessEqual(len(self.link._attempt.held), MAX_HELD)
 
     def test_forged(self) -> None:
         """Forged publications cause no job, and one look at the master's key, not many."""

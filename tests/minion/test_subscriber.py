@@ -215,7 +215,7 @@ class SubscriberTests(SynchronousTestCase):
 
     def deliver(self, payload: bytes) -> bool:
         publication = self.subscriber.read(payload, self.session)
-        one, opened_by = self.subscriber.open(publication, self.session)
+        one, opened_by = self.subscriber.open(publication, self.session, NOW)
         return self.subscriber.take(one, opened_by, "link", "salt")
 
     def test_job(self) -> None:
@@ -302,9 +302,9 @@ class SubscriberTests(SynchronousTestCase):
             self.master.publication(sealed=SessionKey.generate(lambda n: b"q" * n)), self.session
         )
 
-        self.assertRaises(AuthenticationError, self.subscriber.open, publication, self.session)
+        self.assertRaises(AuthenticationError, self.subscriber.open, publication, self.session, NOW)
         self.session.next_key = other
-        self.assertRaises(AuthenticationError, self.subscriber.open, publication, self.session)
+        self.assertRaises(AuthenticationError, self.subscriber.open, publication, self.session, NOW)
 
     def test_full_disk(self) -> None:
         """When the disk is full the job runs all the same, and it is said."""

@@ -149,14 +149,16 @@ async def revoke_auth(ctx: Context, who: str, cmd: RevokeAuth) -> bool:
 
 def publish_keys(ctx: Context, who: str, cmd: PublishKeys) -> dict[str, Any]:
     """
-    A saltwisted minion's heartbeat: the publish keys, the next one ahead of its use, and the
-    masters of a cluster.
+    A saltwisted minion's heartbeat: the publish keys, the next one ahead of its use, those that
+    were in use until lately, and the masters of a cluster.
 
     A stock master answers this unknown command with an empty map, which is heartbeat enough.
     """
     keys: dict[str, Any] = {"aes": ctx.publisher.key.text}
     if ctx.publisher.next_key is not None:
         keys["next"] = ctx.publisher.next_key.text
+    if former := ctx.publisher.former():
+        keys["before"] = [key.text for key in former]
     masters = list(ctx.masters())
     if masters:
         keys["masters"] = masters
