@@ -17,7 +17,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 
 from saltwisted.domain.jobids import expected_of
-from saltwisted.stores.jobtable import DERIVED, PUBLISHED
+from saltwisted.stores.jobtable import DERIVED, JOB_COLUMNS, PUBLISHED, good_job
 from saltwisted.wire.msgpack import unpack_bin
 
 LATEST = 64
@@ -69,11 +69,12 @@ class Claims:
         """Whether no published record expects this return."""
         found = self._expected.get(jid)
         if found is None:
-            query = "SELECT load, minions FROM jobs WHERE jid = ? AND rank = ?"
+            query = f"SELECT {JOB_COLUMNS} FROM jobs WHERE jid = ? AND rank = ?"  # noqa: S608 - fixed words
             row = db.execute(query, (jid, PUBLISHED)).fetchone()
-            if row is None:
+            if row is None or not good_job(row):
+                # A damaged record expects nobody, and must not keep returns from being stored
                 return True
-            self.put(jid, *row)
+            self.put(jid, row[4], row[5])
             found = self._expected[jid]
         if isinstance(found, tuple):
             load, minions = found

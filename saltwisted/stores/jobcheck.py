@@ -17,7 +17,7 @@ from attrs import frozen
 
 from saltwisted.domain.replica.entry import Entry, Stream
 from saltwisted.stores.joblog import job_entry, return_entry
-from saltwisted.stores.jobtable import job_crc, return_crc
+from saltwisted.stores.jobtable import JOB_COLUMNS, RETURN_COLUMNS, good_job, good_return
 
 CHUNK = 2048
 """Numbers of a stream that are compared as one."""
@@ -32,14 +32,8 @@ SELECT number, crc FROM jobs WHERE number > ?1 AND number <= ?2 AND started >= ?
 """
 _SUMS = f"SELECT (number - ?1 - 1) / {CHUNK}, count(*), sum(crc) FROM ({_HELD}) GROUP BY 1"  # noqa: S608 - fixed words
 
-_RETURNS = """
-SELECT number, CAST(jid AS BLOB), CAST(id AS BLOB), at, load, crc FROM returns
-WHERE number > ? ORDER BY number LIMIT ?
-"""
-_JOBS = """
-SELECT number, CAST(jid AS BLOB), CAST(fun AS BLOB), started, load, minions, crc FROM jobs
-WHERE number > ? ORDER BY number LIMIT ?
-"""
+_RETURNS = f"SELECT {RETURN_COLUMNS} FROM returns WHERE number > ? ORDER BY number LIMIT ?"  # noqa: S608 - fixed words
+_JOBS = f"SELECT {JOB_COLUMNS} FROM jobs WHERE number > ? ORDER BY number LIMIT ?"  # noqa: S608 - fixed words
 
 Sums = Mapping[int, tuple[int, int]]
 
@@ -82,29 +76,13 @@ def entries_of(
 def _entry(db: sqlite3.Connection, stream: Stream, base: int, number: int) -> Entry | None:
     at = base + number - 1
     for row in db.execute(_RETURNS, (at, 1)).fetchall():
-        if row[0] == at + 1 and _good_return(row):
+        if row[0] == at + 1 and good_return(row):
             return return_entry(stream, number, row[1].decode(), row[2].decode(), row[3], row[4])
     for row in db.execute(_JOBS, (at, 1)).fetchall():
-        if row[0] == at + 1 and _good_job(row):
+        if row[0] == at + 1 and good_job(row):
             _, jid, fun, started, load, minions, _ = row
             return job_entry(stream, number, jid.decode(), fun.decode(), started, load, minions)
     return None
-
-
-def _good_return(row: Sequence[object]) -> bool:
-    _, jid, minion_id, at, load, crc = row
-    try:
-        return crc is None or crc == return_crc(jid.decode(), minion_id.decode(), at, load)  # type: ignore[attr-defined,arg-type]
-    except (UnicodeDecodeError, AttributeError, TypeError):
-        return False
-
-
-def _good_job(row: Sequence[object]) -> bool:
-    _, jid, fun, started, load, minions, crc = row
-    try:
-        return crc is None or crc == job_crc(jid.decode(), started, fun.decode(), load, minions)  # type: ignore[attr-defined,arg-type]
-    except (UnicodeDecodeError, AttributeError, TypeError):
-        return False
 
 
 @frozen
@@ -130,7 +108,7 @@ def look(db: sqlite3.Connection, at: tuple[str, int], rows: int) -> Looked:
     @raises sqlite3.Error: the file itself is damaged.
     """
     table, after = at
-    query, good = (_RETURNS, _good_return) if table == "returns" else (_JOBS, _good_job)
+    query, good = (_RETURNS, good_return) if table == "returns" else (_JOBS, good_job)
     found = db.execute(query, (after, rows)).fetchall()
     bad = [row[0] for row in found if not good(row)]
     if len(found) == rows:

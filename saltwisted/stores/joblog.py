@@ -14,7 +14,7 @@ L{JobLog} is what the cluster sees (C{ILog}); L{saltwisted.stores.jobs} writes a
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from attrs import define, field, frozen
@@ -28,12 +28,24 @@ from saltwisted.domain.replica.hlc import stamp_at
 from saltwisted.errors import StoreError, WireError
 from saltwisted.interfaces import ILog
 from saltwisted.stores.claims import Claim, Claims
-from saltwisted.stores.jobtable import DERIVED, PUBLISHED, SPAN, job_crc, return_crc
+from saltwisted.stores.jobtable import (
+    DERIVED,
+    JOB_COLUMNS,
+    PUBLISHED,
+    RETURN_COLUMNS,
+    SPAN,
+    good_job,
+    good_return,
+    job_crc,
+    return_crc,
+)
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 JOB, RETURN, VOID = "job", "return", "void"
 EMPTY = b"\x80"
 _ROWS = 2000
+LOST_SECONDS = 60.0
+"""How long others wait for what was damaged here, while it is being had back."""
 
 Receiver = Callable[[Sequence[Entry], str], None]
 T = TypeVar("T")
@@ -65,10 +77,12 @@ class Merge:
     @ivar streams: rows of C{streams} that are new.
     @ivar known: index to number, to be written in the same transaction.
     @ivar epoch: of the file that the indices belong to.
+    @ivar after: index to the number that must be known in the file before.
     @ivar quiet: nobody is to hear of them: they were here before, or are history.
     """
 
     epoch: int
+    after: dict[int, int] = field(factory=dict)
     entries: Sequence[Entry] = ()
     rows: list[tuple[Any, ...]] = field(factory=list)
     streams: list[tuple[Any, ...]] = field(factory=list)
@@ -171,6 +185,17 @@ def raise_floors(db: sqlite3.Connection, own: int, last: int, confirmed: int) ->
             db.execute("UPDATE streams SET floor = ? WHERE idx = ?", (lowest - 1, idx))
 
 
+def out_of_place(db: sqlite3.Connection, merge: Merge, epoch: int) -> str:
+    """Why entries cannot be put into this file now, or C{""}: to be known is to be there."""
+    if merge.epoch != epoch:
+        return "a new file was started"
+    for idx, after in merge.after.items():
+        found = db.execute("SELECT known FROM streams WHERE idx = ?", (idx,)).fetchone()
+        if after > (found[0] if found else 0):
+            return "what comes before these entries was not written"
+    return ""
+
+
 def merge_rows(
     db: sqlite3.Connection,
     merge: Merge,
@@ -252,15 +277,17 @@ def merge_job(db: sqlite3.Connection, row: tuple[Any, ...], names: Mapping[int, 
     Of two jobs under one jid that which began first holds, of two records of one job the later.
     """
     number, jid, started = row[:3]
-    query = "SELECT number, started, rank, load FROM jobs WHERE jid = ?"
+    query = f"SELECT rank, {JOB_COLUMNS} FROM jobs WHERE jid = ?"  # noqa: S608 - fixed words
     old = db.execute(query, (jid,)).fetchone()
-    if old is not None and old[2] == PUBLISHED:
-        first = precedence(unpack_bin(old[3]), old[1])
+    # A damaged record holds against nobody
+    if old is not None and old[0] == PUBLISHED and good_job(old[1:]):
+        _, place, _, _, began, kept, *_ = old
+        first = precedence(unpack_bin(kept), began)
         other = precedence(unpack_bin(row[5]), started)
         theirs = (started, names[number // SPAN], number)
         if other > first:
             return False
-        if other == first and theirs <= (old[1], names[old[0] // SPAN], old[0]):
+        if other == first and theirs <= (began, names[place // SPAN], place):
             return False
     _, _, _, fun, _, load, minions = row
     crc = job_crc(jid, started, fun, load, minions)
@@ -268,43 +295,67 @@ def merge_job(db: sqlite3.Connection, row: tuple[Any, ...], names: Mapping[int, 
     return True
 
 
-_SINCE = """
-SELECT number, 0, jid, id, at, load, NULL FROM returns WHERE number > ?1 AND number <= ?2
+_SINCE = f"""
+SELECT 0, {RETURN_COLUMNS}, NULL FROM returns WHERE number > ?1 AND number <= ?2
 UNION ALL
-SELECT number, 1, jid, fun, started, load, minions FROM jobs WHERE number > ?1 AND number <= ?2
-ORDER BY number LIMIT ?3
-"""
+SELECT 1, {JOB_COLUMNS} FROM jobs WHERE number > ?1 AND number <= ?2
+ORDER BY 2 LIMIT ?3
+"""  # noqa: S608 - fixed words
+
+
+@define
+class Since:
+    """
+    What was read to be sent.
+
+    @ivar bad: numbers of rows that are not what was written, as rows have them.
+    """
+
+    entries: list[Entry] = field(factory=list)
+    bad: list[int] = field(factory=list)
 
 
 def read_since(
-    db: sqlite3.Connection, wanted: Sequence[tuple[int, Stream, int, int]], limit: int
-) -> list[Entry]:
+    db: sqlite3.Connection,
+    wanted: Sequence[tuple[int, Stream, int, int]],
+    limit: int,
+    lost: Collection[int] = (),
+) -> Since:
     """
     Entries of several streams, of about C{limit} bytes together.
 
+    A stream is read up to its first damaged row: nobody may take for nothing what was written
+    there, and is perhaps to be had from another node.
+
     @param wanted: index, stream, the number after which to begin, and the last number.
+    @param lost: numbers, as rows have them, of damaged rows that were taken out already.
     """
-    found: list[Entry] = []
-    size = 0
-    for idx, stream, after, known in wanted:
+    since = Since()
+    found, size = since.entries, 0
+    for idx, stream, at, stop in wanted:
         base = idx * SPAN
-        at = after
-        while at < known and size < limit:
-            rows = db.execute(_SINCE, (base + at, base + known, _ROWS)).fetchall()
-            for number, kind, *columns in rows:
-                at = _fill(found, stream, at, number - base - 1)
-                entry = _entry(stream, number - base, kind, columns)
-                at += 1
-                found.append(entry)
-                size += entry.size
+        stop = min((n - base - 1 for n in lost if base + at < n <= base + stop), default=stop)
+        while at < stop and size < limit:
+            rows = db.execute(_SINCE, (base + at, base + stop, _ROWS)).fetchall()
+            whole = len(rows) < _ROWS
+            for kind, *row in rows:
+                number = row[0] - base
+                if not (good_job(row) if kind else good_return(row[:-1])):
+                    since.bad.append(row[0])
+                    stop, whole = min(stop, number - 1), True
+                elif number <= stop:
+                    at = _fill(found, stream, at, number - 1)
+                    found.append(_entry(stream, number, kind, row))
+                    at = number
+                    size += found[-1].size
                 if size >= limit:
                     break
             else:
-                if len(rows) < _ROWS:
-                    at = _fill(found, stream, at, known)
+                if whole:
+                    at = _fill(found, stream, at, stop)
         if size >= limit:
             break
-    return found
+    return since
 
 
 def _fill(found: list[Entry], stream: Stream, at: int, until: int) -> int:
@@ -312,11 +363,12 @@ def _fill(found: list[Entry], stream: Stream, at: int, until: int) -> int:
     return max(at, until)
 
 
-def _entry(stream: Stream, number: int, kind: int, columns: Sequence[Any]) -> Entry:
+def _entry(stream: Stream, number: int, kind: int, row: Sequence[Any]) -> Entry:
+    _, jid, name, at, *rest = row
     if kind:
-        return job_entry(stream, number, *columns)
-    jid, minion_id, at, load, _ = columns
-    return return_entry(stream, number, jid, minion_id, at, load)
+        load, minions, _ = rest
+        return job_entry(stream, number, jid.decode(), name.decode(), at, load, minions)
+    return return_entry(stream, number, jid.decode(), name.decode(), at, rest[0])
 
 
 def job_entry(
@@ -349,6 +401,9 @@ class JobRows(Protocol):
 
     def read(self, query: Callable[[sqlite3.Connection], T]) -> Deferred[T]:
         """Ask the file something, in a thread."""
+
+    def met_bad(self, numbers: Sequence[int]) -> None:
+        """Rows are not what was written, and were left out."""
 
     def write_merge(self, merge: Merge, size: int) -> Deferred[Sequence[Entry]]:
         """Write what other nodes sent; fires with its entries when it is on disk."""
@@ -403,6 +458,7 @@ class JobLog:
         self.heard: Callable[[], bool] = lambda: True
         self._renewals = 0
         self._held: list[Deferred[None]] = []
+        self._lost: dict[int, float] = {}
         self.own = 0
         self.stream = Stream("", "")
         self.confirmed_number = 0
@@ -410,6 +466,7 @@ class JobLog:
     def load(self, book: Book) -> None:
         """The store has opened its file; what was collected is in it."""
         self._gathered = []
+        self._lost = {}
         self.own = book.own
         self.stream = book.streams[book.own][0]
         self._index = {stream: idx for idx, (stream, _, _) in book.streams.items()}
@@ -454,7 +511,30 @@ class JobLog:
         ]
         if not wanted:
             return succeed([])
-        return self._store.read(lambda db: read_since(db, wanted, limit))
+        now = self._store.clock()
+        self._lost = {number: until for number, until in self._lost.items() if until > now}
+        lost = frozenset(self._lost)
+
+        def read(since: Since) -> Sequence[Entry]:
+            if since.bad:
+                self._store.met_bad(since.bad)
+            return since.entries
+
+        return self._store.read(lambda db: read_since(db, wanted, limit, lost)).addCallback(read)
+
+    def lost(self, numbers: Collection[int]) -> None:
+        """
+        Rows are taken out, since they are damaged: for a while nobody is told that there was
+        nothing, as they may come back.
+
+        @param numbers: as rows have them.
+        """
+        until = self._store.clock() + LOST_SECONDS
+        self._lost.update(dict.fromkeys(numbers, until))
+
+    def found(self) -> None:
+        """All who can be asked were: what has not come back by now is lost."""
+        self._lost.clear()
 
     def append(self, kind: str, body: Mapping[str, Any]) -> Deferred[Entry]:
         """Refused: jobs and returns are added by the store's own methods."""
@@ -475,7 +555,9 @@ class JobLog:
             taken.append(entry)
             size += entry.size
             merge.rows.append(self._row(entry, merge))
-            merge.known[self._index[entry.stream]] = entry.number
+            idx = self._index[entry.stream]
+            merge.after.setdefault(idx, entry.number - 1)
+            merge.known[idx] = entry.number
         merge.entries = taken
         if not taken:
             return succeed([])
@@ -564,7 +646,12 @@ class JobLog:
             return succeed([])
         size = sum(entry.size for entry in merge.entries)
         write = self._store.write_merge(merge, size)
-        return write.addCallback(lambda _: merge.changed)
+        return write.addCallback(lambda _: self._mended(merge))
+
+    def _mended(self, merge: Merge) -> Sequence[bool]:
+        for entry in merge.entries:
+            self._lost.pop(self._index[entry.stream] * SPAN + entry.number, None)
+        return merge.changed
 
     def range_of(self, stream: Stream) -> tuple[int, int] | None:
         """Where the rows of a stream begin, and how far it is known; C{None}: not at all."""

@@ -48,6 +48,7 @@ from saltwisted.stores.joblog import (
     job_entry,
     merge_job,
     merge_rows,
+    out_of_place,
     raise_floors,
     read_book,
     return_entry,
@@ -59,18 +60,21 @@ from saltwisted.stores.jobtable import (
     PUBLISHED,
     PUT_JOBS,
     SPAN,
+    ids_where,
     insert,
     job_crc,
-    job_of,
+    jobs_where,
     mark,
     open_table,
     pieces,
     prune,
     published_of,
     return_crc,
+    returns_where,
 )
 from saltwisted.stores.stall import Stall
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
+from saltwisted.words import counted
 
 T = TypeVar("T")
 
@@ -146,6 +150,7 @@ class JobStore:
     @ivar loaded: the file that the log knows of: the writer may have begun another one.
     @ivar on_anew: called when another file was begun while this store runs.
     @ivar on_owed: called when other members may have more of what was here.
+    @ivar on_bad: called with the numbers of rows that are not what was written.
     @ivar trouble: what is lacking here, while it is being brought back; for the status.
     @ivar pruned: the time before which jobs were forgotten.
     @ivar owed: whether other members may have more of what was here before.
@@ -179,6 +184,8 @@ class JobStore:
         self.on_open: list[Callable[[], None]] = []
         self.on_anew: list[Callable[[], None]] = []
         self.on_owed: list[Callable[[], None]] = []
+        self.on_bad: list[Callable[[Sequence[int]], None]] = []
+        self._told_bad: set[int] = set()
         self.trouble = ""
         self.pruned = 0
         self.owed = False
@@ -362,6 +369,32 @@ class JobStore:
         self.owes()
         for receiver in self.on_owed:
             receiver()
+
+    def met_bad(self, numbers: Sequence[int]) -> None:
+        """Somebody has read rows that are not what was written, and left them out."""
+        for receiver in self.on_bad:
+            receiver(numbers)
+        fresh = set(numbers) - self._told_bad
+        if fresh and not self.on_bad:
+            # Nobody else has them: they stay where they are
+            self._told_bad |= fresh
+            self.log.error(
+                "{path}: a disk has erred: {rows} cannot be shown, for what is there is not what "
+                "was written",
+                path=self.path,
+                rows=counted(len(fresh), "row"),
+            )
+
+    def _read_rows(self, query: Callable[[sqlite3.Connection, list[int]], T]) -> Deferred[T]:
+        """Ask the file for rows that are checked; the query notes the numbers of the bad ones."""
+        bad: list[int] = []
+
+        def done(result: T) -> T:
+            if bad:
+                self.met_bad(bad)
+            return result
+
+        return self._read(lambda db: query(db, bad)).addCallback(done)
 
     def read_anew(self, query: Callable[[sqlite3.Connection], T]) -> Deferred[T]:
         """Ask the file itself, and nothing that was read before; damage is met here, too."""
@@ -575,6 +608,11 @@ class JobStore:
                         error=str(error),
                     )
                 raise StoreError(str(error), self.path) from error
+            except BaseException:
+                # What comes next must not be in a transaction that nobody ends
+                self._rollback()
+                self.claims.forget()
+                raise
 
     def _describe_jobs(self, batch: list[_Write]) -> None:
         """The records of jobs were lost with the old file: make them from their returns."""
@@ -679,8 +717,9 @@ class JobStore:
             self.claims.add(db, [(jid, who, at, len(load)) for jid, who, at, load in news])  # type: ignore[misc]
         for write in others:
             if write.merge is not None:
-                if write.merge.epoch != self.epoch:
-                    raise StoreError("a new file was started", self.path)
+                if why := out_of_place(db, write.merge, self.epoch):
+                    write.result = Failure(StoreError(why, self.path))
+                    continue
                 write.result, derived = merge_rows(
                     db,
                     write.merge,
@@ -870,29 +909,26 @@ class JobStore:
         C{claimed} says that nobody has published it: its record is made of a minion's return.
         """
 
-        def query(db: sqlite3.Connection) -> Mapping[str, Any] | None:
-            row = db.execute(
-                "SELECT jid, started, rank, load, minions FROM jobs WHERE jid = ?", (jid,)
-            ).fetchone()
-            return None if row is None else job_of(row)
+        def query(db: sqlite3.Connection, bad: list[int]) -> Mapping[str, Any] | None:
+            found = jobs_where(db, "jid = ?", (jid,), bad)
+            return found[0] if found else None
 
-        return self._read(query)
+        return self._read_rows(query)
 
     def returns(self, jid: str) -> Deferred[Mapping[str, Mapping[str, Any]]]:
         """Minion id to what it returned (C{return retcode success fun fun_args out? _stamp?})."""
 
-        def query(db: sqlite3.Connection) -> Mapping[str, Mapping[str, Any]]:
-            rows = db.execute("SELECT id, load FROM returns WHERE jid = ? ORDER BY id", (jid,))
-            return {minion_id: unpack_bin(load) for minion_id, load in rows.fetchall()}
+        def query(db: sqlite3.Connection, bad: list[int]) -> Mapping[str, Mapping[str, Any]]:
+            rows = returns_where(db, "WHERE jid = ? ORDER BY id", (jid,), bad)
+            return {minion_id: unpack_bin(load) for _, minion_id, load in rows}
 
-        return self._read(query)
+        return self._read_rows(query)
 
     def returned_ids(self, jid: str) -> Deferred[Sequence[str]]:
         """Who has returned, without what."""
 
         def query(db: sqlite3.Connection) -> Sequence[str]:
-            rows = db.execute("SELECT id FROM returns WHERE jid = ? ORDER BY id", (jid,))
-            return [row[0] for row in rows.fetchall()]
+            return ids_where(db, "WHERE jid = ? ORDER BY id", (jid,))
 
         return self._read(query)
 
@@ -902,11 +938,8 @@ class JobStore:
         known = first + self.replica.confirmed_number
 
         def query(db: sqlite3.Connection) -> Sequence[str]:
-            rows = db.execute(
-                "SELECT id FROM returns WHERE jid = ? AND number > ? AND number < ? ORDER BY id",
-                (jid, known, first + SPAN),
-            )
-            return [row[0] for row in rows.fetchall()]
+            where = "WHERE jid = ? AND number > ? AND number < ? ORDER BY id"
+            return ids_where(db, where, (jid, known, first + SPAN))
 
         return self._read(query)
 
@@ -932,16 +965,13 @@ class JobStore:
                 values.append(criteria[name])
         limit = criteria.get("limit")
         values.append(-1 if limit is None else int(limit))
-        minions = "minions" if criteria.get("minions") else "NULL"
-        sql = (
-            f"SELECT jid, started, rank, load, {minions} FROM jobs WHERE {' AND '.join(where)} "  # noqa: S608 - fixed words
-            "ORDER BY started DESC, jid DESC LIMIT ?"
-        )
+        order = f"{' AND '.join(where)} ORDER BY started DESC, jid DESC LIMIT ?"
+        minions = bool(criteria.get("minions"))
 
-        def query(db: sqlite3.Connection) -> Sequence[Mapping[str, Any]]:
-            return [job_of(row) for row in reversed(db.execute(sql, values).fetchall())]
+        def query(db: sqlite3.Connection, bad: list[int]) -> Sequence[Mapping[str, Any]]:
+            return jobs_where(db, order, values, bad, minions)[::-1]
 
-        return self._read(query)
+        return self._read_rows(query)
 
     @property
     def queued(self) -> int:

@@ -10,8 +10,10 @@ from __future__ import annotations
 import sqlite3
 from binascii import crc32
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
+from saltwisted.errors import WireError
 from saltwisted.stores.database import open_database
 from saltwisted.wire.msgpack import unpack_bin
 
@@ -97,6 +99,19 @@ SPAN = 1 << 40
 """How many entries a stream may have."""
 DERIVED, PUBLISHED = 0, 1
 
+RETURN_COLUMNS = (
+    "number, CAST(jid AS BLOB), CAST(id AS BLOB), CAST(at AS REAL), "
+    "CAST(load AS BLOB), CAST(crc AS INTEGER)"
+)
+JOB_COLUMNS = (
+    "number, CAST(jid AS BLOB), CAST(fun AS BLOB), CAST(started AS REAL), "
+    "CAST(load AS BLOB), CAST(minions AS BLOB), CAST(crc AS INTEGER)"
+)
+"""
+What L{good_return} and L{good_job} look at. A flipped bit may have made a text of a number, and of
+a text what nobody can decode: one such value would keep a reader from all rows.
+"""
+
 _PRUNE_ROWS = 500
 MARKS = 24
 """How many marks are made in the time for which history is kept."""
@@ -119,8 +134,67 @@ def open_table(path: str) -> sqlite3.Connection:
         raise
 
 
-def job_of(row: tuple[Any, ...]) -> Mapping[str, Any]:
-    jid, started, rank, load, minions = row
+def jobs_where(
+    db: sqlite3.Connection,
+    where: str,
+    values: Sequence[Any],
+    bad: list[int],
+    minions: bool = True,
+) -> list[dict[str, Any]]:
+    """
+    Records of jobs; those that are not what was written are left out.
+
+    @param where: conditions in fixed words, and what follows them.
+    @param bad: takes the numbers of what was left out.
+    """
+    found = []
+    query = f"SELECT rank, {JOB_COLUMNS} FROM jobs WHERE {where}"  # noqa: S608 - fixed words
+    for rank, *row in db.execute(query, values).fetchall():
+        number, jid, _, started, load, expected, _ = row
+        if good_job(row):
+            found.append(_job_of(jid.decode(), started, rank, load, expected if minions else None))
+        else:
+            bad.append(number)
+    return found
+
+
+def returns_where(
+    db: sqlite3.Connection, rest: str, values: Sequence[Any], bad: list[int]
+) -> list[tuple[str, str, bytes]]:
+    """
+    Jid, minion id and load of returns; those that are not what was written are left out.
+
+    @param rest: what follows the table, in fixed words.
+    @param bad: takes the numbers of what was left out.
+    """
+    found = []
+    query = f"SELECT {RETURN_COLUMNS} FROM returns {rest}"  # noqa: S608 - fixed words
+    for row in db.execute(query, values).fetchall():
+        number, jid, minion_id, _, load, _ = row
+        if good_return(row):
+            found.append((jid.decode(), minion_id.decode(), load))
+        else:
+            bad.append(number)
+    return found
+
+
+def ids_where(db: sqlite3.Connection, rest: str, values: Sequence[Any]) -> list[str]:
+    """
+    The minions of returns, without what they returned; what nobody can decode is left out.
+
+    @param rest: what follows the table, in fixed words.
+    """
+    rows = db.execute(f"SELECT CAST(id AS BLOB) FROM returns {rest}", values)  # noqa: S608 - fixed words
+    found = []
+    for (data,) in rows.fetchall():
+        with suppress(UnicodeDecodeError):
+            found.append(data.decode())
+    return found
+
+
+def _job_of(
+    jid: str, started: float, rank: int, load: bytes, minions: bytes | None
+) -> dict[str, Any]:
     job = unpack_bin(load)
     job.pop("claimed", None)
     if rank == DERIVED:
@@ -142,6 +216,42 @@ def job_crc(jid: str, started: float, fun: str, load: bytes, minions: bytes) -> 
     """The check sum of a job's row."""
     head = f"{jid}\0{fun}\0{started!r}".encode("utf-8", "surrogatepass")
     return crc32(minions, crc32(load, crc32(head)))
+
+
+def good_return(row: Sequence[Any]) -> bool:
+    """
+    Whether a return is what was written.
+
+    @param row: C{RETURN_COLUMNS}.
+    """
+    _, jid, minion_id, at, load, crc = row
+    try:
+        found = return_crc(jid.decode(), minion_id.decode(), float(at), load)
+    except (UnicodeDecodeError, AttributeError, TypeError, ValueError):
+        return False
+    return crc == found or (crc is None and _is_map(load))
+
+
+def good_job(row: Sequence[Any]) -> bool:
+    """
+    Whether the record of a job is what was written.
+
+    @param row: C{JOB_COLUMNS}.
+    """
+    _, jid, fun, started, load, minions, crc = row
+    try:
+        found = job_crc(jid.decode(), float(started), fun.decode(), load, minions)
+    except (UnicodeDecodeError, AttributeError, TypeError, ValueError):
+        return False
+    return crc == found or (crc is None and _is_map(load))
+
+
+def _is_map(load: bytes) -> bool:
+    """Of a row of a version without check sums: whether it can be read at all."""
+    try:
+        return isinstance(unpack_bin(load), dict)
+    except WireError:
+        return False
 
 
 def pieces(rows: int) -> int:

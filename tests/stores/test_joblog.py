@@ -9,13 +9,16 @@ import os
 import random
 import shutil
 import sqlite3
+import threading
 from collections.abc import Sequence
 from typing import Any
 
 from saltwisted.domain.replica.entry import Entry, decode_entries, encode_entries
 from saltwisted.errors import DeniedError, StoreError
+from saltwisted.stores import jobcheck, jobs
+from saltwisted.stores.joblog import LOST_SECONDS
 from saltwisted.stores.jobs import JobStore
-from saltwisted.stores.jobtable import MIGRATIONS
+from saltwisted.stores.jobtable import MIGRATIONS, SPAN
 from tests.stores.support import FolderTestCase, ThreadReactor
 from tests.stores.test_jobs import JID, NEXT, load
 
@@ -461,6 +464,175 @@ class JobLogTests(LogTestCase):
         self.assertEqual(list(self.get(b.returns(JID))), ["web2"])
         self.assertEqual(b.replica.knowledge(), a.replica.knowledge())
         self.assertRaises(StoreError, self.get, a.replica.append("job", {}))
+
+
+class RefusedTests(LogTestCase):
+    """Some of what is to be written is not."""
+
+    def setUp(self) -> None:
+        """Node a has four returns that node b has not."""
+        super().setUp()
+        self.a, self.b = self.store("a"), self.store("b")
+        for number in range(4):
+            self.save(self.a, f"web{number}")
+        self.entries = self.get(self.a.replica.since({}, PLENTY))
+
+    def held_up(self) -> threading.Event:
+        """The writer of b waits; what comes meanwhile is its next batch."""
+        gate, begun = threading.Event(), threading.Event()
+
+        def work(db: sqlite3.Connection) -> None:
+            begun.set()
+            gate.wait(30)
+
+        self.b.change(work).addErrback(lambda _: None)
+        begun.wait(30)
+        self.addCleanup(gate.set)
+        return gate
+
+    def on_disk(self, store: JobStore) -> set[str]:
+        """Whose returns somebody else finds in the file."""
+        db = sqlite3.connect(store.path)
+        found = {name for (name,) in db.execute("SELECT id FROM returns")}
+        db.close()
+        return found
+
+    def test_of_another_file(self) -> None:
+        """
+        Entries for a file that was put aside are refused alone: a return in the same transaction
+        is stored, and so is all that is acknowledged afterwards.
+        """
+        gate = self.held_up()
+        self.b.loaded -= 1
+        merging = self.b.replica.merge(self.entries, "a")
+        self.b.loaded += 1
+        beside = self.b.save_return(load("web8"))
+        gate.set()
+
+        self.assertRaises(StoreError, self.get, merging)
+        self.assertTrue(self.get(beside))
+        self.assertTrue(self.save(self.b, "web9"))
+        self.assertEqual(self.on_disk(self.b), {"web8", "web9"})
+        self.get(self.b.replica.merge(self.entries, "a"))
+        self.assertEqual(len(self.on_disk(self.b)), 6)
+
+    def test_nothing_stays_begun(self) -> None:
+        """Whatever fails in a transaction: what is acknowledged afterwards is on the disk."""
+
+        def work(db: sqlite3.Connection) -> None:
+            raise ValueError("not of the disk")
+
+        self.assertRaises(ValueError, self.get, self.b.change(work))
+
+        self.assertTrue(self.save(self.b, "web9"))
+        self.assertEqual(self.on_disk(self.b), {"web9"})
+
+    def test_no_hole(self) -> None:
+        """What follows entries that the disk has refused is refused, too: known means there."""
+        self.patch(jobs, "_BATCH_ROWS", 1)
+        real, first = jobs.merge_rows, [True]
+
+        def full_once(*args: Any) -> Any:
+            if first.pop() if first else False:
+                raise sqlite3.OperationalError("database or disk is full")
+            return real(*args)
+
+        self.patch(jobs, "merge_rows", full_once)
+        gate = self.held_up()
+        replica = self.b.replica
+        one, two = replica.merge(self.entries[:2], "a"), replica.merge(self.entries[2:], "a")
+        gate.set()
+
+        self.assertRaises(StoreError, self.get, one)
+        self.assertRaises(StoreError, self.get, two)
+        self.assertEqual(replica.knowledge(), {})
+        self.get(replica.merge(self.entries, "a"))
+        self.assertEqual(replica.knowledge(), self.a.replica.knowledge())
+        self.assertEqual(self.shown(self.b), self.shown(self.a))
+        self.flushLoggedErrors()
+
+
+class DamagedRowTests(LogTestCase):
+    """Bits of single rows have flipped."""
+
+    def setUp(self) -> None:
+        """Node a has four returns and a published job."""
+        super().setUp()
+        self.a, self.b = self.store("a"), self.store("b")
+        for number in range(4):
+            self.save(self.a, f"web{number}")
+        self.publish(self.a, NEXT, "web1")
+
+    def harm(self, statement: str) -> None:
+        """Write into the file."""
+        db = sqlite3.connect(self.a.path)
+        db.execute(statement)
+        db.commit()
+        db.close()
+
+    def test_is_not_sent(self) -> None:
+        """A damaged row is given to nobody, and nobody is told that there was nothing."""
+        harmed = (
+            "UPDATE returns SET load = X'81A1' WHERE id = 'web2'",
+            "UPDATE returns SET id = CAST(X'FF6562' AS TEXT) WHERE number % 256 = 3",
+            "UPDATE returns SET at = CAST(X'FF' AS TEXT) WHERE number % 256 = 3",
+        )
+        for statement in harmed:
+            bad: list[int] = []
+            self.a.on_bad = [bad.extend]
+            self.harm(statement)
+
+            sent = self.get(self.a.replica.since({}, PLENTY))
+
+            self.assertEqual([entry.number for entry in sent], [1, 2], statement)
+            self.assertEqual([number % SPAN for number in bad], [3])
+
+    def test_job_is_not_sent(self) -> None:
+        """Nor is a damaged record of a job."""
+        self.harm("UPDATE jobs SET fun = CAST(X'FF' AS TEXT) WHERE number > 0")
+
+        self.assertEqual(len(self.get(self.a.replica.since({}, PLENTY))), 4)
+
+    def test_lost_for_a_while(self) -> None:
+        """
+        A row that was taken out is no void as long as it may come back; then it is one, or sent
+        as it was.
+        """
+        replica = self.a.replica
+        whole = self.get(replica.since({}, PLENTY))
+        number = replica.own * SPAN + 2
+        replica.lost([number])
+        self.get(self.a.change(lambda db: jobcheck.drop(db, [number])))
+        self.assertEqual(len(self.get(replica.since({}, PLENTY))), 1)
+
+        replica.found()
+        kinds = [entry.kind for entry in self.get(replica.since({}, PLENTY))]
+        self.assertEqual(kinds, ["return", "void", "return", "return", "job"])
+
+        replica.lost([number])
+        self.get(replica.mend([whole[1]]))
+        self.assertEqual(self.get(replica.since({}, PLENTY)), whole)
+
+    def test_lost_for_good(self) -> None:
+        """Nobody waits for ever for what was damaged."""
+        replica = self.a.replica
+        number = replica.own * SPAN + 2
+        self.get(self.a.change(lambda db: jobcheck.drop(db, [number])))
+        replica.lost([number])
+        self.patch(self.a, "clock", lambda: LOST_SECONDS + 1.0)
+
+        self.assertEqual(len(self.get(replica.since({}, PLENTY))), 5)
+
+    def test_record_holds_against_nobody(self) -> None:
+        """The record of another node replaces a damaged one, and is not refused because of it."""
+        self.ship(self.a, self.b)
+        self.now += 1
+        self.get(self.b.save_job(NEXT, {"fun": "x", "tgt": "*"}, ["web1", "web2"]))
+        self.harm("UPDATE jobs SET load = X'81A1' WHERE number > 0")
+
+        self.ship(self.b, self.a)
+
+        self.assertEqual(self.get(self.a.job(NEXT))["fun"], "x")
 
 
 class ConvergenceTests(LogTestCase):

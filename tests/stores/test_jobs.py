@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from twisted.internet.defer import Deferred, gatherResults
+from twisted.logger import Logger, formatEvent
 
 from saltwisted.errors import StoreError
 from saltwisted.stores import jobcheck
@@ -271,6 +272,57 @@ class JobStoreTests(FolderTestCase):
         self.assertEqual(found.at, ("jobs", jobcheck.START[1]))
         jobs = self.get(self.store.read_anew(partial(jobcheck.look, at=found.at, rows=9)))
         self.assertEqual((jobs.at, list(jobs.bad)), (None, []))
+
+    def test_damaged_rows_are_left_out(self) -> None:
+        """
+        One row with flipped bits keeps nobody from reading the others, and is said; a minion can
+        return to a job whose record is damaged.
+        """
+        for jid in (JID, NEXT):
+            self.get(self.store.save_job(jid, {"fun": "test.ping", "tgt": "*"}, ["web1", "web2"]))
+            self.now += 1
+        self.save(load("web1"), load("web2"), load("web3"), load("web1", NEXT))
+        said: list[list[int]] = []
+        self.store.on_bad.append(lambda numbers: said.append(list(numbers)))
+        other = sqlite3.connect(self.store.path)
+        other.execute("UPDATE returns SET load = X'81A1' WHERE id = 'web2'")
+        other.execute("UPDATE returns SET id = CAST(X'FF' AS TEXT) WHERE id = 'web3'")
+        other.execute("UPDATE returns SET load = X'C0' WHERE jid = ?", (NEXT,))
+        other.execute(
+            "UPDATE jobs SET fun = CAST(X'FF' AS TEXT), load = X'C1' WHERE jid = ?", (JID,)
+        )
+        other.commit()
+        other.close()
+
+        self.assertEqual(list(self.get(self.store.returns(JID))), ["web1"])
+        self.assertEqual(self.get(self.store.returned_ids(JID)), ["web1", "web2"])
+        self.assertEqual(self.get(self.store.one_copy(JID)), ["web1", "web2"])
+        self.assertIsNone(self.get(self.store.job(JID)))
+        self.assertEqual([job["jid"] for job in self.get(self.store.list_jobs())], [NEXT])
+        self.assertEqual([len(numbers) for numbers in said], [2, 1, 1])
+        self.store.claims.forget()
+        self.assertEqual(self.save(load("web9")), [True])
+
+    def test_damaged_rows_of_a_master_alone(self) -> None:
+        """Who has no other member to ask says so once, and leaves the row where it is."""
+        self.save(load("web1"), load("web2"))
+        other = sqlite3.connect(self.store.path)
+        other.execute("UPDATE returns SET load = X'81A1' WHERE id = 'web2'")
+        other.commit()
+        other.close()
+        said: list[str] = []
+        self.patch(
+            self.store, "log", Logger(observer=lambda event: said.append(formatEvent(event)))
+        )
+
+        for _ in range(3):
+            self.assertEqual(list(self.get(self.store.returns(JID))), ["web1"])
+
+        self.assertEqual(
+            [text.partition(": ")[2][:40] for text in said],
+            ["a disk has erred: 1 row cannot be shown,"],
+        )
+        self.assertEqual(self.get(self.store.totals())["returns"], 2)
 
     def test_keep_for_ever(self) -> None:
         """C{keep_jobs_seconds: 0} keeps everything."""
