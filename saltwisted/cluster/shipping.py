@@ -192,8 +192,10 @@ class Shipping:
                 entries = await self._log.since(effect.after, effect.limit)
             except SaltwistedError as error:
                 self.log.error("entries cannot be read: {error}", error=error)
-            if self._running:
-                self._do(self.machine.read(effect.peer, entries, self._clock.seconds()))
+            finally:
+                # Whatever has failed: the machine waits for an answer
+                if self._running:
+                    self._do(self.machine.read(effect.peer, entries, self._clock.seconds()))
 
         self._go(read())
 
@@ -203,10 +205,10 @@ class Shipping:
                 await self._log.merge(effect.entries, effect.peer)
             except SaltwistedError as error:
                 self.log.error("entries of {peer}: {error}", peer=effect.peer, error=error)
-            if self._running and not covers(
-                self._log.knowledge(), {entry.stream: entry.number for entry in effect.entries}
-            ):
-                self._do(self.machine.unstored(self._clock.seconds()))
+            finally:
+                ends = {entry.stream: entry.number for entry in effect.entries}
+                if self._running and not covers(self._log.knowledge(), ends):
+                    self._do(self.machine.unstored(self._clock.seconds()))
 
         self._go(merge())
 
@@ -261,9 +263,25 @@ class Shipping:
 
     def _renew(self, effect: Renew) -> None:
         async def renew() -> None:
-            await self._log.renew()
-            if self._running:
-                self._do(self.machine.renewed(self._clock.seconds()))
+            renewed = False
+            try:
+                await self._log.renew()
+                renewed = True
+            except SaltwistedError as error:
+                self.log.error(
+                    "{log}: {peer} knows more of this node than the node itself, and no new "
+                    "incarnation could be begun: {error}. That is tried again",
+                    log=self._log.name,
+                    peer=effect.peer,
+                    error=error,
+                )
+            finally:
+                if self._running:
+                    now = self._clock.seconds()
+                    machine = self.machine
+                    self._do(
+                        machine.renewed(now) if renewed else machine.unrenewed(effect.peer, now)
+                    )
 
         self._go(renew())
 

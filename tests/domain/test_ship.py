@@ -15,8 +15,11 @@ from saltwisted.domain.replica.fold import Folds
 from saltwisted.domain.replica.keyset import KIND, KeySet
 from saltwisted.domain.replica.knowledge import covers
 from saltwisted.domain.replica.ship import (
+    AGAIN_SECONDS,
     BATCH_BYTES,
+    GRACE_SECONDS,
     MOST_RENEWALS,
+    WANT_SECONDS,
     WINDOW_BYTES,
     Differs,
     Doubted,
@@ -32,13 +35,20 @@ from saltwisted.domain.replica.ship import (
     SendState,
     Shipper,
 )
-from saltwisted.domain.replica.words import Hello, Known, StatePart, encode, state_parts
+from saltwisted.domain.replica.words import Entries, Hello, Known, StatePart, encode, state_parts
 
 PUB = b"a key\n"
 
 
 class Node:
-    """A log, its machine, and what it has said."""
+    """
+    A log, its machine, and what it has said.
+
+    @ivar blind: its disk gives no entries.
+    @ivar full: its disk takes nothing of others.
+    @ivar late: and has not said so yet.
+    @ivar mute: it sends no state.
+    """
 
     def __init__(self, net: Net, name: str) -> None:
         self.net = net
@@ -54,6 +64,7 @@ class Node:
         self.machine = Shipper(self.name, self.book, Random(1))
         self.said: list[Effect] = []
         self.sent_bytes = 0
+        self.blind = self.full = self.late = self.mute = False
 
     def accept(self, minion_id: str, size: int = 0) -> Entry:
         """Something new here."""
@@ -81,14 +92,19 @@ class Node:
                 self.sent_bytes += len(effect.message)
                 self.net.carry(self.name, effect.peer, effect.message)
             elif isinstance(effect, Read):
-                entries = self.since(effect.after, effect.limit)
+                entries = [] if self.blind else self.since(effect.after, effect.limit)
                 self.do(machine.read(effect.peer, entries, now))
+            elif isinstance(effect, Merge) and self.full:
+                if not self.late:
+                    self.do(machine.unstored(now))
             elif isinstance(effect, Merge):
                 new = self.book.take(effect.entries)
                 for entry in new:
                     self.entries[entry.stream, entry.number] = entry
                 self.book.merged(new, now)
                 self.do(machine.stored(new, effect.peer, now))
+            elif isinstance(effect, SendState) and self.mute:
+                continue
             elif isinstance(effect, SendState):
                 knowledge = self.book.knowledge()
                 parts = list(state_parts(self.book.folds.dump(), 500))
@@ -103,6 +119,8 @@ class Node:
                 self.book.folds.apply_facts(effect.facts)
             elif isinstance(effect, Forget):
                 self.book.raise_forgotten(effect.ignored)
+            elif isinstance(effect, Renew) and self.full:
+                self.do(machine.unrenewed(effect.peer, now))
             elif isinstance(effect, Renew):
                 self.renew()
 
@@ -300,6 +318,132 @@ class ShipTests(SynchronousTestCase):
         self.world.pass_time(0.5)
 
         self.same(a, b, c)
+
+    def givers(self, names: str) -> list[Node]:
+        """Node a has said something to these, and not to x, which is not linked to a."""
+        a, x, *others = self.net("ax" + names)
+        for other in others:
+            self.world.link("a", other.name)
+        a.accept("m1")
+        self.world.run()
+        return [a, x, *others]
+
+    def test_giver_that_cannot_read(self) -> None:
+        """Who was asked and gave nothing is asked after all others: its disk may have erred."""
+        a, x, c, d, e = self.givers("cde")
+        d.blind = e.blind = True
+        for name in "edc":
+            self.world.link("x", name)
+
+        self.world.pass_time(2 * WANT_SECONDS + 1)
+
+        self.same(a, x, c)
+
+    def test_giver_that_repeats(self) -> None:
+        """Who sends again and again what is here makes no progress."""
+        a, x, _, d = self.givers("cd")
+        self.world.link("x", "d")
+        self.same(a, x)
+        d.blind = True
+        a.accept("m2")
+        self.world.run()
+        self.world.pass_time(1)
+        self.world.link("x", "c")
+        old = encode(Entries([next(iter(x.entries.values()))]))
+        for _ in range(4):
+            self.world.pass_time(WANT_SECONDS / 2)
+            x.do(x.machine.received("d", old, self.world.now))
+
+        self.same(a, x)
+
+    def test_all_blind(self) -> None:
+        """All are asked in turn, and one that can read again is found without a new link."""
+        a, b, c, d = self.net("abcd")
+        for pair in ("ac", "ad"):
+            self.world.link(*pair)
+        a.accept("m1")
+        self.world.run()
+        c.blind = d.blind = True
+        self.world.link("b", "c")
+        self.world.link("b", "d")
+        self.world.pass_time(8 * WANT_SECONDS)
+        self.assertGreater(min(c.count(Read), d.count(Read)), 1)
+        c.blind = False
+
+        self.world.pass_time(3 * WANT_SECONDS)
+
+        self.same(a, b)
+
+    def test_state_of_another(self) -> None:
+        """A whole state that one peer does not send is asked of the next."""
+        a, b, c, d = self.net("abcd")
+        for pair in ("ac", "ad"):
+            self.world.link(*pair)
+        for number in range(30):
+            a.accept(f"m{number}")
+        self.world.run()
+        c.drop(5)
+        d.drop(5)
+        c.mute = True
+        self.world.link("b", "c")
+        self.world.link("b", "d")
+
+        self.world.pass_time(2 * WANT_SECONDS + 1)
+
+        self.same(a, b)
+        self.assertEqual((c.count(SendState), d.count(SendState)), (1, 1))
+
+    def test_fails_late(self) -> None:
+        """What a disk has refused after a while is asked for, though nobody says anything."""
+        a, b = self.net("ab")
+        self.world.link("a", "b")
+        b.full = True
+        b.late = True
+        a.accept("m1")
+        self.world.pass_time(1)
+        b.full = False
+
+        b.do(b.machine.unstored(self.world.now))
+        self.world.pass_time(GRACE_SECONDS + 0.5)
+
+        self.same(a, b)
+
+    def test_disk_takes_nothing(self) -> None:
+        """What a full disk has refused is asked for again within seconds, and not at each turn."""
+        a, b = self.net("ab")
+        self.world.link("a", "b")
+        b.full = True
+        a.accept("m1")
+        self.world.pass_time(20)
+        self.assertLess(b.count(Merge), 10)
+        b.full = False
+
+        self.world.pass_time(WANT_SECONDS + GRACE_SECONDS + 1)
+
+        self.same(a, b)
+
+    def test_renewal_fails(self) -> None:
+        """A new incarnation that the disk has refused is tried again, and at its own pace."""
+        a, b = self.net("ab")
+        for number in range(5):
+            a.accept(f"old{number}")
+        self.world.link("a", "b")
+        self.world.cut("a", "b")
+        a.begin(a.book.stream.incarnation)
+        a.accept("new")
+        a.full = True
+        self.world.link("a", "b")
+        self.world.pass_time(100)
+        self.assertGreater(a.count(Renew), 10)
+        self.assertLess(a.count(Renew), 100 / AGAIN_SECONDS + 2)
+        self.assertEqual(a.count(Doubted), 0)
+        a.full = False
+
+        self.world.pass_time(AGAIN_SECONDS + 2)
+
+        self.same(a, b)
+        names = {register.minion_id for register in a.keys.registers.values()}
+        self.assertEqual(names, {*(f"old{n}" for n in range(5)), "new"})
 
     def test_slow_peer(self) -> None:
         """What is on the way to a peer that does not read is bounded; only its lag grows."""

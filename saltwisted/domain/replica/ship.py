@@ -66,7 +66,10 @@ GRACE_SECONDS = 1.0
 MOST_RENEWALS = 16
 """How often in this life one peer is believed that our log was set back."""
 WANT_SECONDS = 5.0
-"""How long one who was asked has to make progress."""
+"""How long one who was asked has to make progress; after it the others are asked first."""
+
+AGAIN_SECONDS = 5.0
+"""When something is tried again that this node's own disk has refused."""
 
 DIGEST_SECONDS = 30.0
 _NEVER = float("inf")
@@ -145,7 +148,7 @@ class MergeFacts:
 
 @frozen
 class Renew:
-    """Begin a new incarnation, then call L{Shipper.renewed}."""
+    """Begin a new incarnation, then call L{Shipper.renewed} or L{Shipper.unrenewed}."""
 
     peer: str
     stream: Stream
@@ -281,7 +284,11 @@ class Shipper:
         self._grace_at = _NEVER
         self._asked: dict[Stream, _Asked] = {}
         self._state: _Asked | None = None
+        # How often who was asked for a stream, or for the whole state, gave nothing
+        self._missed: Counter[tuple[Stream, str]] = Counter()
+        self._state_missed: Counter[str] = Counter()
         self._renewing = False
+        self._renew_at = _NEVER
         self._believed: Counter[str] = Counter()
 
     def reset(self) -> None:
@@ -394,7 +401,7 @@ class Shipper:
     def _check_own(self, peer: Peer) -> list[Effect]:
         """Whether the peer knows more of our own stream than we do."""
         stream, last = self._log.stream, self._log.last
-        if self._renewing or peer.known.get(stream, 0) <= last:
+        if self._renewing or self._renew_at < _NEVER or peer.known.get(stream, 0) <= last:
             return []
         # A disk is set back once in a while. Who says so again and again means ill: each time a
         # stream more is known, everywhere and for good.
@@ -410,7 +417,8 @@ class Shipper:
         taken = advance(self._taking, message.entries)
         ends = {entry.stream: entry.number for entry in message.entries}
         peer.known = joined(peer.known, ends)
-        for stream in ends:
+        for stream in {entry.stream for entry in taken}:
+            self._missed.pop((stream, peer.node), None)
             asked = self._asked.get(stream)
             if asked is not None and asked.peer == peer.node:
                 asked.until = now + WANT_SECONDS
@@ -481,7 +489,7 @@ class Shipper:
         return joined(goal, peer.wanted)
 
     def read(self, peer: str, entries: Sequence[Entry], now: float) -> list[Effect]:
-        """Entries that were to be read are here; none if that failed (it is tried again later)."""
+        """Entries that were to be read are here; none if that failed (who lacks them asks)."""
         state = self._peers.get(peer)
         if state is None:
             return []
@@ -537,7 +545,7 @@ class Shipper:
     def unstored(self, now: float) -> list[Effect]:
         """A merge has failed: what it would have brought is still wanted."""
         self._taking = dict(self._log.knowledge())
-        return []
+        return self._ask(now)
 
     # -- what is missing here
 
@@ -549,6 +557,7 @@ class Shipper:
             if peer.node not in self.heard and self.caught_up_with(peer.node):
                 self.heard.add(peer.node)
         if self._state is not None and self._state.until <= now:
+            self._state_missed[self._state.peer] += 1
             self._state = None
         effects = [*self._forget(), *self._ask_state(ready, now)]
         lacking: dict[Stream, list[Peer]] = {}
@@ -556,6 +565,10 @@ class Shipper:
             for stream in beyond(peer.known, taking):
                 lacking.setdefault(stream, []).append(peer)
         self._lacking = {s: self._lacking.get(s, now) for s in lacking}
+        self._missed += Counter(
+            (s, a.peer) for s, a in self._asked.items() if s in lacking and a.until <= now
+        )
+        self._missed = Counter({key: n for key, n in self._missed.items() if key[0] in lacking})
         self._asked = {s: a for s, a in self._asked.items() if s in lacking and a.until > now}
         self._grace_at = _NEVER
         wants: dict[str, dict[Stream, int]] = {}
@@ -570,8 +583,17 @@ class Shipper:
             able = [p for p in givers if taking.get(stream, 0) >= p.floor.get(stream, 0)]
             if not able:
                 continue
-            # Different streams of different peers, the same choice for the same stream
-            giver = max(able, key=lambda p: (p.known[stream], -len(wants.get(p.node, ())), p.node))
+            # Different streams of different peers, the same choice for the same stream; and who
+            # gave nothing is asked after the others, for its disk may have erred
+            giver = max(
+                able,
+                key=lambda p: (
+                    -self._missed[stream, p.node],
+                    p.known[stream],
+                    -len(wants.get(p.node, ())),
+                    p.node,
+                ),
+            )
             wants.setdefault(giver.node, {})[stream] = taking.get(stream, 0)
             self._asked[stream] = _Asked(giver.node, now + WANT_SECONDS)
         effects += [self._send(node, Want(after)) for node, after in sorted(wants.items())]
@@ -580,12 +602,14 @@ class Shipper:
     def _ask_state(self, ready: Sequence[Peer], now: float) -> list[Effect]:
         if self._state is not None:
             return []
-        for peer in ready:
-            if not covers(self._taking, peer.floor):
-                self._state = _Asked(peer.node, now + WANT_SECONDS)
-                peer.parts = 0
-                return [self._send(peer.node, WantState())]
-        return []
+        able = [peer for peer in ready if not covers(self._taking, peer.floor)]
+        if not able:
+            self._state_missed.clear()
+            return []
+        peer = min(able, key=lambda p: self._state_missed[p.node])
+        self._state = _Asked(peer.node, now + WANT_SECONDS)
+        peer.parts = 0
+        return [self._send(peer.node, WantState())]
 
     def _got_want_state(self, peer: Peer, message: WantState, now: float) -> list[Effect]:
         return [SendState(peer.node)]
@@ -669,12 +693,21 @@ class Shipper:
     def renewed(self, now: float) -> list[Effect]:
         """The log has begun a new incarnation."""
         self._renewing = False
+        self._renew_at = _NEVER
         self._taking = dict(self._log.knowledge())
         self._asked = {}
         effects: list[Effect] = [self._hello(p) for p in self._peers.values() if not p.refused]
         for peer in self._peers.values():
             effects += self._pump(peer)
         return [*effects, *self._ask(now)]
+
+    def unrenewed(self, peer: str, now: float) -> list[Effect]:
+        """No new incarnation could be begun, because of a peer: it is tried again."""
+        self._renewing = False
+        self._renew_at = now + AGAIN_SECONDS
+        # That was this node's own fault
+        self._believed[peer] -= 1
+        return []
 
     def begun_anew(self, now: float) -> list[Effect]:
         """
@@ -690,7 +723,7 @@ class Shipper:
 
     def due(self) -> float:
         """When L{tick} wants to be called next."""
-        times = [self._known_at, self._grace_at]
+        times = [self._known_at, self._grace_at, self._renew_at]
         times += [peer.digest_at for peer in self._peers.values() if peer.ready]
         times += [asked.until for asked in self._asked.values()]
         if self._state is not None:
@@ -706,6 +739,10 @@ class Shipper:
                 news = beyond(self._log.knowledge(), peer.told)
                 if peer.ready and news:
                     effects.append(self._tell(peer, news))
+        if now >= self._renew_at:
+            self._renew_at = _NEVER
+            for peer in self._peers.values():
+                effects += self._check_own(peer)
         for peer in self._peers.values():
             if peer.ready and now >= peer.digest_at:
                 peer.digest_at = now + DIGEST_SECONDS * self._dice.uniform(0.75, 1.25)
