@@ -85,6 +85,8 @@ class JobCare:
         self._dice = dice
         self._running = self._busy = self._looking = False
         self._owed: set[str] = set()
+        self._losses = 0
+        self._dropping: set[int] = set()
         self._fresh: set[str] = set()
         self._timers: dict[str, Any] = {}
         self._at: tuple[str, int] = jobcheck.START
@@ -92,6 +94,7 @@ class JobCare:
         peers.on_link(self._link)
         store.on_owed.append(self.lacking)
         store.on_anew.append(self.lacking)
+        store.on_bad.append(self._met_bad)
 
     # -- life
 
@@ -133,11 +136,12 @@ class JobCare:
 
     # -- what is lacking
 
-    def lacking(self) -> None:
+    def lacking(self, delay: float = AGAIN) -> None:
         """Something may be lacking here that others have: all of them are to be asked."""
         self._owed = set(self._others())
+        self._losses += 1
         self._tell()
-        self._later("round", AGAIN, self._begin_round)
+        self._later("round", delay, self._begin_round)
 
     def _tell(self) -> None:
         self._owed &= set(self._others())
@@ -156,15 +160,20 @@ class JobCare:
             linked = {link.node: link for link in self._peers.links()}
             wanted = (self._owed | self._fresh) & linked.keys() or linked.keys()
             for node in sorted(wanted):
+                losses = self._losses
                 whole = await self._compare(linked[node])
                 if not self._running:
                     return
                 self._fresh.discard(node)
-                if whole and self._caught_up(node):
+                # What was lost meanwhile may be of a part that it had been asked for before
+                if whole and self._caught_up(node) and losses == self._losses:
                     self._owed.discard(node)
         finally:
             self._busy = False
         self._tell()
+        if not self._owed & {link.node for link in self._peers.links()}:
+            # Whoever is away may be so for days: the others are not kept waiting
+            self._store.replica.found()
         if self._owed or self._fresh:
             self._later("round", AGAIN, self._begin_round)
 
@@ -247,6 +256,7 @@ class JobCare:
 
     async def _drop(self, bad: Sequence[int]) -> None:
         self.bad += len(bad)
+        self._store.replica.lost(bad)
         self.log.error(
             "{path}: {count} rows are not what was written: a disk has erred. They are taken out, "
             "and had from the other members",
@@ -298,6 +308,21 @@ class JobCare:
         return encode(Entries(await store.read_anew(query) if high > low >= 0 else ()))
 
     # -- damage
+
+    def _met_bad(self, numbers: Sequence[int]) -> None:
+        """Somebody has read damaged rows, perhaps to send them: they are had back at once."""
+        fresh = [number for number in numbers if number not in self._dropping]
+        if fresh and self._running:
+            self._dropping.update(fresh)
+            work = Deferred.fromCoroutine(self._drop_met(fresh))
+            let_go(work, self.log, "damaged rows were not taken out")
+
+    async def _drop_met(self, numbers: Sequence[int]) -> None:
+        try:
+            await self._drop(numbers)
+        finally:
+            self._dropping.difference_update(numbers)
+        self.lacking(PAUSE)
 
     def _look(self) -> None:
         self._later("look", self.look_every, self._look)

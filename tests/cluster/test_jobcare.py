@@ -99,6 +99,83 @@ class JobCareTests(SynchronousTestCase):
         self.nodes.until(lambda: not self.b.jobs.trouble, "all to be asked", 1.0)
         self.assertEqual(self.shown(self.b), 9)
 
+    def not_by_chance(self, node: Node) -> None:
+        """A node does not look at its rows by itself."""
+        node.care._timers.pop("look").cancel()
+
+    def test_giver_is_damaged(self) -> None:
+        """
+        A member with a damaged row keeps nobody from what the others have, and has its own row
+        back at once.
+        """
+        self.give(self.b, LATER)
+        self.nodes.settle()
+        for node in (self.b, self.c):
+            self.not_by_chance(node)
+        harm = "UPDATE returns SET id = CAST(X'FF' AS TEXT) WHERE jid = ? AND id = 'web3'"
+        self.harm(self.c, harm.replace("?", f"'{LATER}'"))
+
+        self.nodes.get(self.b.jobs.begin_anew("a test"))
+
+        for node in (self.b, self.c):
+            for jid in (JID, LATER):
+                self.comes_back(node, jid)
+        self.assertEqual((self.c.care.bad, self.c.care.mended), (1, 1))
+        self.nodes.settle()
+
+    def test_damage_is_not_shipped(self) -> None:
+        """Who joins through a member with a damaged row gets it as it was written."""
+        self.not_by_chance(self.c)
+        self.harm(self.c, "UPDATE returns SET load = X'81A1' WHERE id = 'web3'")
+        d = Node(self.nodes, "d")
+        self.addCleanup(d.stop)
+        self.nodes.one["d"] = d
+
+        d.peers.join(self.c.peers)
+
+        self.nodes.until(lambda: self.shown(d) == 10, "all to come", 1.0)
+        self.assertEqual(self.nodes.get(d.jobs.returns(JID))["web3"]["return"], True)
+        self.nodes.settle()
+
+    def test_damage_that_nobody_else_has(self) -> None:
+        """What no member that can be asked has is lost, and the others get what follows it."""
+        self.b.stop()
+        self.a.peers.cut("c")
+        del self.nodes.one["b"]
+        self.give(self.c, LATER)
+        self.not_by_chance(self.c)
+        self.harm(self.c, f"DELETE FROM returns WHERE jid = '{LATER}' AND id = 'web1'")
+        self.harm(
+            self.c, f"UPDATE returns SET load = X'81A1' WHERE jid = '{LATER}' AND id = 'web3'"
+        )
+
+        self.a.peers.join(self.c.peers)
+
+        self.nodes.settle()
+        self.assertEqual((self.shown(self.a, LATER), self.c.care.bad), (8, 1))
+
+    def test_lost_while_others_are_asked(self) -> None:
+        """What is lost after a member was asked, and before the round is over, is asked for."""
+        self.nodes.until(lambda: not self.b.care._fresh, "the first rounds", 1.0)
+        self.b.care.lacking()
+        compare, harmed = self.b.care._compare, [False]
+
+        async def then_harm(link: Any) -> bool:
+            whole = await compare(link)
+            if not harmed[0]:
+                harmed[0] = True
+                self.harm(self.b, "DELETE FROM returns WHERE id > 'web5'")
+                self.b.care.lacking()
+            return whole
+
+        self.patch(self.b.care, "_compare", then_harm)
+        self.patch(self.b.care, "round_every", 1e6)
+        del self.nodes.one["c"]
+        self.b.peers.cut("c")
+
+        self.nodes.until(lambda: harmed[0], "the harm", 1.0)
+        self.comes_back(self.b)
+
     def test_whole_file(self) -> None:
         """
         A job cache that is damaged while its node runs is filled again at once, of what arose on
