@@ -1,5 +1,5 @@
 """
-What the command line may ask about the cluster: operations of the control socket.
+What a node of a cluster offers beside what its master does: its rows of the table of operations.
 
 All are for root and the master's own user. Which operations there are does not depend on the
 phase: a node that waits to be let in says so.
@@ -7,65 +7,86 @@ phase: a node that waits to be let in says so.
 
 from __future__ import annotations
 
-import os
-import pwd
-from functools import partial
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
+from saltwisted.cluster.drift import Drift
+from saltwisted.cluster.keyview import KeyView
 from saltwisted.cluster.lifecycle import Lifecycle
 from saltwisted.cluster.member import ClusterMember
 from saltwisted.cluster.ondisk import done_or_unknown
+from saltwisted.cluster.ring import Ring
+from saltwisted.domain.operations.arguments import FLAG, NUMBER, TEXT, TEXTS, WHOLE, Argument
+from saltwisted.domain.operations.table import (
+    ACCOUNT,
+    Call,
+    Caller,
+    Handler,
+    Operation,
+    Operations,
+    owner_only,
+)
 from saltwisted.domain.replica.membership import RIGHTS, rights_of
 from saltwisted.domain.replica.tokens import MASTER, MAX_USES, MINION, ROLES, new_token, parse
 from saltwisted.errors import DeniedError, RemoteError, StoreError, WireError
 from saltwisted.stores.node import LEFT, REMOVED
-from saltwisted.transports.ipc import Peer
 
 MAX_TTL = 365 * 86400.0
-
-
-ACTS = frozenset(
-    (
-        "token_create",
-        "token_revoke",
-        "cluster_leave",
-        "cluster_remove",
-        "identity_change",
-        "members_approve",
-        "members_rights",
-    )
-)
-"""What adds to the fact log: it is done when that is on this node's disk."""
+OWNER = "only root and the master's own user may "
+MAY = owner_only(f"{OWNER}ask about the cluster")
+NODE = Argument("node", TEXT, needed=True)
 
 
 class ClusterControl:
-    """Operations by name; L{operations} are what a control socket serves."""
+    """The operations of membership, tokens and the identity key."""
 
     def __init__(self, lifecycle: Lifecycle) -> None:
         self._lifecycle = lifecycle
 
-    def operations(self) -> dict[str, Any]:
-        """Operation name to C{async method(args, peer)}."""
-        prefix = "op_"
-        return {
-            name.removeprefix(prefix): self._guarded(name.removeprefix(prefix), getattr(self, name))
-            for name in dir(self)
-            if name.startswith(prefix)
-        }
+    def operations(self) -> list[Operation]:
+        """The rows."""
+        look, act = self._told, self._act
+        node = (NODE,)
+        return [
+            _row("members", look(self.members)),
+            _row("members_approve", act(self.members_approve), *node),
+            _row("members_rights", act(self.members_rights), *node, Argument("rights", TEXT)),
+            _row(
+                "token_create",
+                act(self.token_create),
+                Argument("ttl", NUMBER),
+                Argument("uses", WHOLE),
+                Argument("role", TEXT),
+                Argument("pattern", TEXT),
+                Argument("approve", FLAG),
+                Argument("rights", TEXT),
+            ),
+            _row("token_list", look(self.token_list)),
+            _row("token_revoke", act(self.token_revoke), Argument("id", TEXT, needed=True)),
+            _row(
+                "cluster_join",
+                look(self.cluster_join),
+                Argument("token", TEXT, needed=True),
+                Argument("dry_run", FLAG),
+                Argument("discard", FLAG),
+            ),
+            _row("cluster_init", look(self.cluster_init)),
+            _row("cluster_leave", act(self.cluster_leave), Argument("force", FLAG)),
+            _row("cluster_remove", act(self.cluster_remove), *node, Argument("compromised", FLAG)),
+            _row("identity_prepare", look(self.identity_prepare)),
+            _row("identity_installed", look(self.identity_installed), Argument("minions", TEXTS)),
+            _row("identity_forget", look(self.identity_forget)),
+            _row("identity_change", act(self.identity_change)),
+        ]
 
-    def _guarded(self, name: str, method: Any) -> Any:
-        async def run(args: dict[str, Any], peer: Peer, stream: Any) -> Any:
-            if peer.uid not in (0, os.geteuid()):
-                raise RemoteError(
-                    "AuthorizationError",
-                    ("only root and the master's own user may ask about the cluster"),
-                )
+    def _told(self, handler: Handler) -> Handler:
+        """The same, with errors in the words of these operations."""
+
+        @wraps(handler)
+        async def run(call: Call) -> Any:
             try:
-                member = getattr(self._lifecycle.member, "cluster", None)
-                act = partial(method, args, _user(peer.uid))
-                if name not in ACTS or not isinstance(member, ClusterMember):
-                    return await act()
-                return await done_or_unknown(member.reactor, member.unwritten, act)
+                return await handler(call)
             except StoreError as error:
                 raise RemoteError("StoreError", str(error)) from None
             except WireError as error:
@@ -75,6 +96,18 @@ class ClusterControl:
 
         return run
 
+    def _act(self, handler: Handler) -> Handler:
+        """What adds to the fact log: it is done when that is on this node's disk."""
+
+        @wraps(handler)
+        async def run(call: Call) -> Any:
+            member = getattr(self._lifecycle.member, "cluster", None)
+            if not isinstance(member, ClusterMember):
+                return await handler(call)
+            return await done_or_unknown(member.reactor, member.unwritten, lambda: handler(call))
+
+        return self._told(run)
+
     def _member(self) -> ClusterMember:
         member = self._lifecycle.member
         found = getattr(member, "cluster", None)
@@ -82,7 +115,11 @@ class ClusterControl:
             raise DeniedError(self._lifecycle.why_not())
         return found
 
-    async def op_members(self, args: dict[str, Any], user: str) -> Any:
+    async def members(self, call: Call) -> Any:
+        """Say which members there are, how each is, and whether this node is ready."""
+        return await self.state()
+
+    async def state(self) -> dict[str, Any]:
         """C{{"cluster", "node", "ready", "members", "problem"}}."""
         life = self._lifecycle
         member = getattr(life.member, "cluster", None)
@@ -114,13 +151,13 @@ class ClusterControl:
             "members": rows,
         }
 
-    async def op_token_create(self, args: dict[str, Any], user: str) -> Any:
+    async def token_create(self, call: Call) -> Any:
         """A new token, and who else has it."""
         member = self._member()
-        role = str(args.get("role") or MASTER)
+        role = str(call.args.get("role") or MASTER)
         if role not in ROLES:
             raise DeniedError(f"--role {role}: use " + " or ".join(ROLES))
-        ttl, uses = float(args.get("ttl", 1800)), int(args.get("uses", 1))
+        ttl, uses = float(call.args.get("ttl", 1800)), int(call.args.get("uses", 1))
         if not 0 < ttl <= MAX_TTL or not 0 < uses <= MAX_USES:
             raise DeniedError(f"use a --ttl of up to 365d, and --uses of up to {MAX_USES}")
         life = self._lifecycle
@@ -144,17 +181,17 @@ class ClusterControl:
             expiry=member.now() + ttl,
             uses=uses,
             role=role,
-            pattern=str(args.get("pattern") or ""),
+            pattern=str(call.args.get("pattern") or ""),
             cluster=self._lifecycle.state.cluster,
             peers=tuple(dict.fromkeys(addresses))[:20],
         )
-        wait = bool(args.get("approve"))
-        rights = _rights(args.get("rights"))
+        wait = bool(call.args.get("approve"))
+        rights = _rights(call.args.get("rights"))
         if rights != RIGHTS and role == MINION:
             raise DeniedError(
                 "--rights is for masters only: it says what they may do with the roots"
             )
-        await member.append("token", member.tokens.create_body(token, user, wait, rights))
+        await member.append("token", member.tokens.create_body(token, call.user, wait, rights))
         unreached = list(await member.settled())
         others = member.others()
         return {
@@ -171,7 +208,7 @@ class ClusterControl:
         linked = {link.node for link in member.peers.links()} | {member.card.state.node}
         return sorted(member.membership.members(), key=lambda m: m.node not in linked)
 
-    async def op_token_list(self, args: dict[str, Any], user: str) -> Any:
+    async def token_list(self, call: Call) -> Any:
         """All tokens, without their secrets."""
         member = self._member()
         now = member.now()
@@ -193,70 +230,70 @@ class ClusterControl:
             )
         ]
 
-    async def op_token_revoke(self, args: dict[str, Any], user: str) -> Any:
+    async def token_revoke(self, call: Call) -> Any:
         """Take a token back, by the beginning of its id."""
         member = self._member()
-        start = str(args.get("id") or "")
-        found = [each for each in member.tokens.list() if start and each.startswith(start)]
+        start = call.args["id"]
+        found = [each for each in member.tokens.list() if each.startswith(start)]
         if len(found) != 1:
             how = "no token begins" if not found else "several tokens begin"
             raise DeniedError(f"{how} with {start!r}: saltwisted token list shows them")
         await member.append("token", {"op": "revoke", "id": found[0]})
         return {"revoked": found[0], "unreached": list(await member.settled())}
 
-    async def op_cluster_join(self, args: dict[str, Any], user: str) -> Any:
+    async def cluster_join(self, call: Call) -> Any:
         """Join another cluster by a token; C{dry_run} changes nothing."""
-        line = str(args.get("token") or "")
+        line = call.args["token"]
         token = parse(line)
         if token.role != MASTER:
             raise DeniedError("this token is for a minion; a master needs --role master")
-        if args.get("dry_run"):
+        if call.args.get("dry_run"):
             return await self._lifecycle.preview(token)
-        return await self._lifecycle.join(line, bool(args.get("discard")))
+        return await self._lifecycle.join(line, bool(call.args.get("discard")))
 
-    async def op_cluster_init(self, args: dict[str, Any], user: str) -> Any:
+    async def cluster_init(self, call: Call) -> Any:
         """Found without waiting for the listed peers."""
         if self._lifecycle.member is not None:
             return {"cluster": self._lifecycle.state.cluster, "already": True}
         self._lifecycle.force()
         return {"already": False}
 
-    async def op_cluster_leave(self, args: dict[str, Any], user: str) -> Any:
+    async def cluster_leave(self, call: Call) -> Any:
         """End this node's membership."""
-        done = await self._member().leave(user, bool(args.get("force")))
+        done = await self._member().leave(call.user, bool(call.args.get("force")))
         self._lifecycle.removed(LEFT)
         return done
 
-    async def op_cluster_remove(self, args: dict[str, Any], user: str) -> Any:
+    async def cluster_remove(self, call: Call) -> Any:
         """Remove another node for good."""
         return await self._member().remove(
-            str(args.get("node") or ""), user, bool(args.get("compromised"))
+            call.args["node"], call.user, bool(call.args.get("compromised"))
         )
 
-    async def op_identity_prepare(self, args: dict[str, Any], user: str) -> Any:
+    async def identity_prepare(self, call: Call) -> Any:
         """What a change of the identity key would do; makes the next one."""
         return await self._member().identity.prepare()
 
-    async def op_identity_installed(self, args: dict[str, Any], user: str) -> Any:
+    async def identity_installed(self, call: Call) -> Any:
         """Which minions hold the next one."""
-        return await self._member().identity.installed([str(m) for m in args.get("minions") or ()])
+        return await self._member().identity.installed(list(call.args.get("minions") or ()))
 
-    async def op_identity_forget(self, args: dict[str, Any], user: str) -> Any:
+    async def identity_forget(self, call: Call) -> Any:
         """Give the change up."""
         return await self._member().identity.forget()
 
-    async def op_identity_change(self, args: dict[str, Any], user: str) -> Any:
+    async def identity_change(self, call: Call) -> Any:
         """Change the identity key, on all members."""
         return await self._member().identity.change()
 
-    async def op_members_approve(self, args: dict[str, Any], user: str) -> Any:
+    async def members_approve(self, call: Call) -> Any:
         """Let a suspended node in."""
-        return await self._member().approve(str(args.get("node") or ""))
+        return await self._member().approve(call.args["node"])
 
-    async def op_members_rights(self, args: dict[str, Any], user: str) -> Any:
+    async def members_rights(self, call: Call) -> Any:
         """Say what a member may do with the roots from now on."""
-        rights = _rights(args.get("rights"))
-        return await self._member().set_rights(str(args.get("node") or ""), rights)
+        rights = _rights(call.args.get("rights"))
+        return await self._member().set_rights(call.args["node"], rights)
 
 
 def _rights(value: Any) -> tuple[str, ...]:
@@ -277,8 +314,65 @@ def _rights(value: Any) -> tuple[str, ...]:
         ) from None
 
 
-def _user(uid: int) -> str:
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
+def waiting_room(node: ClusterControl, status: Callable[[], dict[str, Any]]) -> Operations:
+    """
+    The table of a node that is no member now; for anything else it says what it waits for.
+
+    @param status: the little that can be said of it.
+    """
+
+    async def status_of_it(call: Call) -> Any:
+        """Say that the node does not serve yet."""
+        return status()
+
+    async def not_ready(caller: Caller) -> None:
+        await MAY.judge(caller, {})
+        state = await node.state()
+        raise RemoteError("NotReady", state["problem"])
+
+    row = Operation(name="status", right=ACCOUNT, handler=status_of_it)
+    return Operations("this node", [row, *node.operations()], otherwise=not_ready)
+
+
+def _row(name: str, handler: Handler, *takes: Argument) -> Operation:
+    return Operation(name=name, right=MAY, handler=handler, takes=takes)
+
+
+def views(drift: Drift, ring: Ring, keys: KeyView) -> list[Operation]:
+    """The rows of what is only looked at, and only by a member."""
+
+    async def members_drift(call: Call) -> Any:
+        """Say where options differ between members that ought to be equal."""
+        return await drift.rows()
+
+    async def members_ring(call: Call) -> Any:
+        """Have every member try the ports of every other, and say what it found."""
+        return await ring.rows()
+
+    async def keys_shown(call: Call) -> Any:
+        """Say where and when keys were seen, accepted, rejected, and which conflict."""
+        args = call.args
+        return keys.shown(
+            args.get("match") or "*",
+            pending=bool(args.get("pending")),
+            conflicts=bool(args.get("conflicts")),
+        )
+
+    return [
+        Operation(
+            name="members_drift", right=owner_only(f"{OWNER}see options"), handler=members_drift
+        ),
+        Operation(
+            name="members_ring", right=owner_only(f"{OWNER}test ports"), handler=members_ring
+        ),
+        Operation(
+            name="keys_shown",
+            right=owner_only(f"{OWNER}see keys"),
+            handler=keys_shown,
+            takes=(
+                Argument("match", TEXT),
+                Argument("pending", FLAG),
+                Argument("conflicts", FLAG),
+            ),
+        ),
+    ]

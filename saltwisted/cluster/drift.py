@@ -7,7 +7,6 @@ secrets, are shown to root alone (C{members --drift}).
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from saltwisted.domain.replica.settings import differences, shown_of
-from saltwisted.errors import RemoteError, SaltwistedError, WireError
+from saltwisted.errors import SaltwistedError, WireError
 from saltwisted.interfaces import IPeerLink, IPeers
 from saltwisted.transports.loose import as_deferred, let_go
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
@@ -95,14 +94,6 @@ class Drift:
                 texts[link.node] = dict(found)
         unasked = sorted(node for node in self._others() if node not in texts)
         return {"drift": differences(texts), "unasked": unasked}
-
-    async def operation(self, args: dict[str, Any], peer: Any, stream: Any) -> Any:
-        """C{members_drift} on the control socket: for root and the master's own user."""
-        if peer.uid not in (0, os.geteuid()):
-            raise RemoteError(
-                "AuthorizationError", ("only root and the master's own user may see options")
-            )
-        return await self.rows()
 
 
 def option_of(config: Any, name: str) -> Any:

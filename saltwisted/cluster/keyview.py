@@ -8,12 +8,12 @@ Salt's own lists have no room for it, so that it is asked for by a word of its o
 from __future__ import annotations
 
 import fnmatch
-import os
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from saltwisted.domain.replica.keyset import KeySet, Shown
-from saltwisted.errors import RemoteError, WireError
+from saltwisted.errors import WireError
 from saltwisted.wire.rsa import fingerprint
 
 MOST = 50_000
@@ -59,19 +59,13 @@ class KeyView:
             "conflict": shown.conflict,
         }
 
-    async def operation(self, args: dict[str, Any], peer: Any, stream: Any) -> Any:
-        """C{keys_shown} on the control socket: for root and the master's own user."""
-        if peer.uid not in (0, os.geteuid()):
-            raise RemoteError(
-                "AuthorizationError", ("only root and the master's own user may see keys")
-            )
-        found = []
-        for row in self.rows(str(args.get("match") or "*")):
-            if args.get("conflicts") and not row["conflict"]:
-                continue
-            if args.get("pending") and row["state"] != "pending":
-                continue
-            found.append(row)
-            if len(found) == MOST:
-                break
-        return found
+    def shown(
+        self, match: str = "*", pending: bool = False, conflicts: bool = False
+    ) -> list[dict[str, Any]]:
+        """The first L{MOST} rows; of these kinds alone, if asked for."""
+        rows = (
+            row
+            for row in self.rows(match)
+            if (row["conflict"] or not conflicts) and (row["state"] == "pending" or not pending)
+        )
+        return list(islice(rows, MOST))

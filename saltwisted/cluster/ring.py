@@ -8,7 +8,6 @@ a member itself has its own ports dialled (T-PEER-5).
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,7 +17,7 @@ from twisted.internet.protocol import Factory, Protocol
 
 from saltwisted.cluster.peers import join_address, split_address
 from saltwisted.domain.replica.membership import Membership
-from saltwisted.errors import RemoteError, SaltwistedError, WireError
+from saltwisted.errors import SaltwistedError, WireError
 from saltwisted.interfaces import IPeers
 from saltwisted.transports.loose import as_deferred
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
@@ -114,11 +113,3 @@ class Ring:
 
     def _ask(self, link: Any) -> Any:
         return as_deferred(link.ask(WORD, pack_bin(self._ports), ASK_TIME))
-
-    async def operation(self, args: dict[str, Any], peer: Any, stream: Any) -> Any:
-        """C{members_ring} on the control socket: for root and the master's own user."""
-        if peer.uid not in (0, os.geteuid()):
-            raise RemoteError(
-                "AuthorizationError", ("only root and the master's own user may test ports")
-            )
-        return await self.rows()

@@ -1,17 +1,18 @@
 """
-What the command line may ask about roots: the operation C{roots} of the control socket.
+What may be asked about roots: their rows of the table of operations.
 
-Each question is a word and a map; each answer plain data. Changes are for root and the
-master's own user alone. How answers are shown is in L{saltwisted.cli.roots}.
+On the control socket they are the operation C{roots}, with the word under C{do}. Each answer is
+plain data. All are for root and the master's own user alone. How answers are shown is in
+L{saltwisted.cli.roots}.
 """
 
 from __future__ import annotations
 
 import base64
 import os
-import pwd
 import stat
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import wraps
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -21,6 +22,8 @@ from twisted.logger import Logger
 from saltwisted.cluster.rootshare import RootShare
 from saltwisted.cluster.rootsync import RootSync
 from saltwisted.cluster.rootwritten import RootWritten
+from saltwisted.domain.operations.arguments import FLAG, SECONDS, TEXT, WHOLE, Argument, one_of
+from saltwisted.domain.operations.table import Call, Handler, Operation, Stream, owner_only
 from saltwisted.domain.replica.membership import RIGHTS, WRITE
 from saltwisted.domain.roots.entry import DIR, FILE, LINK, Dot, Entry, Version, gap
 from saltwisted.domain.roots.guards import check_path
@@ -28,11 +31,13 @@ from saltwisted.domain.roots.manifest import name_of
 from saltwisted.domain.roots.stamps import seconds
 from saltwisted.errors import DeniedError, RemoteError, SaltwistedError, StoreError
 from saltwisted.stores.progress import Progress
-from saltwisted.transports.ipc import Peer
 from saltwisted.transports.loose import let_go
 from saltwisted.words import counted
 
-Stream = Callable[[Any], Any]
+FAMILY = "roots"
+"""The name under which the control socket asks for all of them, with C{do} for the word."""
+BY_WORD = {FAMILY: ("do", "status")}
+MAY = owner_only("only root and the master's own user may ask about roots")
 SHOWN = 64 * 1024
 """Bytes of a lost version that C{show} gives."""
 TELL = 1.0
@@ -59,34 +64,59 @@ class RootControl:
         self._clock = clock
         self._exports: list[tuple[str, Progress]] = []
 
-    async def operation(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
-        """
-        Answer one question; C{args["do"]} is its word.
-
-        @raises RemoteError: no such question, or it cannot be answered.
-        """
-        what = str(args.get("do", "status"))
-        method = getattr(self, f"do_{what}", None) if what.isidentifier() else None
-        if method is None:
-            raise RemoteError("UnknownOperation", f"roots has no {what!r}")
-        if peer.uid not in (0, os.geteuid()):
-            raise RemoteError(
-                "AuthorizationError", ("only root and the master's own user may ask about roots")
+    def operations(self) -> list[Operation]:
+        """The rows: C{roots.log} and so on."""
+        path = Argument("path", TEXT, needed=True)
+        generation, timeout = Argument("generation", TEXT), Argument("timeout", SECONDS)
+        rows: list[tuple[str, Handler, tuple[Argument, ...]]] = [
+            ("status", self.status, ()),
+            ("log", self.generations, (Argument("most", WHOLE),)),
+            ("diff", self.diff, (generation, Argument("peer", TEXT))),
+            ("trace", self.trace, (path,)),
+            ("conflicts", self.conflicts, (Argument("all", FLAG),)),
+            ("show", self.show, (path, Argument("version", TEXT))),
+            ("resolve", self.resolve, (path, Argument("take", TEXT))),
+            ("rollback", self.rollback, (generation,)),
+            ("approve", self.approve, ()),
+            ("adopt", self.adopt, (Argument("how", one_of("accept", "restore")),)),
+            ("scan", self.scan, ()),
+            ("settled", self.settled, (timeout,)),
+            ("dry", self.dry, ()),
+            ("sync", self.sync, (Argument("wait", FLAG), timeout)),
+            ("export", self.export, (Argument("directory", TEXT, needed=True), generation)),
+        ]
+        return [
+            Operation(
+                name=f"{FAMILY}.{word}",
+                right=MAY,
+                handler=self._telling(handler),
+                takes=(Argument("share", TEXT), *takes),
+                streams=True,
             )
-        telling = LoopingCall(self._tell, stream, args)
-        telling.clock = self._clock
-        let_go(telling.start(TELL, now=False), self.log, "progress was not told")
-        try:
-            return await method(args, _user(peer), stream)
-        except DeniedError as error:
-            raise RemoteError("AuthorizationError", str(error)) from None
-        except SaltwistedError as error:
-            if isinstance(error, RemoteError):
-                raise
-            raise RemoteError("RootsError", str(error)) from None
-        finally:
-            if telling.running:
-                telling.stop()
+            for word, handler, takes in rows
+        ]
+
+    def _telling(self, handler: Handler) -> Handler:
+        """The same, which tells who waits how far it is, and errors in the words of the roots."""
+
+        @wraps(handler)
+        async def run(call: Call) -> Any:
+            telling = LoopingCall(self._tell, call.stream, call.args)
+            telling.clock = self._clock
+            let_go(telling.start(TELL, now=False), self.log, "progress was not told")
+            try:
+                return await handler(call)
+            except DeniedError as error:
+                raise RemoteError("AuthorizationError", str(error)) from None
+            except SaltwistedError as error:
+                if isinstance(error, RemoteError):
+                    raise
+                raise RemoteError("RootsError", str(error)) from None
+            finally:
+                if telling.running:
+                    telling.stop()
+
+        return run
 
     def _tell(self, stream: Stream, args: Mapping[str, Any]) -> Any:
         """An item for who waits: what is being done for each share, as far as it can be counted."""
@@ -139,7 +169,7 @@ class RootControl:
 
     # -- looking
 
-    async def do_status(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
+    async def status(self, call: Call) -> Any:
         """Everything about the shares of this node, and its peers."""
         sync = self._sync
         return {
@@ -150,7 +180,7 @@ class RootControl:
             "state": sync.members_state(),
             "clock": sync.clock_problem,
             "rights": [right for right in RIGHTS if sync.may(sync.node, right)],
-            "shares": {share.name: self._share(share) for share in self._shares(args)},
+            "shares": {share.name: self._share(share) for share in self._shares(call.args)},
             "left_out": dict(sync.left_out),
             "peers": sync.peers(),
         }
@@ -188,11 +218,11 @@ class RootControl:
             "alarm": self._sync.alarms.get(share.name, ""),
         }
 
-    async def do_log(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
+    async def generations(self, call: Call) -> Any:
         """The generations that are kept, newest first."""
-        most = int(args.get("most") or 20)
+        most = int(call.args.get("most") or 20)
         found: list[dict[str, Any]] = []
-        for share in self._shares(args):
+        for share in self._shares(call.args):
             if share.store is None:
                 continue
             for one in share.store.database.generations(most):
@@ -210,11 +240,11 @@ class RootControl:
                 )
         return sorted(found, key=lambda one: -float(one["at"]))[:most]
 
-    async def do_diff(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
+    async def diff(self, call: Call) -> Any:
         """What changed since a generation, or what a peer has not got yet."""
-        name, peer = str(args.get("generation") or ""), str(args.get("peer") or "")
+        name, peer = str(call.args.get("generation") or ""), str(call.args.get("peer") or "")
         found = []
-        for share in self._shares(args):
+        for share in self._shares(call.args):
             store = share.store
             if store is None:
                 continue
@@ -260,11 +290,11 @@ class RootControl:
             if row and row[0].dot.counter > theirs.get(row[0].dot.replica, 0)
         ]
 
-    async def do_trace(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
+    async def trace(self, call: Call) -> Any:
         """Where a path comes from, and which masters have it."""
-        path = os.fsencode(str(args.get("path") or ""))
+        path = os.fsencode(str(call.args.get("path") or ""))
         found = []
-        for share, rel in self._holding(args, path):
+        for share, rel in self._holding(call.args, path):
             store = share.store
             if store is None:
                 continue
@@ -290,17 +320,17 @@ class RootControl:
                 )
         return found
 
-    async def do_conflicts(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
+    async def conflicts(self, call: Call) -> Any:
         """Versions that lost against one that had not seen them."""
         found = []
-        for share in self._shares(args):
+        for share in self._shares(call.args):
             store = share.store
             if store is None:
                 continue
             for path, version, at, state in store.database.conflicts():
                 shown = store.generation.get(path)
                 same = shown is not None and shown.same_content(version.entry)
-                if (state == "settled" or same) and not args.get("all"):
+                if (state == "settled" or same) and not call.args.get("all"):
                     continue
                 found.append(
                     {
@@ -314,9 +344,9 @@ class RootControl:
                 )
         return found
 
-    async def do_show(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
+    async def show(self, call: Call) -> Any:
         """The content of a lost version."""
-        share, path, version = self._lost(args)
+        share, path, version = self._lost(call.args)
         store = share.store
         if store is None:
             raise StoreError("the store is not open", share.name)
@@ -352,67 +382,71 @@ class RootControl:
                 "403: this node is read-only in the cluster: do it on a member that may write"
             )
 
-    async def do_resolve(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
+    async def resolve(self, call: Call) -> Any:
         """Close the conflicts of a path; C{take} names the version that is to be visible."""
-        take = str(args.get("take") or "")
+        take = str(call.args.get("take") or "")
         if take not in ("", "visible"):
             self._may_write()
-        share, path, version = self._lost({**args, "version": "" if take == "visible" else take})
+        share, path, version = self._lost(
+            {**call.args, "version": "" if take == "visible" else take}
+        )
         dot = None if take in ("", "visible") else version.dot
-        count = await share.orders.resolve(path, dot, user)
+        count = await share.orders.resolve(path, dot, call.user)
         return {"share": share.name, "path": os.fsdecode(path), "closed": count}
 
-    async def do_rollback(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
+    async def rollback(self, call: Call) -> Any:
         """Make an earlier tree visible again, everywhere."""
-        name = str(args.get("generation") or "")
+        name = str(call.args.get("generation") or "")
         self._may_write()
         done = []
         problem: StoreError | None = None
-        for share in self._shares(args):
+        for share in self._shares(call.args):
             try:
-                done.append(await share.orders.rollback(name, user))
+                done.append(await share.orders.rollback(name, call.user))
             except StoreError as error:
                 problem = error
         if not done:
             raise problem or StoreError("there is no such generation", name)
         return done
 
-    async def do_approve(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
+    async def approve(self, call: Call) -> Any:
         """Let held deletions through."""
-        return {share.name: await share.orders.approve(user) for share in self._shares(args)}
+        return {
+            share.name: await share.orders.approve(call.user) for share in self._shares(call.args)
+        }
 
-    async def do_adopt(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
+    async def adopt(self, call: Call) -> Any:
         """Trust a root again: refill it, or take it as it is."""
         done = {}
-        for share in self._shares(args):
+        for share in self._shares(call.args):
             if not share.core.suspended and not share.core.held:
                 continue
-            if args.get("how") == "accept":
-                await share.orders.accept(user)
+            if call.args.get("how") == "accept":
+                await share.orders.accept(call.user)
                 done[share.name] = -1
             else:
                 done[share.name] = await share.orders.restore()
         return done
 
-    async def do_scan(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
+    async def scan(self, call: Call) -> Any:
         """Look at the working trees now."""
-        for share in self._shares(args):
+        for share in self._shares(call.args):
             await share.rescan()
         return True
 
-    async def do_settled(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
+    async def settled(self, call: Call) -> Any:
         """Wait until nothing is being taken in or written here; the name of the generation."""
-        end = self._clock.seconds() + float(args.get("timeout") or 60)
-        while not all(share.is_settled for share in self._shares(args)):
+        end = self._clock.seconds() + float(call.args.get("timeout") or 60)
+        while not all(share.is_settled for share in self._shares(call.args)):
             if self._clock.seconds() > end:
                 raise StoreError("is still busy", self._sync.node)
             await self._sync.stirs(POLL)
         return self._sync.name
 
-    async def do_dry(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
+    async def dry(self, call: Call) -> Any:
         """What a look at the working trees would commit now."""
         found = []
-        for share in self._shares(args):
+        for share in self._shares(call.args):
             for path, before, after in await share.preview():
                 found.append(
                     {
@@ -425,18 +459,18 @@ class RootControl:
                 )
         return found
 
-    async def do_sync(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
+    async def sync(self, call: Call) -> Any:
         """
         Take in what is in the working trees, and wait until every member has it.
 
         Progress comes as items; the answer says for each member whether it has everything.
         """
-        shares = self._shares(args)
+        shares = self._shares(call.args)
         for share in shares:
             await share.flush()
-        if not args.get("wait"):
+        if not call.args.get("wait"):
             return self._result(shares)
-        end = self._clock.seconds() + float(args.get("timeout") or 60)
+        end = self._clock.seconds() + float(call.args.get("timeout") or 60)
         last = None
         while True:
             result = self._result(shares)
@@ -450,7 +484,7 @@ class RootControl:
             waits = {node: one["lacks"] for node, one in result["peers"].items() if one["lacks"]}
             if waits != last:
                 last = waits
-                await _maybe(stream({"waits": waits}))
+                await _maybe(call.stream({"waits": waits}))
             await self._sync.stirs(pause)
 
     async def _wait_for_trees(
@@ -503,12 +537,12 @@ class RootControl:
             "problems": problems,
         }
 
-    async def do_export(self, args: Mapping[str, Any], user: str, stream: Stream) -> Any:
+    async def export(self, call: Call) -> Any:
         """Write the tree of the present or an earlier generation to a new directory."""
-        target, name = str(args.get("directory") or ""), str(args.get("generation") or "")
+        target, name = str(call.args.get("directory") or ""), str(call.args.get("generation") or "")
         if not os.path.isabs(target):
             raise StoreError("needs an absolute path", target)
-        shares = self._shares(args)
+        shares = self._shares(call.args)
         if len(shares) != 1:
             raise StoreError("say which share: --share " + " | ".join(s.name for s in shares))
         store = shares[0].store
@@ -566,13 +600,6 @@ def export(objects: Any, tree: Mapping[bytes, Entry], target: str, progress: Pro
 async def _maybe(value: Any) -> None:
     if isinstance(value, Deferred):
         await value
-
-
-def _user(peer: Peer) -> str:
-    try:
-        return pwd.getpwuid(peer.uid).pw_name
-    except KeyError:
-        return str(peer.uid)
 
 
 def _entry(entry: Entry | None) -> dict[str, Any] | None:

@@ -1,239 +1,207 @@
 """
-The control socket of a master: what the command line may ask of it.
+What a master offers to people and programs: its rows of the table of operations.
 
-Who asks is told by the kernel (peer credentials). The master's own user and root
-may do everything; anybody else what C{publisher_acl} says, and nothing about
-keys. Who shows a token or a password instead is judged by C{external_auth}
-(L{saltwisted.master.permits}). Each operation is a method named C{op_<name>}.
+Who may what is the rule of rights of each row (L{saltwisted.master.rights}). Whether a call came
+by the control socket or by another door is not known here.
 """
 
 from __future__ import annotations
 
-import os
-import pwd
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
-from twisted.logger import Logger
-
-from saltwisted.domain.acl import blacklisted
-from saltwisted.errors import DeniedError, RemoteError, StoreError
+from saltwisted.domain.operations.arguments import (
+    ANYTHING,
+    FLAG,
+    LIST,
+    MAP,
+    SECONDS,
+    TEXT,
+    TEXTS,
+    WORDS,
+    Argument,
+    one_of,
+)
+from saltwisted.domain.operations.table import ACCOUNT, ANYBODY, Call, Operation, Operations
+from saltwisted.errors import RemoteError, StoreError
 from saltwisted.master.context import Context
 from saltwisted.master.logins import NotProven
-from saltwisted.master.permits import (
-    CREDENTIALS,
-    arguments_of,
-    delimiter_of,
-    local_may_publish,
-    may_call,
-    tell_refusal,
-    user_may_publish,
-    wants_login,
+from saltwisted.master.permits import CREDENTIALS, arguments_of, delimiter_of
+from saltwisted.master.rights import BESIDE, Rights, as_job, as_ping
+
+TARGET = (
+    # It may be empty: that is nobody
+    Argument("tgt", ANYTHING, needed=True, may_be_empty=True),
+    Argument("tgt_type", TEXT),
+    Argument("kwargs", MAP),
 )
-from saltwisted.transports.ipc import Peer
-
-Stream = Callable[[Any], Any]
-
-NEEDED = {
-    "publish": ("tgt", "fun"),
-    "run": ("tgt", "fun"),
-    "match": ("tgt",),
-    "fire_event": ("tag",),
-    "runner": ("fun",),
-    "wheel": ("fun",),
-}
-"""Arguments without which an operation makes no sense; a target may be empty (nobody)."""
-
-
-def user_name(uid: int) -> str:
-    """The name of a local user; its number as text when it has none."""
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
+JOB = (
+    *TARGET,
+    Argument("fun", WORDS, needed=True),
+    Argument("arg", LIST),
+    Argument("ret", WORDS),
+    Argument("jid", ANYTHING),
+    Argument("user", TEXT),
+    Argument("timeout", SECONDS),
+    Argument("gather_job_timeout", SECONDS),
+    # Commands say it, and returns are whole in any case
+    Argument("full", FLAG),
+    *(Argument(name, ANYTHING) for name in BESIDE),
+)
+LOGIN = tuple(Argument(name, ANYTHING) for name in CREDENTIALS)
+FUNCTION = (
+    Argument("fun", TEXT, needed=True),
+    Argument("arg", LIST),
+    Argument("kwarg", MAP),
+)
 
 
 class Control:
-    """Operations of the control socket; see the module's words for who may what."""
-
-    log = Logger()
+    """A master's own operations."""
 
     def __init__(self, ctx: Context, status: Callable[[], dict[str, Any]]) -> None:
         self._ctx = ctx
         self._status = status
 
-    async def handle(self, op: str, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
-        """
-        Serve one operation.
+    def operations(self) -> list[Operation]:
+        """The rows."""
+        may = Rights(self._ctx)
+        return [
+            Operation(name="publish", right=may.publish, handler=self.publish, takes=JOB),
+            Operation(name="run", right=may.publish, handler=self.run, takes=JOB, streams=True),
+            Operation(
+                name="match",
+                right=may.match,
+                handler=self.match,
+                takes=(*TARGET, Argument("delimiter", TEXT)),
+            ),
+            Operation(
+                name="events",
+                right=may.events,
+                handler=self.events,
+                takes=(Argument("tags", TEXTS), Argument("match", one_of("startswith"))),
+                streams=True,
+            ),
+            Operation(
+                name="fire_event",
+                right=may.events,
+                handler=self.fire_event,
+                takes=(Argument("tag", TEXT, needed=True), Argument("data", ANYTHING)),
+            ),
+            Operation(
+                name="runner",
+                right=may.runner,
+                handler=self.runner,
+                takes=(
+                    *FUNCTION,
+                    Argument("jid", ANYTHING),
+                    Argument("async", FLAG),
+                    Argument("keep", FLAG),
+                    *LOGIN,
+                ),
+                streams=True,
+            ),
+            Operation(name="wheel", right=may.wheel, handler=self.wheel, takes=(*FUNCTION, *LOGIN)),
+            Operation(
+                name="mk_token",
+                right=ANYBODY,
+                handler=self.mk_token,
+                takes=LOGIN[1:4],
+                more="the login judges them: there is `token_expire`, and any other is refused",
+            ),
+            Operation(name="status", right=ACCOUNT, handler=self.status),
+        ]
 
-        @raises RemoteError: unknown operation, refused, or failed, with Salt's error names.
-        """
-        method = getattr(self, f"op_{op}", None) if op.isidentifier() else None
-        if method is None:
-            raise RemoteError("UnknownOperation", f"this master does not know {op!r}")
-        for name in NEEDED.get(op, ()):
-            if name not in args or (name != "tgt" and not args[name]):
-                raise RemoteError("SaltInvocationError", f"{op} needs {name!r}")
-        try:
-            return await method(dict(args), peer, stream)
-        except DeniedError as error:
-            self._ctx.counters["denied:control"] += 1
-            raise RemoteError("AuthorizationError", str(error)) from None
+    async def publish(self, call: Call) -> Any:
+        """Publish a job, and say who is expected to answer."""
+        return await self._ctx.dispatcher.publish(_load_of(call.args), call.user)
 
-    def _is_owner(self, peer: Peer) -> bool:
-        return peer.uid in (0, os.geteuid())
-
-    async def _authorise(self, peer: Peer, load: Mapping[str, Any]) -> str:
-        """
-        The name to publish as, if this user may publish this.
-
-        @raises RemoteError: Salt's C{AuthenticationError} for a wrong password or token.
-        @raises DeniedError: he may not.
-        """
-        kwargs = load.get("kwargs")
-        if wants_login(kwargs):
-            try:
-                who = await self._ctx.logins.prove(kwargs, f"uid {peer.uid}")  # type: ignore[arg-type]
-            except NotProven:
-                self._ctx.counters["denied:control"] += 1
-                raise RemoteError("AuthenticationError", "Authentication error occurred.") from None
-            if not await user_may_publish(self._ctx, who, load):
-                self._refuse(who.name, f"publish {load.get('fun')}", peer)
-                raise DeniedError("Authorization error occurred.")
-            return who.name
-        name = user_name(peer.uid)
-        owner = self._is_owner(peer)
-        asked = str(load.get("user") or "")
-        if owner and asked.startswith("sudo_"):
-            name = asked
-        if not await local_may_publish(self._ctx, name, owner, load):
-            self._refuse(name, f"publish {load.get('fun')}", peer)
-            if blacklisted(
-                self._ctx.config.publisher_acl_blacklist,
-                name,
-                load.get("fun"),
-                load.get("arg") or [],
-            ):
-                raise DeniedError(f"publisher_acl_blacklist does not let {name} run this")
-            raise DeniedError(f'Authentication failure of type "user" occurred for user {name}.')
-        return name
-
-    async def _caller(self, peer: Peer, kind: str, args: Mapping[str, Any]) -> str:
-        """
-        The name of who may call this runner or wheel function.
-
-        @raises DeniedError: he may not.
-        @raises RemoteError: nobody that is known.
-        """
-        if not wants_login(args):
-            return self._need_owner(peer, "salt-run" if kind == "runner" else "salt-key")
-        try:
-            who = await self._ctx.logins.prove(args, f"uid {peer.uid}")
-            arguments = arguments_of(args)
-            try:
-                may_call(who, kind, str(args["fun"]), *arguments)
-            except NotProven:
-                self._refuse(who.name, f"run {kind} {args['fun']}", peer)
-                raise
-        except NotProven as error:
-            self._ctx.counters["denied:control"] += 1
-            raise RemoteError(error.name, str(error)) from None
-        return who.name
-
-    def _refuse(self, who: str, what: str, peer: Peer) -> None:
-        tell_refusal(self._ctx, who, what, f"the control socket, uid {peer.uid}")
-
-    def _need_owner(self, peer: Peer, what: str) -> str:
-        if not self._is_owner(peer):
-            raise DeniedError(f"only root and the master's own user may use {what}")
-        return user_name(peer.uid)
-
-    async def op_publish(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
-        """Publish a job and say who is expected."""
-        user = await self._authorise(peer, args)
-        return await self._ctx.dispatcher.publish(_without_credentials(args), user)
-
-    async def op_run(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
+    async def run(self, call: Call) -> Any:
         """Publish a job, stream its returns as they come, and end with who did not answer."""
-        user = await self._authorise(peer, args)
-        timeout = args.pop("timeout", None)
-        gather = args.pop("gather_job_timeout", None)
         jid = None
         items: AsyncIterator[dict[str, Any]] = self._ctx.dispatcher.run(
-            _without_credentials(args), user, timeout=timeout, gather_job_timeout=gather
+            _load_of(call.args),
+            call.user,
+            timeout=call.args.get("timeout"),
+            gather_job_timeout=call.args.get("gather_job_timeout"),
         )
         async for item in items:
             if item["kind"] == "published":
                 jid = item["jid"]
-            await stream(item)
+            await call.stream(item)
         return {"jid": jid}
 
-    async def op_match(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
-        """Which accepted minions a target means; nothing is published."""
-        delimiter = args.get("delimiter")
-        given = args.get("kwargs")
-        kwargs = {**(given if isinstance(given, Mapping) else {}), "delimiter": delimiter}
-        load = {**args, "fun": "test.ping", "kwargs": kwargs}
-        await self._authorise(peer, load)
+    async def match(self, call: Call) -> Any:
+        """Say which accepted minions a target means; nothing is published."""
         selection = await self._ctx.find(
-            args["tgt"], str(args.get("tgt_type") or "glob"), delimiter_of(load)
+            call.args["tgt"],
+            str(call.args.get("tgt_type") or "glob"),
+            delimiter_of(as_ping(call.args)),
         )
         return sorted(selection.minions)
 
-    async def op_events(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
-        """Stream events of the bus; for the owner alone, since events carry returns."""
-        self._need_owner(peer, "the event bus")
-        await self._ctx.dispatcher.stream_events(args, stream)
+    async def events(self, call: Call) -> Any:
+        """Stream the events of the bus whose tags begin with one of C{tags}."""
+        await self._ctx.dispatcher.stream_events(call.args, call.stream)
 
-    async def op_fire_event(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
+    async def fire_event(self, call: Call) -> Any:
         """Fire an event on the master's bus."""
-        self._need_owner(peer, "the event bus")
-        data = args.get("data")
-        self._ctx.bus.fire(str(args["tag"]), data if isinstance(data, dict) else {"data": data})
+        data = call.args.get("data")
+        self._ctx.bus.fire(call.args["tag"], data if isinstance(data, dict) else {"data": data})
         return True
 
-    async def op_runner(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
+    async def runner(self, call: Call) -> Any:
         """
-        Run a runner function; progress comes as items.
+        Run a runner function; its progress comes as items.
 
         C{keep} false keeps it out of the job cache: C{salt-run} asks for documentation so.
         """
+        args = call.args
         arg, kwarg = arguments_of(args)
-        user = await self._caller(peer, "runner", args)
         return await self._ctx.dispatcher.runner(
-            str(args["fun"]),
+            args["fun"],
             arg,
             kwarg,
-            user,
-            stream,
+            call.user,
+            call.stream,
             bool(args.get("async")),
             keep=bool(args.get("keep", True)),
             jid=args.get("jid"),
         )
 
-    async def op_wheel(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
-        """Run a wheel function (keys)."""
-        arg, kwarg = arguments_of(args)
-        user = await self._caller(peer, "wheel", args)
-        return await self._ctx.dispatcher.wheel(str(args["fun"]), arg, kwarg, user)
+    async def wheel(self, call: Call) -> Any:
+        """Run a wheel function, such as those of keys."""
+        arg, kwarg = arguments_of(call.args)
+        return await self._ctx.dispatcher.wheel(call.args["fun"], arg, kwarg, call.user)
 
-    async def op_mk_token(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
-        """A token for a name and a password of external authentication."""
+    async def mk_token(self, call: Call) -> Any:
+        """Make a token for a name and a password of external authentication."""
         try:
-            return await self._ctx.logins.make_token(args, f"uid {peer.uid}")
+            return await self._ctx.logins.make_token(call.args, call.caller.source)
         except (NotProven, StoreError) as error:
             self._ctx.counters["denied:control"] += 1
             name = error.name if isinstance(error, NotProven) else "StoreError"
             raise RemoteError(name, str(error)) from None
 
-    async def op_status(self, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
-        """How the master is: version, ports, counters, reactor latency."""
+    async def status(self, call: Call) -> Any:
+        """Say how the master is: version, ports, counters, latency of its reactor."""
         return self._status()
 
 
-def _without_credentials(load: dict[str, Any]) -> dict[str, Any]:
-    """What goes on to the job: never what proved who sends it."""
-    kwargs = load.get("kwargs")
-    if not isinstance(kwargs, Mapping):
-        return load
-    return {**load, "kwargs": {k: v for k, v in kwargs.items() if k not in CREDENTIALS}}
+def table_of(control: Control, counters: Counter[str]) -> Operations:
+    """The table of a master; other parts may join theirs in."""
+
+    def denied() -> None:
+        counters["denied:control"] += 1
+
+    return Operations("this master", control.operations(), denied=denied)
+
+
+def _load_of(args: Mapping[str, Any]) -> dict[str, Any]:
+    """The job of a call: never what proved who sends it, nor how long he waits."""
+    load = as_job(args)
+    for name in ("timeout", "gather_job_timeout", "full"):
+        load.pop(name, None)
+    load["kwargs"] = {k: v for k, v in load["kwargs"].items() if k not in CREDENTIALS}
+    return load

@@ -23,7 +23,7 @@ from saltwisted import __version__
 from saltwisted.cluster.catchup import CatchUp
 from saltwisted.cluster.census import CensusTaker
 from saltwisted.cluster.clocks import Clocks
-from saltwisted.cluster.control import ClusterControl
+from saltwisted.cluster.control import ClusterControl, views, waiting_room
 from saltwisted.cluster.drain import drained, returned
 from saltwisted.cluster.drift import Drift, option_of
 from saltwisted.cluster.gap import Gap, boottime
@@ -50,7 +50,7 @@ from saltwisted.domain.replica.minions import Minions
 from saltwisted.domain.replica.secrets import Secrets
 from saltwisted.domain.replica.tokens import Tokens
 from saltwisted.domain.roots.manifest import Generation
-from saltwisted.errors import ConfigError, RemoteError, StoreError
+from saltwisted.errors import ConfigError, StoreError
 from saltwisted.roles.banner import Banner
 from saltwisted.roles.base import OrderedService
 from saltwisted.roles.clusterjobs import ClusterJobs
@@ -67,7 +67,8 @@ from saltwisted.stores.files import make_dir
 from saltwisted.stores.keys import KeyStore
 from saltwisted.stores.node import NodeFiles
 from saltwisted.stores.replica import ReplicaLog
-from saltwisted.transports.ipc import ControlServer, Peer, Stream
+from saltwisted.transports.ipc import ControlServer
+from saltwisted.transports.localdoor import LocalDoor
 from saltwisted.transports.loose import as_deferred
 from saltwisted.wire.rsa import PrivateKey, fingerprint
 from saltwisted.worker.configio import load_from_disk
@@ -243,7 +244,7 @@ class Node:
             fatal=giving_up(reactor),
             still_starting=partial(tell_status, still_starting=True),
         )
-        self._operations = ClusterControl(self.lifecycle).operations()
+        self._control = ClusterControl(self.lifecycle)
 
     def startService(self) -> Any:
         """Go into the phase that the disk says."""
@@ -260,7 +261,7 @@ class Node:
             master.ctx.pillars.reconfigure()
 
     def _build(self, card: MemberCard) -> MemberService:
-        return MemberService(self._reactor, self.config, card, self.lifecycle, self._operations)
+        return MemberService(self._reactor, self.config, card, self.lifecycle, self._control)
 
     def _local(self) -> dict[str, Any]:
         """The identity and the accepted minions in this master's own directories."""
@@ -282,23 +283,18 @@ class Node:
             await room.stopService()
         if is_open:
             path = os.path.join(self.config.sock_dir, SOCKET)
-            self._room = ControlServer(self._reactor, self._answer, path)
+            table = waiting_room(self._control, self._status)
+            self._room = ControlServer(self._reactor, LocalDoor(table).handle, path)
             self._room.startService()
 
-    async def _answer(self, op: str, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
-        if op == "status":
-            return {
-                "role": "cluster",
-                "id": self.config.id,
-                "version": __version__,
-                "pid": os.getpid(),
-                "serving": False,
-            }
-        operation = self._operations.get(op)
-        if operation is None:
-            state = await self._operations["members"]({}, peer, stream)
-            raise RemoteError("NotReady", state["problem"])
-        return await operation(args, peer, stream)
+    def _status(self) -> dict[str, Any]:
+        return {
+            "role": "cluster",
+            "id": self.config.id,
+            "version": __version__,
+            "pid": os.getpid(),
+            "serving": False,
+        }
 
 
 def own_config(config: MasterConfig) -> MasterConfig:
@@ -326,7 +322,7 @@ class MemberService:
         config: MasterConfig,
         card: MemberCard,
         lifecycle: Lifecycle,
-        operations: Mapping[str, Any],
+        control: ClusterControl,
     ) -> None:
         node, now, entropy = card.state.node, time.time, os.urandom
         self.reactor = reactor
@@ -524,10 +520,9 @@ class MemberService:
         )
         PillarRelay(ctx, self.peers, self.membership, holds, lambda: sync.complete)
         master.stores["facts"] = self.log
-        master.operations.update(operations)
-        master.operations["members_drift"] = self.drift.operation
-        master.operations["keys_shown"] = KeyView(self.keyset, config.hash_type).operation
-        master.operations["members_ring"] = self.ring.operation
+        master.operations.add(control.operations())
+        key_view = KeyView(self.keyset, config.hash_type)
+        master.operations.add(views(self.drift, self.ring, key_view))
         # A node that is stopped closes its doors before it closes its links
         at = master.parts.index(master.ports)
         parts = [

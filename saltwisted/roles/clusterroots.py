@@ -17,7 +17,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from saltwisted.cluster.rootcontrol import RootControl
+from saltwisted.cluster.rootcontrol import BY_WORD, RootControl
 from saltwisted.cluster.rootpins import RootPins
 from saltwisted.cluster.rootshare import RootShare
 from saltwisted.cluster.rootsync import RootsGate, RootSync, roots_of
@@ -105,7 +105,7 @@ class ClusterRoots:
             return stored(jid, minion)
 
         ctx.job_published, ctx.return_stored = job_published, return_stored
-        master.operations["roots"] = self.control.operation
+        master.operations.add(self.control.operations(), BY_WORD)
         peers.stream(STREAM, self.sync.stream)
         self.pillars = PillarViews(self, folder)
         self.parts: list[Any] = [

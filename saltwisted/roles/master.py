@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any
 
 from twisted.logger import Logger
@@ -24,7 +24,7 @@ from saltwisted.errors import ConfigError, PortError, WireError
 from saltwisted.master.announced import Announced
 from saltwisted.master.autosign import Autosign
 from saltwisted.master.context import Context
-from saltwisted.master.control import Control
+from saltwisted.master.control import Control, table_of
 from saltwisted.master.dispatch import Dispatcher
 from saltwisted.master.fileserver import FileServer
 from saltwisted.master.logins import ENTRY as LOGIN_ENTRY
@@ -62,8 +62,9 @@ from saltwisted.stores.sessions import SessionStore
 from saltwisted.stores.shared import SharedPublishKey, alone
 from saltwisted.stores.tokens import TokenFiles
 from saltwisted.transports.bus import EventBus
-from saltwisted.transports.ipc import ControlServer, Peer, Stream
+from saltwisted.transports.ipc import ControlServer
 from saltwisted.transports.latency import LatencyMeter
+from saltwisted.transports.localdoor import LocalDoor
 from saltwisted.transports.threads import Threads
 from saltwisted.transports.workers import PoolLimits, WarmPool
 from saltwisted.transports.zeromq.fairness import Keepalive, ZeroMQ
@@ -78,8 +79,6 @@ from saltwisted.worker.warm import exec_warm_parent
 
 log = Logger()
 SOCKET = "saltwisted.sock"
-Operation = Callable[[dict[str, Any], Peer, Stream], Awaitable[Any]]
-"""One operation of the control socket: arguments, who asks, where items go."""
 PILLAR_ENTRY = "saltwisted.worker.pillarwork:serve"
 ROOTS_ENTRY = "saltwisted.stores.filework:serve"
 
@@ -403,13 +402,12 @@ class Master:
         else:
             self.ports = ZeroMqPorts(reactor, config, self.requests)
         publisher.add_server(self.ports.publications)
-        self.operations: dict[str, Operation] = {}
+        self.operations = table_of(Control(self.ctx, self.status), counters)
         self.stores: dict[str, Any] = {"disk": self.reserve, "jobs": jobs, "cache": cache}
         self._prune_alone(now)
-        self._master_control = Control(self.ctx, self.status)
         self.control = ControlServer(
             reactor,
-            self.handle,
+            LocalDoor(self.operations).handle,
             os.path.join(config.sock_dir, SOCKET),
             counters=counters,
         )
@@ -446,13 +444,6 @@ class Master:
                 reactor, shared, publisher, self.files_threads.run, self.key_is_new
             )
             self.parts.append(self.sharing)
-
-    async def handle(self, op: str, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
-        """One call on the control socket: a master's own, or one that a role has added."""
-        operation = self.operations.get(op)
-        if operation is not None:
-            return await operation(args, peer, stream)
-        return await self._master_control.handle(op, args, peer, stream)
 
     def rotated(self) -> None:
         """After a switch to a new publish key of our own."""

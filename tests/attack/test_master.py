@@ -16,7 +16,6 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.keys import valid_minion_id
 from saltwisted.errors import RemoteError
-from saltwisted.master.control import Control
 from saltwisted.master.requests import Requests
 from saltwisted.master.table import clear_commands, sealed_commands
 from saltwisted.transports.ipc import Peer
@@ -107,7 +106,7 @@ class Attacks(SynchronousTestCase):
         for name in (names | SEALED) - CLEAR:
             (reply,) = rig.ask(pack({"enc": "clear", "load": {"cmd": name}, "version": 3}))
             self.assertEqual(unpack(reply), {}, name)
-        control = Control(rig.ctx, dict)
+        control = rig.door()
         for name in (*STOCK_INTERNALS, "handle", "_is_owner", "op_publish", "ctx", "x.y"):
             d = Deferred.fromCoroutine(control.handle(name, {}, Peer(0, 0, 1), lambda item: None))
             self.failureResultOf(d, RemoteError)
@@ -455,7 +454,7 @@ class Attacks(SynchronousTestCase):
         """A user limited by C{publisher_acl} runs nothing that is nested in what is allowed."""
         rig = Rig(self, publisher_acl={"nobody": ["test.*", "state.apply"]})
         RigMinion(rig, "web1").accepted()
-        control = Control(rig.ctx, dict)
+        control = rig.door()
         peer = Peer(65534, 65534, 1)
 
         def publish(**load: object) -> Deferred[object]:
@@ -474,11 +473,14 @@ class Attacks(SynchronousTestCase):
             {"fun": "test.ping", "tgt": []},
         ):
             self.assertEqual(self.failureResultOf(publish(**load)).value.name, "AuthorizationError")  # type: ignore[attr-defined]
-        for op in ("wheel", "runner", "events", "fire_event"):
-            d = Deferred.fromCoroutine(
-                control.handle(op, {"fun": "key.list_all", "tag": "x"}, peer, lambda item: None)
-            )
-            self.failureResultOf(d, RemoteError)
+        for op, args in (
+            ("wheel", {"fun": "key.list_all"}),
+            ("runner", {"fun": "jobs.list_jobs"}),
+            ("events", {}),
+            ("fire_event", {"tag": "x"}),
+        ):
+            d = Deferred.fromCoroutine(control.handle(op, args, peer, lambda item: None))
+            self.assertEqual(self.failureResultOf(d, RemoteError).value.name, "AuthorizationError")
 
     def test_flood_of_one_minion_counts_only_for_it(self) -> None:
         """Requests that are refused leave nothing behind but a counter."""

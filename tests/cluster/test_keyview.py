@@ -6,16 +6,18 @@ from __future__ import annotations
 
 import os
 from itertools import permutations
-from types import SimpleNamespace
 from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.cluster.control import views
 from saltwisted.cluster.keyview import KeyView
+from saltwisted.domain.operations.table import Caller, Operations
 from saltwisted.domain.replica.entry import Dot
 from saltwisted.domain.replica.keyset import KeySet
 from saltwisted.errors import RemoteError
+from tests.fakes.operations import ROOT, nobody_listens
 from tests.wire.recorded import key
 
 SECOND = 1000 << 16
@@ -46,7 +48,10 @@ class KeyViewTests(SynchronousTestCase):
 
     def ask(self, view: KeyView, uid: int = 0, **args: Any) -> Any:
         """The operation."""
-        return Deferred.fromCoroutine(view.operation(args, SimpleNamespace(uid=uid), None))
+        nothing: Any = None
+        table = Operations("this master", views(nothing, nothing, view))
+        caller = ROOT if uid == 0 else Caller(name="fred", source=f"uid {uid}")
+        return Deferred.fromCoroutine(table.call("keys_shown", args, caller, nobody_listens))
 
     def test_alike(self) -> None:
         """The earlier acceptance holds, the other shows as a conflict; the same in any order."""

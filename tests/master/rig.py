@@ -20,9 +20,11 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.config.options import MasterConfig
 from saltwisted.domain.jid import JidMaker
+from saltwisted.domain.operations.table import Operations
 from saltwisted.master import turns
 from saltwisted.master.autosign import Autosign
 from saltwisted.master.context import Context
+from saltwisted.master.control import Control, table_of
 from saltwisted.master.dispatch import Dispatcher
 from saltwisted.master.fileserver import FileServer
 from saltwisted.master.logins import Logins
@@ -41,6 +43,7 @@ from saltwisted.stores.secrets import SecretFile
 from saltwisted.stores.sessions import SessionStore
 from saltwisted.stores.tokens import TokenFiles
 from saltwisted.transports.bus import EventBus
+from saltwisted.transports.localdoor import LocalDoor
 from saltwisted.wire.crypticle import SessionKey, open_sealed, seal
 from saltwisted.wire.envelope import encode_sealed_request
 from saltwisted.wire.handshake import Accepted, MasterIdentity, MinionHandshake, NotYet
@@ -210,6 +213,14 @@ class Rig:
         )
         self.requests = Requests(self.ctx, sealed_commands(), clear_commands())
         self.entropy = entropy
+
+    def table(self) -> Operations:
+        """The table of operations of this master."""
+        return table_of(Control(self.ctx, dict), self.ctx.counters)
+
+    def door(self) -> LocalDoor:
+        """What its control socket calls."""
+        return LocalDoor(self.table())
 
     def ask(self, frame: bytes, peer: str = "127.0.0.1") -> list[bytes]:
         """Send a frame; the answers so far (at most one comes ever)."""

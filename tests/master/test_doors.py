@@ -13,7 +13,6 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.errors import DeniedError, RemoteError
 from saltwisted.master import runners
-from saltwisted.master.control import Control
 from saltwisted.transports.ipc import Peer
 from saltwisted.wire.msgpack import pack, unpack
 from tests.master.rig import Rig, RigMinion
@@ -38,7 +37,7 @@ class JidTests(SynchronousTestCase):
         self.rig = Rig(self, external_auth=auth, peer_run={"web1": ["salt.execute"]})
         self.web1 = RigMinion(self.rig, "web1").accepted()
         RigMinion(self.rig, "web2", key("minion2")).accepted()
-        self.control = Control(self.rig.ctx, dict)
+        self.control = self.rig.door()
         with open(f"{self.rig.ctx.config.cachedir}/.root_key", encoding="ascii") as file:
             self.key = file.read()
         self.fred = {"eauth": "file", "username": "fred", "password": "secret"}

@@ -15,7 +15,6 @@ from twisted.trial.unittest import SynchronousTestCase
 from saltwisted.domain.tries import AT_ONCE, IN_ALL, LANE, WINDOW
 from saltwisted.errors import RemoteError
 from saltwisted.master import logins as logins_module
-from saltwisted.master.control import Control
 from saltwisted.master.logins import ENTRY, NEAR_ENTRY, NotProven
 from saltwisted.stores.tokens import TokenFiles
 from saltwisted.transports.ipc import Peer
@@ -48,7 +47,7 @@ class LoginTests(SynchronousTestCase):
         )
         for name in ("web1", "db1"):
             RigMinion(self.rig, name).accepted()
-        self.control = Control(self.rig.ctx, dict)
+        self.control = self.rig.door()
         self.stranger = Peer(12345, 12345, 1)
 
     def clear(self, cmd: str, **load: Any) -> list[Any]:

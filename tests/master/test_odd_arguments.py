@@ -13,7 +13,7 @@ from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.errors import RemoteError, WireError
-from saltwisted.master.control import Control
+from saltwisted.master.control import JOB, Control
 from saltwisted.master.table import clear_commands, sealed_commands
 from saltwisted.transports.ipc import Peer
 from saltwisted.wire.envelope import encode_clear_request
@@ -52,6 +52,8 @@ GOOD: dict[str, Any] = {
     "out": "nested", "success": True, "delimiter": ":", "fun_args": [], "gather_job_timeout": 1,
     "token": "x", "pub": "x", "nonce": "x", "prefix": "",
 }  # fmt: skip
+nothing: Any = None
+OPERATIONS = sorted(row.name for row in Control(nothing, dict).operations())
 FUNCTIONS = st.sampled_from(
     ["test.ping", "saltutil.cmd", "state.high", "jobs.list_jobs", "jobs.lookup_jid", "manage.up",
      "cache.grains", "mine.get", "key.list_all", "key.finger", "key.accept", "config.values",
@@ -134,8 +136,10 @@ class OddArguments(SynchronousTestCase):
             ({**good, "fun": "test.ping," * 2000}, "2001 functions"),
             ({**good, "fun": "x" * 256}, "256 characters long"),
         ):
+            named = {argument.name for argument in JOB}
+            job = {name: value for name, value in load.items() if name in named}
             doors = [
-                Control(self.rig.ctx, dict).handle("publish", load, Peer(uid, uid, 1), _silent)
+                self.rig.door().handle("publish", job, Peer(uid, uid, 1), _silent)
                 for uid in (0, 12345)
             ]
             for door in (*doors, self.rig.ctx.dispatcher.publish(load, "root")):
@@ -179,15 +183,18 @@ class OddArguments(SynchronousTestCase):
 
     @modest
     @given(
-        st.sampled_from(
-            ["publish", "run"] * 4 + sorted(n[3:] for n in dir(Control) if n.startswith("op_"))
-        ),
+        st.sampled_from(["publish", "run"] * 4 + OPERATIONS),
         fields,
         st.sampled_from([0, 0, 12345]),
+        st.sampled_from([True, True, True, False]),
     )
-    def test_control(self, op: str, args: dict[str, Any], uid: int) -> None:
-        """So is an operation of the control socket."""
-        control = Control(self.rig.ctx, dict)
+    def test_control(self, op: str, args: dict[str, Any], uid: int, fitting: bool) -> None:
+        """So is an operation of the control socket, with what it takes and with more."""
+        control = self.rig.door()
+        (row,) = [row for row in self.rig.table() if row.name == op]
+        names = {argument.name for argument in row.takes}
+        if fitting and not row.more:
+            args = {name: value for name, value in args.items() if name in names}
         call = Deferred.fromCoroutine(control.handle(op, args, Peer(uid, uid, 1), _silent))
         self.rig.clock.pump([0.1] * 3)
         call.addErrback(lambda failure: failure.trap(RemoteError, CancelledError))

@@ -12,15 +12,16 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster import rootcontrol, rootjoin
-from saltwisted.cluster.rootcontrol import RootControl
+from saltwisted.cluster.rootcontrol import BY_WORD, RootControl
 from saltwisted.cluster.rootlink import Want
 from saltwisted.cluster.rootsync import READ_ONLY, Root, RootSync
+from saltwisted.domain.operations.table import Operations
 from saltwisted.domain.roots import hot
 from saltwisted.domain.roots.hot import FIRST, LONGEST, OFTEN, HotFiles
 from saltwisted.errors import DeniedError, StoreError, TransportClosed
 from saltwisted.stores import rootdeep
 from saltwisted.stores.progress import Progress
-from saltwisted.transports.ipc import Peer
+from tests.fakes.operations import ROOT, call_of
 from tests.roots.nodes import SHARE, NodesCase, clock, until
 
 
@@ -313,7 +314,7 @@ class RoleTests(NodesCase):
             self.assertNotIn("secret.sls", os.listdir(f"{two.folder}/pillar"))
             self.assertEqual(one.sync.flags, {})
             # Who waits for all does not wait for what b may not have
-            result = await RootControl(one.sync, clock).do_sync({"wait": True}, "test", print)
+            result = await RootControl(one.sync, clock).sync(call_of(wait=True))
             self.assertTrue(result["done"], result)
 
         return self.run_coroutine(story)
@@ -340,9 +341,10 @@ class RoleTests(NodesCase):
             one.write("f", "f")
             await self.start()
             await self.settle()
-            peer = Peer(os.geteuid(), os.getegid(), os.getpid())
             args = {"do": "export", "directory": f"{one.folder}/out"}
-            answer = await RootControl(one.sync, clock).operation(args, peer, stream)
+            table = Operations("this master")
+            table.add(RootControl(one.sync, clock).operations(), BY_WORD)
+            answer = await table.call("roots", args, ROOT, stream)
             self.assertEqual(answer["entries"], 1)
             (work,) = told[0]["work"]
             self.assertEqual(work, {"share": SHARE, "doing": "paths written", "done": 3, "of": 1})
@@ -374,12 +376,12 @@ class RoleTests(NodesCase):
                 ("/etc/passwd", "is in no share"),
             ):
                 try:
-                    await control.do_trace({"path": path}, "test", print)
+                    await control.trace(call_of(path=path))
                 except StoreError as error:
                     self.assertIn(why, str(error))
                 else:
                     self.fail(path)
-            found = await control.do_trace({"path": "f"}, "test", print)
+            found = await control.trace(call_of(path="f"))
             self.assertEqual([row["visible"] for row in found], [True])
 
         return self.run_coroutine(story)
@@ -439,7 +441,7 @@ class RoleTests(NodesCase):
             one.write("f", "again")
             await until(lambda: two.read("f") == b"again", what="it goes on")
             with self.assertRaises(DeniedError):
-                await RootControl(two.sync, clock).do_rollback({"generation": "x"}, "test", print)
+                await RootControl(two.sync, clock).rollback(call_of(generation="x"))
 
         return self.run_coroutine(story)
 

@@ -11,9 +11,11 @@ from twisted.internet.defer import Deferred
 from twisted.logger import globalLogPublisher
 
 from saltwisted.cluster.rootcontrol import RootControl
+from saltwisted.domain.operations.table import Operations
 from saltwisted.domain.roots.health import of_share
 from saltwisted.stores import worktree
 from saltwisted.stores.rootsites import BULK
+from tests.fakes.operations import ROOT, nobody_listens
 from tests.roots.nodes import SHARE, Node, NodesCase, clock, until
 
 NOBODY = 65534
@@ -39,8 +41,8 @@ class UnreadTests(NodesCase):
 
     async def ask(self, node: Node, what: str, **args: Any) -> Any:
         """An answer of C{saltwisted roots}."""
-        control = RootControl(node.sync, clock)
-        return await getattr(control, f"do_{what}")(args, "root", lambda item: None)
+        table = Operations("this master", RootControl(node.sync, clock).operations())
+        return await table.call(f"roots.{what}", args, ROOT, nobody_listens)
 
     def test_file(self) -> Deferred[None]:
         """A file that may not be read keeps C{sync} from being done, and is named everywhere."""

@@ -14,6 +14,7 @@ from saltwisted.cluster.rootwritten import WORD, RootWritten
 from saltwisted.errors import RemoteError
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 from tests.cluster.memory import MemoryPeers
+from tests.fakes.operations import call_of
 from tests.roots.nodes import SHARE, Node, NodesCase, clock, until
 
 
@@ -45,7 +46,7 @@ class WrittenTests(NodesCase):
             self.patch(b.share.core.tree, "write", slowly)
             a.write("f.sls", "text")
             control = RootControl(a.sync, clock, asks)
-            d = Deferred.fromCoroutine(control.do_sync({"wait": True}, "test", lambda item: None))
+            d = Deferred.fromCoroutine(control.sync(call_of(wait=True)))
             await until(lambda: control._result([a.share])["done"], what="b has committed it")
             self.assertEqual(b.read("f.sls"), None)
             self.assertFalse(d.called)
@@ -71,8 +72,7 @@ class WrittenTests(NodesCase):
             a.write("f.sls", "other")
             control = RootControl(a.sync, clock, asks)
 
-            args = {"wait": True, "timeout": 0.2}
-            result = await control.do_sync(args, "test", lambda item: None)
+            result = await control.sync(call_of(wait=True, timeout=0.2))
 
             self.assertFalse(result["done"])
             self.assertIn(f"{SHARE}: suspended: ", result["peers"]["b"]["error"])

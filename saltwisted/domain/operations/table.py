@@ -1,0 +1,216 @@
+"""
+The table of operations: what may be asked of a daemon, by whom, with what, and who answers.
+
+The parts of a daemon (its master, its cluster, its roots) each contribute rows; whoever puts the
+daemon together joins them. Every door calls L{Operations.call}, so that the same request of the
+same person has the same outcome at each of them. The page C{docs/operations-table.md} is made
+from the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from attrs import field, frozen
+
+from saltwisted.domain.operations.arguments import SHOWN, Argument, checked, nearest
+from saltwisted.errors import DeniedError, RemoteError
+
+Stream = Callable[[Any], Any]
+"""C{stream(item)}: sends it; may be awaited, to wait for a reader that is slow."""
+
+
+@frozen(kw_only=True)
+class Caller:
+    """
+    Who asks, as a door has found out. Only doors make one.
+
+    @ivar name: the account on this machine; C{""} for somebody whom only a login can name.
+    @ivar owner: whether that is root or the daemon's own user.
+    @ivar source: from where, for the log and for the limit on attempts to log in: C{uid NUMBER}
+        or an address.
+    @ivar door: which door it is, in words for the log.
+    @ivar proof: a token, or a backend, name and password, where the door has it (a session, a
+        header) and not the request. Who has one is judged by it and never by his account.
+    """
+
+    name: str = ""
+    owner: bool = False
+    source: str = ""
+    door: str = ""
+    proof: Mapping[str, Any] = field(factory=dict, repr=False)
+
+
+@frozen(kw_only=True)
+class Call:
+    """
+    What an operation is told.
+
+    @ivar args: its arguments, checked; those that were not given are not there.
+    @ivar user: as whom it is done, as the rule of rights says.
+    @ivar stream: where items go before the answer, if the operation streams.
+    """
+
+    args: dict[str, Any] = field(repr=False)
+    caller: Caller
+    user: str
+    stream: Stream
+
+
+Judge = Callable[[Caller, Mapping[str, Any]], Awaitable[str]]
+Handler = Callable[[Call], Awaitable[Any]]
+
+
+@frozen
+class Right:
+    """
+    A rule of rights.
+
+    @ivar words: who may, as the page of the operations says it.
+    @ivar judge: asked who calls and with what arguments; as whom it is done, or it raises
+        L{DeniedError} or L{RemoteError}.
+    """
+
+    words: str
+    judge: Judge
+
+
+def owner_only(refusal: str) -> Right:
+    """
+    Root and the daemon's own user may, whom the kernel names: no login is as much.
+
+    @param refusal: what others are told.
+    """
+
+    async def judge(caller: Caller, args: Mapping[str, Any]) -> str:
+        if not caller.owner or caller.proof:
+            raise DeniedError(refusal)
+        return caller.name
+
+    return Right("root and the daemon's own user", judge)
+
+
+async def _account(caller: Caller, args: Mapping[str, Any]) -> str:
+    if not caller.name or caller.proof:
+        raise DeniedError("only users of this machine may ask this")
+    return caller.name
+
+
+async def _anybody(caller: Caller, args: Mapping[str, Any]) -> str:
+    return caller.name
+
+
+ACCOUNT = Right("every user of this machine", _account)
+ANYBODY = Right("everybody: what is given is itself the proof", _anybody)
+
+
+@frozen(kw_only=True)
+class Operation:
+    """
+    One row.
+
+    @ivar handler: a coroutine function; its docstring says what the operation does.
+    @ivar streams: whether items come before the answer.
+    @ivar more: what arguments beside C{takes} are for; without it there are none.
+    """
+
+    name: str
+    right: Right
+    handler: Handler
+    takes: tuple[Argument, ...] = ()
+    streams: bool = False
+    more: str = ""
+
+
+class Operations:
+    """
+    Rows by name.
+
+    @param where: whose table it is, as an error says it: C{this master}.
+    @param denied: told of each refusal.
+    @param otherwise: awaited with who asks for a name that is not there; it may raise what is
+        truer than that the name is unknown.
+    """
+
+    def __init__(
+        self,
+        where: str,
+        rows: Iterable[Operation] = (),
+        *,
+        denied: Callable[[], None] = lambda: None,
+        otherwise: Callable[[Caller], Awaitable[None]] | None = None,
+    ) -> None:
+        self._where = where
+        self._rows: dict[str, Operation] = {}
+        self._families: dict[str, tuple[str, str]] = {}
+        self._denied = denied
+        self._otherwise = otherwise
+        self.add(rows)
+
+    def add(
+        self, rows: Iterable[Operation], by_word: Mapping[str, tuple[str, str]] | None = None
+    ) -> None:
+        """
+        Join the rows of another part in.
+
+        @param by_word: names that stand for several rows, with the argument that says which, and
+            its value where it is not given: C{roots} with C{do: log} is the row C{roots.log}.
+        @raises ValueError: there is one of that name: a part never replaces another's row.
+        """
+        for row in rows:
+            if row.name in self._rows:
+                raise ValueError(f"two operations are called {row.name}")
+            self._rows[row.name] = row
+        self._families.update(by_word or {})
+
+    def __iter__(self) -> Iterator[Operation]:
+        return iter(self._rows.values())
+
+    async def call(self, name: str, args: Mapping[str, Any], caller: Caller, stream: Stream) -> Any:
+        """
+        Do one operation for somebody.
+
+        @raises RemoteError: unknown, badly asked, refused or failed, with Salt's error names.
+        """
+        args = dict(args)
+        if name in self._families:
+            argument, default = self._families[name]
+            name = f"{name}.{args.pop(argument, default)}"
+        try:
+            row = await self._find(name, caller)
+            # A rule of rights may read the arguments, so that they are checked first
+            given = checked(row.name, row.takes, bool(row.more), args)
+            user = await row.right.judge(caller, given)
+            return await row.handler(
+                Call(
+                    args=given,
+                    caller=caller,
+                    user=user,
+                    stream=stream if row.streams else _no_items,
+                )
+            )
+        except DeniedError as error:
+            self._denied()
+            raise RemoteError("AuthorizationError", str(error)) from None
+
+    async def _find(self, name: str, caller: Caller) -> Operation:
+        row = self._rows.get(name)
+        if row is not None:
+            return row
+        if self._otherwise is not None:
+            await self._otherwise(caller)
+        shown = name if len(name) <= SHOWN else f"{name[:SHOWN]}..."
+        raise RemoteError(
+            "UnknownOperation",
+            f"{self._where} does not know {shown!r}{nearest(name, [*self._rows, *self._families])}",
+        )
+
+
+def _no_items(item: Any) -> None:
+    """
+    For an operation whose row says that it streams nothing.
+
+    @raises TypeError: it does; then its row is wrong.
+    """
+    raise TypeError("an operation streams, and its row does not say so")

@@ -1,0 +1,145 @@
+"""
+The rules of rights of a master's operations: alike at every door.
+
+Root and the master's own user may do everything; other accounts of this machine may publish what
+C{publisher_acl} says. Who shows a token or a password is judged by C{external_auth} instead,
+wherever he comes from. Somebody without an account here has nothing else to show.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from saltwisted.domain.acl import blacklisted
+from saltwisted.domain.operations.table import Caller, Judge, Right, owner_only
+from saltwisted.errors import DeniedError, RemoteError
+from saltwisted.master.context import Context
+from saltwisted.master.logins import NotProven
+from saltwisted.master.permits import (
+    arguments_of,
+    local_may_publish,
+    may_call,
+    tell_refusal,
+    user_may_publish,
+    wants_login,
+)
+
+BESIDE = ("ret_config", "ret_kwargs")
+"""What workers of a minion on this machine may say beside C{kwargs}, where it belongs."""
+NO_LOGIN = "Authentication error occurred."
+
+
+class Rights:
+    """The rules, for one master."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        job = "local users by `publisher_acl`, logins by `external_auth`"
+        self.publish = Right(job, self._publish)
+        self.match = Right(f"{job}: who may run `test.ping` there", self._match)
+        self.events = owner_only("only root and the master's own user may use the event bus")
+        called = "root and the master's own user, logins by `external_auth`"
+        self.runner = Right(called, self._caller("runner", "salt-run"))
+        self.wheel = Right(called, self._caller("wheel", "salt-key"))
+
+    async def _publish(self, caller: Caller, args: Mapping[str, Any]) -> str:
+        """
+        The name to publish as, if he may publish this.
+
+        @raises RemoteError: Salt's C{AuthenticationError} for a wrong password or token.
+        @raises DeniedError: he may not.
+        """
+        args = as_job(args)
+        proof = _proof(caller, args["kwargs"])
+        if proof is not None:
+            return await self._login_publishes(caller, proof, args)
+        if not caller.name:
+            raise self._unproven()
+        name = caller.name
+        asked = str(args.get("user") or "")
+        if caller.owner and asked.startswith("sudo_"):
+            name = asked
+        if not await local_may_publish(self._ctx, name, caller.owner, args):
+            self._refuse(caller, name, f"publish {args.get('fun')}")
+            blacklist = self._ctx.config.publisher_acl_blacklist
+            if blacklisted(blacklist, name, args.get("fun"), args.get("arg") or []):
+                raise DeniedError(f"publisher_acl_blacklist does not let {name} run this")
+            raise DeniedError(f'Authentication failure of type "user" occurred for user {name}.')
+        return name
+
+    async def _login_publishes(
+        self, caller: Caller, proof: Mapping[str, Any], args: Mapping[str, Any]
+    ) -> str:
+        try:
+            who = await self._ctx.logins.prove(proof, caller.source)
+        except NotProven:
+            raise self._unproven() from None
+        if not await user_may_publish(self._ctx, who, args):
+            self._refuse(caller, who.name, f"publish {args.get('fun')}")
+            raise DeniedError("Authorization error occurred.")
+        return who.name
+
+    async def _match(self, caller: Caller, args: Mapping[str, Any]) -> str:
+        return await self._publish(caller, as_ping(args))
+
+    def _caller(self, kind: str, command: str) -> Judge:
+        async def judge(caller: Caller, args: Mapping[str, Any]) -> str:
+            """
+            The name of who calls this runner or wheel function.
+
+            @raises DeniedError: he may not.
+            @raises RemoteError: nobody that is known.
+            """
+            proof = _proof(caller, args)
+            if proof is None:
+                if not caller.name:
+                    raise self._unproven()
+                if not caller.owner:
+                    raise DeniedError(f"only root and the master's own user may use {command}")
+                return caller.name
+            try:
+                who = await self._ctx.logins.prove(proof, caller.source)
+                arguments = arguments_of(args)
+                try:
+                    may_call(who, kind, str(args["fun"]), *arguments)
+                except NotProven:
+                    self._refuse(caller, who.name, f"run {kind} {args['fun']}")
+                    raise
+            except NotProven as error:
+                self._ctx.counters["denied:control"] += 1
+                raise RemoteError(error.name, str(error)) from None
+            return who.name
+
+        return judge
+
+    def _unproven(self) -> RemoteError:
+        self._ctx.counters["denied:control"] += 1
+        return RemoteError("AuthenticationError", NO_LOGIN)
+
+    def _refuse(self, caller: Caller, who: str, what: str) -> None:
+        tell_refusal(self._ctx, who, what, f"{caller.door}, {caller.source}")
+
+
+def _proof(caller: Caller, given: Any) -> Mapping[str, Any] | None:
+    """By what somebody is to be judged who does not rely on his account; C{None} if he does."""
+    if caller.proof:
+        return caller.proof
+    return given if wants_login(given) else None
+
+
+def as_job(args: Mapping[str, Any]) -> dict[str, Any]:
+    """The load to be judged and published: with everything in C{kwargs} that belongs there."""
+    load = dict(args)
+    beside = {name: load.pop(name) for name in BESIDE if name in load}
+    return {**load, "kwargs": {**beside, **(load.get("kwargs") or {})}}
+
+
+def as_ping(args: Mapping[str, Any]) -> dict[str, Any]:
+    """The smallest job for the target of a question: who may ping it may ask who is meant."""
+    given = args.get("kwargs")
+    kwargs = {
+        **(given if isinstance(given, Mapping) else {}),
+        "delimiter": args.get("delimiter"),
+    }
+    return {**args, "fun": "test.ping", "kwargs": kwargs}
