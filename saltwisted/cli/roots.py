@@ -49,7 +49,11 @@ def _more(parser: Parser) -> None:
     flag(parser, "--json", help="print JSON, for scripts")
     parser.add_option("--share", default="", help="only this share, such as file/base/0")
     parser.add_option(
-        "--peer", default="", metavar="NODE", help=("diff: show what this node does not have yet")
+        "--peer",
+        dest="node",
+        default="",
+        metavar="NODE",
+        help=("diff: show what this node does not have yet"),
     )
     parser.add_option(
         "--take",
@@ -57,7 +61,9 @@ def _more(parser: Parser) -> None:
         help=("resolve: the version to make visible, or 'visible' for the present one"),
     )
     flag(parser, "--wait", help="sync: wait until every member has it")
-    parser.add_option("--timeout", type=float, default=60.0, help="seconds (default: %default)")
+    parser.add_option(
+        "--timeout", dest="seconds", type=float, default=60.0, help="seconds (default: %default)"
+    )
     flag(parser, "--dry-run", help="push: only show what would be committed")
     flag(parser, "--restore", help="adopt: restore the directory from the store")
     flag(parser, "--accept", help="adopt: take the directory as it is, deletions included")
@@ -290,7 +296,7 @@ def _show_changes(rows: list[dict[str, Any]]) -> None:
 
 def _diff(asked: Asked) -> int:
     generation = asked.words[0] if asked.words else ""
-    value = asked.ask("diff", generation=generation, peer=asked.options.peer)
+    value = asked.ask("diff", generation=generation, peer=asked.options.node)
     asked.give(value, _show_changes)
     return 0
 
@@ -313,7 +319,7 @@ def _trace(asked: Asked) -> int:
 
 
 def _sync(asked: Asked) -> int:
-    value = asked.ask("sync", wait=asked.options.wait, timeout=asked.options.timeout)
+    value = asked.ask("sync", wait=asked.options.wait, timeout=asked.options.seconds)
 
     def show(result: Mapping[str, Any]) -> None:
         console.say(_generations(result))

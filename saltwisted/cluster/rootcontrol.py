@@ -22,7 +22,15 @@ from twisted.logger import Logger
 from saltwisted.cluster.rootshare import RootShare
 from saltwisted.cluster.rootsync import RootSync
 from saltwisted.cluster.rootwritten import RootWritten
-from saltwisted.domain.operations.arguments import FLAG, SECONDS, TEXT, WHOLE, Argument, one_of
+from saltwisted.domain.operations.arguments import (
+    FLAG,
+    SECONDS,
+    TEXT,
+    WHOLE,
+    Argument,
+    Kind,
+    one_of,
+)
 from saltwisted.domain.operations.table import Call, Handler, Operation, Stream, owner_only
 from saltwisted.domain.replica.membership import RIGHTS, WRITE
 from saltwisted.domain.roots.entry import DIR, FILE, LINK, Dot, Entry, Version, gap
@@ -37,6 +45,8 @@ from saltwisted.words import counted
 FAMILY = "roots"
 """The name under which the control socket asks for all of them, with C{do} for the word."""
 BY_WORD = {FAMILY: ("do", "status")}
+# Older commands send the option peer of the configuration, a map, where no node is named
+PEER = Kind("text", lambda value: isinstance(value, (str, Mapping)))
 MAY = owner_only("only root and the master's own user may ask about roots")
 SHOWN = 64 * 1024
 """Bytes of a lost version that C{show} gives."""
@@ -71,7 +81,7 @@ class RootControl:
         rows: list[tuple[str, Handler, tuple[Argument, ...]]] = [
             ("status", self.status, ()),
             ("log", self.generations, (Argument("most", WHOLE),)),
-            ("diff", self.diff, (generation, Argument("peer", TEXT))),
+            ("diff", self.diff, (generation, Argument("peer", PEER))),
             ("trace", self.trace, (path,)),
             ("conflicts", self.conflicts, (Argument("all", FLAG),)),
             ("show", self.show, (path, Argument("version", TEXT))),
@@ -242,7 +252,8 @@ class RootControl:
 
     async def diff(self, call: Call) -> Any:
         """What changed since a generation, or what a peer has not got yet."""
-        name, peer = str(call.args.get("generation") or ""), str(call.args.get("peer") or "")
+        name, peer = call.args.get("generation") or "", call.args.get("peer")
+        peer = peer if isinstance(peer, str) else ""
         found = []
         for share in self._shares(call.args):
             store = share.store

@@ -3,40 +3,66 @@ What jobs and the command line may ask of a minion.
 
 Jobs ask over the socket that they were born with, C{salt-call} and jobs of an earlier daemon
 over C{sock_dir/saltwisted.sock}. There everything is for root and the minion's own user:
-who may speak as this minion may run anything on it. Each operation is a method
-C{op_<name>}; errors carry Salt's names.
+who may speak as this minion may run anything on it. The operations are rows of a table, as on a
+master; errors carry Salt's names.
 """
 
 from __future__ import annotations
 
 import fnmatch
-import os
 import re
 import signal
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Protocol
 
+from attrs import evolve, frozen
 from twisted.internet.defer import Deferred, TimeoutError
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger, LogLevel
 
+from saltwisted.domain.operations.arguments import (
+    ANYTHING,
+    FLAG,
+    MAP,
+    SECONDS,
+    TEXT,
+    TEXTS,
+    WHOLE,
+    Argument,
+    one_of,
+)
+from saltwisted.domain.operations.table import (
+    Call,
+    Caller,
+    Handler,
+    Operation,
+    Operations,
+    Stream,
+    owner_only,
+)
 from saltwisted.errors import RemoteError, RequestTimeout, TransportClosed, WireError
 from saltwisted.interfaces import IEventBus
 from saltwisted.minion.connection import MasterLink
 from saltwisted.minion.links import ONCE
+from saltwisted.transports.ipc import Peer
+from saltwisted.transports.localdoor import local_caller
 
 TRIES = 5
 """Masters that may die under one request."""
 
-Stream = Callable[[Any], Any]
+REFUSAL = "this is for root and the minion's own user alone"
+MAY = owner_only(REFUSAL)
 
 
-class Peer(Protocol):
-    """Who is on the other side (L{saltwisted.transports.ipc.Peer})."""
+@frozen(kw_only=True)
+class Job(Caller):
+    """
+    A job of this minion.
 
-    @property
-    def uid(self) -> int:
-        """The user."""
+    @ivar via: the master that it came from: its requests go there.
+    """
+
+    via: str = ""
 
 
 class Links(Protocol):
@@ -108,6 +134,7 @@ class Control:
         self._schedule = schedule
         self._status = status
         self._join = join
+        self._table = Operations("this minion", self.operations())
 
     # -- doors
 
@@ -117,11 +144,10 @@ class Control:
 
         @raises RemoteError: not allowed, not known, or failed.
         """
-        if peer.uid not in (0, os.geteuid()):
-            raise RemoteError(
-                "AuthorizationError", "this is for root and the minion's own user alone"
-            )
-        return await self.ask(op, args, stream, "")
+        caller = local_caller(peer)
+        if not caller.owner:  # he is not even told what there is
+            raise RemoteError("AuthorizationError", REFUSAL)
+        return await self._table.call(op, args, caller, stream)
 
     async def ask(self, op: str, args: dict[str, Any], stream: Stream, via: str) -> Any:
         """
@@ -130,13 +156,67 @@ class Control:
         @param via: the master that the job came from: its requests go there.
         @raises RemoteError: not known, or failed.
         """
-        method = getattr(self, f"op_{op}", None) if op.isidentifier() else None
-        if method is None:
-            raise RemoteError("UnknownOperation", f"this minion does not know {op!r}")
-        try:
-            return await method(dict(args), stream, via)
-        except KeyError as error:
-            raise RemoteError("SaltInvocationError", f"{op} needs {error.args[0]!r}") from None
+        caller = Job(name="job", owner=True, source=via, door="a job", via=via)
+        return await self._table.call(op, args, caller, stream)
+
+    def operations(self) -> list[Operation]:
+        """The rows."""
+        load = Argument("load", MAP, needed=True, may_be_empty=True)
+        tag = Argument("tag", ANYTHING, needed=True, may_be_empty=True)
+        return [
+            _row("request", self.request, load, Argument("timeout", SECONDS)),
+            _row("pillar_request", self.pillar_request, load),
+            _row(
+                "fire_event",
+                self.fire_event,
+                tag,
+                Argument("data", ANYTHING),
+                Argument("to_master", FLAG),
+            ),
+            _row(
+                "return",
+                self.give_back,
+                Argument("name", TEXT),
+                Argument("packed", ANYTHING),
+                Argument("load", MAP),
+                Argument("via", TEXT),
+            ),
+            _row("running", self.running),
+            _row(
+                "signal",
+                self.signal,
+                Argument("jid", ANYTHING, needed=True),
+                Argument("signal", WHOLE),
+            ),
+            _row("status", self.status),
+            _row("join", self.join, Argument("token", TEXT, needed=True)),
+            _row(
+                "refresh",
+                self.refresh,
+                Argument("what", TEXT, needed=True),
+                more="how: `wait`, `timeout`, `clean_cache`",
+            ),
+            _row(
+                "schedule",
+                self.schedule,
+                Argument("func", TEXT, needed=True),
+                more="the data of that function",
+            ),
+            _row(
+                "log",
+                self.log_record,
+                Argument("level", WHOLE),
+                Argument("name", TEXT),
+                Argument("message", TEXT),
+            ),
+            _row(
+                "events",
+                self.events,
+                Argument("tags", TEXTS),
+                Argument("match", one_of(*_MATCHES)),
+                streams=True,
+            ),
+        ]
 
     # -- the master
 
@@ -173,108 +253,121 @@ class Control:
         reasons = [f"{one['master']}: {one['reason']}" for one in self._links.status()]
         return "; ".join(["no master is connected", *reasons])
 
-    async def op_request(self, args: dict[str, Any], stream: Stream, via: str) -> Any:
+    async def request(self, call: Call) -> Any:
         """One request to the master; C{load} has C{cmd} and its fields."""
-        load = dict(args["load"])
+        load = dict(call.args["load"])
         cmd = str(load.get("cmd", ""))
         raw = cmd == "_serve_file"
-        how = {"timeout": float(args["timeout"])} if args.get("timeout") else {}
+        how = {"timeout": float(call.args["timeout"])} if call.args.get("timeout") else {}
         try:
             answer = await self._asked(
-                via, cmd, lambda link: self._links.request(dict(load), link, raw=raw, **how)
+                _via(call), cmd, lambda link: self._links.request(dict(load), link, raw=raw, **how)
             )
         except (TransportClosed, WireError) as error:
             raise _refusal(cmd, error) from error
         return _readable(answer) if raw else answer
 
-    async def op_pillar_request(self, args: dict[str, Any], stream: Stream, via: str) -> Any:
+    async def pillar_request(self, call: Call) -> Any:
         """A pillar compiled for the fields of C{load}; our own is left as it is."""
-        fields = {key: value for key, value in dict(args["load"]).items() if key not in _ADDED}
+        fields = {key: value for key, value in dict(call.args["load"]).items() if key not in _ADDED}
         fields.setdefault("extra_minion_data", {})
         try:
-            return await self._asked(via, "_pillar", lambda link: link.fetch_pillar(**fields))
+            return await self._asked(
+                _via(call), "_pillar", lambda link: link.fetch_pillar(**fields)
+            )
         except (TransportClosed, WireError) as error:
             raise _refusal("_pillar", error) from error
 
-    async def op_fire_event(self, args: dict[str, Any], stream: Stream, via: str) -> Any:
+    async def fire_event(self, call: Call) -> Any:
         """An event for our own bus, and with C{to_master} for the master's."""
-        tag, data = str(args["tag"]), args.get("data")
+        tag, data = str(call.args["tag"]), call.args.get("data")
         data = data if isinstance(data, dict) else {"data": data}
         self._bus.fire(tag, data)
-        if args.get("to_master"):
+        if call.args.get("to_master"):
             load = {"cmd": "_minion_event", "tag": tag, "data": data, "pretag": None}
-            await self.op_request({"load": load}, stream, via)
+            await self.request(evolve(call, args={"load": load}))
         return True
 
     # -- jobs
 
-    async def op_return(self, args: dict[str, Any], stream: Stream, via: str) -> Any:
+    async def give_back(self, call: Call) -> Any:
         """A return to bring to the master: on disk already, or whole."""
-        if args.get("name"):
-            self._returned(args)
-        elif isinstance(args.get("load"), dict):
-            await self._keep(args["load"])
+        if call.args.get("name"):
+            self._returned(call.args)
+        elif isinstance(call.args.get("load"), dict):
+            await self._keep(call.args["load"])
 
-    async def op_running(self, args: dict[str, Any], stream: Stream, via: str) -> Any:
+    async def running(self, call: Call) -> Any:
         """Jobs at work and, with C{pid} 0, waiting."""
         return self._jobs()
 
-    async def op_signal(self, args: dict[str, Any], stream: Stream, via: str) -> Any:
+    async def signal(self, call: Call) -> Any:
         """Send a signal to a job of ours (C{jid}, C{signal}; SIGKILL by default)."""
-        return self._kill(str(args["jid"]), int(args.get("signal", signal.SIGKILL)))
+        return self._kill(str(call.args["jid"]), int(call.args.get("signal", signal.SIGKILL)))
 
     # -- ourselves
 
-    async def op_status(self, args: dict[str, Any], stream: Stream, via: str) -> Any:
+    async def status(self, call: Call) -> Any:
         """How we are."""
         return self._status()
 
-    async def op_join(self, args: dict[str, Any], stream: Stream, via: str) -> Any:
+    async def join(self, call: Call) -> Any:
         """Sign in by a token of a cluster, C{token}, from now on."""
         try:
-            self._join(str(args["token"]))
+            self._join(str(call.args["token"]))
         except WireError as error:
             raise RemoteError("SaltInvocationError", error.reason) from None
         return {"id": self._id}
 
-    async def op_refresh(self, args: dict[str, Any], stream: Stream, via: str) -> Any:
+    async def refresh(self, call: Call) -> Any:
         """Look anew at C{what}: C{pillar}, C{grains}, C{modules} ..."""
-        return await self._refresh(str(args.pop("what")), **args)
+        how = dict(call.args)
+        return await self._refresh(how.pop("what"), **how)
 
-    async def op_schedule(self, args: dict[str, Any], stream: Stream, via: str) -> Any:
+    async def schedule(self, call: Call) -> Any:
         """Look at or change the schedule: C{func} and its data."""
-        return self._schedule(str(args.pop("func")), **args)
+        data = dict(call.args)
+        return self._schedule(data.pop("func"), **data)
 
-    async def op_log(self, args: dict[str, Any], stream: Stream, via: str) -> Any:
+    async def log_record(self, call: Call) -> Any:
         """A log record of a job's module."""
-        level = int(args.get("level", 20))
+        level = int(call.args.get("level", 20))
         self.log.emit(
             _LEVELS[min(max(level // 10, 1), 5)],
             "{name}: {text}",
-            name=str(args.get("name", ""))[:200],
-            text=str(args.get("message", "")),
-            log_namespace=str(args.get("name", ""))[:200],
+            name=str(call.args.get("name", ""))[:200],
+            text=str(call.args.get("message", "")),
+            log_namespace=str(call.args.get("name", ""))[:200],
         )
 
-    async def op_events(self, args: dict[str, Any], stream: Stream, via: str) -> Any:
+    async def events(self, call: Call) -> Any:
         """Stream our own events; C{tags} and C{match} as on a master."""
         for_ever: Deferred[None] = Deferred()
-        wanted = [str(tag) for tag in args.get("tags") or [""]]
-        match = str(args.get("match") or "startswith")
-        fits = _MATCHES.get(match)
-        if fits is None:
-            raise RemoteError("SaltInvocationError", f"match: {match!r} is none of {[*_MATCHES]}")
+        wanted = [str(tag) for tag in call.args.get("tags") or [""]]
+        match = str(call.args.get("match") or "startswith")
+        fits = _MATCHES[match]
 
         def receive(tag: str, data: Mapping[str, Any]) -> None:
             if any(fits(tag, one) for one in wanted):
-                stream({"tag": tag, "data": data})
+                call.stream({"tag": tag, "data": data})
 
         stop = self._bus.subscribe("", receive)
         try:
-            stream({"tag": "", "data": {}, "ready": True})
+            call.stream({"tag": "", "data": {}, "ready": True})
             await for_ever
         finally:
             stop()
+
+
+def _row(
+    name: str, handler: Handler, *takes: Argument, streams: bool = False, more: str = ""
+) -> Operation:
+    return Operation(name=name, right=MAY, handler=handler, takes=takes, streams=streams, more=more)
+
+
+def _via(call: Call) -> str:
+    """The master that the job came from; nothing for the command line."""
+    return call.caller.via if isinstance(call.caller, Job) else ""
 
 
 _ADDED = frozenset(("cmd", "id", "tok", "nonce", "ts", "ver"))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cli import roots
 from saltwisted.cli.roots import Waiting
+from saltwisted.errors import RemoteError
 
 
 class WaitingTests(SynchronousTestCase):
@@ -61,3 +64,30 @@ class WaitingTests(SynchronousTestCase):
         line.show({"work": []})
         line.end()
         self.assertEqual(self.written, [])
+
+
+class OptionTests(SynchronousTestCase):
+    """What the command asks for."""
+
+    def test_not_the_masters_options(self) -> None:
+        """C{peer} and C{timeout} of the configuration mean something else, and are not asked."""
+        folder = self.mktemp()
+        os.mkdir(folder)
+        with open(f"{folder}/master", "w", encoding="utf-8") as file:
+            file.write("id: m\ntimeout: 3\npeer:\n  .*: [test.ping]\n")
+        asked: list[tuple[str, dict[str, Any]]] = []
+
+        class Client:
+            def stream(self, op: str, **args: Any) -> Iterator[Any]:
+                asked.append((op, args))
+                raise RemoteError("RootsError", "that is all")
+                yield
+
+            def close(self) -> None: ...
+
+        self.patch(roots.link, "connect", lambda opts: Client())
+        for words in (["sync"], ["diff"], ["diff", "--peer", "b"], ["sync", "--timeout", "7"]):
+            roots.main([*words, "-c", folder], {})
+
+        self.assertEqual([args.get("timeout") for _, args in asked], [60.0, None, None, 7.0])
+        self.assertEqual([args.get("peer") for _, args in asked], [None, "", "b", None])

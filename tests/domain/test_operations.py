@@ -82,6 +82,9 @@ class ArgumentTests(SynchronousTestCase):
         self.assertEqual(self.refused(target, {}), "do needs 'tgt'")
         for value in ("", None, []):
             self.assertEqual(checked("do", target, False, {"tgt": value}), {"tgt": value})
+        load = (Argument("load", MAP, needed=True, may_be_empty=True),)
+        self.assertEqual(checked("do", load, False, {"load": {}}), {"load": {}})
+        self.assertIn("must be a map", self.refused(load, {"load": None}))
 
     def test_nothing_is_not_given(self) -> None:
         """An optional one that is nothing is left out; where others are taken, those are not."""

@@ -8,7 +8,6 @@ import os
 import signal
 from typing import Any
 
-from attrs import frozen
 from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.logger import LogLevel, globalLogPublisher
@@ -16,14 +15,9 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.errors import AuthenticationError, RemoteError, RequestTimeout, TransportClosed
 from saltwisted.minion.control import Control
+from saltwisted.transports.ipc import Peer
+from tests.fakes.operations import nobody_listens
 from tests.minion.fakes import Bus, FakeLink, FakeLinks
-
-
-@frozen
-class Peer:
-    """Somebody on the socket."""
-
-    uid: int
 
 
 class ControlTests(SynchronousTestCase):
@@ -72,6 +66,11 @@ class ControlTests(SynchronousTestCase):
         """A job of a master asks."""
         return Deferred.fromCoroutine(self.control.ask(op, args, self.streamed.append, via))
 
+    def handle(self, op: str, uid: int) -> Deferred[Any]:
+        """Somebody asks on the public socket."""
+        call = self.control.handle(op, {}, Peer(uid, uid, 1), nobody_listens)
+        return Deferred.fromCoroutine(call)
+
     def error(self, d: Deferred[Any]) -> tuple[str, str]:
         """Name and message of the error that it failed with."""
         error = self.failureResultOf(d, RemoteError).value
@@ -80,10 +79,14 @@ class ControlTests(SynchronousTestCase):
     def test_who_may(self) -> None:
         """The socket answers root and the minion's own user, and nobody else anything."""
         for uid in (0, os.geteuid()):
-            d = Deferred.fromCoroutine(self.control.handle("status", {}, Peer(uid), None))
+            d = Deferred.fromCoroutine(
+                self.control.handle("status", {}, Peer(uid, uid, 1), nobody_listens)
+            )
             self.assertEqual(self.successResultOf(d), {"id": "m1"})
         for op in ("status", "request", "events", "nonsense"):
-            d = Deferred.fromCoroutine(self.control.handle(op, {}, Peer(12345), None))
+            d = Deferred.fromCoroutine(
+                self.control.handle(op, {}, Peer(12345, 1, 1), nobody_listens)
+            )
             self.assertEqual(self.error(d)[0], "AuthorizationError")
 
     def test_unknown(self) -> None:

@@ -106,9 +106,9 @@ def checked(
         argument = known.get(name)
         if argument is None and not is_open:
             raise _wrong(f"{operation} takes no {_short(name)}{nearest(name, known)}")
-        if argument is None or (argument.needed and argument.may_be_empty):
+        if argument is None:
             found[name] = value
-        elif value is not None:
+        elif value is not None or argument.may_be_empty:
             if not argument.kind.fits(value):
                 raise _wrong(
                     f"{operation}: {name} must be {argument.kind.words}, not {_named(value)}"
