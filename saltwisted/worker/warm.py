@@ -277,7 +277,11 @@ class WarmParent:
                 self._read()
 
     def _read(self) -> None:
-        data, descriptors, _, _ = socket.recv_fds(self._link, _CHUNK, 64)
+        try:
+            data, descriptors, _, _ = socket.recv_fds(self._link, _CHUNK, 64)
+        except ConnectionError:
+            # The daemon was killed before it had read what it was last told
+            os._exit(0)
         for descriptor in descriptors:
             os.set_inheritable(descriptor, False)
         self._descriptors += descriptors
