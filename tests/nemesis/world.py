@@ -173,7 +173,7 @@ class World:
             return status == 0 or "already" in out + wrong
 
         until(f"{node.name} to join", joined, PATIENCE, 1.0)
-        until(f"{node.name} to serve", lambda: node.ready, PATIENCE, 0.2)
+        until(f"{node.name} to serve", node.serving, PATIENCE, 0.2)
 
     def answers(self, node: Node) -> bool:
         """Whether its control socket does."""
