@@ -81,8 +81,15 @@ def open_database(path: str, migrations: Sequence[str]) -> sqlite3.Connection:
 
 
 def is_corrupt(error: sqlite3.Error) -> bool:
-    """Whether the file itself is damaged, not merely the disk full."""
+    """
+    Whether the file itself is damaged, not merely the disk full.
+
+    A text that is no UTF-8 was never written: SQLite hands it out, and Python's module says so
+    without a code.
+    """
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if str(error).startswith("Could not decode to UTF-8"):
+        return True
     return code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
 

@@ -29,7 +29,7 @@ from twisted.logger import Logger
 from twisted.python.failure import Failure
 from twisted.python.threadpool import ThreadPool
 
-from saltwisted.domain.jid import jid_at
+from saltwisted.domain.jid import is_jid, jid_at
 from saltwisted.domain.jobids import record_of_claim
 from saltwisted.domain.replica.entry import Entry, Stream
 from saltwisted.errors import DeniedError, StoreError
@@ -462,13 +462,17 @@ class JobStore:
         """
         if self._db is None or self._thread is not None:
             return ""
-        query = "SELECT jid FROM jobs WHERE rank = ? AND jid < ? ORDER BY jid DESC LIMIT 1"
+        query = (
+            "SELECT CAST(jid AS BLOB) FROM jobs WHERE rank = ? AND jid < ? "
+            "ORDER BY jid DESC LIMIT 10"
+        )
         values: list[Any] = [PUBLISHED, jid_at(self._now() + 86400)]
         if slot is not None:
             query = query.replace("ORDER", "AND substr(jid, 19, 2) = ? ORDER")
             values.append(f"{slot:02d}")
-        row = self._db.execute(query, values).fetchone()
-        return str(row[0]) if row is not None else ""
+        rows = self._db.execute(query, values).fetchall()
+        # A damaged one is none
+        return next((jid for (data,) in rows if is_jid(jid := data.decode(errors="replace"))), "")
 
     def is_published(self, jid: str) -> bool:
         """Whether there is a published record of this job, as far as is remembered."""

@@ -127,7 +127,7 @@ def open_table(path: str) -> sqlite3.Connection:
     db = open_database(path, MIGRATIONS)
     try:
         db.execute("PRAGMA cache_size=-4096")
-        db.execute("SELECT jid FROM jobs ORDER BY started DESC LIMIT 1").fetchall()
+        db.execute("SELECT number FROM jobs ORDER BY started DESC LIMIT 1").fetchall()
         return db
     except BaseException:
         db.close()
@@ -279,7 +279,7 @@ WITH old AS (
     SELECT idx * {SPAN} AS low, idx * {SPAN} + max(known) AS high FROM marks
     WHERE at <= ?2 GROUP BY idx
 )
-SELECT jid FROM jobs WHERE started < ?1 AND (
+SELECT number FROM jobs WHERE started < ?1 AND (
     EXISTS (SELECT 1 FROM old WHERE jobs.number > low AND jobs.number <= high)
     OR jobs.number < 0 AND NOT EXISTS (
         SELECT 1 FROM returns WHERE returns.jid = jobs.jid AND NOT EXISTS (
@@ -319,18 +319,19 @@ def prune(db: sqlite3.Connection, before: float) -> int:
     db.execute("UPDATE facts SET value = max(value, ?) WHERE name = 'pruned'", (int(before),))
     rows = db.execute(_OLD, (before, int(before))).fetchall()
     removed = 0
-    for (jid,) in rows:
+    # By their numbers: a damaged jid may be no text at all
+    for (number,) in rows:
         left = _PRUNE_ROWS - removed
         if left <= 0:
             break
         count = db.execute(
-            "DELETE FROM returns WHERE number IN "
-            "(SELECT number FROM returns WHERE jid = ? LIMIT ?)",
-            (jid, left),
+            "DELETE FROM returns WHERE number IN (SELECT number FROM returns "
+            "WHERE jid = (SELECT jid FROM jobs WHERE number = ?) LIMIT ?)",
+            (number, left),
         ).rowcount
         removed += count
         if count < left:
-            db.execute("DELETE FROM jobs WHERE jid = ?", (jid,))
+            db.execute("DELETE FROM jobs WHERE number = ?", (number,))
             removed += 1
     return removed
 

@@ -92,6 +92,8 @@ class IndexDatabase:
         self.path = path
         self._step = step
         self._lock = threading.RLock()
+        self._numbers: dict[ReplicaId, int] = {}
+        self._replicas: dict[int, ReplicaId] = {}
         self.broken = ""
         self.put_aside = ""
         """Where the file lies that was here and is damaged."""
@@ -105,9 +107,6 @@ class IndexDatabase:
                 self._open(path)
             except sqlite3.Error as again:
                 raise StoreError(str(again), path) from again
-        self._numbers: dict[ReplicaId, int] = {}
-        self._replicas: dict[int, ReplicaId] = {}
-        self._read_replicas()
 
     def _open(self, path: str) -> None:
         marked = os.path.exists(path + DAMAGED)
@@ -120,6 +119,7 @@ class IndexDatabase:
             self._db.execute("PRAGMA cache_size=-4000")
             if self._db.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
                 raise damage("quick_check failed")
+            self._read_replicas()
         except BaseException:
             self._db.close()
             raise

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.stores.database import change_many, insert_many
+from saltwisted.stores.rootindex import IndexDatabase
+from tests.stores.support import FolderTestCase
 
 
 def opened() -> sqlite3.Connection:
@@ -53,3 +55,21 @@ class ManyRowsTests(SynchronousTestCase):
         insert_many(db, "INSERT INTO t", [(number, 0) for number in range(10_219)])
         change_many(db, "DELETE FROM t WHERE a", range(10_219))
         self.assertEqual(len(seen), 2 * (51 + 1 + 9))
+
+
+class DamagedTextTests(FolderTestCase):
+    """Bits of a text have flipped."""
+
+    def test_index(self) -> None:
+        """An index with a text that is none is put aside at its start, and another one made."""
+        path = self.path("index.sqlite")
+        IndexDatabase(path).close()
+        db = sqlite3.connect(path)
+        db.execute("INSERT INTO replica VALUES (1, CAST(X'FF' AS TEXT), X'0102')")
+        db.commit()
+        db.close()
+
+        index = IndexDatabase(path)
+        self.addCleanup(index.close)
+
+        self.assertTrue(index.put_aside)

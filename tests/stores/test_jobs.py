@@ -303,6 +303,28 @@ class JobStoreTests(FolderTestCase):
         self.store.claims.forget()
         self.assertEqual(self.save(load("web9")), [True])
 
+    def test_damaged_text_at_the_start(self) -> None:
+        """A jid that is no text any more keeps no master from its start, and no job from going."""
+        for jid in (JID, NEXT):
+            self.get(self.store.save_job(jid, {"fun": "test.ping", "tgt": "*"}, ["web1"]))
+        self.get(self.store.prune())
+        self.get(self.store.stopService())
+        db = sqlite3.connect(self.store.path)
+        harm = "UPDATE jobs SET jid = CAST(substr(jid, 1, 19) || X'FF' AS TEXT) WHERE jid = ?"
+        db.execute(harm, (NEXT,))
+        db.commit()
+        db.close()
+        newest: list[str] = []
+        store = JobStore(self.reactor, self.path("jobs/jobs.sqlite"), lambda: self.now, 1000.0)
+        store.on_open.append(lambda: newest.append(store.newest_jid()))
+        store.startService()
+        self.addCleanup(lambda: self.reactor.result(store.stopService()))
+
+        self.assertEqual((newest, store.counts.moved_aside), ([JID], 0))
+        self.now += 5000
+        self.get(store.prune())
+        self.assertEqual(self.get(store.totals())["jobs"], 0)
+
     def test_damaged_rows_of_a_master_alone(self) -> None:
         """Who has no other member to ask says so once, and leaves the row where it is."""
         self.save(load("web1"), load("web2"))

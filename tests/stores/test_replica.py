@@ -407,6 +407,46 @@ class ReplicaLogTests(TestCase):
 
         return self.run_async(run())
 
+    def test_no_text(self) -> Deferred[Any]:
+        """A word that is no text any more is damage like any other."""
+
+        async def run() -> None:
+            log = self.opened()
+            for number in range(4):
+                await self.accept(log, f"m{number}")
+            self.harm("UPDATE entries SET kind = CAST(X'FF' AS TEXT) WHERE number = 2")
+
+            try:
+                await log.since({}, 1 << 20)
+                self.fail("it was read")
+            except StoreError:
+                pass
+            await self._mended(log, 4)
+
+        return self.run_async(run())
+
+    def test_no_text_at_the_start(self) -> Deferred[Any]:
+        """Nor does it keep a node from its start."""
+
+        async def run() -> None:
+            log = self.opened()
+            await self.accept(log, "m1")
+            await log.stopService()
+            self.harm("UPDATE entries SET kind = CAST(X'FF' AS TEXT)")
+
+            log = self.opened()
+
+            self.assertIn("the log was damaged", log.renewals[0])
+
+        return self.run_async(run())
+
+    def harm(self, statement: str) -> None:
+        """Somebody or something writes into the file."""
+        other = sqlite3.connect(self.path)
+        other.execute(statement)
+        other.commit()
+        other.close()
+
     def test_flipped_bits_at_the_start(self) -> Deferred[Any]:
         """What was flipped while nothing ran is not folded: the members have it as it was."""
 
