@@ -17,6 +17,7 @@ from twisted.logger import Logger
 
 from saltwisted.config.options import MasterConfig
 from saltwisted.interfaces import Entropy
+from saltwisted.master.chunks import Chunks
 
 if TYPE_CHECKING:
     from saltwisted.domain.targeting.selection import Selection
@@ -77,6 +78,7 @@ class Context:
     @ivar one_copy: asked with a jid: the minions whose return is on this node alone, of several.
     @ivar job_facts: asked with jid and function what else the record of a new job says.
     @ivar job_notes: asked with a jid what became known of the job since it was recorded.
+    @ivar chunks: the places for large pieces of files in memory.
     @ivar pinned: the file server for one minion, while a job of its is pinned to a generation;
         or a Deferred of it.
     @ivar pillar_elsewhere: on a master without pillars, asks one that has them: with minion id,
@@ -107,6 +109,7 @@ class Context:
     pillars: Pillars = field(init=False)
     rotation: Rotation = field(init=False)
     signins: SignIns = field(init=False)
+    chunks: Chunks = field(factory=Chunks)
     started: float = 0.0
     masters: Callable[[], Sequence[str]] = lambda: ()
     own_address: str = ""

@@ -19,6 +19,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from saltwisted.errors import StoreError
+from saltwisted.master.chunks import LARGE, Place
 from saltwisted.stores.roots import Found, Roots
 from saltwisted.stores.tree import Listing
 
@@ -192,20 +193,24 @@ class FileServer:
         return ""
 
     def serve_file(
-        self, path: str, saltenv: Any, loc: int, level: int | None = None
+        self, path: str, saltenv: Any, loc: int, level: int | None, place: Place
     ) -> dict[str, Any] | str | Deferred[Any]:
         """
         One chunk of C{file_buffer_size} bytes from C{loc}: C{data}, C{dest}, and perhaps C{gzip}.
 
         Empty data says that the file ends here; empty C{dest} that there is none. A file that
         cannot be read any further must not seem to end: C{""} makes minions ask again, and
-        give up in the end.
+        give up in the end. A large chunk waits for its place, and is looked up again then.
         """
         nothing: dict[str, Any] | str = "" if loc else {"data": b"", "dest": ""}
         for attempt in (1, 2):
             found = self.find(path, saltenv)
             if found is None:
                 break
+            if min(self._chunk, found.info.st_size - loc) >= LARGE and not place.take():
+                return place.wait().addCallback(
+                    lambda _: self.serve_file(path, saltenv, loc, level, place)
+                )
             try:
                 data = self._roots.read(found, loc, self._chunk)
             except StoreError as error:

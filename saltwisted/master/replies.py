@@ -34,7 +34,12 @@ class Elsewhere:
 
 @frozen
 class Chunk:
-    """A large piece of a file, which is sealed in a thread, with the small entries beside it."""
+    """
+    A large piece of a file, which is sealed in a thread, with the small entries beside it.
+
+    @ivar sealed: called when it is, or when that has failed: it is no longer in memory.
+    """
 
     data: bytes = field(repr=False)
     rest: dict[str, Any]
+    sealed: Callable[[], None]

@@ -294,7 +294,9 @@ class Requests:
         d = self._ctx.pool(
             encode_sealed_chunk, session.key, chunk.data, chunk.rest, self._entropy(16), nonce
         )
-        sent = d.addCallbacks(reply, lambda f: self._failed(f, row, session, nonce, reply))
+        sent = d.addBoth(_after, chunk.sealed).addCallbacks(
+            reply, lambda f: self._failed(f, row, session, nonce, reply)
+        )
         let_go(sent, self.log, "no reply to {cmd}", cmd=row.counter)
 
     def _seal(self, session: MinionSession, value: Any, nonce: str) -> bytes:
@@ -326,6 +328,11 @@ class Requests:
                 reply(result)
 
         let_go(d.addBoth(done), self.log, "no reply to {cmd}", cmd=row.counter)
+
+
+def _after(result: Any, call: Callable[[], None]) -> Any:
+    call()
+    return result
 
 
 def _seconds(ts: int | float | None) -> int | None:

@@ -23,6 +23,7 @@ import zmq
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from saltwisted.errors import RemoteError, TransportClosed
+from saltwisted.master.chunks import MOST
 from saltwisted.wire.msgpack import pack
 from saltwisted.worker.control import ControlClient
 from tests.attack.fleet import WireMinion, put_key
@@ -32,6 +33,14 @@ from tests.harness import ROOT, OurMaster, scratch, until
 LONG = os.environ.get("SALTWISTED_LONG") == "1"
 MIB = 1024 * 1024
 NOBODY = 65534
+KEPT = 2 * 64 + 2 * MOST
+"""
+MiB that a master may keep for one client which asks for megabytes: the answers that ZeroMQ holds
+for it, and the chunks that are being sealed, as they are read and as they are sent. No load and no
+length of time makes it more; how much of it is in use is a matter of luck.
+"""
+SLACK = 40
+"""MiB that memory may be more than before without anything being kept: arenas, caches."""
 GREETING = b"\xff" + b"\0" * 8 + b"\x7f\x03\x01NULL" + b"\0" * 48
 READY = b"\x04\x19\x05READY\x0bSocket-Type\x00\x00\x00\x06DEALER"
 
@@ -334,62 +343,72 @@ def as_user(uid: int, action: Any) -> Any:
     return json.loads(answer)
 
 
+def _three(sorted_: list[float]) -> str:
+    """Median, the 99th of a hundred, and the longest."""
+    p50, p99, worst = (1000 * sorted_[int(len(sorted_) * q)] for q in (0.5, 0.99, 0.9999))
+    return f"{p50:.1f} ms (median), {p99:.1f} (p99), {worst:.1f} (max)"
+
+
 class Flood(_Running):
-    """One client that sends as fast as it can must not delay the others past 100 ms."""
+    """
+    One client that sends as fast as it can must not delay the others past 100 ms.
+
+    Judged is what the master itself does between a question and its answer: the CPU of the one
+    thread that answers. On a machine that is busy with other things everybody waits, too, for the
+    processors; how long is printed, and no fault of the master.
+    """
 
     def _flood(self, kind: str) -> None:
         flood = self.minion("flood")
         assert flood.session is not None
-        quiet = self._waits(100)
         memory = self.memory()
-        for attempt in (1, 2, 3):
-            process = subprocess.Popen(
-                [sys.executable, "-m", "tests.attack.flood", kind, str(self.master.ret_port)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-                cwd=ROOT,
-                env={**os.environ, "PYTHONPATH": ROOT},
-            )
-            assert process.stdin is not None
-            assert process.stdout is not None
-            self.addCleanup(process.stdout.close)
-            try:
-                process.stdin.write(f"flood {flood.session.text}\n")
-                process.stdin.flush()
-                self.assertEqual(process.stdout.readline(), "started\n")
-                self._waits(20)
-                began = time.monotonic()
-                waits = self._waits(300)
-                seconds = time.monotonic() - began
-            finally:
-                out = process.communicate(timeout=30)[0]
-            sent, answered = map(int, out.split())
-            p50, p99, worst = (1000 * waits[int(len(waits) * q)] for q in (0.5, 0.99, 0.9999))
-            print(
-                f"\n{kind}: others wait {p50:.1f} ms (median), {p99:.1f} (p99), {worst:.1f} (max);"
-                f" undisturbed p99 {1000 * quiet[99 * len(quiet) // 100]:.1f};"
-                f" {sent} sent, {answered} answered, {seconds:.1f} s measured;"
-                f" memory +{self.memory() - memory:.0f} MiB"
-            )
-            self.assertLess(self.memory() - memory, 150)
-            self.assertGreater(sent, 500)
-            # A machine that is busy with other things makes everybody wait, flood or not, and may
-            # spoil one attempt, not three
-            bound = max(100.0, 3000 * quiet[99 * len(quiet) // 100])
-            if p99 < bound or attempt == 3:
-                self.assertLess(p99, bound)
-                break
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.attack.flood", kind, str(self.master.ret_port)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": ROOT},
+        )
+        assert process.stdin is not None
+        assert process.stdout is not None
+        self.addCleanup(process.stdout.close)
+        try:
+            process.stdin.write(f"flood {flood.session.text}\n")
+            process.stdin.flush()
+            self.assertEqual(process.stdout.readline(), "started\n")
+            self._waits(20)
+            began = time.monotonic()
+            waits, works = self._waits(300)
+            seconds = time.monotonic() - began
+        finally:
+            out = process.communicate(timeout=30)[0]
+        sent, answered = map(int, out.split())
+        print(
+            f"\n{kind}: others wait {_three(waits)} of which the master worked {_three(works)};"
+            f" {sent} sent, {answered} answered, {seconds:.1f} s measured;"
+            f" memory +{self.memory() - memory:.0f} MiB"
+        )
+        self.assertLess(self.memory() - memory, KEPT + SLACK)
+        self.assertGreater(sent, 500)
+        self.assertLess(works[int(len(works) * 0.99)], 0.1)
         self.still_serves()
 
-    def _waits(self, count: int) -> list[float]:
-        waits = []
+    def _waits(self, count: int) -> tuple[list[float], list[float]]:
+        """Seconds that questions took, and seconds of the master's CPU meanwhile; both sorted."""
+        waits, works = [], []
         for _ in range(count):
-            began = time.monotonic()
+            began, worked = time.monotonic(), self._worked()
             self.assertEqual(self.polite.ask("_file_envs"), ["base"])
             waits.append(time.monotonic() - began)
+            works.append(self._worked() - worked)
             time.sleep(0.003)
-        return sorted(waits)
+        return sorted(waits), sorted(works)
+
+    def _worked(self) -> float:
+        """Seconds of CPU that the master's main thread has used."""
+        with open(f"/proc/{self.master.pid}/task/{self.master.pid}/schedstat") as handle:
+            return int(handle.read().split()[0]) / 1e9
 
     def test_flood_of_junk(self) -> None:
         """Random bytes, tens of thousands a second."""
@@ -431,5 +450,5 @@ class Flood(_Running):
         growth = self.memory() - before
         print(f"\ndeaf: {served} chunks of 1 MiB not read; memory +{growth:.0f} MiB")
         self.assertGreater(served, 500)
-        self.assertLess(growth, 400)
+        self.assertLess(growth, KEPT + SLACK)
         self.still_serves()

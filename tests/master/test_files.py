@@ -13,6 +13,7 @@ from typing import Any
 from attrs import define
 from twisted.internet.defer import Deferred, maybeDeferred
 
+from saltwisted.master.chunks import Chunks
 from saltwisted.master.fileserver import FileServer, parse_path
 from saltwisted.master.handlers import files as handlers
 from saltwisted.master.replies import Chunk
@@ -46,6 +47,7 @@ class FilesTestCase(FolderTestCase):
     def serve(self, file_roots: dict[str, Any] | None = None, **options: Any) -> FileServer:
         """A file server; also what the commands of this test talk to."""
         config = Config(self.path("cache"), self.path("pki"), **options)
+        self.chunks = Chunks(2)
         roots = Roots(file_roots or {"base": [self.path("srv")]}, maybeDeferred, config)
         self.server = FileServer(roots, config)
         return self.server
@@ -54,12 +56,17 @@ class FilesTestCase(FolderTestCase):
         """A command, as it would be answered on the wire."""
         command = parse_command({"cmd": cmd, "id": who, **fields})
         handler = getattr(handlers, {"_file_envs": "envs"}.get(cmd, cmd.lstrip("_")))
-        value = handler(SimpleNamespace(files=self.server, pinned=lambda who: None), who, command)
+        value = handler(self.context(), who, command)
         if isinstance(value, Deferred):
             value = self.successResultOf(value)
         if isinstance(value, Chunk):
+            value.sealed()
             value = {**value.rest, "data": value.data}
         return unpack(pack(value))
+
+    def context(self) -> Any:
+        """What the commands work with."""
+        return SimpleNamespace(files=self.server, pinned=lambda who: None, chunks=self.chunks)
 
 
 class RecordedTests(FilesTestCase):
@@ -121,6 +128,50 @@ class FileTests(FilesTestCase):
                 break
             received += reply["data"]
         self.assertEqual(received, content)
+
+    def later(self, path: str) -> Deferred[Any]:
+        """The answer to a request for the beginning of a file, when there is a place for it."""
+        command = parse_command({"cmd": "_serve_file", "id": "web1", "path": path, "loc": 0})
+        return maybeDeferred(handlers.serve_file, self.context(), "web1", command)
+
+    def test_places(self) -> None:
+        """
+        No more large chunks are in memory than there are places; the other requests wait in their
+        order, and small files are served meanwhile. A chunk that is sealed makes room for the next.
+        """
+        self.write("srv/big", os.urandom(100_000))
+        self.write("srv/small", "x")
+        self.serve()
+
+        one, two, three, four, five = (self.later("big") for _ in range(5))
+
+        first, second = self.successResultOf(one), self.successResultOf(two)
+        self.assertNoResult(three)
+        self.assertEqual(self.ask("_serve_file", path="small", loc=0)["data"], "x")
+        first.sealed()
+        first.sealed()
+        third = self.successResultOf(three)
+        self.assertNoResult(four)
+        for each in (second, third):
+            each.sealed()
+        for waiting in (four, five):
+            self.successResultOf(waiting).sealed()
+        self.assertEqual(self.chunks.held, 0)
+
+    def test_places_of_failures(self) -> None:
+        """Who waited for a file that is gone, or cannot be read, holds no place; be they many."""
+        self.write("srv/big", os.urandom(100_000))
+        self.serve()
+        held = [self.successResultOf(self.later("big")) for _ in range(2)]
+        waiting = [self.later("big") for _ in range(3000)]
+        os.unlink(self.path("srv/big"))
+
+        for each in held:
+            each.sealed()
+
+        for each in waiting:
+            self.assertEqual(self.successResultOf(each), {"data": b"", "dest": ""})
+        self.assertEqual(self.chunks.held, 0)
 
     def test_empty_and_missing(self) -> None:
         """An empty file has a C{dest}, a missing one has none."""

@@ -5,10 +5,14 @@ The file server's commands, one function each; what they mean is in L{saltwisted
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from twisted.internet.defer import Deferred
+from twisted.python.failure import Failure
 
+from saltwisted.master.chunks import LARGE, Place
 from saltwisted.master.context import Context
 from saltwisted.master.fileserver import FileServer
 from saltwisted.master.replies import Chunk
@@ -76,25 +80,33 @@ def file_find(ctx: Context, who: str, cmd: FileFind) -> Any:
     return _from_files(ctx, who, lambda files: files.file_find(cmd.path, cmd.saltenv))
 
 
-LARGE = 64 * 1024
-"""Bytes from which on a chunk is sealed in a thread."""
-
-
 def serve_file(ctx: Context, who: str, cmd: ServeFile) -> Any:
-    """One chunk of a file."""
-    reply = _from_files(
-        ctx, who, lambda files: files.serve_file(cmd.path, cmd.saltenv, cmd.loc, cmd.gzip)
-    )
+    """One chunk of a file; a large one when there is a place for it in memory."""
+    place = ctx.chunks.place()
+    with ExitStack() as undo:
+        undo.callback(place.give_back)
+        reply = _from_files(
+            ctx,
+            who,
+            lambda files: files.serve_file(cmd.path, cmd.saltenv, cmd.loc, cmd.gzip, place),
+        )
+        undo.pop_all()
     if isinstance(reply, Deferred):
-        return reply.addCallback(_chunk)
-    return _chunk(reply)
+        return reply.addCallbacks(partial(_chunk, place), partial(_no_chunk, place))
+    return _chunk(place, reply)
 
 
-def _chunk(reply: dict[str, Any] | str) -> Any:
+def _chunk(place: Place, reply: dict[str, Any] | str) -> Any:
     if isinstance(reply, str) or len(reply["data"]) < LARGE:
+        place.give_back()
         return reply
     data = reply.pop("data")
-    return Chunk(data, reply)
+    return Chunk(data, reply, place.give_back)
+
+
+def _no_chunk(place: Place, failure: Failure) -> Failure:
+    place.give_back()
+    return failure
 
 
 def file_recv(ctx: Context, who: str, cmd: FileRecv) -> Any:
