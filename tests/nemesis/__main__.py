@@ -28,6 +28,7 @@ from tests.nemesis.clients import (
     Jobs,
     Keys,
     Mine,
+    Readers,
     Roots,
     Stage,
     Tokens,
@@ -49,6 +50,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0, help="0: any")
     parser.add_argument("--nodes", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=300.0, help="of blows")
+    parser.add_argument("--all", action="store_true", help="blows until each kind has come")
     parser.add_argument("--only", default="", help="blows, with commas between them")
     parser.add_argument("--history", default="", help="where to (default: ./nemesis-SEED.jsonl)")
     parser.add_argument("--keep", action="store_true", help="logs and disks, too")
@@ -63,7 +65,7 @@ def main() -> int:
     world = World(chosen.nodes)
     bad = True
     try:
-        history = play(world, path, seed, chosen.seconds, only)
+        history = play(world, path, seed, chosen.seconds, only, chosen.all)
         found = judge(history.records)
         if not any(record["kind"] == "fault" for record in history.records):
             found.append("empty: there was no blow, the seconds were over before")
@@ -75,7 +77,14 @@ def main() -> int:
         world.remove(keep=chosen.keep)
 
 
-def play(world: World, path: str, seed: int, seconds: float, only: tuple[str, ...]) -> History:
+def play(
+    world: World,
+    path: str,
+    seed: int,
+    seconds: float,
+    only: tuple[str, ...],
+    all_kinds: bool = False,
+) -> History:
     """The run: found, strike while clients work, heal, look."""
     history = History(path)
     world.enter()
@@ -87,7 +96,7 @@ def play(world: World, path: str, seed: int, seconds: float, only: tuple[str, ..
     fleet.start()
     try:
         jobs = Crowd(stage, "f1", fleet, journal)
-        blows(stage, [*cast(stage, fleet.ids), jobs], seconds, only)
+        blows(stage, [*cast(stage, fleet.ids), jobs], seconds, only, all_kinds)
         look(stage, jobs)
     finally:
         fleet.stop()
@@ -96,7 +105,13 @@ def play(world: World, path: str, seed: int, seconds: float, only: tuple[str, ..
     return history
 
 
-def blows(stage: Stage, clients: list[Client], seconds: float, only: tuple[str, ...]) -> None:
+def blows(
+    stage: Stage,
+    clients: list[Client],
+    seconds: float,
+    only: tuple[str, ...],
+    all_kinds: bool,
+) -> None:
     """The part of it in which something happens."""
     world, history, seed = stage.world, stage.history, stage.seed
     nemesis = Nemesis(world, history, seed, only)
@@ -105,7 +120,7 @@ def blows(stage: Stage, clients: list[Client], seconds: float, only: tuple[str, 
     for client in clients:
         client.start()
     try:
-        nemesis.run(seconds)
+        nemesis.run(seconds, all_kinds)
     except Stuck as stuck:
         history.add("bad", text=f"stuck: {stuck}")
     finally:
@@ -133,7 +148,7 @@ def crowd(world: World, journal: str) -> Fleet:
 
 def cast(stage: Stage, others: list[str]) -> list[Client]:
     """The clients, whose minions are accepted, as are some others."""
-    names = ["w1", "w2", "w3", "w4", "wmine", EYE]
+    names = ["w1", "w2", "w3", "w4", "wmine", "wread", EYE]
     first = stage.world.nodes[0]
     for name in names:
         stage.minion(first, name).sign_in(WAIT)
@@ -164,6 +179,7 @@ def cast(stage: Stage, others: list[str]) -> list[Client]:
         Keys(stage, "k2"),
         Tokens(stage, "t1"),
         Roots(stage, "r1"),
+        Readers(stage, "g1", "wread"),
     ]
 
 

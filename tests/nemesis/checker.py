@@ -148,6 +148,7 @@ def judge(records: Iterable[Record]) -> list[str]:
     found += tokens(history)
     found += mine(history)
     found += files(history)
+    found += reads(history)
     found += fleet(history)
     return found
 
@@ -382,6 +383,20 @@ def mine(history: History) -> list[str]:
             if newer:
                 found.append(f"mine: {name} on {node} is {value}, older than {newer[-1]}")
     return found
+
+
+def reads(history: History) -> list[str]:
+    """Nobody is served what nobody wrote, at any time."""
+    edits = by_key(history.ops("edit"))
+    return [
+        f"read: {read['key']} of {read['node']} at {read['t']} is {read['value']}: nobody wrote it"
+        for read in history.ops("read")
+        if read["result"] == "ok"
+        and not any(
+            edit["value"] == read["value"] and edit["t"] <= read["e"]
+            for edit in edits.get(read["key"], [])
+        )
+    ]
 
 
 def files(history: History) -> list[str]:

@@ -385,6 +385,51 @@ class Tokens(Client):
                 "alone": set(late) >= self.others(node), "why": (out + wrong)[-300:]}  # fmt: skip
 
 
+def served(ask: Callable[..., Any], path: str) -> bytes | None:
+    """
+    A file as a minion gets it; nothing if it gets none.
+
+    @param ask: C{ask(cmd, **fields)}.
+    """
+    whole = b""
+    while True:
+        said = ask("_serve_file", path=path, saltenv="base", loc=len(whole), gzip=None)
+        if not isinstance(said, dict) or "data" not in said:
+            return None
+        data = said["data"]
+        if not data:
+            return whole
+        whole += data.encode() if isinstance(data, str) else data
+
+
+class Readers(Client):
+    """A minion that fetches files, of any node, while they are edited and damaged."""
+
+    every = 0.4
+
+    def __init__(self, stage: Stage, name: str, minion: str) -> None:
+        super().__init__(stage, name)
+        self.id = minion
+
+    def step(self) -> None:
+        """One of all files."""
+        edits = [r for r in list(self.history.records) if r["kind"] == "op" and r["op"] == "edit"]
+        if not edits:
+            return
+        node, path = self.node(), self.dice.choice(edits)["key"]
+
+        def ask(cmd: str, **fields: Any) -> Any:
+            return self.ask(node, self.id, cmd, **fields)
+
+        def read() -> dict[str, Any]:
+            data = served(ask, path)
+            if data is None:
+                return {"result": UNKNOWN, "value": ""}
+            return {"result": OK, "value": hashlib.sha256(data).hexdigest()}
+
+        self.do("read", node, path, read)
+
+
 class Roots(Client):
     """An administrator who edits files on any node; done when C{roots sync} says so."""
 
@@ -399,7 +444,8 @@ class Roots(Client):
         self.count += 1
         node = self.node()
         key = f"{self.name}/f{self.count}" if self.dice.random() < 0.7 else f"{self.name}/again"
-        value = f"{self.name} {self.count}\n" * self.dice.choice((1, 50, 3000))
+        # The last is one that has a file of its own in the content store
+        value = f"{self.name} {self.count}\n" * self.dice.choice((1, 50, 3000, 12_000))
         wait = self.dice.random() < 0.5
         self.do("edit", node, key, lambda: self.edit(node, key, value, wait), value=digest(value))
 

@@ -12,7 +12,7 @@ import random
 import signal
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from tests.harness import until
 from tests.interop.network import run
@@ -30,6 +30,23 @@ SPARED = ("srv", "etc", "run", "lost+found", "filler")
 """What is edited, is a key, or is no file: that is not damaged."""
 
 
+def kinds() -> list[str]:
+    """All kinds of blows."""
+    return [name.removeprefix("blow_") for name in dir(Nemesis) if name.startswith("blow_")]
+
+
+def dice_of(seed: int) -> random.Random:
+    """What the nemesis of this seed throws."""
+    return random.Random(f"{seed} nemesis")
+
+
+def shuffled(blows: Iterable[str], dice: random.Random) -> list[str]:
+    """In which order they come, the last one first."""
+    deck = sorted(blows)
+    dice.shuffle(deck)
+    return deck
+
+
 class Stuck(Exception):
     """The nodes do not become one again."""
 
@@ -39,30 +56,35 @@ class Nemesis:
 
     def __init__(self, world: World, history: History, seed: int, only: tuple[str, ...]) -> None:
         self.world, self.history = world, history
-        self.dice = random.Random(f"{seed} nemesis")
+        self.dice = dice_of(seed)
         self.blows: dict[str, Callable[[Node], None]] = {
-            name.removeprefix("blow_"): getattr(self, name)
-            for name in dir(self)
-            if name.startswith("blow_") and (not only or name.removeprefix("blow_") in only)
+            name: getattr(self, f"blow_{name}") for name in kinds() if not only or name in only
         }
         self.deck: list[str] = []
+        self.struck = 0
 
-    def run(self, seconds: float) -> None:
+    def run(self, seconds: float, all_kinds: bool = False) -> None:
         """
         Strike until so many seconds of the run are over.
 
+        @param all_kinds: and not before each kind of blow has come.
         @raises Stuck: the nodes do not become one again.
         """
-        while self.history.now() < seconds:
+        self.shuffle()
+        while self.history.now() < seconds or (all_kinds and self.struck < len(self.blows)):
             self.strike()
             time.sleep(self.dice.uniform(1, 3) if self.dice.random() < 0.8 else CALM)
+
+    def shuffle(self) -> None:
+        """All kinds, in an order of their own."""
+        self.deck = shuffled(self.blows, self.dice)
 
     def strike(self) -> None:
         """One blow, and what must follow. All kinds come before one comes again."""
         if not self.deck:
-            self.deck = sorted(self.blows)
-            self.dice.shuffle(self.deck)
+            self.shuffle()
         name = self.deck.pop()
+        self.struck += 1
         node = self.dice.choice(self.world.nodes)
         began = self.history.now()
         self.history.add("note", text=f"{name} {node.name}")
@@ -228,6 +250,22 @@ class Nemesis:
         self.history.add("note", text=f"damaged {path[len(node.root) :]} at {places}")
         self.more = {"path": path[len(node.root) :]}
         self.hold(3, 8)
+
+    def blow_damage_contents(self, node: Node) -> None:
+        """Bits of what it serves flip in its content store, while it runs."""
+        found = sorted(self.contents(node))
+        self.lost(node, 0.0)
+        for path in self.dice.sample(found, min(3, len(found))):
+            places = node.disk.damage(path, self.dice)
+            self.history.add("note", text=f"damaged {path[len(node.root) :]} at {places}")
+        self.hold(3, 8)
+
+    def contents(self, node: Node) -> Iterator[str]:
+        """The packs of small contents, and the files of large ones."""
+        for folder, _, names in os.walk(node.root):
+            parts = folder[len(node.root) :].split("/")
+            if "roots" in parts and {"packs", "objects"} & set(parts):
+                yield from (os.path.join(folder, name) for name in names)
 
     def files(self, node: Node) -> Iterator[str]:
         """What can be damaged: files with much in them rather than small ones."""

@@ -4,11 +4,12 @@ What each node has at the end, asked as an operator and as a minion would.
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 from saltwisted.wire.handshake import Accepted
-from tests.attack.fleet import Refused
-from tests.nemesis.clients import ERRORS, WAIT, Stage, digest
+from tests.attack.fleet import Refused, WireMinion
+from tests.nemesis.clients import ERRORS, WAIT, Stage, digest, served
 from tests.nemesis.world import Node, decoded
 
 
@@ -38,12 +39,21 @@ def look(stage: Stage, node: Node, eye: str) -> dict[str, Any]:
         mined = {name: minion.ask("_mine_get", tgt=name, fun="n") for name in sorted(names)}
         found["mine"] = {name: said.get(name) for name, said in mined.items() if said}
         found["files"] = {
-            path: minion.ask("_file_hash", path=path, saltenv="base")["hsum"]
-            for path in minion.ask("_file_list", saltenv="base", prefix="")
+            path: file(minion, path) for path in minion.ask("_file_list", saltenv="base", prefix="")
         }
     finally:
         minion.asker.close()
     return found
+
+
+def file(minion: WireMinion, path: str) -> str:
+    """The digest of what is served, if that is what the node says it is."""
+    data = served(minion.ask, path)
+    if data is None:
+        return "is listed and not served"
+    digest = hashlib.sha256(data).hexdigest()
+    said = minion.ask("_file_hash", path=path, saltenv="base").get("hsum")
+    return digest if said == digest else f"{digest} is served, {said} is announced"
 
 
 def jobs(node: Node, wanted: list[dict[str, Any]]) -> dict[str, Any]:

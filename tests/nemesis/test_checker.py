@@ -275,6 +275,20 @@ class OtherTests(SynchronousTestCase):
         self.assertEqual(told.judged(), ["file"])
         self.assertEqual(told.have("files", "f", "2").judged(), [])
 
+    def test_reads(self) -> None:
+        """Who fetches a file is served what somebody had written by then."""
+        told = Told().op("edit", "f", "a", 4, value="1", late=[], alone=False)
+        told.have("files", "f", "1").op("read", "f", "b", 5, value="1")
+        told.op("read", "f", "b", 5, value="", result="unknown")
+        self.assertEqual(told.judged(), [])
+        self.assertEqual(told.op("read", "f", "b", 5, value="x").judged(), ["read"])
+
+    def test_read_before_it_was_written(self) -> None:
+        """What is written later was served by nobody before."""
+        told = Told().op("edit", "f", "a", 4, value="1", late=[], alone=False)
+        told.have("files", "f", "1").op("read", "f", "b", 3, value="1")
+        self.assertEqual(told.judged(), ["read"])
+
     def test_conflict(self) -> None:
         """Of two versions that did not know of each other one is served and one is kept."""
         told = Told().op("edit", "f", "a", 4, value="1", late=["b", "c"], alone=True)
