@@ -3,7 +3,7 @@ The gate between a start and the first request: first apply what the other membe
 
 A node is caught up when every member has answered, or after C{catchup_wait} seconds; who did not
 answer is named, and the node is degraded. A joiner waits until its content equals that of a
-member by digest, however long it takes (cluster.md, section 3). Members answer each other before
+member by digest, however long it takes (C{docs/replication.md}). Members answer each other before
 they serve, so that a cluster that starts as a whole waits for nobody for ever.
 """
 

@@ -30,7 +30,7 @@ from saltwisted.stores.rootstore import RootStore
 from saltwisted.transports.loose import let_go
 
 LIMIT = 2.0
-"""Seconds in which a tree that is not here is brought, or given up (cluster.md 5)."""
+"""Seconds in which a tree that is not here is brought, or given up."""
 RECENT = 8
 """Generations that are kept in memory at least, ..."""
 KEEP_RECENT = 3600.0

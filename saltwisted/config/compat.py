@@ -1,5 +1,5 @@
 """
-The level of Salt that SLS trees see (house.md, decision 10).
+The level of Salt that SLS trees see.
 
 Grains C{saltversion} and C{saltversioninfo}, C{test.version} and everything else
 that names a version of Salt to a template take it from here. Our own version is

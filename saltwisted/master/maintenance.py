@@ -21,7 +21,7 @@ from saltwisted.transports.beat import start_on_the_beat
 from saltwisted.transports.loose import let_go
 
 RESCAN = 1.0
-"""Seconds between two looks at the key directories (house decision 13)."""
+"""Seconds between two looks at the key directories, which any program may change."""
 AT_ONCE = 400
 """New keys that one look takes in, some 2 ms; the next ones follow in the next turn."""
 PRUNE = 600.0

@@ -1,5 +1,5 @@
 """
-Which minions are here, as well as a master can know (house decision 12).
+Which minions are here, as well as a master can know.
 
 A minion is present when it made an authenticated request within the last
 C{loop_interval}, or when there is a connection to the publish port from an address that is

@@ -4,7 +4,7 @@ A job map becomes a sealed, signed publication and goes to every transport.
 The publish key (Salt's main AES key) lives here: one for all stock minions, as
 their protocol demands. After a rotation the next publication makes each stock
 minion sign in again; it then still finds the job, because it decodes the same
-message with the new key (wire-findings.md).
+message with the new key (C{docs/wire.md}, section 14).
 
 No C{serial} is sent: a counter would break as soon as a second master publishes.
 """

@@ -1,7 +1,7 @@
 """
 Every request of a minion, from bytes to a sealed reply.
 
-The order of checks is Salt's (salt-wire.md section 2.1) and none is left to a
+The order of checks is Salt's (C{docs/wire.md}, section 2.1) and none is left to a
 handler: envelope, session key of the envelope's id, equal ids inside and
 outside, token, freshness. A handler is told who asks; it never looks.
 

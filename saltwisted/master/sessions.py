@@ -122,8 +122,8 @@ class Sessions:
         """
         The session of an accepted minion, or C{None} when it has to sign in.
 
-        One C{stat} of its key file per call (house decision 13): a key moved away
-        by anybody stops being served at once.
+        One C{stat} of its key file per call: a key that anybody moves away stops being served
+        at once.
         """
         pub = self._keys.accepted(minion_id)
         if pub is None:

@@ -2,7 +2,7 @@
 One bounded pool of threads, for calls that release the interpreter lock.
 
 RSA, hashing, file reads, SQLite and C{fsync} belong here. Pure Python of any
-length does not: it would take the lock from the reactor (house decision 4).
+length does not: it would take the lock from the reactor. It belongs in a worker process.
 """
 
 from __future__ import annotations

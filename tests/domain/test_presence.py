@@ -10,7 +10,7 @@ from saltwisted.domain.presence import change, known_addresses, present_ids
 
 
 class PresenceTests(SynchronousTestCase):
-    """House decision 12."""
+    """Who is here, by requests and by connections."""
 
     def test_addresses(self) -> None:
         """The last request's address counts whatever it is, the grains' loopback does not."""

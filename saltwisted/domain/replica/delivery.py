@@ -1,7 +1,7 @@
 """
 Jobs and returns in a cluster: when a job may still be published, when a return is safe.
 
-Three machines without a clock or a socket (cluster.md, section 4):
+Three machines without a clock or a socket (C{docs/replication.md}):
 
  - L{Window}: every node publishes every job, but only within C{publish_window} of its jid, and
    later than at once only to a minion that no node can have reached. A job that comes later

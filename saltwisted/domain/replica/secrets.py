@@ -3,8 +3,8 @@ What all nodes keep secret together, in versions: session secret, publish key, a
 
 A version is made by one node and replaces the one before; of two that were made at once under one
 number, the greater bytes win everywhere. C{floor} is the lowest version that is still accepted: an
-ordinary rotation leaves the previous one valid, the removal of a node does not
-(cluster.md, section 2). The identity key of the cluster is not here until it is changed: it is
+ordinary rotation leaves the previous one valid, the removal of a node does not.
+The identity key of the cluster is not here until it is changed: it is
 sealed to each joiner (L{saltwisted.domain.replica.identity}).
 
 Secrets that nobody may use any more (a C{cluster_secret} in the files that a removed node knows)
