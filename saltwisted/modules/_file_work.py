@@ -10,6 +10,7 @@ import os
 import shutil
 import stat
 import struct
+from collections.abc import Iterable
 from typing import Any
 
 from saltwisted.modules import _files
@@ -60,6 +61,28 @@ def inode_flags(path: str, change: Any = None) -> int | None:
         return int(bits)
     finally:
         os.close(descriptor)
+
+
+def change_attrs(files: Iterable[str], operator: str, attributes: str) -> bool:
+    """
+    Add or remove attributes of files; answers whether that went.
+
+    @param operator: C{add} or C{remove}.
+    """
+    mask = 0
+    for letter in attributes:
+        if letter not in FLAGS:
+            return False
+        mask |= FLAGS[letter]
+    try:
+        for path in files:
+            if operator == "add":
+                inode_flags(path, lambda bits: bits | mask)
+            else:
+                inode_flags(path, lambda bits: bits & ~mask)
+    except OSError:
+        return False
+    return True
 
 
 def sed_text(text: str, escape_all: bool = False) -> str:

@@ -12,7 +12,6 @@ Changed content replaces a file in one step. Where Salt promises to keep the ino
 
 from __future__ import annotations
 
-import datetime
 import glob
 import logging
 import os
@@ -21,24 +20,32 @@ import shutil
 import stat
 import tempfile
 import time
-import urllib.parse
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from saltwisted.modules import (
     _edit,
+    _file_backups,
+    _file_diff,
     _file_look,
+    _file_make,
+    _file_manage,
     _file_owners,
     _file_perms,
     _file_replace,
+    _file_source,
     _file_work,
     _file_write,
     _files,
-    _sums,
 )
+from saltwisted.modules._file_around import Around, Lenience, SecurityContext, taken
+from saltwisted.modules._file_diff import Comparison
+from saltwisted.modules._file_manage import Placement
+from saltwisted.modules._file_perms import Permissions
+from saltwisted.modules._file_source import Announced, Fetch, Signing
 from saltwisted.worker import systools, templates
 from saltwisted.worker.exceptions import (
     CommandExecutionError,
-    MinionError,
     SaltInvocationError,
 )
 
@@ -47,11 +54,37 @@ log = logging.getLogger(__name__)
 __func_alias__ = {"makedirs_": "makedirs"}
 __parts__ = (_file_look, _file_owners, _file_replace, _file_write)
 
+_FETCHED = (
+    *("name", "template", "source", "source_hash", "source_hash_name", "user", "group", "mode"),
+    *("attrs", "saltenv", "context", "defaults", "skip_verify"),
+)
+"""Arguments of a state that C{get_managed} takes."""
+_COMPARED = (
+    *("name", "source", "user", "group", "mode", "attrs", "saltenv", "contents"),
+    *("seuser", "serole", "setype", "serange", "follow_symlinks"),
+)
+"""Arguments of a state that C{check_file_meta} takes."""
+
 __salt__: Any
 __opts__: Any
 __grains__: Any
 __pillar__: Any
 __context__: Any
+
+
+def _around() -> Around:
+    return Around(
+        salt=__salt__,
+        opts=__opts__,
+        grains=__grains__,
+        pillar=__pillar__,
+        context=__context__,
+    )
+
+
+def _picked(given: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Arguments by their names, to be handed on."""
+    return {name: given[name] for name in names}
 
 
 # -- owners and modes ----------------------------------------------------------------
@@ -88,20 +121,7 @@ def chattr(*files: str, **kwargs: Any) -> bool:
         if version is not None:
             words += ["-v", str(version)]
         return not __salt__["cmd.run"]([*words, *files], python_shell=False)
-    mask = 0
-    for letter in str(attributes):
-        if letter not in _file_work.FLAGS:
-            return False
-        mask |= _file_work.FLAGS[letter]
-    try:
-        for path in files:
-            if operator == "add":
-                _file_work.inode_flags(path, lambda bits: bits | mask)
-            else:
-                _file_work.inode_flags(path, lambda bits: bits & ~mask)
-    except OSError:
-        return False
-    return True
+    return _file_work.change_attrs(files, operator, str(attributes))
 
 
 # -- hashes ----------------------------------------------------------------------------
@@ -129,87 +149,10 @@ def get_source_sum(
         salt '*' file.get_source_sum /tmp/foo.tar.gz source=http://mydomain.tld/foo.tar.gz \\
             source_hash=499ae16dcae71eeb7c3a30c75ea7a1a6
     """
-    place = None
-    if os.path.isabs(source_hash):
-        place = source_hash
-    else:
-        scheme = urllib.parse.urlparse(source_hash).scheme
-        if scheme in _files.VALID_PROTOS:
-            place = __salt__["cp.cache_file"](source_hash, saltenv, verify_ssl=verify_ssl)
-            if not place:
-                raise CommandExecutionError(
-                    f"Source hash file {_files.hidden_credentials(source_hash)} not found"
-                )
-            if source_hash_sig:
-                _check_sig(
-                    place,
-                    signature=source_hash_sig if source_hash_sig is not True else None,
-                    signed_by_any=signed_by_any,
-                    signed_by_all=signed_by_all,
-                    keyring=keyring,
-                    gnupghome=gnupghome,
-                    sig_backend=sig_backend,
-                    saltenv=saltenv,
-                    verify_ssl=verify_ssl,
-                )
-        elif scheme:
-            raise _sums.invalid(source_hash)
-    if place is None:
-        return _sums.parse(source_hash)
-    found = _file_owners.extract_hash(place, "", file_name, source, source_hash_name)
-    if found is None:
-        raise _sums.invalid(source_hash)
-    found["hsum"] = found["hsum"].lower()
-    return found
-
-
-def _check_sig(
-    on_file: str,
-    signature: Any = None,
-    signed_by_any: Any = None,
-    signed_by_all: Any = None,
-    keyring: Any = None,
-    gnupghome: Any = None,
-    sig_backend: str = "gpg",
-    saltenv: str = "base",
-    verify_ssl: bool = True,
-) -> None:
-    """
-    Verify a file's signature; a file that fails is removed from the cache.
-
-    @raises CommandExecutionError: it does not verify, or cannot be verified here.
-    """
-    function = f"{sig_backend}.verify"
-    if function not in __salt__:
-        raise CommandExecutionError(
-            f"Signature verification requires the {sig_backend} module, which could not be "
-            "found. Make sure you have the necessary tools and libraries intalled"
-        )
-    given: Any = None
-    cached: list[str] = []
-    if signature is not None:
-        found = []
-        for one in [signature] if isinstance(signature, str) else signature:
-            local = __salt__["cp.cache_file"](one, saltenv, verify_ssl=verify_ssl)
-            if local:
-                cached.append(local)
-            elif sig_backend == "gpg":
-                raise CommandExecutionError(f"Detached signature file {one} not found")
-            found.append(local or one)
-        given = found[0] if isinstance(signature, str) else found
-    result = __salt__[function](
-        filename=on_file,
-        signature=given,
-        keyring=keyring,
-        gnupghome=gnupghome,
-        signed_by_any=signed_by_any,
-        signed_by_all=signed_by_all,
-    )
-    if result["res"] is True:
-        return
-    for path in (*cached, on_file):
-        _files.safe_remove(path)
-    raise CommandExecutionError(f"The file's signature could not be verified: {result['message']}")
+    return Announced(
+        signing=Signing(**taken(Signing, locals())),
+        **taken(Announced, locals()),
+    ).find(__salt__)
 
 
 # -- searching ---------------------------------------------------------------------------
@@ -460,44 +403,11 @@ def set_selinux_context(
 
         salt '*' file.set_selinux_context path <user> <role> <type> <range>
     """
-    if not any((user, role, type, range)):
-        return False
-    if persist:
-        result = __salt__["selinux.fcontext_add_policy"](
-            path, sel_type=type, sel_user=user, sel_level=range
-        )
-        if result.get("retcode", None) != 0:
-            raise CommandExecutionError(f"Problem setting fcontext: {result}")
-    words = ["chcon"]
-    for option, value in (("-u", user), ("-r", role), ("-t", type), ("-l", range)):
-        if value:
-            words += [option, value]
-    if __salt__["cmd.retcode"]([*words, path], python_shell=False):
-        return False
-    return _file_owners.get_selinux_context(path)
+    wanted = SecurityContext(seuser=user, serole=role, setype=type, serange=range)
+    return _file_perms.set_selinux(__salt__, path, wanted, persist)
 
 
 # -- managed files: what states stand on -----------------------------------------------------
-
-
-def _exists_by_url(parts: urllib.parse.ParseResult) -> bool:
-    return any(
-        place and os.path.exists(place)
-        for place in (parts.netloc, parts.path, os.path.join(parts.netloc, parts.path))
-    )
-
-
-def _reachable(url: str) -> bool:
-    """Whether a server has a file, without fetching it; certificates are checked."""
-    import urllib.error
-    import urllib.request
-
-    request = urllib.request.Request(url, method="HEAD")
-    try:
-        with urllib.request.urlopen(request, timeout=60):
-            return True
-    except (urllib.error.URLError, OSError, ValueError):
-        return False
 
 
 def source_list(source: Any, source_hash: Any, saltenv: str) -> Any:
@@ -511,60 +421,14 @@ def source_list(source: Any, source_hash: Any, saltenv: str) -> Any:
     key = f"{source}_|-{source_hash}_|-{saltenv}"
     if key in __context__:
         return __context__[key]
-    found = _choose_source(source, source_hash, saltenv)
+    found = _file_source.choose(__salt__, source, source_hash, saltenv)
     __context__[key] = found
     return found
 
 
-def _choose_source(source: Any, source_hash: Any, saltenv: str) -> tuple[Any, Any]:
-    if not isinstance(source, list):
-        return source, source_hash
-    known: dict[str, set[str]] = {}
-
-    def on_master(path: str, env: str) -> bool:
-        if env not in known:
-            known[env] = {
-                *__salt__["cp.list_master"](env),
-                *__salt__["cp.list_master_dirs"](env),
-            }
-        return path in known[env]
-
-    for one in source:
-        its_hash = source_hash
-        if isinstance(one, dict):
-            if len(one) != 1:
-                continue
-            one, its_hash = next(iter(one.items()))
-            its_hash = its_hash or source_hash
-        if not isinstance(one, str):
-            continue
-        parts = urllib.parse.urlparse(one)
-        path, env = _files.parse_url(one)
-        if (
-            (parts.scheme in ("salt", "") and on_master(path, env or saltenv))
-            or (parts.scheme == "file" and _exists_by_url(parts))
-            or (parts.scheme in ("http", "https", "ftp") and _reachable(one))
-            or (one.startswith(os.sep) and os.path.exists(one))
-        ):
-            return one, its_hash
-    raise CommandExecutionError("none of the specified sources were found")
-
-
 def _clean_tmp(path: Any) -> None:
     """Remove a file that was made here for a template's output."""
-    prefix = os.path.join(tempfile.gettempdir(), _files.TEMPFILE_PREFIX)
-    if not path or not path.startswith(prefix) or not os.path.exists(path):
-        return
-    roots = [root for group in (__opts__.get("file_roots") or {}).values() for root in group]
-    if not any(path.startswith(root) for root in roots):
-        os.remove(path)
-
-
-def _context(defaults: Any, context: Any) -> dict[str, Any]:
-    merged = defaults if defaults else {}
-    if context:
-        merged.update(context)
-    return dict(merged)
+    _file_source.clean_tmp(__opts__, path)
 
 
 def apply_template_on_contents(
@@ -584,18 +448,12 @@ def apply_template_on_contents(
             "comment": f"Specified template format {template} is not supported",
         }
     variables = {
-        "salt": __salt__,
-        "pillar": __pillar__,
-        "grains": __grains__,
-        "opts": __opts__,
+        **_around().template_names,
         "saltenv": saltenv,
-        **_context(defaults, context),
+        **_file_source.own_context(defaults, context),
     }
-    return templates.render_text(_text(contents), template, variables)
-
-
-def _text(value: Any) -> str:
-    return value.decode("utf-8") if isinstance(value, bytes) else str(value)
+    text = contents.decode("utf-8") if isinstance(contents, bytes) else str(contents)
+    return templates.render_text(text, template, variables)
 
 
 def get_managed(
@@ -633,117 +491,9 @@ def get_managed(
         salt '*' file.get_managed /etc/httpd/conf.d/httpd.conf jinja salt://http/httpd.conf \\
             '{hash_type: 'md5', 'hsum': <md5sum>}' None root root '755' base None None
     """
-    path = ""
-    summed: dict[str, Any] = {}
-    scheme = ""
-    if source:
-        parts = urllib.parse.urlparse(source)
-        scheme = parts.scheme if parts.scheme in _files.VALID_PROTOS else ""
-        if scheme in _files.LOCAL_PROTOS:
-            local = source
-            if scheme == "file":
-                local = os.path.join(parts.netloc, parts.path).rstrip(os.sep)
-            path = local
-            if not os.path.exists(path):
-                return "", {}, f"Local file source {path} does not exist"
-        if scheme == "salt":
-            summed = __salt__["cp.hash_file"](source, saltenv)
-            if not summed:
-                return "", {}, f"Source file {source} not found in saltenv '{saltenv}'"
-        elif not source_hash and scheme in _files.LOCAL_PROTOS:
-            summed = {"hsum": _file_owners.get_hash(path), "hash_type": "sha256"}
-        elif not skip_verify:
-            if source_hash:
-                try:
-                    summed = get_source_sum(
-                        name,
-                        source,
-                        source_hash,
-                        source_hash_name,
-                        saltenv,
-                        verify_ssl=verify_ssl,
-                        source_hash_sig=source_hash_sig,
-                        signed_by_any=signed_by_any,
-                        signed_by_all=signed_by_all,
-                        keyring=keyring,
-                        gnupghome=gnupghome,
-                        sig_backend=sig_backend,
-                    )
-                except CommandExecutionError as error:
-                    return "", {}, f"Unable to manage file: {error.strerror}"
-            elif not use_etag:
-                return (
-                    "",
-                    {},
-                    "Unable to verify upstream hash of source file "
-                    f"{_files.hidden_credentials(source)}, please set source_hash or set "
-                    "skip_verify to True",
-                )
-    if not source or not (template or scheme in _files.REMOTE_PROTOS):
-        return path, summed, ""
-
-    again = False
-    cached = __salt__["cp.is_cached"](source, saltenv)
-    if cached and (source_hash or skip_verify or use_etag):
-        kind = summed.get("hash_type", "sha256")
-        have = _file_owners.get_hash(cached, form=kind)
-        if skip_verify:
-            path = cached
-            summed = {"hsum": have, "hash_type": kind}
-        elif use_etag or have != summed.get("hsum", __opts__["hash_type"]):
-            again = True
-        else:
-            path = cached
-    shown = _files.hidden_credentials(source)
-    if not path or again:
-        try:
-            path = __salt__["cp.cache_file"](
-                source,
-                saltenv,
-                source_hash=summed.get("hsum"),
-                verify_ssl=verify_ssl,
-                use_etag=use_etag,
-            )
-        except Exception as error:
-            return "", {}, f"Failed to cache {shown}: {error}"
-    if not path or not os.path.exists(path):
-        return path, {}, f"Source file '{shown}' not found"
-    if path == name:
-        raise SaltInvocationError("Source file cannot be the same as destination")
-    if not template:
-        return path, summed, ""
-    if not templates.known(template):
-        return path, {}, f"Specified template format {template} is not supported"
-    own = _context(defaults, context)
-    variables = {
-        "name": name,
-        "source": source,
-        "user": user,
-        "group": group,
-        "mode": mode,
-        "attrs": attrs,
-        "saltenv": saltenv,
-        "salt": __salt__,
-        "pillar": __pillar__,
-        "grains": __grains__,
-        "opts": __opts__,
-        **kwargs,
-    }
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-        text = data.decode("utf-8")
-    except UnicodeDecodeError:
-        if not _files.is_text(path, 2048):
-            # A picture among the templates of file.recurse is copied as it is.
-            return path, summed, ""
-        raise
-    rendered = templates.render_text(text, template, variables, path, own).encode()
-    path = _files.temporary_with(rendered)
-    return path, {"hash_type": "sha256", "hsum": _file_owners.get_hash(path)}, ""
-
-
-_SELINUX_NAMES = ("User", "Role", "Type", "Range")
+    given = locals()
+    signing = Signing(**taken(Signing, given))
+    return Fetch(around=_around(), signing=signing, **taken(Fetch, given)).fetch()
 
 
 def check_perms(
@@ -768,129 +518,9 @@ def check_perms(
 
         salt '*' file.check_perms /etc/sudoers '{}' root root 400 ai
     """
-    name = _files.expanded(name)
-    mode = _files.normalize_mode(mode)
-    if not ret:
-        ret = {"name": name, "changes": {}, "comment": [], "result": True}
-        earlier: Any = ""
-    else:
-        earlier = ret["comment"]
-        ret["comment"] = []
-    old = _file_owners.stats(name, follow_symlinks=follow_symlinks)
-    perms = {
-        "luser": old["uid"] if isinstance(user, int) else old["user"],
-        "lgroup": old["gid"] if isinstance(group, int) else old["group"],
-        "lmode": old["mode"],
-    }
-    test = __opts__["test"]
-    is_link = os.path.islink(name)
-    itself = is_link and not follow_symlinks
-    if user and user not in (old["user"], old["uid"]):
-        perms["cuser"] = user
-    if group and group not in (old["group"], old["gid"]):
-        perms["cgroup"] = group
-    if ("cuser" in perms or "cgroup" in perms) and not test:
-        try:
-            problem = (_file_owners.lchown if itself else _file_owners.chown)(
-                name,
-                old["user"] if user is None else user,
-                old["group"] if group is None else group,
-            )
-            if problem:
-                ret["result"] = False
-                ret["comment"].append(problem)
-            elif not is_link:
-                # A change of owner takes set-uid bits away; they come back here.
-                _file_owners.set_mode(name, old["mode"])
-        except OSError:
-            ret["result"] = False
-    if mode is not None and test is not True and not itself and mode != old["mode"]:
-        perms["cmode"] = mode
-        _file_owners.set_mode(name, mode)
-
-    new = _file_owners.stats(name, follow_symlinks=follow_symlinks)
-    for word, wanted, have, changed in (
-        ("user", user, (new["user"], new["uid"]), "cuser"),
-        ("group", group, (new["group"], new["gid"]), "cgroup"),
-        ("mode", None if itself else mode, (new["mode"],), "cmode"),
-    ):
-        if not wanted:
-            continue
-        if wanted in have:
-            if changed in perms:
-                ret["changes"][word] = wanted
-        elif test is True:
-            ret["changes"][word] = wanted
-        else:
-            ret["result"] = False
-            ret["comment"].append(f"Failed to change {word} to {wanted}")
-
-    if attrs is not None and not os.path.isdir(name) and not itself:
-        _check_attrs(name, ret, attrs)
-    if seuser or serole or setype or serange:
-        _check_selinux(name, ret, [seuser, serole, setype, serange])
-    if isinstance(earlier, str):
-        ret["comment"] = "; ".join([*([earlier] if earlier else []), *ret["comment"]])
-    if test is True and ret["changes"]:
-        ret["result"] = None
-    return ret, perms
-
-
-def _check_attrs(name: str, ret: dict[str, Any], attrs: Any) -> None:
-    difference = _file_perms.attr_changes(name, attrs)
-    if not difference or not any(difference):
-        return
-    changes = {"old": "".join(_file_owners.lsattr(name).get(name, ())), "new": attrs}
-    if __opts__["test"] is not True:
-        if difference.added:
-            chattr(name, operator="add", attributes=difference.added)
-        if difference.removed:
-            chattr(name, operator="remove", attributes=difference.removed)
-        if any(_file_perms.attr_changes(name, attrs) or ()):
-            ret["result"] = False
-            ret["comment"].append(f"Failed to change attributes to {attrs}")
-            changes["new"] = "".join(_file_owners.lsattr(name).get(name, ()))
-    if changes["old"] != changes["new"]:
-        ret["changes"]["attrs"] = changes
-
-
-def _check_selinux(name: str, ret: dict[str, Any], wanted: list[str | None]) -> None:
-    try:
-        have = _file_perms.selinux_parts(name)
-    except ValueError:
-        log.error("Unable to get current selinux attributes")
-        ret["result"] = False
-        ret["comment"].append("Failed to get selinux attributes")
-        return
-    asked = [new if new and new != old else None for new, old in zip(wanted, have, strict=True)]
-    if not any(asked):
-        return
-    rows = list(zip(_SELINUX_NAMES, asked, have, strict=True))
-    changes = {
-        "Old": " ".join(f"{word}: {old}" for word, new, old in rows if new),
-        "New": " ".join(f"{word}: {new}" for word, new, old in rows if new),
-    }
-    if __opts__["test"]:
-        ret["comment"] = [f"File {name} selinux context to be updated"]
-        ret["result"] = None
-        ret["changes"]["selinux"] = changes
-        return
-    # The policy needs a type beside whatever else is set.
-    result = set_selinux_context(
-        name, user=asked[0], role=asked[1], type=asked[2] or have[2], range=asked[3], persist=True
-    )
-    parts = result.split(":") if isinstance(result, str) else []
-    if len(parts) != 4:
-        log.error("Unable to set current selinux attributes")
-        ret["result"] = False
-        ret["comment"].append("Failed to set selinux attributes")
-        return
-    ret["comment"].append(f"The file {name} is set to be changed")
-    for word, new, now in zip(("seuser", "serole", "setype", "serange"), asked, parts, strict=True):
-        if new and new != now:
-            ret["comment"].append(f"Unable to update {word} context")
-            ret["result"] = False
-    ret["changes"]["selinux"] = changes
+    given = locals()
+    selinux = SecurityContext(**taken(SecurityContext, given))
+    return Permissions(around=_around(), selinux=selinux, **taken(Permissions, given)).set()
 
 
 def check_managed(
@@ -924,45 +554,13 @@ def check_managed(
             '{hash_type: 'md5', 'hsum': <md5sum>}' root, root, '755' jinja True None None base
     """
     source, source_hash = source_list(source, source_hash, saltenv)
-    path = ""
-    summed = None
+    path, summed = "", None
     if contents is None:
-        path, summed, problem = get_managed(
-            name,
-            template,
-            source,
-            source_hash,
-            source_hash_name,
-            user,
-            group,
-            mode,
-            attrs,
-            saltenv,
-            context,
-            defaults,
-            skip_verify,
-            **kwargs,
-        )
+        path, summed, problem = get_managed(**_picked(locals(), _FETCHED), **kwargs)
         if problem:
             _clean_tmp(path)
             return False, problem
-    changes = check_file_meta(
-        name,
-        path,
-        source,
-        summed,
-        user,
-        group,
-        mode,
-        attrs,
-        saltenv,
-        contents,
-        seuser=seuser,
-        serole=serole,
-        setype=setype,
-        serange=serange,
-        follow_symlinks=follow_symlinks,
-    )
+    changes = check_file_meta(sfn=path, source_sum=summed, **_picked(locals(), _COMPARED))
     # Salt does not look at owner and mode below the directory for temporary files.
     if name.startswith(tempfile.gettempdir()):
         for key in ("user", "group", "mode"):
@@ -1011,28 +609,11 @@ def check_managed_changes(
             '{hash_type: 'md5', 'hsum': <md5sum>}' root, root, '755' jinja True None None base
     """
     source, source_hash = source_list(source, source_hash, saltenv)
-    path = ""
-    summed = None
+    path, summed = "", None
+    lenience = Lenience(**taken(Lenience, locals()))
     if contents is None:
         path, summed, problem = get_managed(
-            name,
-            template,
-            source,
-            source_hash,
-            source_hash_name,
-            user,
-            group,
-            mode,
-            attrs,
-            saltenv,
-            context,
-            defaults,
-            skip_verify,
-            verify_ssl=verify_ssl,
-            ignore_ordering=ignore_ordering,
-            ignore_whitespace=ignore_whitespace,
-            ignore_comment_characters=ignore_comment_characters,
-            **kwargs,
+            verify_ssl=verify_ssl, **_picked(locals(), _FETCHED), **lenience.words, **kwargs
         )
         if summed and "hsum" in summed:
             summed["hsum"] = summed["hsum"].lower()
@@ -1040,50 +621,16 @@ def check_managed_changes(
             _clean_tmp(path)
             return False, problem
         if path and source and keep_mode:
-            mode = _kept_mode(source, saltenv, mode)
+            mode = _file_manage.kept_mode(__salt__, source, saltenv, mode)
     changes = check_file_meta(
-        name,
-        path,
-        source,
-        summed,
-        user,
-        group,
-        mode,
-        attrs,
-        saltenv,
-        contents,
-        seuser=seuser,
-        serole=serole,
-        setype=setype,
-        serange=serange,
-        follow_symlinks=follow_symlinks,
-        ignore_ordering=ignore_ordering,
-        ignore_whitespace=ignore_whitespace,
-        ignore_comment_characters=ignore_comment_characters,
+        sfn=path,
+        source_sum=summed,
         new_file_diff=new_file_diff,
+        **_picked(locals(), _COMPARED),
+        **lenience.words,
     )
     _clean_tmp(path)
     return changes
-
-
-def _kept_mode(source: str, saltenv: str, mode: Any) -> Any:
-    """The mode of a source, for C{mode: keep}."""
-    if urllib.parse.urlparse(source).scheme in ("salt", "file", ""):
-        try:
-            return __salt__["cp.stat_file"](source, saltenv=saltenv, octal=True)
-        except Exception as error:
-            log.warning("Unable to stat %s: %s", source, type(error).__name__)
-    return mode
-
-
-def _write_temporary(contents: Any, encoding: str | None = None, errors: str = "strict") -> str:
-    if not isinstance(contents, bytes):
-        contents = str(contents).encode(encoding or "utf-8", errors if encoding else "strict")
-    return _files.temporary_with(contents)
-
-
-def _obfuscated() -> bool:
-    return bool(__salt__["config.option"]("obfuscate_templates"))
 
 
 def check_file_meta(
@@ -1119,94 +666,13 @@ def check_file_meta(
         salt '*' file.check_file_meta /etc/httpd/conf.d/httpd.conf None salt://http/httpd.conf \\
             '{hash_type: 'md5', 'hsum': <md5sum>}' root root '755' None base
     """
-    changes: dict[str, Any] = {}
-    serious = False
-    ignoring = {
-        "ignore_ordering": ignore_ordering,
-        "ignore_whitespace": ignore_whitespace,
-        "ignore_comment_characters": ignore_comment_characters,
-    }
-    lenient = any(ignoring.values())
-    summed = source_sum or {}
-    try:
-        have = _file_owners.stats(name, summed.get("hash_type"), follow_symlinks)
-    except CommandExecutionError:
-        have = {}
-    if not have and not new_file_diff:
-        changes["newfile"] = name
-        return (True, changes) if lenient else changes
-    if "hsum" in summed and summed["hsum"] != have.get("sum"):
-        if not sfn and source:
-            sfn = __salt__["cp.cache_file"](
-                source, saltenv, source_hash=summed["hsum"], verify_ssl=verify_ssl
-            )
-        if sfn:
-            try:
-                if lenient:
-                    serious, changes["diff"] = get_diff(
-                        name, sfn, template=True, show_filenames=False, **ignoring
-                    )
-                elif have:
-                    changes["diff"] = get_diff(name, sfn, template=True, show_filenames=False)
-                else:
-                    changes["diff"] = _diff_to_nothing(sfn)
-            except CommandExecutionError as error:
-                changes["diff"] = error.strerror
-        else:
-            changes["sum"] = "Checksum differs"
-    if contents is not None:
-        temporary = _write_temporary(contents)
-        difference: Any
-        try:
-            if lenient:
-                serious, difference = get_diff(name, temporary, show_filenames=False, **ignoring)
-            elif have:
-                difference = get_diff(name, temporary, show_filenames=False)
-            else:
-                difference = _diff_to_nothing(temporary)
-        except CommandExecutionError as error:
-            log.error("Failed to diff files")
-            difference = error.strerror
-        _clean_tmp(temporary)
-        if difference:
-            changes["diff"] = "<Obfuscated Template>" if _obfuscated() else difference
-    if not have:
-        return changes
-    if user is not None and user not in (have["user"], have["uid"]):
-        changes["user"] = user
-    if group is not None and group not in (have["group"], have["gid"]):
-        changes["group"] = group
-    mode = _files.normalize_mode(mode)
-    if mode is not None and mode != have["mode"]:
-        changes["mode"] = mode
-    if attrs:
-        different = _file_perms.attr_changes(name, attrs)
-        if different is not None and any(different):
-            changes["attrs"] = attrs
-    if seuser or serole or setype or serange:
-        try:
-            parts = _file_perms.selinux_parts(name)
-        except ValueError:
-            log.error("Unable to get current selinux attributes")
-            changes["selinux"] = "Unable to get current selinux attributes"
-        else:
-            for word, new, old in zip(
-                ("user", "role", "type", "range"),
-                (seuser, serole, setype, serange),
-                parts,
-                strict=True,
-            ):
-                if new and new != old:
-                    changes["selinux"] = {word: new}
-    return (serious, changes) if lenient else changes
-
-
-def _diff_to_nothing(path: str) -> Any:
-    empty = _files.mkstemp()
-    try:
-        return get_diff(empty, path, show_filenames=False)
-    finally:
-        _files.safe_remove(empty)
+    given = locals()
+    return Comparison(
+        around=_around(),
+        selinux=SecurityContext(**taken(SecurityContext, given)),
+        lenience=Lenience(**taken(Lenience, given)),
+        **taken(Comparison, given),
+    ).compare()
 
 
 def get_diff(
@@ -1232,70 +698,18 @@ def get_diff(
         salt '*' file.get_diff /home/fred/.vimrc salt://users/fred/.vimrc
         salt '*' file.get_diff /tmp/foo.txt /tmp/bar.txt
     """
-    paths: list[str] = []
-    errors: list[str] = []
-    for name, source_hash in ((file1, source_hash_file1), (file2, source_hash_file2)):
-        try:
-            # A plain path needs no cache, and states compare many.
-            if os.path.isabs(name) and os.path.isfile(name):
-                cached: Any = name
-            else:
-                cached = __salt__["cp.cache_file"](name, saltenv, source_hash=source_hash)
-        except MinionError as error:
-            errors.append(str(error))
-            continue
-        if cached is False or cached == "":
-            errors.append(f"File {name} not found")
-        else:
-            paths.append(cached)
-    if errors:
-        raise CommandExecutionError("Failed to cache one or more files", info=errors)
-    contents: list[list[bytes]] = []
-    for path in paths:
-        try:
-            with open(path, "rb") as file:
-                contents.append(file.readlines())
-        except OSError as error:
-            raise CommandExecutionError(f"Failed to read {path}: {error.strerror}") from error
-    lenient = bool(ignore_ordering or ignore_whitespace or ignore_comment_characters)
-    if contents[0] == contents[1]:
-        return (False, "") if lenient else ""
-    if template and _obfuscated():
-        return "<Obfuscated Template>"
-    if not show_changes:
-        return "<show_changes=False>"
-    binary = _binary_difference(*paths)
-    if binary:
-        return binary
-    names = paths if show_filenames else []
-    if lenient:
-        return _edit.conditional_diff(
-            contents[0],
-            contents[1],
-            *names,
-            ignore_ordering=ignore_ordering,
-            ignore_whitespace=ignore_whitespace,
-            ignore_comment_characters=ignore_comment_characters,
-        )
-    return _edit.diff(contents[0], contents[1], *names)
-
-
-def _binary_difference(old: str, new: str) -> str:
-    """In place of a diff, where one of the files is no text."""
-    was, becomes = not _files.is_text(old), not _files.is_text(new)
-    if was and becomes:
-        return "Replace binary file"
-    if was:
-        return "Replace binary file with text file"
-    if becomes:
-        return "Replace text file with binary file"
-    return ""
-
-
-def _failed(ret: dict[str, Any], comment: str) -> dict[str, Any]:
-    ret["result"] = False
-    ret["comment"] = comment
-    return ret
+    return _file_diff.diff(
+        _around(),
+        file1,
+        file2,
+        saltenv=saltenv,
+        show_filenames=show_filenames,
+        show_changes=show_changes,
+        template=template,
+        source_hash_file1=source_hash_file1,
+        source_hash_file2=source_hash_file2,
+        lenience=Lenience(**taken(Lenience, locals())),
+    )
 
 
 def manage_file(
@@ -1347,221 +761,14 @@ def manage_file(
         salt '*' file.manage_file /etc/httpd/conf.d/httpd.conf '' '{}' salt://http/httpd.conf \\
             '{hash_type: 'md5', 'hsum': <md5sum>}' root root '755' '' base ''
     """
-    name = _files.expanded(name)
-    state: dict[str, Any] = ret or {"name": name, "changes": {}, "comment": "", "result": True}
-    summed = dict(source_sum or {})
-    if "hsum" in summed:
-        summed["hsum"] = summed["hsum"].lower()
-    if source:
-        if not sfn:
-            sfn = __salt__["cp.cache_file"](source, saltenv, verify_ssl=verify_ssl)
-            if not sfn:
-                return _failed(state, f"Source file '{source}' not found")
-            kind = summed.get("hash_type", __opts__["hash_type"])
-            summed = {"hash_type": kind, "hsum": _file_owners.get_hash(sfn, form=kind)}
-        if keep_mode:
-            mode = _kept_mode(source, saltenv, mode)
-    verify = bool(
-        source
-        and urllib.parse.urlparse(source).scheme != "salt"
-        and not skip_verify
-        and not use_etag
-    )
-
-    def refused(subject: Any, advice: str = "") -> bool:
-        """Whether what was fetched is not what was announced or signed; says so in the return."""
-        if verify:
-            got = _file_owners.get_hash(sfn, summed["hash_type"])
-            if got != summed["hsum"]:
-                _failed(
-                    state,
-                    f"Specified {summed['hash_type']} checksum for {subject} "
-                    f"({summed['hsum']}) does not match actual checksum ({got}){advice}",
-                )
-                return True
-        if signature:
-            try:
-                _check_sig(
-                    sfn,
-                    signature=signature if signature is not True else None,
-                    signed_by_any=signed_by_any,
-                    signed_by_all=signed_by_all,
-                    keyring=keyring,
-                    gnupghome=gnupghome,
-                    sig_backend=sig_backend,
-                    saltenv=saltenv,
-                    verify_ssl=verify_ssl,
-                )
-            except CommandExecutionError as error:
-                _failed(state, f"Failed checking new file's signature: {error}")
-                return True
-        return False
-
-    def commit(new: str, target: str) -> bool:
-        try:
-            _files.copyfile(
-                new, target, __salt__["config.backup_mode"](backup), __opts__["cachedir"]
-            )
-        except OSError as error:
-            _clean_tmp(new)
-            _failed(state, f"Failed to commit change: {error}")
-            return False
-        return True
-
-    ignoring = {
-        "ignore_ordering": ignore_ordering,
-        "ignore_whitespace": ignore_whitespace,
-        "ignore_comment_characters": ignore_comment_characters,
-    }
-    lenient = any(ignoring.values())
-    selinux: dict[str, Any] = {
-        "seuser": seuser,
-        "serole": serole,
-        "setype": setype,
-        "serange": serange,
-    }
-    serious = False
-
-    if os.path.isfile(name) or os.path.islink(name):
-        a_link = os.path.islink(name)
-        real = os.path.realpath(name) if a_link and follow_symlinks else name
-        replace_link = a_link and not follow_symlinks
-        have = None
-        if source and not replace_link:
-            have = _file_owners.get_hash(real, summed.get("hash_type", __opts__["hash_type"]))
-        if source and (have is None or summed.get("hsum", __opts__["hash_type"]) != have):
-            advice = (
-                ". If the 'source_hash' value refers to a remote file with multiple possible "
-                "matches, then it may be necessary to set 'source_hash_name'."
-            )
-            if refused(source, advice):
-                return state
-            if _obfuscated():
-                state["changes"]["diff"] = "<Obfuscated Template>"
-            elif not show_changes:
-                state["changes"]["diff"] = "<show_changes=False>"
-            else:
-                try:
-                    difference = get_diff(real, sfn, show_filenames=False, **ignoring)
-                    if lenient:
-                        serious, difference = difference
-                    if difference:
-                        state["changes"]["diff"] = difference
-                except CommandExecutionError as error:
-                    state["changes"]["diff"] = error.strerror
-            if not commit(sfn, real):
-                return state
-        if contents is not None:
-            temporary = _write_temporary(contents, encoding, encoding_errors)
-            try:
-                difference = get_diff(
-                    real,
-                    temporary,
-                    show_filenames=False,
-                    show_changes=show_changes,
-                    template=True,
-                    **ignoring,
-                )
-                if lenient and isinstance(difference, tuple):
-                    serious, difference = difference
-            except CommandExecutionError as error:
-                state.setdefault("warnings", []).append(
-                    f"Failed to detect changes to file: {error.strerror}"
-                )
-                difference = ""
-            if difference:
-                state["changes"]["diff"] = difference
-                if not commit(temporary, real):
-                    return state
-            _clean_tmp(temporary)
-        if os.path.islink(name) and not follow_symlinks:
-            if not sfn:
-                sfn = __salt__["cp.cache_file"](source, saltenv, verify_ssl=verify_ssl)
-            if not sfn:
-                return _failed(state, f"Source file '{source}' not found")
-            if refused(name):
-                return state
-            if not commit(sfn, name):
-                return state
-            state["changes"]["diff"] = "Replace symbolic link with regular file"
-        state, _ = check_perms(name, state, user, group, mode, attrs, follow_symlinks, **selinux)
-        if state["changes"]:
-            state["comment"] = f"File {name} updated"
-            if lenient and not serious:
-                state["skip_req"] = True
-        elif state["result"]:
-            state["comment"] = f"File {name} is in the correct state"
-        _clean_tmp(sfn)
-        return state
-
-    # There is no such file yet.
-    folder = os.path.dirname(name)
-    if source:
-        if refused(name):
-            return state
-        state["changes"]["diff"] = _diff_to_nothing(sfn) if new_file_diff else "New file"
-    if not os.path.isdir(folder):
-        if not makedirs:
-            _clean_tmp(sfn)
-            state["changes"].pop("diff", None)
-            return _failed(state, "Parent directory not present")
-        makedirs_(name, user=user, group=group, mode=_directory_mode(dir_mode, mode))
-    if not source and not __opts__["test"]:
-        if not _touch_private(name, bool(mode)):
-            what = "Empty file" if contents is None else "File"
-            return _failed(state, f"{what} {name} not created")
-        if contents is None:
-            state["changes"]["new"] = f"file {name} created"
-            state["comment"] = "Empty file"
-        else:
-            state["changes"]["diff"] = "New file"
-    if contents is not None:
-        temporary = _write_temporary(contents, encoding, encoding_errors)
-        if new_file_diff and state["changes"].get("diff") == "New file":
-            state["changes"]["diff"] = _diff_to_nothing(temporary)
-        done = commit(temporary, name)
-        _clean_tmp(temporary)
-        if not done:
-            return state
-    elif sfn and not commit(sfn, name):
-        return state
-    if mode is None:
-        mode = f"{0o666 & ~_umask():o}"
-    state, _ = check_perms(name, state, user, group, mode, attrs, **selinux)
-    if not state["comment"]:
-        state["comment"] = f"File {name} updated"
-    if __opts__["test"]:
-        state["comment"] = f"File {name} not updated"
-    elif not state["changes"] and state["result"]:
-        state["comment"] = f"File {name} is in the correct state"
-    _clean_tmp(sfn)
-    if lenient and state["changes"] and not serious:
-        state["skip_req"] = True
-    return state
-
-
-def _umask() -> int:
-    """The umask of this process."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
-
-
-def _directory_mode(dir_mode: Any, mode: Any) -> Any:
-    """For directories made on the way to a file: the file's mode, with x where there is any r."""
-    if dir_mode is not None or mode is None:
-        return dir_mode
-    return "".join(digit if digit == "0" else str(int(digit) | 1) for digit in str(mode)[-3:])
-
-
-def _touch_private(name: str, private: bool) -> bool:
-    """Make an empty file; readable by nobody else until its mode is set, if one is asked for."""
-    old = os.umask(0o077) if private else None
-    try:
-        return _file_write.touch(name)
-    finally:
-        if old is not None:
-            os.umask(old)
+    given = locals()
+    return Placement(
+        around=_around(),
+        selinux=SecurityContext(**taken(SecurityContext, given)),
+        lenience=Lenience(**taken(Lenience, given)),
+        signing=Signing(**taken(Signing, given)),
+        **taken(Placement, given),
+    ).place()
 
 
 # -- directories and special files -----------------------------------------------------------
@@ -1575,10 +782,7 @@ def mkdir(dir_path: str, user: Any = None, group: Any = None, mode: Any = None) 
 
         salt '*' file.mkdir /opt/jetty/context
     """
-    directory = os.path.normpath(_files.expanded(dir_path))
-    if not os.path.isdir(directory):
-        # A caller gives a mode such as 755: the same digits again.
-        makedirs_perms(directory, user, group, mode)
+    _file_make.make_missing(_around(), dir_path, user, group, mode)
     return True
 
 
@@ -1590,25 +794,7 @@ def makedirs_(path: str, user: Any = None, group: Any = None, mode: Any = None) 
 
         salt '*' file.makedirs /opt/code/
     """
-    mode = _files.normalize_mode(mode) if mode else mode
-    folder = os.path.normpath(os.path.dirname(_files.expanded(path)))
-    if os.path.isdir(folder):
-        return f"Directory '{folder}' already exists"
-    if os.path.exists(folder):
-        return f"The path '{folder}' already exists and is not a directory"
-    missing = []
-    while not os.path.isdir(folder):
-        missing.append(folder)
-        above = os.path.dirname(folder)
-        if above == folder:
-            raise SaltInvocationError(
-                f"Recursive creation for path '{above}' would result in an infinite loop. "
-                "Please use an absolute path."
-            )
-        folder = above
-    for each in reversed(missing):
-        mkdir(each, user=user, group=group, mode=mode)
-    return None
+    return _file_make.make_parents(_around(), path, user, group, mode)
 
 
 def makedirs_perms(name: str, user: Any = None, group: Any = None, mode: Any = "0755") -> None:
@@ -1619,39 +805,7 @@ def makedirs_perms(name: str, user: Any = None, group: Any = None, mode: Any = "
 
         salt '*' file.makedirs_perms /opt/code
     """
-    name = _files.expanded(name)
-    head, tail = os.path.split(name)
-    if not tail:
-        head, tail = os.path.split(head)
-    if head and tail and not os.path.exists(head):
-        try:
-            makedirs_perms(head, user, group, mode)
-        except FileExistsError:
-            pass
-        if tail == os.curdir:
-            return
-    os.mkdir(name)
-    check_perms(name, None, user, group, int(f"{mode}") if mode else None)
-
-
-def _make_node(
-    name: str, kind: int, device: int, user: Any, group: Any, mode: Any, what: str
-) -> dict[str, Any]:
-    name = _files.expanded(name)
-    ret: dict[str, Any] = {"name": name, "changes": {}, "comment": "", "result": False}
-    created = {"new": f"{what} {name} created."}
-    if __opts__["test"]:
-        ret["changes"], ret["result"] = created, None
-    else:
-        try:
-            os.mknod(name, int(str(mode).lstrip("0Oo"), 8) | kind, device)
-        except FileExistsError:
-            ret["comment"] = f"File {name} exists and cannot be overwritten"
-        else:
-            ret["changes"], ret["result"] = created, True
-    if os.path.lexists(name):
-        check_perms(name, None, user, group, int(f"{mode}") if mode else None)
-    return ret
+    _file_make.make_directory(_around(), name, user, group, mode)
 
 
 def mknod_chrdev(
@@ -1670,7 +824,8 @@ def mknod_chrdev(
         salt '*' file.mknod_chrdev /dev/chr 180 31
     """
     device = os.makedev(major, minor)
-    return _make_node(name, stat.S_IFCHR, device, user, group, mode, "Character device")
+    what = "Character device"
+    return _file_make.make_node(_around(), name, stat.S_IFCHR, device, user, group, mode, what)
 
 
 def mknod_blkdev(
@@ -1689,7 +844,8 @@ def mknod_blkdev(
         salt '*' file.mknod_blkdev /dev/blk 8 999
     """
     device = os.makedev(major, minor)
-    return _make_node(name, stat.S_IFBLK, device, user, group, mode, "Block device")
+    what = "Block device"
+    return _file_make.make_node(_around(), name, stat.S_IFBLK, device, user, group, mode, what)
 
 
 def mknod_fifo(
@@ -1702,7 +858,7 @@ def mknod_fifo(
 
         salt '*' file.mknod_fifo /dev/fifo
     """
-    return _make_node(name, stat.S_IFIFO, 0, user, group, mode, "Fifo pipe")
+    return _file_make.make_node(_around(), name, stat.S_IFIFO, 0, user, group, mode, "Fifo pipe")
 
 
 def mknod(
@@ -1742,39 +898,6 @@ def _backup_root() -> str:
     return os.path.join(__salt__["config.get"]("cachedir"), "file_backup")
 
 
-def _limit(limit: Any) -> int | None:
-    if limit is None:
-        return None
-    try:
-        return int(limit)
-    except (TypeError, ValueError):
-        log.error("file.list_backups: 'limit' value must be numeric")
-        return None
-
-
-def _backups(folder: str, name: str, limit: int | None) -> dict[int, dict[str, Any]]:
-    """The backups of one file in a directory of backups, the newest first, numbered."""
-    found = []
-    for entry in os.listdir(folder):
-        place = os.path.join(folder, entry)
-        if not entry.startswith(f"{name}_") or not os.path.isfile(place):
-            continue
-        try:
-            when = datetime.datetime.strptime(entry[len(name) + 1 :], "%a_%b_%d_%H:%M:%S_%f_%Y")
-        except ValueError:
-            continue
-        found.append((when, place))
-    found.sort(reverse=True)
-    return {
-        number: {
-            "Backup Time": when.strftime("%a %b %d %Y %H:%M:%S.%f"),
-            "Size": os.stat(place).st_size,
-            "Location": place,
-        }
-        for number, (when, place) in enumerate(found[:limit])
-    }
-
-
 def list_backups(path: str, limit: Any = None) -> dict[int, dict[str, Any]]:
     """
     The backups of a file that C{backup: minion} made, the newest first.
@@ -1783,9 +906,7 @@ def list_backups(path: str, limit: Any = None) -> dict[int, dict[str, Any]]:
 
         salt '*' file.list_backups /foo/bar/baz.txt
     """
-    folder, name = os.path.split(_files.expanded(path))
-    place = os.path.join(_backup_root(), folder[1:])
-    return _backups(place, name, _limit(limit)) if os.path.isdir(place) else {}
+    return _file_backups.listed(_backup_root(), path, limit)
 
 
 def list_backup(path: str, limit: Any = None) -> dict[int, dict[str, Any]]:
@@ -1807,25 +928,7 @@ def list_backups_dir(path: str, limit: Any = None) -> dict[str, dict[int, dict[s
 
         salt '*' file.list_backups_dir /foo/bar/baz/
     """
-    folder = os.path.dirname(_files.expanded(path))
-    place = os.path.join(_backup_root(), folder[1:])
-    if not os.path.isdir(place):
-        return {}
-    # As Salt does, a file's name is taken to end at its first underscore.
-    names = {entry.split("_")[0] for entry in os.listdir(place)}
-    return {name: _backups(place, name, _limit(limit)) for name in sorted(names)}
-
-
-def _one_backup(path: str, backup_id: Any) -> tuple[dict[str, Any] | None, str]:
-    """A backup by its number, or why there is none."""
-    try:
-        number = int(backup_id)
-    except (TypeError, ValueError):
-        return None, f"Invalid backup_id '{backup_id}'"
-    if len(str(backup_id)) != len(str(number)):
-        return None, f"Invalid backup_id '{backup_id}'"
-    found = list_backups(path).get(number)
-    return found, f"backup_id '{backup_id}' does not exist for {path}"
+    return _file_backups.listed_below(_backup_root(), path, limit)
 
 
 def restore_backup(path: str, backup_id: Any) -> dict[str, Any]:
@@ -1836,21 +939,7 @@ def restore_backup(path: str, backup_id: Any) -> dict[str, Any]:
 
         salt '*' file.restore_backup /foo/bar/baz.txt 0
     """
-    path = _files.expanded(path)
-    found, problem = _one_backup(path, backup_id)
-    if found is None:
-        return {"result": False, "comment": problem}
-    place = found["Location"]
-    if os.path.exists(path):
-        _files.backup(path, _backup_root())
-    try:
-        _files.copyfile(place, path)
-    except OSError as error:
-        return {
-            "result": False,
-            "comment": f"Unable to restore {place} to {path}: {error}",
-        }
-    return {"result": True, "comment": f"Successfully restored {place} to {path}"}
+    return _file_backups.restore(_backup_root(), path, backup_id)
 
 
 def delete_backup(path: str, backup_id: Any) -> dict[str, Any]:
@@ -1861,18 +950,7 @@ def delete_backup(path: str, backup_id: Any) -> dict[str, Any]:
 
         salt '*' file.delete_backup /var/cache/salt/minion/file_backup/home/foo/bar/baz.txt 0
     """
-    path = _files.expanded(path)
-    found, problem = _one_backup(path, backup_id)
-    if found is None:
-        return {"result": False, "comment": problem}
-    try:
-        os.remove(found["Location"])
-    except OSError as error:
-        return {
-            "result": False,
-            "comment": f"Unable to remove {found['Location']}: {error}",
-        }
-    return {"result": True, "comment": f"Successfully removed {found['Location']}"}
+    return _file_backups.delete(_backup_root(), path, backup_id)
 
 
 def remove_backup(path: str, backup_id: Any) -> dict[str, Any]:
