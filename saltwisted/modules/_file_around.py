@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from attrs import field, fields, frozen
+from attrs import field, frozen
 
 
 @frozen(kw_only=True, eq=False)
@@ -46,11 +46,6 @@ class Around:
     def hides_templates(self) -> bool:
         """Whether differences of rendered templates are not shown."""
         return bool(self.salt["config.option"]("obfuscate_templates"))
-
-
-def taken(cls: type[Any], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Of the arguments of a call, those that a class has a field for."""
-    return {each.name: given[each.name] for each in fields(cls) if each.name in given}
 
 
 @frozen(kw_only=True)

@@ -20,7 +20,6 @@ import shutil
 import stat
 import tempfile
 import time
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 from saltwisted.modules import (
@@ -38,7 +37,8 @@ from saltwisted.modules import (
     _file_write,
     _files,
 )
-from saltwisted.modules._file_around import Around, Lenience, SecurityContext, taken
+from saltwisted.modules._arguments import picked, taken
+from saltwisted.modules._file_around import Around, Lenience, SecurityContext
 from saltwisted.modules._file_diff import Comparison
 from saltwisted.modules._file_manage import Placement
 from saltwisted.modules._file_perms import Permissions
@@ -80,11 +80,6 @@ def _around() -> Around:
         pillar=__pillar__,
         context=__context__,
     )
-
-
-def _picked(given: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Arguments by their names, to be handed on."""
-    return {name: given[name] for name in names}
 
 
 # -- owners and modes ----------------------------------------------------------------
@@ -556,11 +551,11 @@ def check_managed(
     source, source_hash = source_list(source, source_hash, saltenv)
     path, summed = "", None
     if contents is None:
-        path, summed, problem = get_managed(**_picked(locals(), _FETCHED), **kwargs)
+        path, summed, problem = get_managed(**picked(locals(), _FETCHED), **kwargs)
         if problem:
             _clean_tmp(path)
             return False, problem
-    changes = check_file_meta(sfn=path, source_sum=summed, **_picked(locals(), _COMPARED))
+    changes = check_file_meta(sfn=path, source_sum=summed, **picked(locals(), _COMPARED))
     # Salt does not look at owner and mode below the directory for temporary files.
     if name.startswith(tempfile.gettempdir()):
         for key in ("user", "group", "mode"):
@@ -613,7 +608,7 @@ def check_managed_changes(
     lenience = Lenience(**taken(Lenience, locals()))
     if contents is None:
         path, summed, problem = get_managed(
-            verify_ssl=verify_ssl, **_picked(locals(), _FETCHED), **lenience.words, **kwargs
+            verify_ssl=verify_ssl, **picked(locals(), _FETCHED), **lenience.words, **kwargs
         )
         if summed and "hsum" in summed:
             summed["hsum"] = summed["hsum"].lower()
@@ -626,7 +621,7 @@ def check_managed_changes(
         sfn=path,
         source_sum=summed,
         new_file_diff=new_file_diff,
-        **_picked(locals(), _COMPARED),
+        **picked(locals(), _COMPARED),
         **lenience.words,
     )
     _clean_tmp(path)

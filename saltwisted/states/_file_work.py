@@ -57,6 +57,16 @@ class Around:
             return ""
         return text
 
+    def default_group(self, user: Any) -> Any:
+        """The primary group of a user."""
+        if "user.info" not in self.salt:
+            return user
+        return self.salt["file.gid_to_group"](self.salt["user.info"](user).get("gid", 0))
+
+    def make_parents(self, path: str, user: Any, group: Any, mode: Any) -> None:
+        """Make the directories above a path."""
+        self.salt["file.makedirs"](path=path, user=user, group=group, mode=mode)
+
     def accumulator_file(self) -> str:
         """Where this run of states keeps its accumulated texts."""
         folder = os.path.join(self.opts["cachedir"], "accumulator")

@@ -16,29 +16,40 @@ import difflib
 import logging
 import os
 import re
-import shlex
 import shutil
-import stat
 import urllib.parse
 from collections.abc import Iterator
 from typing import Any
 
-from saltwisted.domain.render.textfilters import human_to_bytes
 from saltwisted.modules import _files
+from saltwisted.modules._arguments import picked, taken
 from saltwisted.states import _file_rules
+from saltwisted.states._file_cached import Cached
+from saltwisted.states._file_copied import Copied
 from saltwisted.states._file_directory import Directory, Meta
+from saltwisted.states._file_links import Hardlink, Symlink
 from saltwisted.states._file_managed import Given, Managed, run_check_cmd
+from saltwisted.states._file_patch import Patch
 from saltwisted.states._file_serialized import Serialized
+from saltwisted.states._file_tidied import Tidied
 from saltwisted.states._file_tree import Tree
-from saltwisted.states._file_work import Around, failed_ret, new_ret, owner, warn_about_hash
+from saltwisted.states._file_work import Around, failed_ret, new_ret, warn_about_hash
 from saltwisted.wire import msgpack
-from saltwisted.worker import systools, templates
+from saltwisted.worker import templates
 from saltwisted.worker.exceptions import CommandExecutionError
-from saltwisted.worker.walk import walk
 
 log = logging.getLogger(__name__)
 
 __func_alias__ = {"copy_": "copy"}
+
+_SIGNED = (
+    *("source_hash_sig", "signed_by_any", "signed_by_all", "keyring", "gnupghome"),
+    "sig_backend",
+)
+"""What C{managed} and C{cached} are told of signatures."""
+_DISREGARDED = ("ignore_ordering", "ignore_whitespace", "ignore_comment_characters")
+_CHOICE = ("keep_symlinks", "include_pat", "maxdepth", "include_empty", "merge")
+"""By which arguments C{recurse} chooses among what is served."""
 
 __salt__: Any
 __opts__: Any
@@ -64,26 +75,6 @@ def _around() -> Around:
         env=__env__,
         instance=__instance_id__,
     )
-
-
-def _default_group(user: Any) -> Any:
-    """The primary group of a user."""
-    if "user.info" not in __salt__:
-        return user
-    return __salt__["file.gid_to_group"](__salt__["user.info"](user).get("gid", 0))
-
-
-def _preflight(user: Any, group: Any, *paths: tuple[str, str]) -> str:
-    """What forbids a link: unknown owner, relative path."""
-    errors = []
-    if __salt__["file.user_to_uid"](user) == "":
-        errors.append(f"User {user} does not exist")
-    if __salt__["file.group_to_gid"](group) == "":
-        errors.append(f"Group {group} does not exist")
-    for word, path in paths:
-        if not os.path.isabs(path):
-            errors.append(f"Specified {word} {path} is not an absolute path")
-    return ". ".join(errors) + ("." if len(errors) > 1 else "")
 
 
 def _unusable(name: str) -> str:
@@ -241,77 +232,7 @@ def tidied(
         C{atime}, C{mtime} or C{ctime}.
     """
     name = os.path.expanduser(name)
-    ret = new_ret(name)
-    operator = age_size_logical_operator.upper()
-    if operator not in ("AND", "OR"):
-        operator = "OR"
-        log.warning("Logical operator must be 'AND' or 'OR'. Defaulting to 'OR'...")
-    only = age_size_only.lower() if age_size_only else None
-    if only not in (None, "age", "size"):
-        only = None
-        log.warning(
-            "age_size_only parameter must be 'age' or 'size' if set. Defaulting to 'None'..."
-        )
-    if not os.path.isabs(name):
-        return failed_ret(ret, f"Specified file {name} is not an absolute path")
-    if not os.path.isdir(name):
-        return failed_ret(ret, f"{name} does not exist or is not a directory.")
-    clock = time_comparison.lower() if isinstance(time_comparison, str) else ""
-    if clock not in ("atime", "ctime", "mtime"):
-        clock = "atime"
-    if isinstance(size, str):
-        size = human_to_bytes(size, handle_metric=True)
-    fitting = [re.compile(one) for one in ([".*"] if matches is None else matches)]
-    excluded = [re.compile(one) for one in exclude or []]
-    today = datetime.date.today()  # noqa: DTZ011 (days of the machine's calendar)
-
-    def doomed(path: str, shown: str) -> bool:
-        is_link = os.path.islink(path)
-        status = os.lstat(path) if is_link else os.stat(path)
-        is_folder = not is_link and stat.S_ISDIR(status.st_mode)
-        if (is_folder and not rmdirs) or (is_link and not rmlinks):
-            return False
-        day = datetime.date.fromtimestamp(getattr(status, f"st_{clock}"))  # noqa: DTZ012
-        days = abs(today - day).days
-        length = 0 if is_link or is_folder else status.st_size
-        if only:
-            hit = days >= age if only == "age" else length >= size
-        elif operator == "AND":
-            hit = length >= size and days >= age
-        else:
-            hit = length >= size or days >= age
-        if not hit or not any(one.match(shown) for one in fitting):
-            return False
-        return not any(one.match(shown) for one in excluded)
-
-    found = []
-    for root, folders, names in walk(name, followlinks, topdown=False):
-        for one in names + folders:
-            path = os.path.join(root, one)
-            try:
-                if doomed(path, path if full_path_match else one):
-                    found.append(path)
-            except FileNotFoundError:
-                continue
-            except PermissionError:
-                log.warning("Unable to read %s due to permissions error.", path)
-    if not found:
-        ret["comment"] = f"Nothing to remove from directory {name}"
-        return ret
-    if __opts__["test"]:
-        ret["result"] = None
-        ret["comment"] = f"{name} is set for tidy"
-        ret["changes"] = {"removed": found}
-        return ret
-    ret["changes"]["removed"] = []
-    try:
-        for path in found:
-            __salt__["file.remove"](path)
-            ret["changes"]["removed"].append(path)
-    except CommandExecutionError as error:
-        return failed_ret(ret, str(error))
-    ret["comment"] = f"Removed {len(found)} files or directories from directory {name}"
-    return ret
+    return Tidied(around=_around(), **taken(Tidied, locals())).run()
 
 
 def pruned(
@@ -406,45 +327,6 @@ def retention_schedule(
 # -- links ---------------------------------------------------------------------------
 
 
-def _same_inode(first: str, second: str) -> bool:
-    inodes = [__salt__["file.stats"](p, None, follow_symlinks=False) for p in (first, second)]
-    return all("inode" in one for one in inodes) and inodes[0]["inode"] == inodes[1]["inode"]
-
-
-def _hardlink_forecast(name: str, target: str, force: bool) -> dict[str, Any]:
-    """What C{hardlink} would do, for C{test}."""
-    if not os.path.exists(target):
-        return {"result": False, "comment": f"Target {target} for hard link does not exist"}
-    for word, path in (("from", target), ("to", name)):
-        if os.path.isdir(path):
-            return {"result": False, "comment": f"Unable to hard link {word} directory {path}"}
-    if not os.path.exists(name):
-        return {
-            "result": None,
-            "comment": f"Hard link {name} to {target} is set for creation",
-            "changes": {"new": name},
-        }
-    if __salt__["file.is_hardlink"](name):
-        if _same_inode(name, target):
-            text = f"The hard link {name} is presently targetting {target}"
-            return {"result": True, "comment": text}
-        return {
-            "result": None,
-            "comment": f"Link {name} target is set to be changed to {target}",
-            "changes": {"change": name},
-        }
-    if force:
-        text = (
-            f"The file or directory {name} is set for removal to make way for a new hard link "
-            f"targeting {target}"
-        )
-        return {"result": None, "comment": text}
-    text = (
-        f"File or directory exists where the hard link {name} should be. Did you mean to use force?"
-    )
-    return {"result": False, "comment": text}
-
-
 def hardlink(
     name: str,
     target: str,
@@ -464,104 +346,7 @@ def hardlink(
         Make the directories above it, and whose they are.
     """
     name = os.path.expanduser(name)
-    dir_mode = _files.normalize_mode(dir_mode)
-    user = owner(user, kwargs)
-    ret = new_ret(name)
-    if not name:
-        return failed_ret(ret, "Must provide name to file.hardlink")
-    if user is None:
-        user = __opts__["user"]
-    if group is None:
-        group = _default_group(user)
-    problem = _preflight(user, group, ("file", name), ("target", target))
-    if problem:
-        return failed_ret(ret, problem)
-    if __opts__["test"]:
-        ret.update(_hardlink_forecast(name, target, force))
-        return ret
-    for word, path in (("to", name), ("from", target)):
-        if os.path.isdir(path):
-            return failed_ret(ret, f"Unable to hard link {word} directory {path}")
-    if not os.path.exists(target):
-        return failed_ret(ret, f"Target {target} for hard link does not exist")
-    folder = os.path.dirname(name)
-    if not os.path.isdir(folder):
-        if not makedirs:
-            return failed_ret(ret, f"Directory {folder} for hard link is not present")
-        _make_parents(name, user, group, dir_mode)
-    if os.path.isfile(name) and not __salt__["file.is_hardlink"](name):
-        if not force:
-            return failed_ret(ret, f"File exists where the hard link {name} should be")
-        os.remove(name)
-        ret["changes"]["forced"] = "File for hard link was forcibly replaced"
-    failed, done = "Unable to create new hard link", "Created new hard link"
-    if __salt__["file.is_hardlink"](name):
-        if _same_inode(name, target):
-            ret["comment"] = f"Target of hard link {name} is already pointing to {target}"
-            return ret
-        os.remove(name)
-        failed, done = "Unable to set target of hard link", "Set target of hard link"
-    elif os.path.exists(name):
-        return ret
-    try:
-        __salt__["file.link"](target, name)
-    except CommandExecutionError as error:
-        return failed_ret(ret, f"{failed} {name} -> {target}: {error}")
-    ret["comment"] = f"{done} {name} -> {target}"
-    ret["changes"]["new"] = name
-    return ret
-
-
-def _link_owner(path: str) -> tuple[Any, Any]:
-    return (
-        __salt__["file.get_user"](path, follow_symlinks=False),
-        __salt__["file.get_group"](path, follow_symlinks=False),
-    )
-
-
-def _own_link(path: str, user: Any, group: Any) -> bool:
-    with contextlib.suppress(OSError):
-        __salt__["file.lchown"](path, user, group)
-    return _link_owner(path) == (user, group)
-
-
-def _symlink_forecast(
-    name: str, target: str, force: bool, user: Any, group: Any, there: bool
-) -> dict[str, Any]:
-    """What C{symlink} would do, for C{test}."""
-    if __salt__["file.is_link"](name):
-        if __salt__["file.readlink"](name) != target:
-            return {
-                "result": None,
-                "comment": f"Link {name} target is set to be changed to {target}",
-                "changes": {"change": name},
-            }
-        text = f"The symlink {name} is present"
-        have = _link_owner(name)
-        if have == (user, group):
-            return {"result": True, "comment": text, "changes": {}}
-        text += (
-            f", but the ownership of the symlink would be changed from {have[0]}:{have[1]} to "
-            f"{user}:{group}"
-        )
-        changes = {"ownership": f"{have[0]}:{have[1]}"}
-        return {"result": None, "comment": text, "changes": changes}
-    if not there:
-        return {
-            "result": None,
-            "comment": f"Symlink {name} to {target} is set for creation",
-            "changes": {"new": name},
-        }
-    if force:
-        text = (
-            f"The file or directory {name} is set for removal to make way for a new symlink "
-            f"targeting {target}"
-        )
-        return {"result": None, "comment": text, "changes": {}}
-    text = (
-        f"File or directory exists where the symlink {name} should be. Did you mean to use force?"
-    )
-    return {"result": False, "comment": text, "changes": {}}
+    return Hardlink(around=_around(), **taken(Hardlink, locals())).run()
 
 
 def symlink(
@@ -600,100 +385,7 @@ def symlink(
         Whether a link in the way counts by what it points to.
     """
     name = os.path.expanduser(name)
-    ret = new_ret(name)
-    if not name:
-        return failed_ret(ret, "Must provide name to file.symlink")
-    there = os.path.exists if follow_symlinks else os.path.lexists
-    mode = _files.normalize_mode(mode)
-    user = owner(user, kwargs)
-    if (
-        inherit_user_and_group
-        and (user is None or group is None)
-        and __salt__["file.is_link"](name)
-    ):
-        have = _link_owner(name)
-        user = have[0] if user is None else user
-        group = have[1] if group is None else group
-    if user is None:
-        user = __opts__["user"]
-    if group is None:
-        group = _default_group(user)
-    problem = _preflight(user, group, ("file", name))
-    if problem:
-        return failed_ret(ret, problem)
-
-    folder = os.path.dirname(name)
-    lacking = not os.path.isdir(folder)
-    if __opts__["test"]:
-        ret.update(_symlink_forecast(name, target, force, user, group, there(name)))
-        if lacking and makedirs:
-            ret["comment"] += f"\n{folder} will be created"
-        elif lacking:
-            ret["comment"] += f"\nDirectory {folder} for symlink is not present"
-        return ret
-    if lacking:
-        if not makedirs:
-            return failed_ret(ret, f"Directory {folder} for symlink is not present")
-        _make_parents(name, user, group, mode)
-    if __salt__["file.is_link"](name):
-        points_to = __salt__["file.readlink"](name)
-        if os.path.normpath(points_to) == os.path.normpath(target):
-            if _link_owner(name) == (user, group):
-                ret["comment"] = f"Symlink {name} is present and owned by {user}:{group}"
-            elif _own_link(name, user, group):
-                ret["comment"] = f"Set ownership of symlink {name} to {user}:{group}"
-                ret["changes"]["ownership"] = f"{user}:{group}"
-            else:
-                failed_ret(ret, f"Failed to set ownership of symlink {name} to {user}:{group}")
-            return ret
-        __salt__["file.remove"](name)
-    elif there(name):
-        problem = _out_of_the_way(name, target, force, atomic, backupname, disallow_copy_and_unlink)
-        if problem:
-            return failed_ret(ret, problem)
-    try:
-        __salt__["file.symlink"](
-            target, name, force=force, atomic=atomic, follow_symlinks=follow_symlinks
-        )
-    except (CommandExecutionError, OSError) as error:
-        return failed_ret(ret, f"Unable to create new symlink {name} -> {target}: {error}")
-    ret["comment"] = f"Created new symlink {name} -> {target}"
-    ret["changes"]["new"] = name
-    if _link_owner(name) != (user, group) and not _own_link(name, user, group):
-        ret["result"] = False
-        ret["comment"] += f", but was unable to set ownership to {user}:{group}"
-    return ret
-
-
-def _out_of_the_way(
-    name: str, target: str, force: bool, atomic: bool, backupname: str | None, no_copy: bool
-) -> str:
-    """Rename what stands where a link is to be, if that is wanted; else say why it stays."""
-    if backupname is None:
-        if force or atomic:
-            return ""
-        kind = "File system entry"
-        if os.path.isfile(name):
-            kind = "File"
-        elif os.path.isdir(name):
-            kind = "Directory"
-        return f"{kind} exists where the symlink {name} should be"
-    if not os.path.isabs(backupname):
-        if backupname != os.path.basename(backupname):
-            return f"Backupname must be an absolute path or a file name: {backupname}"
-        backupname = os.path.join(os.path.dirname(os.path.normpath(name)), backupname)
-    if os.path.lexists(backupname):
-        if not force:
-            return (
-                f"Symlink & backup dest exists and Force not set. {name} -> {target} - backup: "
-                f"{backupname}"
-            )
-        __salt__["file.remove"](backupname)
-    try:
-        __salt__["file.move"](name, backupname, disallow_copy_and_unlink=no_copy)
-    except Exception as error:
-        return f"Unable to rename {name} to backup {backupname} -> : {error}"
-    return ""
+    return Symlink(around=_around(), **taken(Symlink, locals())).run()
 
 
 # -- whole files ---------------------------------------------------------------------
@@ -793,26 +485,10 @@ def managed(
         What is shown of the changes.
     """
     kwargs.pop("env", None)
+    name = os.path.expanduser(name)
+    arguments = locals()
     return Managed(
         around=_around(),
-        name=os.path.expanduser(name),
-        source=source,
-        source_hash=source_hash,
-        source_hash_name=source_hash_name,
-        keep_source=keep_source,
-        user=user,
-        group=group,
-        mode=mode,
-        attrs=attrs,
-        template=template,
-        makedirs=makedirs,
-        dir_mode=dir_mode,
-        context=context,
-        replace=replace,
-        defaults=defaults,
-        backup=backup,
-        show_changes=show_changes,
-        create=create,
         given=Given(
             contents=contents,
             pillar=contents_pillar,
@@ -821,33 +497,11 @@ def managed(
             delimiter=contents_delimiter,
             allow_empty=allow_empty,
         ),
-        tmp_dir=tmp_dir,
-        tmp_ext=tmp_ext,
-        encoding=encoding,
-        encoding_errors=encoding_errors,
-        follow_symlinks=follow_symlinks,
-        check_cmd=check_cmd,
         shell=_shell() if check_cmd else {},
-        skip_verify=skip_verify,
         labels={key: (selinux or {}).get(key) for key in ("seuser", "serole", "setype", "serange")},
-        verify_ssl=verify_ssl,
-        use_etag=use_etag,
-        signature=signature,
-        signed={
-            "source_hash_sig": source_hash_sig,
-            "signed_by_any": signed_by_any,
-            "signed_by_all": signed_by_all,
-            "keyring": keyring,
-            "gnupghome": gnupghome,
-            "sig_backend": sig_backend,
-        },
-        disregard={
-            "ignore_ordering": ignore_ordering,
-            "ignore_whitespace": ignore_whitespace,
-            "ignore_comment_characters": ignore_comment_characters,
-        },
-        new_file_diff=new_file_diff,
-        kwargs=kwargs,
+        signed=picked(arguments, _SIGNED),
+        disregard=picked(arguments, _DISREGARDED),
+        **taken(Managed, arguments),
     ).run()
 
 
@@ -959,38 +613,16 @@ def recurse(
         As in C{file.managed}, for each file.
     """
     kwargs.pop("env", None)
+    name = os.path.expanduser(name)
+    arguments = locals()
     return Tree(
         around=_around(),
-        name=os.path.expanduser(name),
-        source=source,
-        clean=clean,
-        require=require,
-        user=user,
-        group=group,
-        dir_mode=dir_mode,
-        file_mode=file_mode,
-        sym_mode=sym_mode,
-        force_symlinks=force_symlinks,
-        replace=replace,
-        exclude_pat=exclude_pat,
-        choice={
-            "keep_symlinks": keep_symlinks,
-            "include_pat": include_pat,
-            "maxdepth": maxdepth,
-            "include_empty": include_empty,
-            "merge": merge,
-        },
-        managed={
-            "keep_source": keep_source,
-            "template": template,
-            "context": context,
-            "defaults": defaults,
-            "backup": backup,
-        },
+        choice=picked(arguments, _CHOICE),
+        managed=picked(arguments, ("keep_source", "template", "context", "defaults", "backup")),
         put_folder=directory,
         put_file=managed,
         put_link=symlink,
-        kwargs=kwargs,
+        **taken(Tree, arguments),
     ).run()
 
 
@@ -1547,6 +1179,12 @@ def _for_real() -> Iterator[None]:
             one["test"] = value
 
 
+def _fetched(path: str, **wanted: Any) -> dict[str, Any]:
+    """A file that only serves a state's own ends is put in its place, also under C{test}."""
+    with _for_real():
+        return managed(path, **wanted)
+
+
 def patch(
     name: str,
     source: Any = None,
@@ -1572,105 +1210,7 @@ def patch(
     source, source_hash, source_hash_name, skip_verify, template, context, defaults
         The patch, as in C{file.managed}.
     """
-    ret = new_ret(name, False)
-    if not systools.which("patch"):
-        return failed_ret(ret, "patch executable not found on minion")
-    if not name:
-        return failed_ret(ret, "A file/directory to be patched is required")
-    name = os.path.expanduser(name)
-    if not os.path.isabs(name):
-        return failed_ret(ret, f"{name} is not an absolute path")
-    if not os.path.exists(name):
-        return failed_ret(ret, f"{name} does not exist")
-    for old in ("hash", "dry_run_first"):
-        if old in kwargs:
-            ret.setdefault("warnings", []).append(
-                f"The '{old}' argument is no longer used and has been ignored."
-            )
-    if reject_file is not None:
-        folder = os.path.dirname(reject_file)
-        if not os.path.isabs(folder):
-            return failed_ret(ret, f"'{reject_file}' is not an absolute path")
-        if not os.path.isdir(folder):
-            return failed_ret(
-                ret,
-                f"Parent directory for reject_file '{reject_file}' either does not exist, or is "
-                "not a directory",
-            )
-    problem, words, strip = _file_rules.patch_words(options, strip)
-    if problem:
-        return failed_ret(ret, problem)
-    try:
-        source = __salt__["file.source_list"](source, source_hash, __env__)[0]
-    except CommandExecutionError as error:
-        return failed_ret(ret, error.strerror)
-
-    made: list[str] = []
-
-    def temporary() -> str:
-        made.append(_files.mkstemp())
-        return made[-1]
-
-    def run(diff: str, more: list[str], dry_run: bool = False) -> dict[str, Any]:
-        line = " ".join(shlex.quote(word) for word in [*words, *more])
-        did: dict[str, Any] = __salt__["file.patch"](name, diff, options=line, dry_run=dry_run)
-        return did
-
-    try:
-        diff = temporary()
-        try:
-            with _for_real():
-                fetched = managed(
-                    diff,
-                    source=source,
-                    source_hash=source_hash,
-                    source_hash_name=source_hash_name,
-                    skip_verify=skip_verify,
-                    template=template,
-                    context=context,
-                    defaults=defaults,
-                )
-        except Exception as error:
-            shown = _files.hidden_credentials(source)
-            log.exception("file.patch of %s", name)
-            return failed_ret(ret, f"Failed to cache patch file {shown}: {error}")
-        if not __opts__["test"] and not fetched["result"]:
-            return fetched
-        rejects = temporary() if reject_file is None else reject_file
-        stripped = [f"-p{strip}"] if strip is not None and os.path.isdir(name) else []
-        tried = run(diff, ["-N", "-r", rejects, "-o", temporary(), *stripped])
-        if tried["retcode"] != 0:
-            if not os.path.exists(rejects) or os.path.getsize(rejects) == 0:
-                return failed_ret(ret, tried["stderr"])
-            # What was rejected goes in backwards if it is in already.
-            backwards = run(rejects, ["-R", "-f"], dry_run=True)
-            if tried["retcode"] == 2 and tried["stderr"]:
-                return failed_ret(ret, tried["stderr"])
-            if backwards["retcode"] == 0:
-                ret.update(result=True, comment="Patch was already applied")
-                return ret
-            ret["comment"] = (
-                "Patch would not apply cleanly, no changes made. Results of dry-run are below."
-            )
-            if reject_file is None:
-                ret["comment"] += (
-                    " Run state again using the reject_file option to save rejects to a "
-                    "persistent file."
-                )
-            ret["comment"] += "\n\n" + _file_rules.shown(tried, 14, __opts__.get("output"))
-            return ret
-        if __opts__["test"]:
-            ret.update(result=None, comment="The patch would be applied", changes=tried)
-            return ret
-        ret["changes"] = run(diff, stripped)
-        if ret["changes"]["retcode"] == 0:
-            ret.update(result=True, comment="Patch successfully applied")
-        else:
-            ret["comment"] = "Failed to apply patch"
-        return ret
-    finally:
-        for path in made:
-            _files.safe_remove(path)
+    return Patch(around=_around(), fetch=_fetched, **taken(Patch, locals())).run()
 
 
 # -- times, copies, moves ---------------------------------------------------------------
@@ -1745,73 +1285,7 @@ def copy_(
     """
     name = os.path.expanduser(name)
     source = os.path.expanduser(source)
-    ret = new_ret(name)
-    ret["comment"] = f'Copied "{source}" to "{name}"'
-    if not name:
-        return failed_ret(ret, "Must provide name to file.copy")
-    if not os.path.isabs(name):
-        return failed_ret(ret, f"Specified file {name} is not an absolute path")
-    if not os.path.exists(source):
-        return failed_ret(ret, f'Source file "{source}" is not present')
-    if preserve:
-        user = __salt__["file.get_user"](source)
-        group = __salt__["file.get_group"](source)
-        mode = __salt__["file.get_mode"](source)
-    else:
-        user = owner(user, kwargs)
-        if user is None:
-            user = __opts__["user"]
-        if group is None:
-            group = _default_group(user)
-        problem = _around().unknown_owner(user, group)
-        if problem:
-            return failed_ret(ret, problem)
-        if mode is None:
-            mode = __salt__["file.get_mode"](source)
-    if subdir and os.path.isdir(name):
-        name = os.path.join(name, os.path.basename(source))
-    there = os.path.lexists(name)
-    if there and not force:
-        ret["comment"] = f'The target file "{name}" exists and will not be overwritten'
-        return ret
-    if __opts__["test"]:
-        ret["comment"] = f'File "{source}" is set to be copied to "{name}"'
-        ret["result"] = None
-        return ret
-    if there:
-        both = os.path.isfile(name) and os.path.isfile(source)
-        if both and _files.digest(name) == _files.digest(source):
-            ret["comment"] += " - files are identical but force flag is set"
-        try:
-            __salt__["file.remove"](name, force=True)
-        except OSError:
-            return failed_ret(ret, f'Failed to delete "{name}" in preparation for forced move')
-    folder = os.path.dirname(name)
-    if not os.path.isdir(folder):
-        if not makedirs:
-            return failed_ret(ret, f"The target directory {folder} is not present")
-        if dir_mode is None and mode is not None:
-            # Whoever may read the copy must be able to enter.
-            digits = str(mode)[-3:]
-            dir_mode = "".join(one if one == "0" else str(int(one) | 1) for one in digits)
-        _make_parents(name, user, group, dir_mode)
-    try:
-        if os.path.isdir(source):
-            shutil.copytree(source, name, symlinks=True)
-            for root, folders, names in os.walk(name):
-                for one in folders + names:
-                    __salt__["file.lchown"](os.path.join(root, one), user, group)
-        else:
-            shutil.copy(source, name)
-        ret["changes"] = {name: source}
-        if not preserve:
-            checked, _ = __salt__["file.check_perms"](name, ret, user, group, mode)
-            if not checked["result"]:
-                ret["result"] = checked["result"]
-                ret["comment"] = checked["comment"]
-    except OSError:
-        return failed_ret(ret, f'Failed to copy "{source}" to "{name}"')
-    return ret
+    return Copied(around=_around(), **taken(Copied, locals())).run()
 
 
 def rename(
@@ -1898,30 +1372,12 @@ def serialize(
         The data is put over what the file holds.
     """
     kwargs.pop("env", None)
+    name = os.path.expanduser(name)
     return Serialized(
         around=_around(),
-        name=os.path.expanduser(name),
-        dataset=dataset,
-        dataset_pillar=dataset_pillar,
-        user=user,
-        group=group,
-        mode=mode,
-        backup=backup,
-        makedirs=makedirs,
-        show_changes=show_changes,
-        create=create,
-        merge_if_exists=merge_if_exists,
-        encoding=encoding,
-        encoding_errors=encoding_errors,
-        serializer=serializer,
-        serializer_opts=serializer_opts,
-        deserializer_opts=deserializer_opts,
-        check_cmd=check_cmd,
         shell=_shell() if check_cmd else {},
-        tmp_dir=tmp_dir,
-        tmp_ext=tmp_ext,
         others=globals().get("__serializers__") or {},
-        kwargs=kwargs,
+        **taken(Serialized, locals()),
     ).run()
 
 
@@ -2047,106 +1503,9 @@ def cached(
     """
     What an address names is in the minion's cache, for C{cp.is_cached} and other states.
     """
-    ret = new_ret(name, False)
-    try:
-        parts = urllib.parse.urlparse(name)
-    except Exception:
-        return failed_ret(ret, "Only URLs or local file paths are valid input")
-    shown = _files.hidden_credentials(name)
-    if (
-        parts.scheme in _files.REMOTE_PROTOS
-        and not skip_verify
-        and not source_hash
-        and not use_etag
-    ):
-        return failed_ret(
-            ret,
-            f"Unable to verify upstream hash of source file {shown}, please set source_hash or "
-            "set skip_verify or use_etag to True",
-        )
-    summed: dict[str, Any] = {}
-    if source_hash:
-        try:
-            summed = __salt__["file.get_source_sum"](
-                source=name,
-                source_hash=source_hash,
-                source_hash_name=source_hash_name,
-                saltenv=saltenv,
-                source_hash_sig=source_hash_sig,
-                signed_by_any=signed_by_any,
-                signed_by_all=signed_by_all,
-                keyring=keyring,
-                gnupghome=gnupghome,
-                sig_backend=sig_backend,
-            )
-        except CommandExecutionError as error:
-            return failed_ret(ret, error.strerror)
-        if not summed:
-            return failed_ret(
-                ret,
-                f"Failed to get source hash from {source_hash}. This may be a bug. If this error "
-                "persists, please report it and set skip_verify to True to work around it.",
-            )
-    kind = summed.get("hash_type", __opts__["hash_type"])
-    wanted = summed.get("hsum") if not skip_verify else None
-    is_local = parts.scheme in _files.LOCAL_PROTOS
-    if __opts__["test"]:
-        ret["result"] = None
-        copy = __salt__["cp.is_cached"](name, saltenv=saltenv)
-        if not copy:
-            ret["comment"] = f"File will be cached: {name}"
-        elif not summed:
-            ret["comment"] = f"No hash found. File will be cached: {name}"
-        elif __salt__["file.get_hash"](copy, __opts__["hash_type"]) == summed["hsum"]:
-            ret["comment"] = f"File already cached: {name}"
-        else:
-            ret["comment"] = f"Hashes don't match.\nFile will be cached: {name}"
-        return ret
-    if is_local:
-        path = os.path.realpath(os.path.expanduser(parts.path))
-        if not os.path.exists(path):
-            return failed_ret(ret, f"File {path} is not present on the minion")
-        ret["result"] = True
-        ret["comment"] = f"File {path} is present on the minion"
-        if wanted:
-            have = __salt__["file.get_hash"](path, kind)
-            if have == wanted:
-                ret["comment"] += f" and has hash {have}"
-            else:
-                ret["result"] = False
-                ret["comment"] += (
-                    f", but the hash ({have}) does not match the specified hash ({wanted})"
-                )
-        return ret
-
-    copy = __salt__["cp.is_cached"](name, saltenv=saltenv)
-    before = __salt__["file.get_hash"](copy, kind) if copy else None
-    if wanted and before == wanted:
-        ret["result"] = True
-        ret["comment"] = f"File is already cached to {copy} with hash {before}"
-    try:
-        copy = __salt__["cp.cache_file"](
-            name, saltenv=saltenv, source_hash=summed.get("hsum"), use_etag=use_etag
-        )
-    except Exception as error:
-        ret["comment"] = _files.hidden_credentials(str(error))
-        return ret
-    if not copy:
-        ret["comment"] = f"Failed to cache {shown}, check minion log for more information"
-        return ret
-    after = __salt__["file.get_hash"](copy, kind)
-    if before != after:
-        ret["changes"]["hash"] = {"old": before, "new": after}
-    if not wanted:
-        ret.update(result=True, comment=f"File is cached to {copy}")
-    elif after == wanted:
-        ret.update(result=True, comment=f"File is already cached to {copy} with hash {after}")
-    else:
-        ret["comment"] = (
-            f"File is cached to {copy}, but the hash ({after}) does not match the specified hash "
-            f"({wanted})"
-        )
-    return ret
+    arguments = locals()
+    signed = picked(arguments, _SIGNED)
+    return Cached(around=_around(), signed=signed, **taken(Cached, arguments)).run()
 
 
 def not_cached(name: str, saltenv: str = "base") -> dict[str, Any]:
