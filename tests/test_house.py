@@ -21,6 +21,11 @@ def words(text: str) -> set[str]:
     return set(text.split())
 
 
+def words_in_order(text: str) -> list[str]:
+    """A list, written as one reads it."""
+    return text.split()
+
+
 ROOT = Path(__file__).resolve().parent.parent
 ZERO = {"", "errors", "interfaces", "words"}
 PURE = ZERO | {"wire", "config", "domain"}
@@ -48,11 +53,19 @@ LAW: dict[str, tuple[set[str], set[str], bool]] = {
     "cluster": (BELOW, PEERS, False),
     "roles": (BELOW | {"master", "minion", "cluster"}, PEERS, False),
     "tap": (ZERO | {"roles"}, TWISTED, False),
-    "cli": (PURE | {"worker", "modules", "states"}, LIBRARIES, False),
+    "tools": (PURE | {"worker"}, LIBRARIES, False),
+    "cli": (PURE | {"worker", "modules", "states", "tools"}, LIBRARIES, False),
 }
+ROOMS: dict[str, list[str]] = {
+    "cluster": words_in_order("links facts jobs roots life -"),
+    "stores": words_in_order("- facts jobs roots"),
+    "worker": words_in_order("- grains process states pillar"),
+    "transports": words_in_order("- zeromq"),
+}
+"""The rooms of a floor, from below: each imports those before it. C{-}: what lies in none."""
 TIED = words("saltwisted.master.context saltwisted.master.runners.auth")
 """Modules in circles that are known: one name of each is enough. This list only gets shorter."""
-LAZY = {"worker", "modules", "states", "cli"}
+LAZY = {"worker", "modules", "states", "tools", "cli"}
 """
 These may import inside a function: a job or a command waits for what it needs, and no longer.
 Such an import is no way round a circle: C{test_circles} sees it as any other.
@@ -193,8 +206,47 @@ def circles(graph: Mapping[str, set[str]]) -> list[set[str]]:
     return found
 
 
+def climbs(graph: Mapping[str, set[str]]) -> list[str]:
+    """Modules that import from a room above their own, or from one that has no place."""
+
+    def place(module: str) -> tuple[str, str]:
+        _, floor, *rooms = module.split(".")
+        return floor, rooms[0] if len(rooms) > 1 else "-"
+
+    found = []
+    for module, wanted in sorted(graph.items()):
+        floor, room = place(module) if module.count(".") > 1 else ("", "-")
+        for other in sorted(wanted):
+            if floor not in ROOMS or not other.startswith(f"saltwisted.{floor}."):
+                continue
+            beside = place(other)[1]
+            order = ROOMS[floor]
+            if {room, beside} - set(order) or order.index(beside) > order.index(room):
+                found.append(f"{module} imports {other}")
+    return found
+
+
 class HouseTests(SynchronousTestCase):
     """The house as it stands."""
+
+    def test_rooms(self) -> None:
+        """Within a floor, no room imports from one above it, and each has its place."""
+        files = sorted((ROOT / "saltwisted").rglob("*.py"))
+        files = [path for path in files if path.name != "__init__.py"]
+        graph = needs({module_name(path): path.read_text() for path in files})
+
+        self.assertEqual(climbs(graph), [])
+
+    def test_rooms_bite(self) -> None:
+        """A room that imports from above, and one that nobody gave a place, are named."""
+        graph = {
+            "saltwisted.cluster.links.peers": {"saltwisted.cluster.jobs.care"},
+            "saltwisted.cluster.jobs.care": {"saltwisted.cluster.links.peers"},
+            "saltwisted.stores.files": {"saltwisted.stores.jobs.log", "saltwisted.stores.stall"},
+            "saltwisted.worker.attic.old": {"saltwisted.worker.walk"},
+        }
+        found = [line.partition(" ")[0].removeprefix("saltwisted.") for line in climbs(graph)]
+        self.assertEqual(found, ["cluster.links.peers", "stores.files", "worker.attic.old"])
 
     def test_circles(self) -> None:
         """No modules import one another in a circle, but for those that are still to be untied."""

@@ -12,9 +12,9 @@ from saltwisted.cli import console, link, options
 from saltwisted.cli.options import Parser
 from saltwisted.cli.progress import Counter
 from saltwisted.errors import SaltwistedError, TransportClosed
+from saltwisted.tools import backup as store
 from saltwisted.words import counted
-from saltwisted.worker import backup as store
-from saltwisted.worker.configio import load_from_disk
+from saltwisted.worker.process.configio import load_from_disk
 
 SHOWN = 20
 

@@ -201,13 +201,13 @@ class SaltCall:
 
     def _call(self, ret: dict[str, Any]) -> int | None:
         """Run the function and fill C{ret}; or say what went wrong, and the exit status."""
-        from saltwisted.worker.call import call, split_arguments
         from saltwisted.worker.exceptions import (
             CommandExecutionError,
             CommandNotFoundError,
             SaltInvocationError,
         )
         from saltwisted.worker.jobfiles import remove_quietly, write_proc
+        from saltwisted.worker.process.call import call, split_arguments
 
         job: dict[str, Any] = {
             "fun": self.fun,
@@ -278,7 +278,7 @@ class SaltCall:
         if not self.local and not self.options.no_return_event:
             self.around.tell_master(ret)
         elif self.opts.get("cache_jobs"):
-            from saltwisted.worker.main import cache_job
+            from saltwisted.worker.process.main import cache_job
 
             cache_job(self.opts, ret)
 

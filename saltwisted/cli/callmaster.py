@@ -18,8 +18,8 @@ from saltwisted.cli.options import CommandLine
 from saltwisted.errors import RemoteError, TransportClosed
 from saltwisted.worker.control import ControlClient
 from saltwisted.worker.exceptions import SaltClientError
-from saltwisted.worker.loader import Loaders, make_grains
-from saltwisted.worker.main import DaemonLink, MasterLink, NoMaster
+from saltwisted.worker.process.loader import Loaders, make_grains
+from saltwisted.worker.process.main import DaemonLink, MasterLink, NoMaster
 
 PRIVATE_MINION = (
     "import sys; from twisted.internet import reactor; from saltwisted.roles.caller import main; "
@@ -148,7 +148,7 @@ class Alone(NoMaster):
 
     def pillar(self, load: dict[str, Any], timeout: float | None = None) -> Any:
         """The pillar, from the files of this machine."""
-        from saltwisted.worker.pillarwork import PillarWorker
+        from saltwisted.worker.pillar.work import PillarWorker
 
         if self._worker is None:
             self._worker = PillarWorker(self._opts)

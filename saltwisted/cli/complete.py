@@ -161,7 +161,7 @@ def _positionals(words: Iterable[str], options: Mapping[str, Any]) -> Iterable[s
 
 def _ids(words: list[str], environ: Mapping[str, str], folders: Iterable[str]) -> Iterable[str]:
     """The names of the keys in these directories; empty for those who may not look."""
-    from saltwisted.worker.configio import load_from_disk
+    from saltwisted.worker.process.configio import load_from_disk
 
     directory = None
     for option, value in pairwise(words):

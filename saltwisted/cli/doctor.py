@@ -12,9 +12,9 @@ from saltwisted.cli import console, options
 from saltwisted.cli.options import Parser
 from saltwisted.domain.doctor import Finding, Severity, configuration, sorted_findings
 from saltwisted.errors import ConfigError
-from saltwisted.worker.configio import load_from_disk
-from saltwisted.worker.doctor import Doctor, MinionDoctor, mend
-from saltwisted.worker.units import is_used
+from saltwisted.tools.doctor import Doctor, MinionDoctor, mend
+from saltwisted.tools.units import is_used
+from saltwisted.worker.process.configio import load_from_disk
 
 EX_ERROR = 1
 EX_DEGRADED = 3

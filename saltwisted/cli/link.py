@@ -9,8 +9,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from saltwisted.tools.units import start_command
 from saltwisted.worker.control import ControlClient
-from saltwisted.worker.units import start_command
 
 SOCKET = "saltwisted.sock"
 

@@ -98,7 +98,7 @@ def run(name: str, words: Sequence[str]) -> int:
 
 def usage() -> str:
     """The list of subcommands."""
-    from saltwisted.worker.units import start_command
+    from saltwisted.tools.units import start_command
 
     lines = ["Usage: saltwisted COMMAND [options] [arguments]", ""]
     lines.extend(f"  {name:<16} {text}" for name, (_, text) in COMMANDS.items())

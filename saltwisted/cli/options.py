@@ -477,7 +477,7 @@ def _configuration(
     parser: Parser, options: Any, role: str, environ: Mapping[str, str], needs_id: bool
 ) -> tuple[dict[str, Any], str]:
     from saltwisted.errors import ConfigError, SaltwistedError
-    from saltwisted.worker.configio import load_from_disk
+    from saltwisted.worker.process.configio import load_from_disk
 
     directory = options.config_dir
     if directory is not None:

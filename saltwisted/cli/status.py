@@ -16,10 +16,10 @@ from saltwisted.cli.options import Parser
 from saltwisted.domain.doctor import Severity
 from saltwisted.domain.roots import health
 from saltwisted.errors import RemoteError, SaltwistedError, TransportClosed
+from saltwisted.tools.units import is_used
 from saltwisted.words import counted
-from saltwisted.worker.configio import load_from_disk
 from saltwisted.worker.control import ControlClient
-from saltwisted.worker.units import is_used
+from saltwisted.worker.process.configio import load_from_disk
 
 SERVING, ERROR, NOT_READY, DEGRADED = 0, 1, 2, 3
 WORDS = {SERVING: "serving", ERROR: "error", NOT_READY: "not ready", DEGRADED: "degraded"}

@@ -19,8 +19,8 @@ from saltwisted.config.load import OWN_DIR
 from saltwisted.domain.merge import SHOWN
 from saltwisted.domain.takeover import Verdict
 from saltwisted.errors import SaltwistedError, StoreError
-from saltwisted.worker import merge, takeover
-from saltwisted.worker.takeover import Places, Plan
+from saltwisted.tools import merge, takeover
+from saltwisted.tools.takeover import Places, Plan
 
 EX_USAGE = 64
 SALTFILES = ("Saltfile", "/etc/salt/Saltfile", "~/.salt/Saltfile")

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from saltwisted.cluster.drift import Drift
-from saltwisted.cluster.keyview import KeyView
-from saltwisted.cluster.lifecycle import Lifecycle
-from saltwisted.cluster.member import ClusterMember
-from saltwisted.cluster.ondisk import done_or_unknown
-from saltwisted.cluster.ring import Ring
+from saltwisted.cluster.life.drift import Drift
+from saltwisted.cluster.facts.keyview import KeyView
+from saltwisted.cluster.life.lifecycle import Lifecycle
+from saltwisted.cluster.life.member import ClusterMember
+from saltwisted.cluster.facts.ondisk import done_or_unknown
+from saltwisted.cluster.links.ring import Ring
 from saltwisted.domain.operations.arguments import FLAG, NUMBER, TEXT, TEXTS, WHOLE, Argument
 from saltwisted.domain.operations.table import (
     ACCOUNT,
@@ -30,7 +30,7 @@ from saltwisted.domain.operations.table import (
 from saltwisted.domain.replica.membership import RIGHTS, rights_of
 from saltwisted.domain.replica.tokens import MASTER, MAX_USES, MINION, ROLES, new_token, parse
 from saltwisted.errors import DeniedError, RemoteError, StoreError, WireError
-from saltwisted.stores.node import LEFT, REMOVED
+from saltwisted.stores.facts.node import LEFT, REMOVED
 
 MAX_TTL = 365 * 86400.0
 OWNER = "only root and the master's own user may "

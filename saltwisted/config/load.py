@@ -4,7 +4,7 @@ From Salt's configuration files to one frozen configuration.
 The order is Salt's: defaults, the role's file, C{default_include}, C{include};
 each later one replaces whole top-level keys, while files of one include are
 merged into one another, lists and maps too. Nothing is read here: the disk and
-the host are arguments (L{FileReader}, L{Host}), and C{worker/configio.py} has
+the host are arguments (L{FileReader}, L{Host}), and C{worker/process/configio.py} has
 the real ones. Which directories count is decided by L{choose_directory}.
 
 Differences from Salt, all on purpose: a broken file or a value that cannot

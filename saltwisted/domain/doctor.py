@@ -1,7 +1,7 @@
 """
 What is wrong with an installation: rules from facts to findings.
 
-Each rule is a function of plain facts, which L{saltwisted.worker.doctor} gathers. A finding
+Each rule is a function of plain facts, which L{saltwisted.tools.doctor} gathers. A finding
 has an id that does not change between versions, a severity, the evidence, and the command
 that mends it, so that a person need not look anything up.
 """

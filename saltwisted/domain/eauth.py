@@ -2,7 +2,7 @@
 External authentication: which backends there are, what a login grants, and tokens.
 
 Pure rules for the option C{external_auth}, in Salt's words. Whether a password is right is judged
-in a worker process (L{saltwisted.worker.authwork}); when and how often may be asked, in
+in a worker process (L{saltwisted.worker.process.authwork}); when and how often may be asked, in
 L{saltwisted.master.logins}. What rules allow is in L{saltwisted.domain.acl}, the same for local
 users and for logins.
 

@@ -2,7 +2,7 @@
 Taking over a stock salt-master: what becomes of its options and of its keys.
 
 Every option that somebody has set gets one verdict with its reason, so that nothing is
-dropped in silence. Nothing is read or written here; L{saltwisted.worker.takeover} does that.
+dropped in silence. Nothing is read or written here; L{saltwisted.tools.takeover} does that.
 Keys are compared as sets of (directory, id, digest), which makes giving them back a
 question of three sets: as they were, as ours are, as stock's are.
 """

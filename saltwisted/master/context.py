@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from saltwisted.master.signins import SignIns
     from saltwisted.master.userkeys import UserKeys
     from saltwisted.stores.cache import MinionCache
-    from saltwisted.stores.jobs import JobStore
+    from saltwisted.stores.jobs.store import JobStore
     from saltwisted.stores.keys import KeyStore
     from saltwisted.transports.bus import EventBus
     from saltwisted.wire.rsa import PrivateKey

@@ -20,8 +20,8 @@ from twisted.logger import Logger
 
 from saltwisted.errors import StoreError
 from saltwisted.master.chunks import LARGE, Place
-from saltwisted.stores.roots import Found, Roots
-from saltwisted.stores.tree import Listing
+from saltwisted.stores.roots.served import Found, Roots
+from saltwisted.stores.roots.tree import Listing
 
 T = TypeVar("T")
 

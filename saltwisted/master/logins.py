@@ -34,8 +34,8 @@ from saltwisted.domain.tries import Slowness, Tries, Try
 from saltwisted.errors import DeniedError, SaltwistedError
 from saltwisted.interfaces import Entropy
 
-ENTRY = "saltwisted.worker.authwork:serve"
-NEAR_ENTRY = "saltwisted.worker.authwork:serve_near"
+ENTRY = "saltwisted.worker.process.authwork:serve"
+NEAR_ENTRY = "saltwisted.worker.process.authwork:serve_near"
 """For who is on this machine: the network cannot fill these processes."""
 NEAR = ("uid ", "runner ")
 """How a source begins that is a user of this machine and no address."""

@@ -27,7 +27,7 @@ from saltwisted.wire.msgpack import pack, unpack
 if TYPE_CHECKING:
     from saltwisted.master.context import Context
 
-ENTRY = "saltwisted.worker.pillarwork:serve"
+ENTRY = "saltwisted.worker.pillar.work:serve"
 TIMEOUT = 300.0
 """Seconds for one compilation; then its process is killed."""
 KEEP_BYTES = 48 * 1024 * 1024

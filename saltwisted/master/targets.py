@@ -29,7 +29,7 @@ from saltwisted.errors import SaltwistedError
 from saltwisted.master import turns
 from saltwisted.master.turns import in_turns, pause
 
-ENTRY = "saltwisted.worker.targetwork:serve"
+ENTRY = "saltwisted.worker.process.targetwork:serve"
 TOGETHER = 250
 """Minions per call of a worker."""
 IDS_TOGETHER = 5000

@@ -23,7 +23,7 @@ from twisted.python.failure import Failure
 from saltwisted.errors import RemoteError
 from saltwisted.words import are
 
-ENTRY = "saltwisted.worker.main:run_job"
+ENTRY = "saltwisted.worker.process.main:run_job"
 
 URGENT = frozenset(
     f"saltutil.{name}"

@@ -159,7 +159,7 @@ def argspec(function: Any) -> Any:
 
     @raises TypeError: not a callable, or one that cannot be looked into.
     """
-    from saltwisted.worker.call import argspec as look
+    from saltwisted.worker.process.call import argspec as look
 
     if not callable(function):
         raise TypeError(f"{function} is not a callable")

@@ -39,8 +39,8 @@ def version(context: MutableMapping[str, Any]) -> int | None:
     """The number that C{systemctl --version} shows, or C{None}."""
     key = "salt.utils.systemd.version"
     if key not in context:
-        from saltwisted.worker.grains import systemd_info
-        from saltwisted.worker.machine import Machine
+        from saltwisted.worker.grains.collect import systemd_info
+        from saltwisted.worker.grains.machine import Machine
 
         text = systemd_info(Machine())["version"] if systools.which("systemctl") else ""
         context[key] = int(text) if text.isdigit() else None

@@ -15,8 +15,9 @@ import socket
 from typing import Any
 
 from saltwisted.modules._system import needs, sanitize_host
-from saltwisted.worker import netinfo, systools
+from saltwisted.worker import systools
 from saltwisted.worker.exceptions import CommandExecutionError
+from saltwisted.worker.grains import netinfo
 
 log = logging.getLogger(__name__)
 
@@ -847,6 +848,6 @@ def fqdns() -> dict[str, list[str]]:
 
         salt '*' network.fqdns
     """
-    from saltwisted.worker import grains
+    from saltwisted.worker.grains import collect as grains
 
     return {"fqdns": grains.fqdns(netinfo.interfaces())}

@@ -179,7 +179,7 @@ def _compiled(
     if ext:
         load["ext"] = ext
     if __opts__.get("file_client") == "local" and not getattr(__master__, "connected", False):
-        from saltwisted.worker.pillarwork import PillarWorker
+        from saltwisted.worker.pillar.work import PillarWorker
 
         request = {**load, "override": override}
         before = __opts__.get("__pillarenv_before", __opts__.get("pillarenv"))

@@ -978,8 +978,8 @@ def revoke_auth(preserve_minion_cache: bool = False) -> bool:
 
 def _master_control() -> Any:
     """A connection to the master that runs on this machine, found by its configuration."""
-    from saltwisted.worker.configio import load_from_disk
     from saltwisted.worker.control import ControlClient
+    from saltwisted.worker.process.configio import load_from_disk
 
     place = __opts__["conf_file"]
     folder = place if os.path.isdir(place) else os.path.dirname(place)
@@ -1170,7 +1170,7 @@ def mmodule(saltenv: str, fun: str, *args: Any, **kwargs: Any) -> Any:
 
         salt '*' saltutil.mmodule base test.ping
     """
-    from saltwisted.worker.loader import Loaders
+    from saltwisted.worker.process.loader import Loaders
 
     roots = list((__opts__.get("file_roots") or {}).get(saltenv) or ())
     opts = {**__opts__, "module_dirs": [*(__opts__.get("module_dirs") or ()), *roots]}

@@ -1,7 +1,7 @@
 """
 Run states: C{state.apply} and its family.
 
-The work is done by L{saltwisted.worker.highstate}. Where the texts of stock are known to
+The work is done by L{saltwisted.worker.states.highstate}. Where the texts of stock are known to
 scripts they are kept, and so are the return codes: 1 for data that does not compile, 2
 for states that failed, 5 for a pillar with errors.
 """
@@ -20,16 +20,16 @@ from typing import Any
 
 from saltwisted.domain.highstate.verdicts import succeeded, without_uneventful
 from saltwisted.domain.highstate.words import split_names, tag_of
-from saltwisted.worker import statequeue
 from saltwisted.worker.exceptions import CommandExecutionError, SaltInvocationError
-from saltwisted.worker.highstate import (
+from saltwisted.worker.states import queue as statequeue
+from saltwisted.worker.states.cache import read_cache, write_cache
+from saltwisted.worker.states.highstate import (
     HighState,
     add_excludes,
     changed_options,
     master_options,
 )
-from saltwisted.worker.statecache import read_cache, write_cache
-from saltwisted.worker.staterun import kept_surroundings
+from saltwisted.worker.states.run import kept_surroundings
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ def _options(kwargs: dict[str, Any], test: Any = None) -> dict[str, Any]:
     """The options that the arguments of a call change."""
     changes: dict[str, Any] = {}
     if "localconfig" in kwargs:
-        from saltwisted.worker.configio import load_from_disk
+        from saltwisted.worker.process.configio import load_from_disk
 
         loaded = load_from_disk("minion", None, overrides={"conf_file": kwargs["localconfig"]})
         changes.update(loaded.config.as_opts())

@@ -15,8 +15,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from saltwisted.worker import netinfo, systools
+from saltwisted.worker import systools
 from saltwisted.worker.exceptions import CommandExecutionError
+from saltwisted.worker.grains import netinfo
 
 log = logging.getLogger(__name__)
 

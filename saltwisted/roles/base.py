@@ -23,7 +23,7 @@ from twisted.logger import ILogObserver, Logger
 from saltwisted.errors import SaltwistedError
 from saltwisted.roles.notify import ServiceManager
 from saltwisted.transports.loose import let_go
-from saltwisted.worker import stackdump
+from saltwisted.worker.process import stackdump
 
 SETTLE = 10.0
 """Seconds after which it is told how often lines came again."""

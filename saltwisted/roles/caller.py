@@ -40,8 +40,8 @@ from saltwisted.transports.ipc import ControlServer
 from saltwisted.transports.lookups import LookUps
 from saltwisted.transports.threads import Threads
 from saltwisted.transports.zeromq.fairness import ZeroMQ
-from saltwisted.worker.configio import load_from_disk
-from saltwisted.worker.loader import Loaders, make_grains
+from saltwisted.worker.process.configio import load_from_disk
+from saltwisted.worker.process.loader import Loaders, make_grains
 
 POLL = 0.05
 """Seconds between two looks for the command's end."""

@@ -1,7 +1,7 @@
 """
 C{--role cluster}: a master with peers, from the parts of L{saltwisted.roles.master} and C{cluster}.
 
-A node goes through phases (L{saltwisted.cluster.lifecycle}); as a member it is built here.
+A node goes through phases (L{saltwisted.cluster.life.lifecycle}); as a member it is built here.
 Nothing is decided here.
 """
 
@@ -20,25 +20,25 @@ from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
 
 from saltwisted import __version__
-from saltwisted.cluster.catchup import CatchUp
-from saltwisted.cluster.census import CensusTaker
-from saltwisted.cluster.clocks import Clocks
+from saltwisted.cluster.life.catchup import CatchUp
+from saltwisted.cluster.links.census import CensusTaker
+from saltwisted.cluster.links.clocks import Clocks
 from saltwisted.cluster.control import ClusterControl, views, waiting_room
-from saltwisted.cluster.drain import drained, returned
-from saltwisted.cluster.drift import Drift, option_of
-from saltwisted.cluster.gap import Gap, boottime
-from saltwisted.cluster.identity import IdentityChange
-from saltwisted.cluster.join import Admission
-from saltwisted.cluster.keyview import KeyView
-from saltwisted.cluster.lifecycle import Lifecycle, MemberCard, Settings
-from saltwisted.cluster.logins import ClusterTokens
-from saltwisted.cluster.member import ClusterMember
-from saltwisted.cluster.minions import MinionData
-from saltwisted.cluster.peers import Peers, join_address
-from saltwisted.cluster.replicate import KeyReplica
-from saltwisted.cluster.ring import Ring, reaches
-from saltwisted.cluster.shipping import Shipping
-from saltwisted.cluster.upkeep import AwayTooLong, Upkeep
+from saltwisted.cluster.life.drain import drained, returned
+from saltwisted.cluster.life.drift import Drift, option_of
+from saltwisted.cluster.life.gap import Gap, boottime
+from saltwisted.cluster.facts.identity import IdentityChange
+from saltwisted.cluster.life.join import Admission
+from saltwisted.cluster.facts.keyview import KeyView
+from saltwisted.cluster.life.lifecycle import Lifecycle, MemberCard, Settings
+from saltwisted.cluster.facts.logins import ClusterTokens
+from saltwisted.cluster.life.member import ClusterMember
+from saltwisted.cluster.facts.minions import MinionData
+from saltwisted.cluster.links.peers import Peers, join_address
+from saltwisted.cluster.facts.replicate import KeyReplica
+from saltwisted.cluster.links.ring import Ring, reaches
+from saltwisted.cluster.links.shipping import Shipping
+from saltwisted.cluster.facts.upkeep import AwayTooLong, Upkeep
 from saltwisted.config.options import MasterConfig
 from saltwisted.domain.replica.acceptance import acceptance_number
 from saltwisted.domain.replica.fold import Folds
@@ -65,14 +65,14 @@ from saltwisted.roles.privileges import become, check_owner, keep_memory, modest
 from saltwisted.roles.reload import MASTER_BUILT_IN, Reload
 from saltwisted.stores.files import make_dir
 from saltwisted.stores.keys import KeyStore
-from saltwisted.stores.node import NodeFiles
-from saltwisted.stores.replica import ReplicaLog
+from saltwisted.stores.facts.node import NodeFiles
+from saltwisted.stores.facts.log import ReplicaLog
 from saltwisted.transports.ipc import ControlServer
 from saltwisted.transports.localdoor import LocalDoor
 from saltwisted.transports.loose import as_deferred
 from saltwisted.wire.rsa import PrivateKey, fingerprint
-from saltwisted.worker.configio import load_from_disk
-from saltwisted.worker.netinfo import interfaces
+from saltwisted.worker.process.configio import load_from_disk
+from saltwisted.worker.grains.netinfo import interfaces
 
 SETTLE_TIME = 2.0
 """Seconds that a change waits for the members that are reachable to confirm it."""

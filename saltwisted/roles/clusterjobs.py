@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from saltwisted.cluster.events import Events
-from saltwisted.cluster.forward import Forward
-from saltwisted.cluster.jobcare import JobCare
-from saltwisted.cluster.presence import ClusterPresence
-from saltwisted.cluster.rotation import ClusterRotation
-from saltwisted.cluster.shipping import Shipping
+from saltwisted.cluster.facts.rotation import ClusterRotation
+from saltwisted.cluster.jobs.care import JobCare
+from saltwisted.cluster.jobs.events import Events
+from saltwisted.cluster.jobs.forward import Forward
+from saltwisted.cluster.jobs.presence import ClusterPresence
+from saltwisted.cluster.links.shipping import Shipping
 from saltwisted.domain.replica.secrets import PUBLISH, Secrets
 from saltwisted.interfaces import IPeers
 from saltwisted.roles.master import Master

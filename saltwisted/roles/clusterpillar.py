@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from saltwisted.cluster.commands import Refused
+from saltwisted.cluster.links.commands import Refused
 from saltwisted.domain.replica.membership import PILLAR, Membership
 from saltwisted.errors import SaltwistedError, TransportClosed
 from saltwisted.interfaces import IPeers

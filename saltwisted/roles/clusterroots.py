@@ -17,20 +17,20 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from saltwisted.cluster.rootcontrol import BY_WORD, RootControl
-from saltwisted.cluster.rootpins import RootPins
-from saltwisted.cluster.rootshare import RootShare
-from saltwisted.cluster.rootsync import RootsGate, RootSync, roots_of
-from saltwisted.cluster.rootwritten import RootWritten
+from saltwisted.cluster.roots.control import BY_WORD, RootControl
+from saltwisted.cluster.roots.pins import RootPins
+from saltwisted.cluster.roots.share import RootShare
+from saltwisted.cluster.roots.sync import RootsGate, RootSync, roots_of
+from saltwisted.cluster.roots.written import RootWritten
 from saltwisted.domain.roots.manifest import Generation
 from saltwisted.errors import StoreError
 from saltwisted.interfaces import IPeers
 from saltwisted.master.fileserver import FileServer
 from saltwisted.roles.master import ROOTS_ENTRY, Master
-from saltwisted.stores.filework import PATIENCE
-from saltwisted.stores.genroots import GenerationRoots, Source
-from saltwisted.stores.pillartree import PillarTree
-from saltwisted.stores.rootmarks import RootMarks
+from saltwisted.stores.roots.filework import PATIENCE
+from saltwisted.stores.roots.generations import GenerationRoots, Source
+from saltwisted.stores.roots.pillartree import PillarTree
+from saltwisted.stores.roots.marks import RootMarks
 from saltwisted.transports.loose import let_go
 from saltwisted.transports.threads import Threads
 

@@ -1,7 +1,7 @@
 """
 A stock master's job history, where ours is started on the stock master's own directories.
 
-A takeover copies it (L{saltwisted.worker.takeover}); who just starts our daemon with the directory
+A takeover copies it (L{saltwisted.tools.takeover}); who just starts our daemon with the directory
 of a stock master has it beside ours, in C{cachedir/jobs}. At the first start it is read by a
 process of its own, and comes in while we serve.
 """
@@ -34,7 +34,7 @@ def stock_history(reactor: Any, cachedir: str, jobs: str) -> Callable[[str], Def
             pass
         ended: Deferred[Any] = getProcessValue(
             sys.executable,
-            ["-m", "saltwisted.worker.jobhistory", folder, unfinished, path],
+            ["-m", "saltwisted.tools.jobhistory", folder, unfinished, path],
             env=dict(os.environ),
             reactor=reactor,
         )

@@ -53,10 +53,10 @@ from saltwisted.roles.privileges import become, check_owner, keep_memory, modest
 from saltwisted.roles.reload import MASTER_BUILT_IN, Reload
 from saltwisted.stores.cache import MinionCache
 from saltwisted.stores.files import make_dir, read_file, sweep_temporary
-from saltwisted.stores.jobhistory import JobHistory
-from saltwisted.stores.jobs import JobStore
+from saltwisted.stores.jobs.history import JobHistory
+from saltwisted.stores.jobs.store import JobStore
 from saltwisted.stores.keys import KeyStore, master_keys
-from saltwisted.stores.roots import Roots
+from saltwisted.stores.roots.served import Roots
 from saltwisted.stores.secrets import SecretFile
 from saltwisted.stores.sessions import SessionStore
 from saltwisted.stores.shared import SharedPublishKey, alone
@@ -74,13 +74,13 @@ from saltwisted.wire.crypticle import SessionKey
 from saltwisted.wire.handshake import MasterIdentity, signed_form_of
 from saltwisted.wire.publication import topic_of
 from saltwisted.wire.rsa import PrivateKey, PublicKey
-from saltwisted.worker.configio import load_from_disk
-from saltwisted.worker.warm import exec_warm_parent
+from saltwisted.worker.process.configio import load_from_disk
+from saltwisted.worker.process.warm import exec_warm_parent
 
 log = Logger()
 SOCKET = "saltwisted.sock"
-PILLAR_ENTRY = "saltwisted.worker.pillarwork:serve"
-ROOTS_ENTRY = "saltwisted.stores.filework:serve"
+PILLAR_ENTRY = "saltwisted.worker.pillar.work:serve"
+ROOTS_ENTRY = "saltwisted.stores.roots.filework:serve"
 
 
 def build(reactor: Any, config_dir: str | None, log_level: str | None) -> OrderedService:

@@ -64,15 +64,15 @@ from saltwisted.transports.workers import WarmPool
 from saltwisted.transports.zeromq.fairness import ZeroMQ
 from saltwisted.wire.publication import Job
 from saltwisted.wire.rsa import PrivateKey, PublicKey
-from saltwisted.worker.configio import load_from_disk
-from saltwisted.worker.grainmarks import grain_marks
+from saltwisted.worker.grains.marks import grain_marks
 from saltwisted.worker.jobfiles import Outbox
-from saltwisted.worker.warm import exec_warm_parent
+from saltwisted.worker.process.configio import load_from_disk
+from saltwisted.worker.process.warm import exec_warm_parent
 
 log = Logger()
 SOCKET = "saltwisted.sock"
 PRELOAD = (
-    "saltwisted.worker.main",
+    "saltwisted.worker.process.main",
     "modules/test",
     "modules/cmdmod",
     "modules/saltutil",

@@ -16,7 +16,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.internet.task import react
 
-from saltwisted.cluster.join import COMPARE, Joiner, Myself
+from saltwisted.cluster.life.join import COMPARE, Joiner, Myself
 from saltwisted.domain.replica.certificates import NodeKey, issue
 from saltwisted.domain.replica.tokens import MASTER, parse
 from saltwisted.errors import DeniedError, SaltwistedError, TransportClosed

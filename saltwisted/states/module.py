@@ -12,8 +12,8 @@ import time
 from typing import Any
 
 from saltwisted.domain.jid import jid_at
-from saltwisted.worker.call import argspec
 from saltwisted.worker.exceptions import SaltInvocationError
+from saltwisted.worker.process.call import argspec
 
 log = logging.getLogger(__name__)
 

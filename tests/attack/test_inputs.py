@@ -24,10 +24,10 @@ from saltwisted.errors import ConfigError, SaltwistedError
 from saltwisted.modules import _yaml
 from saltwisted.wire.msgpack import unpack
 from saltwisted.worker import fileclient
-from saltwisted.worker.configio import load_from_disk
 from saltwisted.worker.fileclient import FileClient
-from saltwisted.worker.grains import _file as grains_file_of
-from saltwisted.worker.pillarwork import PillarWorker
+from saltwisted.worker.grains.collect import _file as grains_file_of
+from saltwisted.worker.pillar.work import PillarWorker
+from saltwisted.worker.process.configio import load_from_disk
 from tests.domain.rendering import renderer
 from tests.master.rig import Rig, RigMinion
 from tests.worker.test_fileclient import PretendedMaster

@@ -11,8 +11,8 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.commands import MAX_WAITING, Tell
-from saltwisted.cluster.link import MAX_EXPECTED
+from saltwisted.cluster.links.commands import MAX_WAITING, Tell
+from saltwisted.cluster.links.link import MAX_EXPECTED
 from saltwisted.errors import SaltwistedError
 from saltwisted.wire.msgpack import pack_bin
 from tests.cluster.memory import Nodes

@@ -22,8 +22,8 @@ from twisted.internet.task import Clock, deferLater
 from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
-from saltwisted.cluster.join import COMPARE, IDENTITY_BOX, RECORD_TIME, RecordReader
-from saltwisted.cluster.port import MAX_PER_SOURCE
+from saltwisted.cluster.life.join import COMPARE, IDENTITY_BOX, RECORD_TIME, RecordReader
+from saltwisted.cluster.links.port import MAX_PER_SOURCE
 from saltwisted.domain.replica.joining import (
     BY_SECRET,
     RECORD_BYTES,

@@ -10,7 +10,7 @@ from unittest.mock import MagicMock
 import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.member import ClusterMember
+from saltwisted.cluster.life.member import ClusterMember
 from saltwisted.domain.replica.entry import Dot
 from saltwisted.domain.replica.secrets import SESSION, Secrets
 from saltwisted.wire.sessionkey import SECRET_BYTES, SessionSecret

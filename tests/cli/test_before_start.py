@@ -10,7 +10,7 @@ import tempfile
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cli.keyfiles import lay_down_beginning, lay_down_token
-from saltwisted.stores.node import NodeFiles
+from saltwisted.stores.facts.node import NodeFiles
 
 
 class BeforeTheStartTests(SynchronousTestCase):

@@ -18,13 +18,13 @@ from twisted.internet.defer import Deferred, fail
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.events import Events
-from saltwisted.cluster.forward import Forward
-from saltwisted.cluster.jobcare import JobCare
-from saltwisted.cluster.presence import ClusterPresence
-from saltwisted.cluster.shipping import Shipping
+from saltwisted.cluster.jobs.care import JobCare
+from saltwisted.cluster.jobs.events import Events
+from saltwisted.cluster.jobs.forward import Forward
+from saltwisted.cluster.jobs.presence import ClusterPresence
+from saltwisted.cluster.links.shipping import Shipping
 from saltwisted.errors import RequestTimeout, TransportClosed
-from saltwisted.stores.jobs import JobStore
+from saltwisted.stores.jobs.store import JobStore
 from saltwisted.transports.loose import as_deferred
 from saltwisted.wire.sessionkey import SessionSecret
 from tests.master.rig import Rig, RigMinion

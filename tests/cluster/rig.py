@@ -14,9 +14,9 @@ from twisted.internet import reactor
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import deferLater
 
-from saltwisted.cluster.join import Admission, Joiner
-from saltwisted.cluster.peers import Peers
-from saltwisted.cluster.port import PeerPort
+from saltwisted.cluster.life.join import Admission, Joiner
+from saltwisted.cluster.links.peers import Peers
+from saltwisted.cluster.links.port import PeerPort
 from saltwisted.domain.replica.certificates import NodeKey, issue
 from saltwisted.domain.replica.entry import Dot
 from saltwisted.domain.replica.membership import Membership

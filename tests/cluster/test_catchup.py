@@ -11,7 +11,7 @@ from twisted.internet.task import Clock
 from twisted.logger import capturedLogs
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.catchup import STEP, CatchUp
+from saltwisted.cluster.life.catchup import STEP, CatchUp
 from tests.cluster.memory import MemoryPeers
 
 WAIT = 10.0

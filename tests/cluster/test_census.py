@@ -11,8 +11,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
-from saltwisted.cluster import census
-from saltwisted.cluster.census import CensusTaker
+from saltwisted.cluster.links import census
+from saltwisted.cluster.links.census import CensusTaker
 from saltwisted.domain.merge import checked, key_digest
 from saltwisted.domain.roots.entry import Entry
 from saltwisted.errors import TransportClosed

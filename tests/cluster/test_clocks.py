@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.clocks import WORD, Clocks
+from saltwisted.cluster.links.clocks import WORD, Clocks
 from saltwisted.wire.msgpack import pack_bin
 from tests.cluster.memory import MemoryPeers
 

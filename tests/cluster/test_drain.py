@@ -8,7 +8,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.drain import LOOK, QUIET, STEP, drained, returned
+from saltwisted.cluster.life.drain import LOOK, QUIET, STEP, drained, returned
 
 
 class DrainTests(SynchronousTestCase):

@@ -5,7 +5,7 @@ from typing import Any
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.gap import WORD, Gap
+from saltwisted.cluster.life.gap import WORD, Gap
 from saltwisted.domain.replica.entry import Stream
 from saltwisted.domain.replica.knowledge import encode_knowledge
 from saltwisted.wire.msgpack import pack_bin

@@ -10,13 +10,13 @@ from typing import Any
 from twisted.internet.defer import Deferred, succeed
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.identity import IdentityChange
+from saltwisted.cluster.facts.identity import IdentityChange
 from saltwisted.domain.replica.entry import Dot
 from saltwisted.domain.replica.identity import decode
 from saltwisted.domain.replica.secrets import IDENTITY, PUBLISH, SESSION, Secrets
 from saltwisted.domain.replica.tokens import Tokens
 from saltwisted.errors import DeniedError, StoreError
-from saltwisted.stores.node import NodeFiles
+from saltwisted.stores.facts.node import NodeFiles
 from saltwisted.wire.handshake import followed
 from saltwisted.wire.rsa import PublicKey
 from tests.wire.recorded import key

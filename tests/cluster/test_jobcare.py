@@ -9,7 +9,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.jobcare import JobCare
+from saltwisted.cluster.jobs.care import JobCare
 from tests.cluster.memory import Node, Nodes
 
 JID = "20260701120000000000"

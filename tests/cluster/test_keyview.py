@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.control import views
-from saltwisted.cluster.keyview import KeyView
+from saltwisted.cluster.facts.keyview import KeyView
 from saltwisted.domain.operations.table import Caller, Operations
 from saltwisted.domain.replica.entry import Dot
 from saltwisted.domain.replica.keyset import KeySet

@@ -16,8 +16,8 @@ from twisted.internet.protocol import Protocol
 from twisted.logger import Logger, LogLevel, formatEvent
 from twisted.trial.unittest import TestCase
 
-from saltwisted.cluster import peers
-from saltwisted.cluster.peers import Peers
+from saltwisted.cluster.links import peers
+from saltwisted.cluster.links.peers import Peers
 from saltwisted.domain.replica.certificates import NodeKey
 from saltwisted.errors import RemoteError, RequestTimeout, TransportClosed
 from tests.cluster.rig import PeerNode, introduce, remove, run, until

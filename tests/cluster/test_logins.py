@@ -11,7 +11,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.logins import LOOK, PATIENCE, STEP, ClusterTokens
+from saltwisted.cluster.facts.logins import LOOK, PATIENCE, STEP, ClusterTokens
 from saltwisted.domain.eauth import Token
 from saltwisted.domain.replica.entry import Dot
 from saltwisted.domain.replica.logins import LINGER, LoginTokens

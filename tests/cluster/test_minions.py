@@ -7,8 +7,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.drift import Drift
-from saltwisted.cluster.minions import MinionData
+from saltwisted.cluster.facts.minions import MinionData
+from saltwisted.cluster.life.drift import Drift
 from saltwisted.config.options import MasterConfig
 from saltwisted.domain.replica.book import Book
 from saltwisted.domain.replica.entry import Entry

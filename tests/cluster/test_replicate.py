@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.replicate import KeyReplica
+from saltwisted.cluster.facts.replicate import KeyReplica
 from saltwisted.domain.replica.book import Book
 from saltwisted.domain.replica.entry import Entry
 from saltwisted.domain.replica.fold import Folds

@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.ring import Ring
+from saltwisted.cluster.links.ring import Ring
 from saltwisted.wire.msgpack import pack_bin
 from saltwisted.worker.control import ControlClient
 from tests.cluster.memory import MemoryPeers

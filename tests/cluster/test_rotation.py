@@ -10,7 +10,7 @@ from twisted.internet.defer import succeed
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.rotation import ClusterRotation
+from saltwisted.cluster.facts.rotation import ClusterRotation
 from saltwisted.domain.replica.entry import Dot
 from saltwisted.domain.replica.secrets import PUBLISH, Secrets
 from saltwisted.wire.crypticle import SessionKey

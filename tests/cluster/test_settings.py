@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.drift import option_of
+from saltwisted.cluster.life.drift import option_of
 from saltwisted.config.options import MasterConfig
 from saltwisted.domain.replica.settings import differences, texts_of
 

@@ -7,7 +7,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.upkeep import DAY, AwayTooLong, Upkeep
+from saltwisted.cluster.facts.upkeep import DAY, AwayTooLong, Upkeep
 
 
 class Log:

@@ -16,7 +16,7 @@ from saltwisted.config.load import choose_directory, load
 from saltwisted.config.options import MasterConfig, MinionConfig
 from saltwisted.config.schema import Misfit, fit
 from saltwisted.errors import ConfigError
-from saltwisted.worker.configio import Disk, Machine, load_from_disk
+from saltwisted.worker.process.configio import Disk, Machine, load_from_disk
 from tests.config.test_stock import MemoryDisk, StillHost, loaded
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -510,7 +510,7 @@ class DiskTests(SynchronousTestCase):
         (self.dir / "master").write_text("timeout: 3\nunknown: 1\n")
         program = (
             "import sys\n"
-            "from saltwisted.worker.configio import load_from_disk\n"
+            "from saltwisted.worker.process.configio import load_from_disk\n"
             f"load_from_disk('master', {str(self.dir)!r}, {{}}, guess_id=False).config.timeout\n"
             "heavy = {'twisted', 'attr', 'jinja2', 'zmq', 'socket', 'difflib', 'inspect'}\n"
             "print(sorted(heavy & set(sys.modules)))\n"

@@ -36,10 +36,10 @@ SPEAKERS = (
 )  # fmt: skip
 """Files that have lists of options, and act by none of the names in them."""
 COMPOSED = {
-    "disable_modules": ("worker/loader.py", 'f"disable_{tag}'),
-    "disable_returners": ("worker/loader.py", 'f"disable_{tag}'),
+    "disable_modules": ("worker/process/loader.py", 'f"disable_{tag}'),
+    "disable_returners": ("worker/process/loader.py", 'f"disable_{tag}'),
     "beacons": ("minion/daemon.py", '"beacons"'),
-    "module_dirs": ("worker/modulefiles.py", '"module_dirs"'),
+    "module_dirs": ("worker/process/modulefiles.py", '"module_dirs"'),
 }
 """Options whose whole name stands nowhere, with the file and the words that read them."""
 

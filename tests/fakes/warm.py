@@ -9,7 +9,7 @@ import socket
 import traceback
 from collections.abc import Iterable
 
-from saltwisted.worker import warm
+from saltwisted.worker.process import warm
 
 
 def fork_warm_parent(preload: Iterable[str] = ()) -> warm.Warm:

@@ -19,9 +19,9 @@ from tests.harness import needs_peers, peer_venv
 PROBE = """
 import json, sys
 sys.path += {ours!r}
-from saltwisted.worker.configio import load_from_disk
+from saltwisted.worker.process.configio import load_from_disk
 from saltwisted.worker.exceptions import CommandExecutionError
-from saltwisted.worker.loader import Loaders, make_grains
+from saltwisted.worker.process.loader import Loaders, make_grains
 
 opts = load_from_disk("minion", {base!r}).minion.as_opts()
 loaders = Loaders(opts, grains=lambda: make_grains(opts), pillar={{"a": {{"b": 1}}}})

@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.domain.causality.clock import MAX_AHEAD_SECONDS, HybridClock, stamp_at
 from saltwisted.domain.replica.entry import (
     Dot,
     Entry,
@@ -21,7 +22,6 @@ from saltwisted.domain.replica.entry import (
     pack_fields,
 )
 from saltwisted.domain.replica.fold import Fact, decode_fact, encode_fact
-from saltwisted.domain.replica.hlc import MAX_AHEAD_SECONDS, HybridClock, stamp_at
 from saltwisted.domain.replica.knowledge import (
     advance,
     behind,

@@ -12,10 +12,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.domain.causality.clock import MAX_AHEAD_SECONDS, HybridClock, stamp_at
 from saltwisted.domain.eauth import Token
 from saltwisted.domain.replica.entry import Dot, Stream
 from saltwisted.domain.replica.fold import decode_fact, encode_fact
-from saltwisted.domain.replica.hlc import MAX_AHEAD_SECONDS, HybridClock, stamp_at
 from saltwisted.domain.replica.logins import LINGER, LoginTokens, delete_body, make_body
 from saltwisted.errors import WireError
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from twisted.internet.defer import succeed
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.member import ClusterMember
+from saltwisted.cluster.life.member import ClusterMember
 from saltwisted.domain.replica.entry import Dot
 from saltwisted.domain.replica.fold import Fact
 from saltwisted.domain.replica.keyset import KeySet, finger_of

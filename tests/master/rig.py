@@ -38,7 +38,7 @@ from saltwisted.master.table import clear_commands, sealed_commands
 from saltwisted.master.userkeys import UserKeys
 from saltwisted.stores.cache import MinionCache
 from saltwisted.stores.keys import KeyStore
-from saltwisted.stores.roots import Roots
+from saltwisted.stores.roots.served import Roots
 from saltwisted.stores.secrets import SecretFile
 from saltwisted.stores.sessions import SessionStore
 from saltwisted.stores.tokens import TokenFiles
@@ -50,7 +50,7 @@ from saltwisted.wire.handshake import Accepted, MasterIdentity, MinionHandshake,
 from saltwisted.wire.msgpack import pack, unpack, unpack_raw
 from saltwisted.wire.publication import decode_publication, open_job
 from saltwisted.wire.rsa import PrivateKey, PublicKey
-from saltwisted.worker import authwork
+from saltwisted.worker.process import authwork
 from tests.fakes.jobs import FakeJobs
 from tests.wire.recorded import Dice, key
 

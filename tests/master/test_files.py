@@ -17,7 +17,7 @@ from saltwisted.master.chunks import Chunks
 from saltwisted.master.fileserver import FileServer, parse_path
 from saltwisted.master.handlers import files as handlers
 from saltwisted.master.replies import Chunk
-from saltwisted.stores.roots import Roots
+from saltwisted.stores.roots.served import Roots
 from saltwisted.wire.commands import parse_command
 from saltwisted.wire.msgpack import pack, unpack
 from tests.stores.support import FolderTestCase

@@ -25,7 +25,7 @@ from saltwisted.master.pillars import Pillars
 from saltwisted.master.replies import Private
 from saltwisted.wire.commands import Pillar, parse_command
 from saltwisted.wire.msgpack import unpack
-from saltwisted.worker.pillarwork import PillarWorker
+from saltwisted.worker.pillar.work import PillarWorker
 
 TOP = "base:\n  '*': [a]\n"
 LONG_AGO = 1_600_000_000

@@ -16,7 +16,7 @@ from saltwisted.domain.targeting.selection import Universe
 from saltwisted.errors import RemoteError
 from saltwisted.master import turns
 from saltwisted.master.targets import Targets
-from saltwisted.worker.targetwork import serve
+from saltwisted.worker.process.targetwork import serve
 
 
 class Here:

@@ -44,7 +44,7 @@ class ExecutorTests(SynchronousTestCase):
         )
 
         first, second = self.workers.children
-        self.assertEqual(first.entry, "saltwisted.worker.main:run_job")
+        self.assertEqual(first.entry, "saltwisted.worker.process.main:run_job")
         self.assertEqual(
             first.payload,
             {

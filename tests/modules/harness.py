@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import saltwisted.modules
-from saltwisted.worker.modulefiles import adopt_parts
+from saltwisted.worker.process.modulefiles import adopt_parts
 
 FOLDER = os.path.dirname(os.path.abspath(saltwisted.modules.__file__))
 

@@ -7,8 +7,9 @@ import socket
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.worker import netinfo, systools
+from saltwisted.worker import systools
 from saltwisted.worker.exceptions import CommandExecutionError, CommandNotFoundError
+from saltwisted.worker.grains import netinfo
 from tests.modules.harness import Commands, load
 
 IFACES = {

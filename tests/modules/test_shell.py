@@ -19,7 +19,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 import saltwisted
 from saltwisted.domain.keys import valid_minion_id
-from saltwisted.worker import extsources, systools
+from saltwisted.worker import systools
+from saltwisted.worker.pillar import sources as extsources
 from tests.modules.harness import load
 
 ROOT = pathlib.Path(saltwisted.__file__).parent
@@ -34,8 +35,8 @@ LINES = {
     "states/cmd.py run": "the line is what the caller asks to run",
     "states/cmd.py script": "the line is what the caller asks to run",
     "states/_file_managed.py run_check_cmd": "the command is the caller's, the name is quoted",
-    "worker/conditions.py _retcode": "the line is what the caller asks to run",
-    "worker/extsources.py ext_pillar": "the line is the operator's; odd ids are refused",
+    "worker/states/conditions.py _retcode": "the line is what the caller asks to run",
+    "worker/pillar/sources.py ext_pillar": "the line is the operator's; odd ids are refused",
 }
 """Functions that may hand over a line that is put together, and why."""
 

@@ -21,9 +21,9 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 from saltwisted.errors import ConfigError, RemoteError
 from saltwisted.roles.base import OrderedService
 from saltwisted.roles.minion import MinionRole, identity_of, sign_key_of
-from saltwisted.worker.configio import load_from_disk
 from saltwisted.worker.control import ControlClient
 from saltwisted.worker.jobfiles import read_procs
+from saltwisted.worker.process.configio import load_from_disk
 from tests.transports.test_ipc import awaited
 
 

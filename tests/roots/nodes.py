@@ -19,10 +19,10 @@ from twisted.internet.defer import Deferred
 from twisted.internet.protocol import ClientFactory, Factory
 from twisted.trial.unittest import TestCase
 
-from saltwisted.cluster import rootsync
-from saltwisted.cluster.rootlink import RootLink
-from saltwisted.cluster.rootshare import RootShare
-from saltwisted.cluster.rootsync import Root, RootSync
+from saltwisted.cluster.roots import sync as rootsync
+from saltwisted.cluster.roots.link import RootLink
+from saltwisted.cluster.roots.share import RootShare
+from saltwisted.cluster.roots.sync import Root, RootSync
 from saltwisted.transports.threads import Threads
 
 clock: Any = reactor

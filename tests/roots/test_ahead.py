@@ -7,9 +7,9 @@ import os
 
 from twisted.internet.defer import Deferred
 
-from saltwisted.cluster.rootlink import RootLink
+from saltwisted.cluster.roots.link import RootLink
 from saltwisted.domain.roots import codec, frames
-from saltwisted.stores import worktree
+from saltwisted.stores.roots import worktree
 from tests.roots.nodes import NodesCase, sleep, until
 from tests.roots.test_hostile import HostilePeer
 

@@ -11,15 +11,16 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster import rootcontrol, rootjoin
-from saltwisted.cluster.rootcontrol import BY_WORD, RootControl
-from saltwisted.cluster.rootlink import Want
-from saltwisted.cluster.rootsync import READ_ONLY, Root, RootSync
+from saltwisted.cluster.roots import control as rootcontrol
+from saltwisted.cluster.roots import join as rootjoin
+from saltwisted.cluster.roots.control import BY_WORD, RootControl
+from saltwisted.cluster.roots.link import Want
+from saltwisted.cluster.roots.sync import READ_ONLY, Root, RootSync
 from saltwisted.domain.operations.table import Operations
 from saltwisted.domain.roots import hot
 from saltwisted.domain.roots.hot import FIRST, LONGEST, OFTEN, HotFiles
 from saltwisted.errors import DeniedError, StoreError, TransportClosed
-from saltwisted.stores import rootdeep
+from saltwisted.stores.roots import deep as rootdeep
 from saltwisted.stores.progress import Progress
 from tests.fakes.operations import ROOT, call_of
 from tests.roots.nodes import SHARE, NodesCase, clock, until

@@ -17,10 +17,10 @@ from twisted.trial.unittest import SynchronousTestCase
 from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.entry import DIR, FILE, GONE, Batch, Entry
 from saltwisted.domain.roots.index import NotYet
-from saltwisted.stores import objects
-from saltwisted.stores.rootindex import Known
-from saltwisted.stores.rootstore import RootStore
-from saltwisted.stores.treefs import Identity
+from saltwisted.stores.roots import objects
+from saltwisted.stores.roots.index import Known
+from saltwisted.stores.roots.store import RootStore
+from saltwisted.stores.roots.treefs import Identity
 
 
 class Crash(BaseException):

@@ -7,7 +7,8 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from saltwisted.cluster import rootlink, rootshare
+from saltwisted.cluster.roots import link as rootlink
+from saltwisted.cluster.roots import share as rootshare
 from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.frames import ACK
 from tests.roots.nodes import SHARE, Node, NodesCase, until

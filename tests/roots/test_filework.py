@@ -10,10 +10,11 @@ from typing import Any
 
 from saltwisted.domain.roots.entry import FILE, Entry
 from saltwisted.errors import RemoteError, StoreError
-from saltwisted.stores import filework, newfiles, objects, rootsites, worktree
-from saltwisted.stores.objects import ContentStore
-from saltwisted.stores.treefs import Identity
-from saltwisted.worker.warm import pack, unpack
+from saltwisted.stores.roots import filework, newfiles, objects, worktree
+from saltwisted.stores.roots import sites as rootsites
+from saltwisted.stores.roots.objects import ContentStore
+from saltwisted.stores.roots.treefs import Identity
+from saltwisted.worker.process.warm import pack, unpack
 from tests.roots import test_sites
 
 

@@ -21,13 +21,13 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster import rootinbox
-from saltwisted.cluster.rootlink import SLICE_HEAD, TURN, RootLink
-from saltwisted.cluster.rootwork import wants_of
+from saltwisted.cluster.roots import inbox as rootinbox
+from saltwisted.cluster.roots.link import SLICE_HEAD, TURN, RootLink
+from saltwisted.cluster.roots.work import wants_of
 from saltwisted.domain.roots import codec, frames
 from saltwisted.domain.roots.entry import DIR, FILE, GONE, LINK, Entry, lanes
 from saltwisted.domain.roots.guards import Forbidden
-from saltwisted.stores.treefs import TreeFs
+from saltwisted.stores.roots.treefs import TreeFs
 from tests.roots.nodes import SHARE, Node, NodesCase, clock, until
 
 MAIN, _ = lanes("evil", b"evilevil")

@@ -9,12 +9,12 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger, formatEvent
 
-from saltwisted.cluster import rootcommit
-from saltwisted.cluster.rootsync import RootSync
+from saltwisted.cluster.roots import commit as rootcommit
+from saltwisted.cluster.roots.sync import RootSync
 from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.entry import DIR, Batch, Entry, ReplicaId
 from saltwisted.errors import StoreError
-from saltwisted.stores import worktree
+from saltwisted.stores.roots import worktree
 from tests.roots.nodes import NodesCase, until
 
 

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from unittest import TestCase
 
-from saltwisted.stores.objects import SMALL, ContentStore
+from saltwisted.stores.roots.objects import SMALL, ContentStore
 
 
 class LeftoverTests(TestCase):

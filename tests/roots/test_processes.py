@@ -14,7 +14,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.stores.rootstore import DAY, RootStore
+from saltwisted.stores.roots.store import DAY, RootStore
 from tests.cluster.real import OurNode
 from tests.harness import OurMinion, until
 

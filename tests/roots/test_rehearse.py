@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from saltwisted.domain.roots.entry import DIR, FILE, GONE, Batch, Entry
 from saltwisted.domain.roots.index import Index
 from saltwisted.errors import StoreError
-from saltwisted.stores.rootstore import RootStore
+from saltwisted.stores.roots.store import RootStore
 
 
 class RehearsalTests(SynchronousTestCase):

@@ -9,11 +9,11 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster import rootlink
-from saltwisted.cluster.rootlink import RAW, SLICE, SLICE_HEAD, SLICES, RootLink, Want
+from saltwisted.cluster.roots import link as rootlink
+from saltwisted.cluster.roots.link import RAW, SLICE, SLICE_HEAD, SLICES, RootLink, Want
 from saltwisted.domain.roots import codec, frames
 from saltwisted.domain.roots.frames import DATA, HELLO, WANT
-from saltwisted.stores.objects import SMALL
+from saltwisted.stores.roots.objects import SMALL
 
 MISSING = b"m" * 32
 LARGE = b"L" * 32

@@ -12,10 +12,10 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.roots.entry import DIR, FILE, Batch, Entry, ReplicaId
 from saltwisted.domain.roots.guards import Limits
-from saltwisted.stores import worktree
-from saltwisted.stores.rootindex import Known
-from saltwisted.stores.rootstore import RootStore
-from saltwisted.stores.worktree import WorkTree
+from saltwisted.stores.roots import worktree
+from saltwisted.stores.roots.index import Known
+from saltwisted.stores.roots.store import RootStore
+from saltwisted.stores.roots.worktree import WorkTree
 
 MTIME = 1_700_000_000 * 10**9
 COUNT = 40

@@ -11,11 +11,11 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster import roottrees
-from saltwisted.cluster.rootpins import DONE, MIXED, PIN, USED, RootPins
+from saltwisted.cluster.roots import trees as roottrees
+from saltwisted.cluster.roots.pins import DONE, MIXED, PIN, USED, RootPins
 from saltwisted.domain.roots.entry import DIR, FILE, Entry
 from saltwisted.domain.roots.manifest import Generation, generation_of
-from saltwisted.stores.rootmarks import RootMarks
+from saltwisted.stores.roots.marks import RootMarks
 from saltwisted.wire.msgpack import unpack_bin
 from tests.roots.nodes import NodesCase, until
 

@@ -10,11 +10,11 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.logger import globalLogPublisher
 
-from saltwisted.cluster.rootcontrol import RootControl
+from saltwisted.cluster.roots.control import RootControl
 from saltwisted.domain.operations.table import Operations
 from saltwisted.domain.roots.health import of_share
-from saltwisted.stores import worktree
-from saltwisted.stores.rootsites import BULK
+from saltwisted.stores.roots import worktree
+from saltwisted.stores.roots.sites import BULK
 from tests.fakes.operations import ROOT, nobody_listens
 from tests.roots.nodes import SHARE, Node, NodesCase, clock, until
 

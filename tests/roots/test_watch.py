@@ -17,9 +17,9 @@ from saltwisted.domain.roots.index import Index
 from saltwisted.domain.roots.pins import UNUSED, Pins, reads_files
 from saltwisted.errors import StoreError
 from saltwisted.master.fileserver import FileServer
-from saltwisted.stores.genroots import GenerationRoots, Kept
-from saltwisted.stores.objects import ContentStore
-from saltwisted.stores.tree import Listing, list_roots
+from saltwisted.stores.roots.generations import GenerationRoots, Kept
+from saltwisted.stores.roots.objects import ContentStore
+from saltwisted.stores.roots.tree import Listing, list_roots
 from saltwisted.transports.inotify import IS_DIR, TreeWatch
 from tests.roots.nodes import NodesCase, until
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from twisted.internet.defer import Deferred
 
-from saltwisted.cluster.rootcontrol import RootControl
-from saltwisted.cluster.rootwritten import WORD, RootWritten
+from saltwisted.cluster.roots.control import RootControl
+from saltwisted.cluster.roots.written import WORD, RootWritten
 from saltwisted.errors import RemoteError
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 from tests.cluster.memory import MemoryPeers

@@ -43,16 +43,16 @@ from twisted.internet.base import DelayedCall
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.task import Clock
 
-from saltwisted.cluster.catchup import CatchUp
-from saltwisted.cluster.gap import GAP_SECONDS, Gap
-from saltwisted.cluster.shipping import Shipping
+from saltwisted.cluster.life.catchup import CatchUp
+from saltwisted.cluster.life.gap import GAP_SECONDS, Gap
+from saltwisted.cluster.links.shipping import Shipping
 from saltwisted.domain.replica.entry import Entry
 from saltwisted.domain.replica.fold import Folds
 from saltwisted.domain.replica.keyset import KIND, REVOCATIONS, KeySet, finger_of
 from saltwisted.domain.replica.knowledge import Knowledge
 from saltwisted.errors import RequestTimeout, StoreError, TransportClosed
-from saltwisted.stores import replicatable as table
-from saltwisted.stores.replica import ReplicaLog, _Write
+from saltwisted.stores.facts import table
+from saltwisted.stores.facts.log import ReplicaLog, _Write
 from saltwisted.transports.loose import as_deferred
 from tests.sim.play import play
 

@@ -22,10 +22,10 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
-from saltwisted.cluster.ondisk import done_or_unknown
+from saltwisted.cluster.facts.ondisk import done_or_unknown
 from saltwisted.domain.replica.keyset import KIND, finger_of
 from saltwisted.errors import StoreError
-from saltwisted.stores import replicatable as table
+from saltwisted.stores.facts import table
 from saltwisted.stores.stall import PATIENCE as STALLED
 from saltwisted.stores.stall import Stall
 from tests.sim.cluster import BOUND, Broken, Deed, SimLink, SimLog, SimNode, World

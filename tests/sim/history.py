@@ -24,10 +24,10 @@ from typing import Any
 from attrs import define, field
 from twisted.internet.defer import Deferred
 
-from saltwisted.cluster.clocks import Clocks
-from saltwisted.cluster.jobcare import JobCare
-from saltwisted.stores.joblog import read_book
-from saltwisted.stores.jobtable import MIGRATIONS
+from saltwisted.cluster.jobs.care import JobCare
+from saltwisted.cluster.links.clocks import Clocks
+from saltwisted.stores.jobs.log import read_book
+from saltwisted.stores.jobs.table import MIGRATIONS
 from tests.sim.cluster import Broken, SimNode
 from tests.sim.jobs import JobNode, JobWorld, SimJobs
 from tests.sim.play import play

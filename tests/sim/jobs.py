@@ -2,7 +2,7 @@
 Two to seven masters and fifty minions under jobs, from one seed: what is published, what is lost.
 
 Real are the job cache as a log (SQLite in memory), its shipping, and what decides about jobs and
-returns (C{cluster/forward.py}, C{presence.py} and their machines). Played are the minions, the
+returns (C{cluster/jobs/forward.py}, C{presence.py} and their machines). Played are the minions, the
 publish ports, and all that L{tests.sim.cluster} plays: network, disks, clocks, kills.
 
 What must hold, and where it is looked at:
@@ -31,15 +31,15 @@ from attrs import define, field
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.python.failure import Failure
 
-from saltwisted.cluster.forward import Forward
-from saltwisted.cluster.presence import ClusterPresence
-from saltwisted.cluster.shipping import Shipping
+from saltwisted.cluster.jobs.forward import Forward
+from saltwisted.cluster.jobs.presence import ClusterPresence
+from saltwisted.cluster.links.shipping import Shipping
 from saltwisted.domain.jid import JidMaker, jid_mark
 from saltwisted.domain.replica.delivery import Acknowledge
 from saltwisted.errors import StoreError
-from saltwisted.stores.joblog import read_book
-from saltwisted.stores.jobs import JobStore, _Write
-from saltwisted.stores.jobtable import MIGRATIONS
+from saltwisted.stores.jobs.log import read_book
+from saltwisted.stores.jobs.store import JobStore, _Write
+from saltwisted.stores.jobs.table import MIGRATIONS
 from saltwisted.transports.bus import EventBus
 from tests.sim.cluster import (
     Broken,

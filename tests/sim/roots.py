@@ -36,15 +36,15 @@ from twisted.internet.defer import Deferred
 from twisted.internet.error import AlreadyCalled, ConnectionDone
 from twisted.python.failure import Failure
 
-from saltwisted.cluster import rootlook
-from saltwisted.cluster.rootlink import RootLink
-from saltwisted.cluster.rootsync import Root, RootSync
+from saltwisted.cluster.roots import look as rootlook
+from saltwisted.cluster.roots.link import RootLink
+from saltwisted.cluster.roots.sync import Root, RootSync
 from saltwisted.domain.roots.entry import DIR, FILE, LINK, Batch, Dot, Version
 from saltwisted.domain.roots.guards import Limits
 from saltwisted.domain.roots.index import Policy
 from saltwisted.domain.roots.manifest import Generation
-from saltwisted.stores import worktree
-from saltwisted.stores.rootstore import RootStore
+from saltwisted.stores.roots import worktree
+from saltwisted.stores.roots.store import RootStore
 from tests.roots import world as judges
 from tests.sim.cluster import Broken, FastClock
 from tests.sim.play import play

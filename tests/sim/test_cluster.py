@@ -6,12 +6,12 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.catchup import CatchUp
-from saltwisted.cluster.gap import Gap
+from saltwisted.cluster.life.catchup import CatchUp
+from saltwisted.cluster.life.gap import Gap
 from saltwisted.domain.replica import keyset
 from saltwisted.domain.replica.entry import Entry
 from saltwisted.domain.replica.ship import Shipper
-from saltwisted.stores.replica import ReplicaLog
+from saltwisted.stores.facts.log import ReplicaLog
 from tests.sim.cluster import Broken, SimLog, World
 from tests.sim.play import count
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.jobcare import JobCare
-from saltwisted.cluster.shipping import Shipping
+from saltwisted.cluster.jobs.care import JobCare
+from saltwisted.cluster.links.shipping import Shipping
 from saltwisted.domain.replica.pruning import PruneClock
 from saltwisted.domain.replica.ship import Shipper
-from saltwisted.stores import jobs
+from saltwisted.stores.jobs import store as jobs
 from tests.sim.cluster import Broken
 from tests.sim.history import HistoryWorld
 from tests.sim.play import count

@@ -10,7 +10,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster import forward
+from saltwisted.cluster.jobs import forward
 from saltwisted.domain.replica import delivery
 from saltwisted.domain.replica.delivery import Acknowledge, Copies, Window
 from tests.sim.cluster import Broken

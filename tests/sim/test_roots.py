@@ -13,12 +13,12 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.rootcatchup import RootCatchUp
-from saltwisted.cluster.rootcore import ShareCore
-from saltwisted.cluster.rootwrite import RootWrite
+from saltwisted.cluster.roots.catchup import RootCatchUp
+from saltwisted.cluster.roots.core import ShareCore
+from saltwisted.cluster.roots.write import RootWrite
 from saltwisted.domain.roots.index import Index
-from saltwisted.stores.rootindex import IndexDatabase
-from saltwisted.stores.rootstore import RootStore
+from saltwisted.stores.roots.index import IndexDatabase
+from saltwisted.stores.roots.store import RootStore
 from tests.sim.cluster import Broken
 from tests.sim.play import count
 from tests.sim.roots import SetBackWorld, World

@@ -9,8 +9,8 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.rootcore import ShareCore
-from saltwisted.cluster.rootsync import RootSync
+from saltwisted.cluster.roots.core import ShareCore
+from saltwisted.cluster.roots.sync import RootSync
 from tests.sim.cluster import Broken
 from tests.sim.play import count
 from tests.sim.whole import WholeWorld

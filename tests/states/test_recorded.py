@@ -13,10 +13,10 @@ from typing import Any
 
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
-from saltwisted.worker.configio import load_from_disk
 from saltwisted.worker.fileclient import file_client
-from saltwisted.worker.loader import Loaders, make_grains
-from saltwisted.worker.main import NoMaster
+from saltwisted.worker.process.configio import load_from_disk
+from saltwisted.worker.process.loader import Loaders, make_grains
+from saltwisted.worker.process.main import NoMaster
 from tests.states import fakes
 from tests.states.record import HERE, answers, prepared
 from tests.states.scripts import PILLAR

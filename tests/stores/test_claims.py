@@ -11,8 +11,8 @@ from typing import Any
 from twisted.internet.defer import Deferred, gatherResults
 from twisted.logger import capturedLogs
 
-from saltwisted.stores.jobs import JobStore
-from saltwisted.stores.jobtable import MIGRATIONS
+from saltwisted.stores.jobs.store import JobStore
+from saltwisted.stores.jobs.table import MIGRATIONS
 from tests.stores.support import FolderTestCase, ThreadReactor
 from tests.stores.test_jobs import JID, NEXT, load
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.stores.database import change_many, insert_many
-from saltwisted.stores.rootindex import IndexDatabase
+from saltwisted.stores.roots.index import IndexDatabase
 from tests.stores.support import FolderTestCase
 
 

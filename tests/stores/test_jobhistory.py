@@ -14,10 +14,10 @@ from twisted.internet.defer import Deferred, execute, succeed
 
 from saltwisted.errors import WireError
 from saltwisted.roles.history import stock_history, unfinished_file
-from saltwisted.stores.jobhistory import FILE, JobHistory, Reader
-from saltwisted.stores.jobs import JobStore
+from saltwisted.stores.jobs.history import FILE, JobHistory, Reader
+from saltwisted.stores.jobs.store import JobStore
+from saltwisted.tools import jobhistory
 from saltwisted.wire.msgpack import pack, pack_bin
-from saltwisted.worker import jobhistory
 from tests.stores.support import FolderTestCase, ThreadReactor
 
 JID = "20260701120000000000"

@@ -15,10 +15,11 @@ from typing import Any
 
 from saltwisted.domain.replica.entry import Entry, decode_entries, encode_entries
 from saltwisted.errors import DeniedError, StoreError
-from saltwisted.stores import jobcheck, jobs
-from saltwisted.stores.joblog import LOST_SECONDS
-from saltwisted.stores.jobs import JobStore
-from saltwisted.stores.jobtable import MIGRATIONS, SPAN
+from saltwisted.stores.jobs import check as jobcheck
+from saltwisted.stores.jobs import store as jobs
+from saltwisted.stores.jobs.log import LOST_SECONDS
+from saltwisted.stores.jobs.store import JobStore
+from saltwisted.stores.jobs.table import MIGRATIONS, SPAN
 from tests.stores.support import FolderTestCase, ThreadReactor
 from tests.stores.test_jobs import JID, NEXT, load
 

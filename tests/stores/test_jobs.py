@@ -18,9 +18,9 @@ from twisted.internet.defer import Deferred, gatherResults
 from twisted.logger import Logger, formatEvent
 
 from saltwisted.errors import StoreError
-from saltwisted.stores import jobcheck
-from saltwisted.stores.jobs import JobStore
-from saltwisted.stores.jobtable import MIGRATIONS
+from saltwisted.stores.jobs import check as jobcheck
+from saltwisted.stores.jobs.store import JobStore
+from saltwisted.stores.jobs.table import MIGRATIONS
 from tests.stores.support import FolderTestCase, ThreadReactor
 
 JID = "20260701120000000000"
@@ -472,7 +472,7 @@ class JobStoreTests(FolderTestCase):
 WRITER = """
 import sys
 sys.path.insert(0, sys.argv[2])
-from saltwisted.stores.jobs import JobStore
+from saltwisted.stores.jobs.store import JobStore
 from tests.stores.support import ThreadReactor
 from tests.stores.test_jobs import load
 from twisted.internet.defer import gatherResults

@@ -15,7 +15,7 @@ from saltwisted.domain.replica.entry import Entry, Stream, pack_fields
 from saltwisted.domain.replica.fold import Folds
 from saltwisted.domain.replica.keyset import KIND, KeySet
 from saltwisted.errors import StoreError
-from saltwisted.stores.replica import ReplicaLog
+from saltwisted.stores.facts.log import ReplicaLog
 from saltwisted.stores.stall import Stall
 
 PUB = b"-----BEGIN PUBLIC KEY-----\nabc\n-----END PUBLIC KEY-----\n"

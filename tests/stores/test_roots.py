@@ -15,8 +15,8 @@ from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.errors import StoreError
-from saltwisted.stores.roots import Roots, clean_path
-from saltwisted.stores.tree import INLINE
+from saltwisted.stores.roots.served import Roots, clean_path
+from saltwisted.stores.roots.tree import INLINE
 from tests.stores.support import FolderTestCase
 
 

@@ -59,4 +59,4 @@ class ReasonsTests(SynchronousTestCase):
                 if isinstance(node, ast.Attribute) and node.attr == "getErrorMessage":
                     found.append(str(path.relative_to(SOURCE)))
 
-        self.assertEqual(sorted(found), ["roles/logs.py", "stores/jobhistory.py"])
+        self.assertEqual(sorted(found), ["roles/logs.py", "stores/jobs/history.py"])

@@ -22,14 +22,14 @@ from twisted.internet.task import deferLater
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from saltwisted.errors import RemoteError, TransportClosed
-from saltwisted.stores.filework import make_request, read_request
+from saltwisted.stores.roots.filework import make_request, read_request
 from saltwisted.transports.workers import Exit, PoolLimits, WarmPool
-from saltwisted.worker import warm
 from saltwisted.worker.jobfiles import Outbox, is_job_process, read_kept, read_procs
+from saltwisted.worker.process import warm
 from tests.fakes.warm import fork_warm_parent
 from tests.transports.test_ipc import awaited
 
-RUN = "saltwisted.worker.main:run_job"
+RUN = "saltwisted.worker.process.main:run_job"
 SERVE = "tests.transports.workload:serve"
 
 
@@ -498,7 +498,7 @@ class RootsTests(Case):
     @awaited
     async def test_reads_and_makes(self) -> None:
         """A file goes into a pack, and out of it; what cannot be done is said."""
-        entry = "saltwisted.stores.filework:serve"
+        entry = "saltwisted.stores.roots.filework:serve"
         write(f"{self.base}/f", "text")
         write(f"{self.base}/pack", "")
         info = os.stat(self.base)

@@ -11,8 +11,8 @@ from unittest import SkipTest
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.config.logins import file_settings
-from saltwisted.worker import pam
-from saltwisted.worker.authwork import groups_of, serve
+from saltwisted.worker.process import pam
+from saltwisted.worker.process.authwork import groups_of, serve
 
 SHA512 = (
     "$6$saltsalt$6HmnG.ehEMzgYMK0TCxOBULoMaNQNXyzFOT2qYch1YHPdYIj"

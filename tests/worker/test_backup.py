@@ -12,8 +12,8 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cli.progress import Counter
-from saltwisted.worker.backup import backup, restore
-from saltwisted.worker.configio import load_from_disk
+from saltwisted.tools.backup import backup, restore
+from saltwisted.worker.process.configio import load_from_disk
 from tests.harness import scratch, write_config
 
 

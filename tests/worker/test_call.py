@@ -11,13 +11,13 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.arguments import yamlify
-from saltwisted.worker.call import argspec, execute, split_arguments
 from saltwisted.worker.exceptions import (
     CommandExecutionError,
     CommandNotFoundError,
     SaltInvocationError,
 )
-from saltwisted.worker.loader import Loaders
+from saltwisted.worker.process.call import argspec, execute, split_arguments
+from saltwisted.worker.process.loader import Loaders
 
 
 class ExecuteTests(SynchronousTestCase):

@@ -19,7 +19,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.stores.tree import list_roots
+from saltwisted.stores.roots.tree import list_roots
 from saltwisted.worker import fileclient
 from saltwisted.worker.exceptions import CommandExecutionError, MinionError
 from saltwisted.worker.fetch import redact

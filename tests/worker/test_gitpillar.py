@@ -17,8 +17,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from saltwisted.config.options import MasterConfig
 from saltwisted.wire.msgpack import unpack
 from saltwisted.worker.exceptions import FileserverConfigError
-from saltwisted.worker.gitpillar import GitPillar, remotes
-from saltwisted.worker.pillarwork import PillarWorker
+from saltwisted.worker.pillar.git import GitPillar, remotes
+from saltwisted.worker.pillar.work import PillarWorker
 
 
 class GitCase(SynchronousTestCase):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.worker.grainmarks import grain_marks
+from saltwisted.worker.grains.marks import grain_marks
 
 
 class MarkTests(SynchronousTestCase):

@@ -21,10 +21,10 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.config.compat import COMPAT_VERSION
 from saltwisted.wire import msgpack
-from saltwisted.worker import distribution, netinfo, virtual
-from saltwisted.worker import grains as grains_module
-from saltwisted.worker.grains import Grains
-from saltwisted.worker.machine import Machine
+from saltwisted.worker.grains import collect as grains_module
+from saltwisted.worker.grains import distribution, netinfo, virtual
+from saltwisted.worker.grains.collect import Grains
+from saltwisted.worker.grains.machine import Machine
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 

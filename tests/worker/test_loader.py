@@ -20,10 +20,10 @@ import msgpack
 from jinja2 import Environment, UndefinedError
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.worker.loader import Loaders, make_grains
-from saltwisted.worker.modulefiles import claims
-from saltwisted.worker.opts import Opts
-from saltwisted.worker.slots import fill_slots
+from saltwisted.worker.process.loader import Loaders, make_grains
+from saltwisted.worker.process.modulefiles import claims
+from saltwisted.worker.process.opts import Opts
+from saltwisted.worker.states.slots import fill_slots
 
 
 class LoaderCase(SynchronousTestCase):

@@ -10,8 +10,8 @@ import tempfile
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.worker.configio import load_from_disk
-from saltwisted.worker.localcall import run_call
+from saltwisted.worker.process.configio import load_from_disk
+from saltwisted.worker.process.localcall import run_call
 
 
 class LocalCallTests(SynchronousTestCase):

@@ -9,7 +9,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.worker.machine import SILENCE, Machine
+from saltwisted.worker.grains.machine import SILENCE, Machine
 
 
 class SilenceTests(SynchronousTestCase):

@@ -17,7 +17,6 @@ import msgpack
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.wire.msgpack import unpack
-from saltwisted.worker import main
 from saltwisted.worker.control import ControlClient
 from saltwisted.worker.exceptions import SaltClientError, SaltReqTimeoutError
 from saltwisted.worker.jobfiles import (
@@ -31,7 +30,8 @@ from saltwisted.worker.jobfiles import (
     write_proc,
     write_whole,
 )
-from saltwisted.worker.loader import Loaders
+from saltwisted.worker.process import main
+from saltwisted.worker.process.loader import Loaders
 from tests.worker.test_control import framed
 
 JID = "20260101000000000001"

@@ -19,8 +19,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.config.options import MasterConfig
 from saltwisted.wire.msgpack import unpack
-from saltwisted.worker.pillarfacts import UsedGrains, looked_at
-from saltwisted.worker.pillarwork import Compilation, PillarWorker
+from saltwisted.worker.pillar.facts import UsedGrains, looked_at
+from saltwisted.worker.pillar.work import Compilation, PillarWorker
 from tests.domain.rendering import RECORDED, plain, without_traces
 
 TOP = "base:\n  '*': [a]\n"

@@ -15,7 +15,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.worker import stackdump
+from saltwisted.worker.process import stackdump
 
 
 class Terminal(io.StringIO):

@@ -9,7 +9,7 @@ import stat
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.worker.tops import master_tops
+from saltwisted.worker.pillar.tops import master_tops
 
 
 class ExtNodesTests(SynchronousTestCase):

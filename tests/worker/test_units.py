@@ -8,7 +8,7 @@ import os
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.worker.units import is_used, master_role, start_command, unit_of
+from saltwisted.tools.units import is_used, master_role, start_command, unit_of
 from tests.harness import scratch
 
 

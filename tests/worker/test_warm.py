@@ -12,9 +12,9 @@ import sys
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.worker.warm import frame
+from saltwisted.worker.process.warm import frame
 
-CODE = "import sys; from saltwisted.worker.warm import main; main(sys.argv[1:])"
+CODE = "import sys; from saltwisted.worker.process.warm import main; main(sys.argv[1:])"
 PATIENCE = 30.0
 
 

@@ -1,7 +1,7 @@
 """
 One node's side of a replicated log, in memory: numbers, knowledge, folds and the clock.
 
-Whoever owns the disk (C{stores/replica.py}, or a simulated disk) writes what L{Book} hands
+Whoever owns the disk (C{stores/facts/log.py}, or a simulated disk) writes what L{Book} hands
 out and tells it when that is done. Own entries are in the folds at once, so that the next one can
 take them into account, but are known (and go to others) only when they are on disk;
 entries of others are on disk before they are in the folds.
@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from saltwisted.domain.causality.clock import HybridClock
 from saltwisted.domain.replica.entry import Entry, Stream, pack_fields
 from saltwisted.domain.replica.fold import Fact, Folds
-from saltwisted.domain.replica.hlc import HybridClock
 from saltwisted.domain.replica.knowledge import Knowledge, advance, joined
 
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from attrs import frozen
 
-from saltwisted.domain.replica.hlc import is_stamp
+from saltwisted.domain.causality.clock import is_stamp
 from saltwisted.errors import WireError
 from saltwisted.interfaces import Entropy
 from saltwisted.wire.msgpack import pack_bin, unpack_bin

@@ -16,9 +16,9 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from saltwisted.domain.causality.clock import is_stamp
 from saltwisted.domain.replica.digest import Buckets, bucket_of, hash_of
 from saltwisted.domain.replica.entry import Dot, Entry, decode_stream, fields_of, is_number
-from saltwisted.domain.replica.hlc import is_stamp
 from saltwisted.domain.replica.knowledge import Knowledge
 from saltwisted.errors import WireError
 from saltwisted.interfaces import Fold

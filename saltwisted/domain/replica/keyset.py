@@ -27,10 +27,10 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
+from saltwisted.domain.causality.clock import is_stamp, stamp_seconds
 from saltwisted.domain.keys import clean_key, valid_minion_id
 from saltwisted.domain.replica.entry import Dot, Stream, decode_stream, is_number
 from saltwisted.domain.replica.fold import Fact, Registers
-from saltwisted.domain.replica.hlc import is_stamp, stamp_seconds
 from saltwisted.domain.replica.knowledge import Knowledge, covers, joined
 from saltwisted.errors import WireError
 

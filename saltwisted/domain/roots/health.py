@@ -2,7 +2,7 @@
 What is wrong with the roots of a node: rules from what it says of itself to findings.
 
 One place for C{saltwisted status}, C{doctor} and C{roots status}. The facts are the answer to
-C{roots status} (L{saltwisted.cluster.rootcontrol}), as plain data.
+C{roots status} (L{saltwisted.cluster.roots.control}), as plain data.
 """
 
 from __future__ import annotations

@@ -1,0 +1,3 @@
+"""
+Facts that all members share: keys, logins, grains, secrets.
+"""

@@ -1,0 +1,160 @@
+"""
+Changing the key that minions know: the nodes' side of C{saltwisted rotate-identity}.
+
+The next key lies in C{identity.next} beside the node's own files from the first question until the
+change, so that a command that was interrupted goes on with the same one: minions that
+have installed it must not wait for another. The change itself is one fact; every node that has it
+writes the key into C{master.pem} and begins anew with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from attrs import define, field
+from twisted.logger import Logger
+
+from saltwisted.domain.replica.identity import Identity, decode
+from saltwisted.domain.replica.secrets import IDENTITY, PUBLISH, SESSION, Secrets
+from saltwisted.errors import DeniedError, WireError
+from saltwisted.interfaces import Entropy
+from saltwisted.stores.facts.node import NodeFiles
+from saltwisted.wire.crypticle import SessionKey
+from saltwisted.wire.handshake import hand_over
+from saltwisted.wire.rsa import PrivateKey, fingerprint
+from saltwisted.wire.sessionkey import SECRET_BYTES
+
+
+@define(kw_only=True)
+class IdentityChange:
+    """
+    One node's part.
+
+    @ivar own: C{own()}: the key pair on this node's disk, PEM.
+    @ivar key: the private half, ready to sign.
+    @ivar generate: C{generate()}: a new pair, PEM; takes up to seconds, so it is run in a thread.
+    @ivar append: C{append(kind, body)} of the fact log.
+    @ivar settled: C{settled()}: the members that have not confirmed what was appended.
+    @ivar adopt: C{adopt(private, public)}: write the key, and begin anew with it.
+    @ivar show: C{show(handovers)}: what our minions are told of earlier keys.
+    @ivar minions: C{minions()}: ids that are accepted, and those of them that are here.
+    """
+
+    files: NodeFiles
+    secrets: Secrets
+    own: Callable[[], tuple[bytes, bytes]] = field(repr=False)
+    key: PrivateKey = field(repr=False)
+    generate: Callable[[], tuple[bytes, bytes]] = field(repr=False)
+    in_thread: Callable[..., Awaitable[Any]]
+    append: Callable[[str, Mapping[str, Any]], Awaitable[Any]]
+    settled: Callable[[], Awaitable[Sequence[str]]]
+    void_tokens: Callable[[], Mapping[str, Any]]
+    adopt: Callable[[bytes, bytes], None] = field(repr=False)
+    show: Callable[[Sequence[tuple[str, bytes]]], None]
+    minions: Callable[[], tuple[Sequence[str], Sequence[str]]]
+    now: Callable[[], float]
+    entropy: Entropy = field(repr=False)
+    hash_type: str
+    log: Logger = field(factory=Logger)
+    _changing: bool = False
+    _ends: bool = False
+
+    def follow(self) -> None:
+        """
+        The secrets have changed, or this node begins: have the key that the cluster has. With
+        another one than this node's it begins anew, once.
+        """
+        current = self._current()
+        if current is None or self._changing or self._ends:
+            return
+        self.show(current.handovers)
+        if self.own()[1].split() == current.public.split():
+            return
+        self._ends = True
+        self.log.warn(
+            "the cluster has a new identity key: {finger}",
+            finger=fingerprint(current.public, self.hash_type),
+        )
+        self.adopt(current.private, current.public)
+
+    def _current(self) -> Identity | None:
+        found = self.secrets.current(IDENTITY)
+        if found is None:
+            return None
+        try:
+            return decode(found.value)
+        except WireError:
+            self.log.error("the cluster's identity key in the log cannot be used")
+            return None
+
+    # What operators ask
+
+    async def prepare(self) -> dict[str, Any]:
+        """What would happen, and the next key: the one of the last time, if that was not used."""
+        private, public, installed = self.files.next_identity()
+        if not private:
+            private, public = await self.in_thread(self.generate)
+            self.files.keep_next_identity(private, public, [])
+        accepted, here = self.minions()
+        return {
+            "public": public.decode("ascii"),
+            "fingerprint": fingerprint(public, self.hash_type),
+            "present": self.own()[1].decode("ascii"),
+            "present_fingerprint": fingerprint(self.own()[1], self.hash_type),
+            "minions": sorted(accepted),
+            "here": sorted(here),
+            "installed": installed,
+        }
+
+    async def installed(self, minions: Sequence[str]) -> dict[str, Any]:
+        """
+        These have confirmed that they hold the next key.
+
+        @raises DeniedError: there is no next key.
+        """
+        private, public, _ = self.files.next_identity()
+        if not private:
+            raise DeniedError("no change of the identity is under way")
+        self.files.keep_next_identity(private, public, sorted(set(minions)))
+        return {"installed": sorted(set(minions))}
+
+    async def forget(self) -> dict[str, Any]:
+        """Give the change up; whoever has installed the next key must have been given this one."""
+        self.files.forget_next_identity()
+        return {"forgotten": True}
+
+    async def change(self) -> dict[str, Any]:
+        """
+        Do it: on this node at once, and on all others when they know.
+
+        @raises DeniedError: nothing was prepared.
+        """
+        private, public, _ = self.files.next_identity()
+        if not private:
+            raise DeniedError("no change of the identity is under way")
+        self._changing = True
+        try:
+            unreached = await self._change(private, public)
+        finally:
+            self._changing = False
+        self.files.forget_next_identity()
+        self.follow()
+        return {"fingerprint": fingerprint(public, self.hash_type), "unreached": unreached}
+
+    async def _change(self, private: bytes, public: bytes) -> list[str]:
+        before = self._current() or Identity(*self.own())
+        signature = await self.in_thread(hand_over, self.key, public)
+        new = before.followed_by(private, public, signature)
+        now = self.now()
+        await self.append("token", self.void_tokens())
+        publish = SessionKey.generate(self.entropy).text.encode()
+        for what, value in (
+            (SESSION, self.entropy(SECRET_BYTES)),
+            (PUBLISH, publish),
+            # The last: with it nodes begin anew
+            (IDENTITY, new.encode()),
+        ):
+            body = self.secrets.next_body(what, value, now, refuse_old=True)
+            await self.append("secret", body)
+        return list(await self.settled())

@@ -1,0 +1,3 @@
+"""
+Jobs, returns, events and presence between the nodes.
+"""

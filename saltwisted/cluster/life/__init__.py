@@ -1,0 +1,3 @@
+"""
+A node's life: founding, joining, being a member, leaving.
+"""

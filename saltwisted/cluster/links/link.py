@@ -1,0 +1,599 @@
+"""
+One link to one peer: words in order, large bodies beside them, and a sign of life.
+
+A link is two TLS connections that live and die together: AMP for what is small, and a bulk
+connection for bodies above 32 KiB, so that ten thousand keys for a joiner never hold up a return.
+Who the peer is was settled in the handshake (L{saltwisted.transports.tls}); nothing it says
+changes that. Who is dialled, and when, is in L{saltwisted.cluster.links.peers}.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.defer import Deferred, fail, maybeDeferred
+from twisted.internet.interfaces import IDelayedCall, IPushProducer
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.logger import Logger
+from twisted.protocols import amp
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from saltwisted import __version__
+from saltwisted.cluster.links.commands import (
+    BULK_HEAD,
+    INLINE,
+    MAX_BODY,
+    MAX_WAITING,
+    NO_BULK,
+    VERSION,
+    Ask,
+    Hello,
+    Ping,
+    Refused,
+    Tell,
+)
+from saltwisted.errors import RemoteError, RequestTimeout, SaltwistedError, TransportClosed
+from saltwisted.interfaces import IPeerLink
+from saltwisted.transports.beat import on_the_beat
+from saltwisted.transports.loose import as_deferred, let_go
+from saltwisted.transports.reasons import why
+from saltwisted.transports.tls import Session
+
+ANSWER_TIME = 10.0
+"""Seconds that a question may take, unless its asker says otherwise."""
+QUIET = 3.0
+"""Seconds without a byte from the peer after which it is asked whether it is there."""
+DEAD = 10.0
+"""Seconds without a byte after which the link is given up."""
+_SLICE = 64 * 1024
+MAX_EXPECTED = 10_000
+"""Words of a peer whose bodies are still on their way."""
+ARRIVAL = 512
+"""Bytes that a word that waits costs beside its body, roughly."""
+
+Answer = Callable[[str, bytes], Any]
+"""C{handler(node, body)}: bytes, C{None}, or a Deferred or coroutine of one."""
+
+
+@implementer(IPushProducer)
+class Bulk(Protocol):
+    """The bulk connection: numbered bodies, in slices, as fast as the peer reads."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._out: deque[memoryview] = deque()
+        self._paused = True
+        self._buffer = bytearray()
+        self._writing = False
+        self.waiting = 0
+        self.hurry: IDelayedCall | None = None
+
+    def connectionMade(self) -> None:
+        """Send what waited for us."""
+        transport: Any = self.transport
+        transport.setTcpNoDelay(True)
+        transport.registerProducer(self, True)
+        self.resumeProducing()
+
+    def send(self, number: int, body: bytes) -> None:
+        """Queue one body."""
+        self._out.append(memoryview(BULK_HEAD.pack(number, len(body))))
+        self._out.append(memoryview(body))
+        self.waiting += len(body)
+        if not self._paused:
+            self.resumeProducing()
+
+    def resumeProducing(self) -> None:
+        """Write slices until the transport has enough."""
+        self._paused = False
+        if self._writing:
+            return
+        self._writing = True
+        try:
+            while self._out and not self._paused:
+                piece = self._out.popleft()
+                if len(piece) > _SLICE:
+                    self._out.appendleft(piece[_SLICE:])
+                    piece = piece[:_SLICE]
+                self.waiting -= min(self.waiting, len(piece))
+                self.transport.write(bytes(piece))  # type: ignore[union-attr]
+        finally:
+            self._writing = False
+        if self.waiting <= MAX_BODY:
+            self._link.resume()
+
+    def clear(self) -> None:
+        """The link has ended: what waits is sent to nobody."""
+        self._out.clear()
+        self.waiting = 0
+
+    def pauseProducing(self) -> None:
+        """The peer does not keep up."""
+        self._paused = True
+
+    def stopProducing(self) -> None:
+        """The connection is gone; L{connectionLost} says so too."""
+        self._paused = True
+
+    def dataReceived(self, data: bytes) -> None:
+        """Collect bodies; one that is too large ends the link by its head alone."""
+        self._link.heard()
+        self._buffer += data
+        while len(self._buffer) >= BULK_HEAD.size:
+            number, size = BULK_HEAD.unpack_from(self._buffer)
+            if size > MAX_BODY:
+                self._link.close("an oversized body")
+                return
+            end = BULK_HEAD.size + size
+            if len(self._buffer) < end:
+                return
+            body = bytes(self._buffer[BULK_HEAD.size : end])
+            del self._buffer[:end]
+            self._link.body_arrived(number, body)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """Without it the link is no link."""
+        _no_hurry(self)
+        self._link.close("the bulk connection was lost")
+
+
+class Arrival:
+    """A word from the peer, whose body may still be on its way."""
+
+    __slots__ = ("body", "deliver", "number")
+
+    def __init__(self, number: int, body: bytes | None, deliver: Callable[[bytes], None]) -> None:
+        self.number = number
+        self.body = body
+        self.deliver = deliver
+
+
+@implementer(IPushProducer)
+class Wire(amp.AMP):
+    """The AMP side of a link: three commands, and knowing when the peer does not read."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self.hurry: IDelayedCall | None = None
+        super().__init__()
+
+    def connectionMade(self) -> None:
+        """TLS is done and the peer is known."""
+        super().connectionMade()
+        transport: Any = self.transport
+        transport.setTcpNoDelay(True)
+        transport.registerProducer(self, True)
+        self._link.connected()
+
+    def dataReceived(self, data: bytes) -> None:
+        """Every byte is a sign of life."""
+        self._link.heard()
+        super().dataReceived(data)
+
+    def pauseProducing(self) -> None:
+        """The peer does not keep up: words wait with the link."""
+        self._link.paused = True
+
+    def resumeProducing(self) -> None:
+        """Go on."""
+        self._link.paused = False
+        self._link.resume()
+
+    def stopProducing(self) -> None:
+        """The connection is gone."""
+
+    @Hello.responder
+    def hello(self, version: int, cluster: str, release: str) -> dict[str, Any]:
+        """The peer dialled us and says which protocol it speaks."""
+        return self._link.greeted(version, cluster, release)
+
+    @Tell.responder
+    def tell(self, word: bytes, body: bytes, bulk: int) -> dict[str, Any]:
+        """A word that wants no answer."""
+        self._link.told(word.decode("ascii", "replace"), body, bulk)
+        return {}
+
+    @Ask.responder
+    def ask(self, word: bytes, body: bytes, bulk: int) -> Deferred[dict[str, Any]]:
+        """A question."""
+        return self._link.asked(word.decode("ascii", "replace"), body, bulk)
+
+    @Ping.responder
+    def ping(self) -> dict[str, Any]:
+        """Here."""
+        return {}
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """Both connections end together."""
+        super().connectionLost(reason)
+        _no_hurry(self)
+        self._link.close("the connection was lost")
+
+
+class Link:
+    """
+    A link from its handshake to its end.
+
+    @param clock: timers.
+    @param dialled: whether we dialled it.
+    @param answers: word to handler, shared with all links.
+    @param owner: told C{link_up(link)}, C{link_down(link, reason)}; asked for C{cluster} (the uid
+        that both sides must share) and to open the bulk connection (C{open_bulk(link)}).
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        clock: Any,
+        node: str,
+        session: Session,
+        dialled: bool,
+        answers: dict[str, Answer],
+        owner: Any,
+        name: bytes = b"",
+        address: str = "",
+    ) -> None:
+        self.node = node
+        self.address = address
+        self.session = session
+        self.dialled = dialled
+        self.name = name
+        self.paused = False
+        self.up = False
+        self.closed = ""
+        self.release = ""
+        self.since = 0.0
+        self.wire = Wire(self)
+        self.bulk = Bulk(self)
+        self._clock = clock
+        self._answers = answers
+        self._owner = owner
+        self._heard = clock.seconds()
+        self._timer: Any = None
+        self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
+        self._waiting_bytes = 0
+        self._last_number = 0
+        self._arrivals: dict[str, deque[Arrival]] = {}
+        self._expected: dict[int, tuple[str, Arrival]] = {}
+        self._early: dict[int, bytes] = {}
+        self._early_bytes = 0
+        self._held_bytes = 0
+        self._asked: dict[int, Deferred[bytes]] = {}
+        self._ask_number = 0
+        self._streams: list[Any] = []
+
+    # From whoever uses the link
+
+    @property
+    def queued(self) -> int:
+        """Bytes that wait because the peer does not read them."""
+        return self._waiting_bytes + self.bulk.waiting
+
+    def tell(self, word: str, body: bytes) -> None:
+        """Send a word; it comes after all words of this name that were told before, or never."""
+        if self.closed:
+            return
+
+        def send() -> None:
+            inline, bulk = self._body(body)
+            self.wire.callRemote(Tell, word=word.encode(), body=inline, bulk=bulk)
+
+        self._send(len(body), send)
+
+    def ask(self, word: str, body: bytes, timeout: float = ANSWER_TIME) -> Deferred[bytes]:
+        """
+        Send a word and wait for the body that answers it.
+
+        @return: fails with L{RequestTimeout}, L{TransportClosed}, or L{RemoteError} with the
+            reason when the peer refuses or fails.
+        """
+        if self.closed:
+            return fail(TransportClosed(f"no link to {self.node}: {self.closed}"))
+        self._ask_number += 1
+        number = self._ask_number
+        answer: Deferred[bytes] = Deferred(lambda d: self._forget(number))
+        self._asked[number] = answer
+        timer = self._clock.callLater(timeout, self._late, number, word)
+
+        def settle(value: Any) -> Any:
+            if timer.active():
+                timer.cancel()
+            return value
+
+        answer.addBoth(settle)  # type: ignore[unused-awaitable]
+
+        def send() -> None:
+            if number not in self._asked:
+                return
+            inline, bulk = self._body(body)
+            d = self.wire.callRemote(Ask, word=word.encode(), body=inline, bulk=bulk)
+            d.addCallback(lambda got: self._answered(number, got))
+            d.addErrback(lambda failure: self._failed(number, failure))
+
+        self._send(len(body), send)
+        return answer
+
+    def carries(self, stream: Any) -> None:
+        """A stream of its own connection belongs to this link: it ends with it at the latest."""
+        self._streams = [*self._open_streams(), stream]
+
+    def _open_streams(self) -> list[Any]:
+        return [stream for stream in self._streams if not getattr(stream, "closed", False)]
+
+    def close(self, reason: str, polite: bool = False) -> None:
+        """
+        End both connections, and those of the streams; questions on their way fail.
+
+        @param polite: send first what was told already, unless that takes longer than a second.
+        """
+        if self.closed:
+            return
+        self.closed = reason
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        self._waiting.clear()
+        self._waiting_bytes = 0
+        self.bulk.clear()
+        self._arrivals.clear()
+        self._expected.clear()
+        self._early.clear()
+        for protocol in (self.wire, self.bulk):
+            transport: Any = protocol.transport
+            if transport is not None and polite:
+                transport.unregisterProducer()
+                transport.loseConnection()
+                protocol.hurry = self._clock.callLater(1.0, transport.abortConnection)
+            elif transport is not None:
+                transport.abortConnection()
+        asked, self._asked = self._asked, {}
+        for each in asked.values():
+            each.errback(TransportClosed(f"the link to {self.node} was lost: {reason}"))
+        was_up, self.up = self.up, False
+        self._owner.link_down(self, reason, was_up)
+        for stream in self._open_streams():
+            if stream.transport is not None:
+                stream.transport.abortConnection()
+        self._streams.clear()
+
+    # The greeting
+
+    def connected(self) -> None:
+        """The AMP connection stands: the dialling side greets."""
+        self._timer = self._clock.callLater(on_the_beat(self._clock, QUIET), self._watch)
+        if self.dialled:
+            d = self.wire.callRemote(
+                Hello, version=VERSION, cluster=self._owner.cluster, release=__version__
+            )
+            d.addCallbacks(self._welcomed, lambda failure: self.close(why(failure)))
+            let_go(d, self.log, "the greeting of {node} failed", node=self.node)
+
+    def greeted(self, version: int, cluster: str, release: str) -> dict[str, Any]:
+        """
+        The peer has dialled us.
+
+        @raises Refused: another cluster or another protocol.
+        """
+        if self.dialled or self.up:
+            raise Refused("one greeting is enough")
+        self._judge(version, cluster)
+        self.release = release[:64]
+        # Words must follow this answer: they are sent when it is on its way
+        self._clock.callLater(0, self._come_up)
+        return {
+            "version": VERSION,
+            "cluster": self._owner.cluster,
+            "release": __version__,
+            "link": self.name,
+        }
+
+    def _welcomed(self, answer: dict[str, Any]) -> None:
+        try:
+            self._judge(answer["version"], answer["cluster"])
+        except Refused as error:
+            self.close(str(error))
+            return
+        self.name = answer["link"][:16]
+        self.release = answer["release"][:64]
+        self._come_up()
+        if not self.closed:
+            self._owner.open_bulk(self)
+
+    def _judge(self, version: int, cluster: str) -> None:
+        if version != VERSION:
+            raise Refused(f"peer protocol {version} here, {VERSION} there: update the older node")
+        if cluster != self._owner.cluster:
+            raise Refused("another cluster")
+
+    def _come_up(self) -> None:
+        if not self.closed:
+            self.up = True
+            self.since = self._clock.seconds()
+            self._owner.link_up(self)
+
+    # Signs of life
+
+    def heard(self) -> None:
+        """Something came."""
+        self._heard = self._clock.seconds()
+
+    @property
+    def silence(self) -> float:
+        """Seconds since something came."""
+        return float(self._clock.seconds() - self._heard)
+
+    def _watch(self) -> None:
+        silence = self.silence
+        if silence >= DEAD:
+            self.close(f"no sign of life for {silence:.0f} s")
+            return
+        if silence >= QUIET:
+            d = self.wire.callRemote(Ping)
+            d.addErrback(lambda failure: None)
+        self._timer = self._clock.callLater(on_the_beat(self._clock, QUIET), self._watch)
+
+    # Out
+
+    def _body(self, body: bytes) -> tuple[bytes, int]:
+        if len(body) <= INLINE:
+            return body, NO_BULK
+        if len(body) > MAX_BODY:
+            raise ValueError(f"a body of {len(body)} bytes; {MAX_BODY} at most")
+        self._last_number += 1
+        self.bulk.send(self._last_number, body)
+        return b"", self._last_number
+
+    def _send(self, size: int, send: Callable[[], None]) -> None:
+        if self.paused or self._waiting or self.bulk.waiting > MAX_BODY:
+            self._waiting.append((size, send))
+            self._waiting_bytes += size + 64
+            if self.queued > MAX_WAITING:
+                self.close("it does not read what it is sent")
+        else:
+            send()
+
+    def resume(self) -> None:
+        """The peer reads again: send what waits, until it stops."""
+        while self._waiting and not (self.paused or self.closed or self.bulk.waiting > MAX_BODY):
+            size, send = self._waiting.popleft()
+            self._waiting_bytes -= size + 64
+            send()
+
+    # In
+
+    def told(self, word: str, body: bytes, bulk: int) -> None:
+        """A word came; give it to its handler when its turn has come."""
+
+        def deliver(whole: bytes) -> None:
+            d = self._handle(word, whole)
+            d.addErrback(self._grumble, word)  # type: ignore[unused-awaitable]
+
+        self._arrive(word, bulk, body, deliver)
+
+    def asked(self, word: str, body: bytes, bulk: int) -> Deferred[dict[str, Any]]:
+        """A question came; the answer goes back when its handler has it."""
+        done: Deferred[dict[str, Any]] = Deferred()
+
+        def deliver(whole: bytes) -> None:
+            d = self._handle(word, whole)
+            packed = d.addCallbacks(self._pack_answer, lambda f: self._refuse(f, word))
+            packed.addCallbacks(done.callback, done.errback)  # type: ignore[unused-awaitable]
+
+        self._arrive("?" + word, bulk, body, deliver)
+        return done
+
+    def _handle(self, word: str, body: bytes) -> Deferred[Any]:
+        handler = self._answers.get(word)
+        if handler is None:
+            return fail(Refused(f"nobody here answers {word[:50]!r}"))
+        d = maybeDeferred(handler, self.node, body)
+        return d.addCallback(lambda got: as_deferred(got) if hasattr(got, "__await__") else got)
+
+    def _pack_answer(self, got: Any) -> dict[str, Any]:
+        inline, bulk = self._body(got or b"")
+        return {"body": inline, "bulk": bulk}
+
+    def _refuse(self, failure: Failure, word: str) -> Failure:
+        if failure.check(Refused) is not None:
+            return failure
+        if failure.check(SaltwistedError) is not None:
+            return Failure(Refused(str(failure.value)[:1000]))
+        self.log.failure("{word} of {node} failed", failure=failure, word=word, node=self.node)
+        return Failure(Refused("it failed; the log of that node says more"))
+
+    def _grumble(self, failure: Failure, word: str) -> None:
+        self.log.failure("{word} of {node} failed", failure=failure, word=word, node=self.node)
+
+    def _arrive(self, word: str, bulk: int, body: bytes, deliver: Callable[[bytes], None]) -> None:
+        """Words of one name stay in order, also where a body comes by the other connection."""
+        queue = self._arrivals.get(word)
+        if bulk == NO_BULK:
+            if not queue:
+                deliver(body)
+                return
+            queue.append(Arrival(NO_BULK, body, deliver))
+            self._hold(body)
+            return
+        whole = self._take_early(bulk)
+        if whole is not None and not queue:
+            deliver(whole)
+            return
+        arrival = Arrival(bulk, whole, deliver)
+        self._arrivals.setdefault(word, deque()).append(arrival)
+        if whole is not None:
+            self._hold(whole)
+        else:
+            self._expected[bulk] = (word, arrival)
+            if len(self._expected) > MAX_EXPECTED:
+                self.close("words without bodies")
+
+    def _hold(self, body: bytes) -> None:
+        """It waits for a word before it, whose body a peer that means ill never sends."""
+        self._held_bytes += len(body) + ARRIVAL
+        if self._held_bytes > MAX_WAITING:
+            self.close("words wait for one without a body")
+
+    def _take_early(self, number: int) -> bytes | None:
+        whole = self._early.pop(number, None)
+        if whole is not None:
+            self._early_bytes -= len(whole)
+        return whole
+
+    def body_arrived(self, number: int, body: bytes) -> None:
+        """A body came on the bulk connection; its word came before, or comes soon."""
+        word, arrival = self._expected.pop(number, ("", None))
+        if arrival is None:
+            self._early[number] = body
+            self._early_bytes += len(body)
+            if self._early_bytes > MAX_WAITING:
+                self.close("bodies without words")
+            return
+        arrival.body = body
+        self._hold(body)
+        queue = self._arrivals.get(word)
+        while queue and queue[0].body is not None:
+            first = queue.popleft()
+            self._held_bytes -= len(first.body or b"") + ARRIVAL
+            first.deliver(first.body or b"")
+        if queue is not None and not queue:
+            self._arrivals.pop(word, None)
+
+    # Answers to our questions
+
+    def _answered(self, number: int, got: dict[str, Any]) -> None:
+        def deliver(body: bytes) -> None:
+            answer = self._asked.pop(number, None)
+            if answer is not None:
+                answer.callback(body)
+
+        # A name of its own for each answer: they need no order
+        self._arrive(f"={number}", got["bulk"], got["body"], deliver)
+
+    def _failed(self, number: int, failure: Failure) -> None:
+        answer = self._asked.pop(number, None)
+        if answer is not None:
+            answer.errback(
+                RemoteError("PeerError", f"{self.node}: {failure.value}")
+                if failure.check(Refused) is not None
+                else TransportClosed(f"the link to {self.node} was lost: {why(failure)}")
+            )
+
+    def _late(self, number: int, word: str) -> None:
+        answer = self._asked.pop(number, None)
+        if answer is not None:
+            answer.errback(RequestTimeout(f"{self.node} did not answer {word}"))
+
+    def _forget(self, number: int) -> None:
+        self._asked.pop(number, None)
+
+
+_Link: type[IPeerLink] = Link  # mypy compares them
+
+
+def _no_hurry(protocol: Bulk | Wire) -> None:
+    """A connection that was to be closed politely is gone in time."""
+    if protocol.hurry is not None and protocol.hurry.active():
+        protocol.hurry.cancel()

@@ -1,0 +1,151 @@
+"""
+How a share makes a new generation of its own: versions are stored, and told to the peers at once.
+
+What is to be committed is for others to say: L{saltwisted.cluster.roots.edits} (what people did to
+the tree), L{saltwisted.cluster.roots.orders} (what operators ask for).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from itertools import islice
+
+from twisted.logger import Logger
+
+from saltwisted.cluster.roots.care import RootCare
+from saltwisted.cluster.roots.core import RETRY, ShareCore
+from saltwisted.cluster.roots.watch import RootWatch
+from saltwisted.cluster.roots.work import commit_and_pack, keep_adopted
+from saltwisted.domain.roots.entry import FILE, LINK, Batch, Dot, Entry
+from saltwisted.domain.roots.index import Outcome
+from saltwisted.errors import StoreError
+from saltwisted.stores.roots.index import Known
+
+ROWS_AFTER = 2.0
+"""Seconds of no large commit after which the rows of the last ones are written."""
+MOST_HOT = 100
+"""Paths of one commit that are counted for files which change all the time."""
+
+
+class RootCommit:
+    """
+    All of it under the lock.
+
+    @param then: what is to be done about the conflicts of a commit.
+    @ivar approved: by whom what is committed now is approved; empty for nobody.
+    @ivar failures: how often the disk has refused a commit or what belongs to it.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        core: ShareCore,
+        watch: RootWatch,
+        care: RootCare,
+        then: Callable[[Outcome], Awaitable[None]],
+    ) -> None:
+        self._core = core
+        self._watch = watch
+        self._care = care
+        self._then = then
+        self.approved = ""
+        self.failures = 0
+
+    async def commit(
+        self,
+        wanted: Mapping[bytes, Entry],
+        *,
+        tree: Mapping[bytes, Known | None] | None = None,
+        beside: bytes | None = None,
+        approved: str = "",
+        settled: Iterable[tuple[bytes, Dot]] = (),
+        note: str = "",
+        founding: bool = False,
+    ) -> Batch | None:
+        """
+        Make versions of this node, as one batch; C{None} if there is nothing to be said, if this
+        node may not say it, or if it cannot now: then it is tried again.
+
+        @param tree: what is known of the working tree, to be remembered with it.
+        @param beside: the path of a version that had not seen what is visible there.
+        @param settled: lost versions that count as seen.
+        @param founding: also a batch without any change.
+        """
+        core, store = self._core, self._core.db
+        if core.owner.clock_problem:
+            core.last_error = core.owner.clock_problem
+            self._watch.look_everywhere(RETRY, "clock")
+            return None
+        if core.is_read_only:
+            await core.pool(
+                keep_adopted,
+                store,
+                dict(tree or {}),
+                [(path, entry) for path, entry in wanted.items() if entry.kind in (FILE, LINK)],
+            )
+            return None
+        if not store.unused:
+            await core.pool(store.go_on, core.heard_all())
+        unacked = None
+        links = core.links()
+        if links:
+            lane = store.index.bulk
+            unacked = min(link.knowledge[core.name].get(lane, 0) for link in links)
+        try:
+            made = await core.pool(
+                commit_and_pack,
+                store,
+                dict(wanted),
+                dict(tree or {}),
+                beside,
+                unacked,
+                approved or self.approved,
+                tuple(settled),
+                note,
+                founding,
+            )
+        except StoreError as error:
+            self.failed_to_store(error)
+            return None
+        if made is None:
+            return None
+        batch, outcome, body = made
+        self._care.committed(path for path, _ in islice(batch.entries, MOST_HOT))
+        for link in links:
+            link.push(core.name, body)
+        self.write_rows_soon()
+        core.owner.committed(core.name, batch, outcome, True)
+        if tree:
+            # Not in the same transaction, so that peers need not wait for it: where a crash
+            # prevents it, what is there is found to be what is committed
+            moved = [(move.old, move.new) for move in batch.moves]
+            try:
+                await core.pool(store.remember, dict(tree), moved)
+            except StoreError as error:
+                self.failed_to_store(error)
+        await self._then(outcome)
+        return batch  # type: ignore[no-any-return]
+
+    async def found(self) -> None:
+        """Say that an empty tree is the tree."""
+        await self.commit({}, founding=True)
+
+    def failed_to_store(self, error: StoreError) -> None:
+        """The disk refuses: it is told, and everything looked at again later."""
+        self.failures += 1
+        self._core.last_error = str(error)
+        self.log.error("roots: {share}: {error}", share=self._core.name, error=str(error))
+        store = self._core.store
+        if store is not None and store.database.broken:
+            self._core.owner.damaged(self._core.name)
+        self._watch.look_everywhere(RETRY)
+
+    def write_rows_soon(self) -> None:
+        """Large commits are in the log alone at first: bring the rows up to it."""
+        core = self._core
+        if core.db.is_behind_log:
+            core.later("rows", ROWS_AFTER, lambda: core.go(self._write_rows))
+
+    async def _write_rows(self) -> None:
+        await self._core.pool(self._core.db.write_behind)

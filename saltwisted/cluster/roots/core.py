@@ -1,0 +1,351 @@
+"""
+What the parts of one share have in common: its store and its tree, the lock under which both are
+touched, its timers, and what it says of itself.
+
+Nothing is decided here. The parts stand above: what is heard of the tree (C{rootwatch}), what
+becomes of it (C{rootlook}, C{rootedits}, C{rootcommit}), what peers send (C{rootinbox},
+C{rootcatchup}, C{rootjoin}), and what is written to the tree (C{rootwrite});
+L{saltwisted.cluster.roots.share} introduces them to one another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+from attrs import frozen
+from twisted.internet.defer import Deferred, DeferredLock
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from saltwisted.cluster.roots.link import RootLink, Want
+from saltwisted.domain.replica.membership import WRITE
+from saltwisted.domain.roots.entry import Batch, Entry, Knowledge
+from saltwisted.domain.roots.guards import Forbidden, Limits
+from saltwisted.domain.roots.index import Outcome
+from saltwisted.domain.roots.manifest import Generation
+from saltwisted.errors import SaltwistedError, StoreError
+from saltwisted.stores.roots.objects import ContentStore
+from saltwisted.stores.roots.store import RootStore
+from saltwisted.stores.roots.worktree import WorkTree
+from saltwisted.transports.loose import let_go
+
+RETRY = 5.0
+"""Seconds after which what did not work is tried again."""
+GRACE = 1.0
+"""Seconds for something to come by itself before it is asked for."""
+
+
+@frozen
+class Settings:
+    """Times of a share, in seconds; see C{cluster_roots}."""
+
+    quiet: float = 0.05
+    quiet_most: float = 2.0
+    scan: float = 60.0
+    rejoin: str = "adopt"
+    keep_both: bool = False
+
+
+class Owner(Protocol):
+    """What a share asks of the roots service of its node, L{rootsync.RootSync}."""
+
+    node: str
+    cluster: str
+    clock_problem: str
+    approvals: set[tuple[str, str, int]]
+    alarms: dict[str, str]
+    pool: Callable[..., Deferred[Any]]
+    may: Callable[[str, str], bool]
+    members: Callable[[], Sequence[str]]
+    now: Callable[[], float]
+    jitter: Callable[[], float]
+
+    def links_of(self, name: str) -> list[RootLink]:
+        """Streams to peers that have this share."""
+
+    def writers_of(self, name: str) -> list[RootLink]:
+        """Those of them whose changes count."""
+
+    def may_have(self, node: str, name: str) -> bool:
+        """Whether a node may have a share."""
+
+    def event(self, what: str, data: Mapping[str, Any]) -> None:
+        """Tell of it on the bus."""
+
+    def damaged(self, name: str) -> None:
+        """The index of a share is damaged: it has to be opened anew."""
+
+    def flagged(self, link: RootLink, error: Forbidden) -> None:
+        """A peer broke the rules."""
+
+    def heard(self, link: RootLink, name: str) -> None:
+        """A peer said what it knows of a share."""
+
+    def stir(self) -> None:
+        """Something is done."""
+
+    def blank(self, name: str) -> None:
+        """A share has never had a tree."""
+
+    def loaded(self, name: str) -> None:
+        """A share has a tree that it had before."""
+
+    def committed(self, name: str, batch: Batch | None, outcome: Outcome, local: bool) -> None:
+        """A share has a new generation."""
+
+    def stranded(self, name: str) -> None:
+        """A share has to begin anew."""
+
+    def room_problem(self, objects: ContentStore | None, folder: str, size: int) -> str:
+        """Why this many bytes cannot be taken in; empty if they can."""
+
+
+STARTING = "starting"
+"""Why changes are not taken before the first look."""
+
+
+class ShareCore:
+    """
+    Reactor thread only; the work itself is done in the pool.
+
+    @param name: the same on all masters, such as C{file/base/0}.
+    @param folder: where the store is.
+    @param tree: the directory that people edit.
+    @param consider: looks for what this node lacks, see L{rootcatchup.RootCatchUp.consider}.
+    @ivar ready: whether what is here is the whole of what the cluster has.
+    @ivar suspended: why local changes are not taken; empty if they are.
+    @ivar coming: contents that were asked for and are not here yet.
+    @ivar lock: held by who touches index or tree.
+    @ivar aside: held by who does what may be done beside that, until the store is closed.
+    @ivar held: deletions that wait for an approval: path to the entry that is gone.
+    @ivar heard: members that have read our greeting in this life, and know no more of us than we.
+    @ivar last_error: for people; empty after the next success.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        owner: Owner,
+        name: str,
+        root: str,
+        folder: str,
+        reactor: Any,
+        settings: Settings,
+        make_store: Callable[[str], RootStore],
+        tree: WorkTree,
+        consider: Callable[[], None],
+    ) -> None:
+        self.owner = owner
+        self.name = name
+        self.root = root
+        self.folder = folder
+        self.reactor = reactor
+        self.settings = settings
+        self.make_store = make_store
+        self.tree = tree
+        self.consider = consider
+        self.store: RootStore | None = None
+        self.ready = False
+        self.stopped = False
+        self.suspended = STARTING
+        self.coming: set[bytes] = set()
+        self.held: dict[bytes, Entry] = {}
+        self.heard: set[str] = set()
+        self.last_error = ""
+        self._fetch_error = ""
+        self.lock = DeferredLock()
+        self.aside = DeferredLock()
+        self._timers: dict[str, Any] = {}
+
+    # -- store and tree
+
+    @property
+    def db(self) -> RootStore:
+        """
+        The open store.
+
+        @raises StoreError: it is not open.
+        """
+        if self.store is None:
+            raise StoreError("the store is not open", self.name)
+        return self.store
+
+    @property
+    def generation(self) -> Generation | None:
+        """The tree that is served."""
+        return None if self.store is None else self.store.generation
+
+    @property
+    def limits(self) -> Limits:
+        """What this share takes."""
+        return self.tree.limits
+
+    @property
+    def is_blank(self) -> bool:
+        """Whether nothing was ever committed here."""
+        return not self.db.index.knowledge
+
+    @property
+    def is_read_only(self) -> bool:
+        """Whether the changes of this node count for nothing."""
+        return not self.owner.may(self.owner.node, WRITE)
+
+    async def pool(self, function: Callable[..., Any], *args: Any) -> Any:
+        """Run something that may block."""
+        return await self.owner.pool(function, *args)
+
+    def suspend(self, reason: str) -> None:
+        """Take no local changes until the root can be trusted again."""
+        if reason == self.suspended:
+            return
+        self.suspended = reason
+        self.log.error(
+            "roots: {share} is suspended: {reason}. What is committed is still served",
+            share=self.name,
+            reason=reason,
+        )
+        self.owner.event("suspended", {"share": self.name, "reason": reason})
+
+    # -- one at a time
+
+    async def locked(self, act: Callable[..., Any], *args: Any) -> Any:
+        """Run a coroutine function while nothing else touches index or tree."""
+        return await self._alone(act, *args)
+
+    def go(self, act: Callable[..., Any], *args: Any) -> None:
+        """Run a coroutine function under the lock, soon."""
+        if self.stopped:
+            return
+        d = self._alone(act, *args)
+        let_go(d, self.log, "roots: {share} failed", share=self.name)
+
+    def _alone(self, act: Callable[..., Any], *args: Any) -> Deferred[Any]:
+        def begin() -> Deferred[Any]:
+            return Deferred.fromCoroutine(act(*args))
+
+        def done(result: Any) -> Any:
+            self.owner.stir()
+            return result
+
+        return self.lock.run(begin).addBoth(done)
+
+    # -- time
+
+    def later(self, name: str, delay: float, act: Callable[[], Any]) -> None:
+        """Do something after that many seconds, instead of what waits under this name."""
+        self.never(name)
+        if not self.stopped:
+            self._timers[name] = self.reactor.callLater(delay, act)
+
+    def waits(self, name: str) -> bool:
+        """Whether something waits under this name."""
+        timer = self._timers.get(name)
+        return timer is not None and bool(timer.active())
+
+    def never(self, name: str) -> None:
+        """Do not do what waits under this name."""
+        if self.waits(name):
+            self._timers[name].cancel()
+
+    def consider_after(self, delay: float) -> None:
+        """
+        Look for what this node lacks, after that many seconds at the latest: where peers say
+        something every second, that puts off nothing.
+        """
+        soon = self.reactor.seconds() + delay
+        if not (self.waits("consider") and self._timers["consider"].getTime() <= soon):
+            self.later("consider", delay, self.consider)
+
+    def pause(self, seconds: float) -> Deferred[None]:
+        """Fires after that time."""
+        d: Deferred[None] = Deferred()
+        self.reactor.callLater(seconds, d.callback, None)
+        return d
+
+    def end(self) -> None:
+        """Nothing is begun any more."""
+        self.stopped = True
+        for name in self._timers:
+            self.never(name)
+        self._timers.clear()
+
+    async def close(self) -> None:
+        """Wait for what runs, and close."""
+        for lock in (self.lock, self.aside):
+            await lock.acquire()
+            lock.release()
+        self.tree.close()
+        if self.store is not None:
+            self.store.close()
+
+    # -- peers
+
+    def links(self) -> list[RootLink]:
+        """Streams to peers that have this share."""
+        return self.owner.links_of(self.name)
+
+    def writing_links(self) -> list[RootLink]:
+        """Those of them whose changes count."""
+        return self.owner.writers_of(self.name)
+
+    def writers(self) -> list[str]:
+        """The other members whose changes of this share count, linked or not."""
+        owner = self.owner
+        return [
+            node
+            for node in owner.members()
+            if owner.may(node, WRITE) and owner.may_have(node, self.name)
+        ]
+
+    def heard_all(self) -> bool:
+        """Whether every member that has this share was heard in this life."""
+        owner = self.owner
+        return all(
+            node in self.heard for node in owner.members() if owner.may_have(node, self.name)
+        )
+
+    def known_here(self) -> tuple[Knowledge, bytes]:
+        """What we know and what the tree is then; they are from one moment."""
+        generation = self.db.generation
+        return generation.knowledge, generation.digest
+
+    def acknowledge(self) -> None:
+        """Tell all peers what is here now."""
+        for link in self.links():
+            link.acknowledge(self.name, *self.known_here())
+
+    def no_room(self, size: int) -> bool:
+        """Whether this many bytes more do not fit; it is told, and tried again later."""
+        objects = self.store.objects if self.store is not None else None
+        problem = self.owner.room_problem(objects, self.folder, size)
+        if problem and problem != self.last_error:
+            self.log.error("roots: {share}: {why}", share=self.name, why=problem)
+            self.owner.event("held", {"share": self.name, "where": "receiver", "reason": problem})
+        self.last_error = problem or self.last_error
+        if problem:
+            self.consider_after(RETRY)
+        return bool(problem)
+
+    def fetch(self, link: RootLink, wants: Iterable[Want]) -> Deferred[SaltwistedError | None]:
+        """
+        Have contents sent; until they are here they count as coming.
+
+        @return: fires with why they did not come, if we know.
+        """
+        wants = list(wants)
+        wanted = {want.digest for want in wants}
+        self.coming |= wanted
+
+        def over(result: Any) -> SaltwistedError | None:
+            self.coming.difference_update(wanted)
+            error = result.value if isinstance(result, Failure) else None
+            if not isinstance(error, SaltwistedError):
+                if self.last_error == self._fetch_error:
+                    self.last_error = ""  # what did not come then has come, by this way or another
+                return None
+            self._fetch_error = str(error)
+            return error
+
+        return link.fetch(self.name, self.db.objects, wants).addBoth(over)

@@ -1,0 +1,3 @@
+"""
+The job cache, in one SQLite file.
+"""

@@ -1,0 +1,3 @@
+"""
+Directories that are served: plain ones, and shares with generations.
+"""

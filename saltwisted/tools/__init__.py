@@ -1,0 +1,3 @@
+"""
+The larger tools of the command line: takeover, backup, doctor.
+"""

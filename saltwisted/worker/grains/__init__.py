@@ -1,0 +1,3 @@
+"""
+Grains: what a machine knows about itself.
+"""

@@ -1,0 +1,3 @@
+"""
+Compiling pillars, with their external sources.
+"""

@@ -1,0 +1,3 @@
+"""
+Worker processes: how they start, what they load, how one call is made.
+"""

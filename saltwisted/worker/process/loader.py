@@ -1,0 +1,799 @@
+"""
+Finds modules and gives them what Salt's modules expect to find around them.
+
+A module is a file in one of several directories: those of the configuration
+(C{module_dirs}, C{<kind>_dirs}), those synced from the master
+(C{extension_modules}, normally C{cachedir/extmods}), ours, and, where the C{salt}
+package is importable, stock's. A file from the configuration or the master
+replaces every file of its name; stock's files only add the functions that ours
+lack. A module is executed when a name of it is first asked for, and asking for
+C{test.ping} executes C{test} alone: which file claims a name such as C{pkg} is
+read from its text, without running it.
+
+The conventions (C{__virtual__}, C{__virtualname__}, C{__func_alias__}, C{__load__},
+C{__init__}, the injected C{__salt__}, C{__grains__} ...) are those of Salt's
+C{salt/loader/lazy.py}. Error texts are stock's, since people script on them.
+
+Each L{Loaders} executes modules of its own, so that two of them in one process
+(pillars of two minions) share nothing.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import inspect
+import logging
+import os
+import sys
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from saltwisted.worker.process.modulefiles import (
+    BASE,
+    HERE,
+    KINDS,
+    Code,
+    ImportPaths,
+    ModuleFile,
+    adopt_parts,
+    adopt_salt,
+    claiming,
+    compiled,
+    make_parents,
+    stock_directory,
+)
+from saltwisted.worker.process.opts import Opts
+
+log = logging.getLogger(__name__)
+
+
+SELF: dict[str, str] = {
+    "modules": "__salt__",
+    "states": "__states__",
+    "utils": "__utils__",
+    "serializers": "__serializers__",
+    "runners": "__runner__",
+    "executors": "__executors__",
+    "returners": "__ret__",
+    "renderers": "__renderers__",
+}
+"""Under which name each kind is injected into the modules of all kinds."""
+
+
+class Loaders:
+    """
+    All kinds of modules around one set of options, grains and pillar.
+
+    @param opts: the Salt-shaped options (C{config.as_opts()}); copied, one level deep.
+    @param grains: a mapping, or a call that makes one at the first use.
+    @param pillar: likewise.
+    @param context: C{__context__}; a new dictionary by default.
+    @param master: C{__master__}: requests to the master.
+    @param daemon: C{__daemon__}: the minion daemon, or C{None}.
+    @param fileclient: C{__fileclient__} (and stock's C{__file_client__}), or a call that makes it.
+    @param stock: whether stock's modules fill in what ours lack.
+    @param extra: further names to inject.
+    """
+
+    def __init__(
+        self,
+        opts: Mapping[str, Any],
+        *,
+        grains: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None = None,
+        pillar: Mapping[str, Any] | Callable[[], Mapping[str, Any]] | None = None,
+        context: dict[str, Any] | None = None,
+        master: Any = None,
+        daemon: Any = None,
+        fileclient: Any = None,
+        stock: bool = True,
+        extra: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._grains = _late(opts.get("grains") if grains is None else grains)
+        self._pillar = _late(opts.get("pillar") if pillar is None else pillar)
+        self.opts = Opts(opts, {"grains": self._grains, "pillar": self._pillar})
+        self.context: dict[str, Any] = {} if context is None else context
+        self.stock = stock
+        self._kinds: dict[str, Loader] = {}
+        self._fileclient = _late_client(fileclient)
+        self.pack: dict[str, Any] = _Pack(self)
+        self.pack.update(
+            __opts__=self.opts,
+            __context__=self.context,
+            __master__=master,
+            __daemon__=daemon,
+            __proxy__={},
+            __resource__={},
+            __resource_funcs__={},
+            **(extra or {}),
+        )
+
+    def __getitem__(self, kind: str) -> Loader:
+        loader = self._kinds.get(kind)
+        if loader is None:
+            loader = self._kinds[kind] = Loader(self, kind)
+            loader.provide()
+        return loader
+
+    @property
+    def modules(self) -> Loader:
+        """C{__salt__}."""
+        return self["modules"]
+
+    @property
+    def states(self) -> Loader:
+        """C{__states__}."""
+        return self["states"]
+
+    @property
+    def utils(self) -> Loader:
+        """C{__utils__}."""
+        return self["utils"]
+
+    @property
+    def grains(self) -> Any:
+        """C{__grains__}, made now if it was not yet."""
+        return self._grains()
+
+    @property
+    def pillar(self) -> Any:
+        """C{__pillar__}, made now if it was not yet."""
+        return self._pillar()
+
+    def replace(
+        self,
+        *,
+        grains: Mapping[str, Any] | None = None,
+        pillar: Mapping[str, Any] | None = None,
+        context: dict[str, Any] | None = None,
+    ) -> None:
+        """
+        Put other grains, pillar or context before the modules, also those already loaded.
+
+        What C{__virtual__} decided by the old grains stays decided; use a new L{Loaders}
+        where that matters.
+        """
+        changed: dict[str, Any] = {}
+        if grains is not None:
+            self._grains = _late(grains)
+            changed["__grains__"] = grains
+            self.opts["grains"] = grains
+        if pillar is not None:
+            self._pillar = _late(pillar)
+            changed["__pillar__"] = pillar
+            self.opts["pillar"] = pillar
+        if context is not None:
+            self.context = context
+            changed["__context__"] = context
+        self.pack.update(changed)
+        for loader in self._kinds.values():
+            for module in loader.executed:
+                module.__dict__.update(
+                    {key: value for key, value in changed.items() if key in module.__dict__}
+                )
+
+    def clear(self) -> None:
+        """Forget every loaded module and look at the directories anew."""
+        for loader in self._kinds.values():
+            loader.clear()
+
+
+def make_grains(opts: Mapping[str, Any]) -> Any:
+    """
+    This machine's grains, with those of synced modules, computed as they are asked for.
+
+    Custom grain modules see no grains and no pillar, as in Salt.
+    """
+    from saltwisted.worker.grains.collect import Grains
+
+    custom = Loaders(opts, grains={}, pillar={})["grains"]
+    return Grains(opts, custom.items)
+
+
+class _Pack(dict[str, Any]):
+    """What is injected; the costly parts come into being when they are first asked for."""
+
+    def __init__(self, loaders: Loaders) -> None:
+        super().__init__()
+        self._loaders = loaders
+
+    def __missing__(self, key: str) -> Any:
+        loaders = self._loaders
+        if key == "__grains__":
+            value = loaders.grains
+        elif key == "__pillar__":
+            value = loaders.pillar
+        elif key in ("__fileclient__", "__file_client__"):
+            value = loaders._fileclient()
+        else:
+            for kind, name in SELF.items():
+                if name == key:
+                    return loaders[kind]
+            raise KeyError(key)
+        self[key] = value
+        return value
+
+    def __contains__(self, key: object) -> bool:
+        try:
+            self[key]  # type: ignore[index]
+        except KeyError:
+            return False
+        return True
+
+
+class _LateClient:
+    """A file client that is made when an attribute of it is first used."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._client: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        if self._client is None:
+            self._client = self._make()
+        return getattr(self._client, name)
+
+
+def _late_client(value: Any) -> Callable[[], Any]:
+    client = _LateClient(value) if inspect.isroutine(value) else value
+    return lambda: client
+
+
+def _late(value: Any) -> Callable[[], Any]:
+    """A call that makes the value once."""
+    if not callable(value):
+        settled = {} if value is None else value
+        return lambda: settled
+    made: list[Any] = []
+
+    def once() -> Any:
+        if not made:
+            made.append(value())
+        return made[0]
+
+    return once
+
+
+class Loader(dict[str, Any]):
+    """
+    C{"module.function"} to function, filled as names are asked for.
+
+    Also C{loader.module.function}, C{in}, iteration (which loads everything) and C{get}.
+    One thread.
+
+    @ivar executed: the module objects that ran so far.
+    @ivar loaded_modules: names under which functions were found.
+    @ivar missing_modules: name to the reason why a module is not there.
+    """
+
+    def __init__(self, loaders: Loaders, kind: str) -> None:
+        super().__init__()
+        self.loaders = loaders
+        self.kind = kind
+        self.spec = KINDS[kind]
+        self.tag = self.spec.tag
+        self.opts = loaders.opts
+        self.pack = loaders.pack
+        self.pack_self = SELF.get(kind)
+        self.parent_loader = None
+        self.loaded_base_name = BASE
+        self.executed: list[types.ModuleType] = []
+        self.loaded_modules: set[str] = set()
+        self.missing_modules: dict[str, Any] = {}
+        self._files: dict[str, list[ModuleFile]] | None = None
+        self._stock_files: dict[str, ModuleFile] | None = None
+        self._exhausted: set[str] = set()
+        self._whole = False
+        tag = self.tag
+        option = f"disable_{tag}{'' if tag.endswith('s') else 's'}"
+        self.disabled = frozenset(loaders.opts.get(option) or ())
+        allowed = loaders.opts.get("whitelist_modules") if kind == "modules" else None
+        self.whitelist = frozenset(allowed or ())
+
+    # -- the mapping ---------------------------------------------------------
+
+    def __missing__(self, key: str) -> Any:
+        if not isinstance(key, str):
+            raise KeyError("The key must be a string.")
+        module, dot, _ = key.partition(".")
+        if not dot:
+            raise KeyError(f"The key '{key}' should contain a '.'")
+        if self._find(module, key):
+            return dict.__getitem__(self, key)
+        raise KeyError(key)
+
+    def __contains__(self, key: object) -> bool:
+        if super().__contains__(key):
+            return True
+        if not isinstance(key, str):
+            return False
+        module, dot, _ = key.partition(".")
+        return bool(dot) and self._find(module, key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """As C{dict.get}, loading what is needed."""
+        try:
+            return self[key]
+        except KeyError:
+            return default
+
+    def __iter__(self) -> Iterator[str]:
+        self.load_all()
+        return super().__iter__()
+
+    def __len__(self) -> int:
+        self.load_all()
+        return super().__len__()
+
+    def __bool__(self) -> bool:
+        return True
+
+    def keys(self) -> Any:
+        """All names; loads every module."""
+        self.load_all()
+        return super().keys()
+
+    def values(self) -> Any:
+        """All functions; loads every module."""
+        self.load_all()
+        return super().values()
+
+    def items(self) -> Any:
+        """All names and functions; loads every module."""
+        self.load_all()
+        return super().items()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or "loaded_modules" not in self.__dict__:
+            raise AttributeError(name)
+        if name not in self.loaded_modules:
+            self._find(name, None)
+        if name in self.loaded_modules:
+            return LoadedModule(self, name)
+        raise AttributeError(name)
+
+    def __repr__(self) -> str:
+        return f"<Loader {self.kind}>"
+
+    def __copy__(self) -> Loader:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Loader:
+        return self
+
+    def __reduce__(self) -> Any:
+        raise TypeError("a loader belongs to its process")
+
+    # -- what Salt's loader offers besides ------------------------------------
+
+    def missing_fun_string(self, function_name: str) -> str:
+        """Why a function is not there, in stock's words."""
+        module = function_name.split(".")[0]
+        if module not in self.loaded_modules and module in self.missing_modules:
+            reason = self.missing_modules[module]
+            if reason is None:
+                return f"'{module}' __virtual__ returned False"
+            return f"'{module}' __virtual__ returned False: {reason}"
+        return f"'{function_name}' is not available."
+
+    def load_all(self) -> None:
+        """Execute every file."""
+        if self._whole:
+            return
+        self._whole = True
+        for files in list(self._by_name().values()):
+            for file in files:
+                self._load(file)
+        for file in self._stock().values():
+            self._load(file)
+
+    def clear(self) -> None:
+        """Forget all functions; the directories are read again at the next question."""
+        super().clear()
+        self.executed.clear()
+        self.loaded_modules.clear()
+        self.missing_modules.clear()
+        self._exhausted.clear()
+        self._files = self._stock_files = None
+        self._whole = False
+        self.provide()
+
+    def reload_modules(self) -> None:
+        """Stock's name for L{clear}."""
+        self.clear()
+
+    @property
+    def module_dirs(self) -> list[str]:
+        """Every directory, most important first."""
+        return [path for path, _ in self._directories()] + self._stock_directories()
+
+    # -- files ---------------------------------------------------------------
+
+    def _directories(self) -> Iterator[tuple[str, str]]:
+        opts, spec = self.opts, self.spec
+        for base in reversed(opts.get("module_dirs") or ()):
+            for folder in (spec.folder, "_" + spec.folder):
+                path = os.path.join(base, folder)
+                if os.path.isdir(path):
+                    yield path, "ext"
+                    break
+        synced = opts.get("extension_modules")
+        if not synced and opts.get("cachedir"):
+            synced = os.path.join(opts["cachedir"], "extmods")
+        if synced:
+            yield os.path.join(synced, spec.folder), "ext"
+        for path in opts.get(spec.option) or ():
+            yield path, "ext"
+        yield os.path.join(HERE, spec.own), "own"
+
+    def _stock_directories(self) -> list[str]:
+        if not self.loaders.stock or self.kind == "grains":
+            return []
+        base = stock_directory()
+        return [os.path.join(base, self.spec.folder)] if base else []
+
+    def _by_name(self) -> dict[str, list[ModuleFile]]:
+        """File name without suffix to the file in service (a list of at most one)."""
+        if self._files is None:
+            found: dict[str, list[ModuleFile]] = {}
+            for directory, rank in self._directories():
+                for file in self._scan(directory, rank):
+                    found.setdefault(file.name, []).append(file)
+            self._files = {name: files[:1] for name, files in found.items()}
+        return self._files
+
+    def _stock(self) -> dict[str, ModuleFile]:
+        """Stock's files, save those that a synced file replaces."""
+        if self._stock_files is None:
+            self._stock_files = {}
+            ours = self._by_name()
+            for directory in self._stock_directories():
+                for file in self._scan(directory, "stock"):
+                    if all(other.rank == "own" for other in ours.get(file.name, ())):
+                        self._stock_files.setdefault(file.name, file)
+        return self._stock_files
+
+    def _scan(self, directory: str, rank: str) -> Iterator[ModuleFile]:
+        try:
+            names = sorted(os.listdir(directory))
+        except OSError:
+            return
+        present = set(names)
+        for name in names:
+            if name.startswith("_"):
+                continue
+            stem, suffix = os.path.splitext(name)
+            if suffix == ".py":
+                # Salt prefers a package to a file of the same name.
+                if stem in present and os.path.isfile(os.path.join(directory, stem, "__init__.py")):
+                    continue
+                file = ModuleFile(stem, os.path.join(directory, name), rank, False)
+            elif suffix in importlib.machinery.EXTENSION_SUFFIXES:
+                file = ModuleFile(stem.split(".")[0], os.path.join(directory, name), rank, False)
+            elif not suffix:
+                path = os.path.join(directory, name, "__init__.py")
+                if not os.path.isfile(path):
+                    continue
+                file = ModuleFile(stem, path, rank, True)
+            else:
+                continue
+            if file.name not in self.disabled:
+                yield file
+
+    def _candidates(self, module: str) -> Iterator[ModuleFile]:
+        """Files that may provide this module, the likeliest first; stock's last."""
+        ours = self._by_name()
+        yield from ours.get(module, ())
+        yield from claiming(module, (file for files in ours.values() for file in files))
+        stock = self._stock()
+        if module in stock:
+            yield stock[module]
+        yield from claiming(module, stock.values())
+
+    def _find(self, module: str, key: str | None) -> bool:
+        """
+        Load candidates for a module until the key is there.
+
+        @param key: a function's full name; C{None}: any function of the module will do.
+        """
+        if module in self._exhausted or (key is None and not module.isidentifier()):
+            return False
+        if self.whitelist and module not in self.whitelist:
+            log.error(
+                "Failed to load function %s because its module (%s) is not in the whitelist: %s",
+                key,
+                module,
+                sorted(self.whitelist),
+            )
+            return False
+        for file in self._candidates(module):
+            self._load(file)
+            if key is None:
+                if module in self.loaded_modules:
+                    return True
+            elif dict.__contains__(self, key):
+                return True
+        self._exhausted.add(module)
+        return False
+
+    # -- one module ------------------------------------------------------------
+
+    def _load(self, file: ModuleFile) -> None:
+        """Execute a file and take its functions; a failure is remembered as its reason."""
+        if file.tried:
+            return
+        file.tried = True
+        try:
+            module, code = self._execute(file)
+        except ImportError as error:
+            log.debug("Failed to import %s %s:", self.tag, file.name, exc_info=True)
+            self.missing_modules.setdefault(file.name, error)
+            return
+        except (Exception, SystemExit) as error:
+            log.error(
+                "Failed to import %s %s, this is due most likely to a syntax error:",
+                self.tag,
+                file.name,
+                exc_info=True,
+            )
+            self.missing_modules.setdefault(file.name, error)
+            return
+        try:
+            self._inject(module, code)
+        except BaseException:
+            # Not the module's fault: the pillar or the grains could not be had.
+            file.tried = False
+            raise
+        init = module.__dict__.get("__init__")
+        if inspect.isfunction(init):
+            try:
+                init(self.opts)
+            except TypeError as error:
+                log.error("%s", error)
+            except Exception:
+                log.debug(
+                    "Error loading %s.%s: __init__ failed", self.tag, file.name, exc_info=True
+                )
+                self.missing_modules[file.name] = "__init__ failed"
+                return
+        usable, name, reason = self._virtual(module, file.name)
+        if not usable:
+            self._note_missing(file.name, name, reason)
+            return
+        self.executed.append(module)
+        self._take(module, (name, *module.__dict__.get("__virtual_aliases__", ())), file)
+
+    def _execute(self, file: ModuleFile) -> tuple[types.ModuleType, Code | None]:
+        name = f"{BASE}.{'ext' if file.rank == 'ext' else 'int'}.{self.tag}.{file.name}"
+        make_parents(name)
+        if not file.path.endswith(".py"):
+            spec = importlib.util.spec_from_file_location(name, file.path)
+            if spec is None or spec.loader is None:
+                raise ImportError(file.path)
+            module = importlib.util.module_from_spec(spec)
+            spec.loader.exec_module(module)
+            return module, None
+        code = compiled(file, name)
+        if code.salt:
+            adopt_salt()
+        module = types.ModuleType(name)
+        module.__file__ = file.path
+        module.__package__ = name if file.package else name.rpartition(".")[0]
+        module.__spec__ = importlib.machinery.ModuleSpec(
+            name, None, origin=file.path, is_package=file.package
+        )
+        if file.package:
+            module.__path__ = [os.path.dirname(file.path)]
+            for child in [other for other in sys.modules if other.startswith(name + ".")]:
+                del sys.modules[child]
+        sys.modules[name] = module
+        with ImportPaths(self._import_paths(file)):
+            exec(code.code, module.__dict__)  # noqa: S102 - this is what a loader does
+        return module, code
+
+    def _import_paths(self, file: ModuleFile) -> list[str]:
+        """Synced modules may import their neighbours and synced utilities by bare name."""
+        if file.rank != "ext":
+            return []
+        folder = os.path.dirname(os.path.dirname(file.path) if file.package else file.path)
+        utils = self.loaders["utils"]._directories()
+        return [folder] + [path for path, rank in utils if rank == "ext"]
+
+    def _inject(self, module: types.ModuleType, code: Code | None) -> None:
+        """
+        Put Salt's names into a module; of an extension module nobody knows what it mentions.
+        """
+        grains = code is None or code.grains
+        pillar = code is None or code.pillar
+        space = module.__dict__
+        own_opts = space.get("__opts__")
+        for name, value in list(dict.items(self.pack)):
+            if name not in ("__grains__", "__pillar__"):
+                space[name] = value
+        for name in (*SELF.values(), "__fileclient__", "__file_client__"):
+            space[name] = self.pack[name]
+        if isinstance(own_opts, dict) and own_opts and own_opts is not self.opts:
+            space["__opts__"] = {**self.opts, **own_opts}
+        if grains:
+            space["__grains__"] = self.pack["__grains__"]
+        if pillar:
+            space["__pillar__"] = self.pack["__pillar__"]
+        if self.kind == "runners":
+            space["__salt__"] = self
+        if code is not None and code.salt:
+            self._enter_stock()
+
+    def _enter_stock(self) -> None:
+        """Let stock's own helpers, which look for the loader in a context variable, find us."""
+        context = sys.modules.get("salt.loader.context")
+        if context is not None and self.kind in ("modules", "states", "runners"):
+            context.loader_ctxvar.set(self)
+
+    def _virtual(self, module: types.ModuleType, name: str) -> tuple[bool, str, Any]:
+        """
+        What C{__virtual__} says.
+
+        @return: usable or not, the name to load as (or to note the reason under), the reason.
+        """
+        virtual = module.__dict__.get("__virtual__")
+        if not inspect.isfunction(virtual):
+            return True, name, None
+        reason = None
+        try:
+            answer = virtual()
+            if isinstance(answer, tuple):
+                answer, reason = (*answer, None)[:2]
+        except KeyError:
+            log.debug("KeyError when loading %s", name, exc_info=True)
+            return True, name, None
+        except Exception as error:
+            reason = (
+                f"Exception raised when processing __virtual__ function for {module.__name__}. "
+                f"Module will not be loaded: {error}"
+            )
+            log.error("%s", reason)
+            answer = None
+        wanted = module.__dict__.get("__virtualname__", answer)
+        if not answer:
+            if answer is None and reason is None:
+                log.warning(
+                    "%s.__virtual__() is wrongly returning `None`. It should either return "
+                    "`True`, `False` or a new name.",
+                    module.__name__,
+                )
+            if "__virtualname__" in module.__dict__ and isinstance(wanted, str) and wanted:
+                name = wanted
+            return False, name, reason
+        if answer is not True and answer != name and wanted != answer:
+            log.error(
+                "The module '%s' is showing some bad usage. Its __virtualname__ attribute is set "
+                "to '%s' yet the __virtual__() function is returning '%s'.",
+                module.__name__,
+                wanted,
+                answer,
+            )
+        return True, wanted if isinstance(wanted, str) else name, None
+
+    def _note_missing(self, file_name: str, name: str, reason: Any) -> None:
+        self.missing_modules[file_name] = reason
+        if name == file_name:
+            return
+        known = self.missing_modules.get(name)
+        if known is None:
+            self.missing_modules[name] = reason
+        elif reason is not None and str(reason) not in str(known).split("; "):
+            self.missing_modules[name] = f"{known}; {reason}"
+
+    def _take(self, module: types.ModuleType, names: Iterable[str], file: ModuleFile) -> None:
+        space = module.__dict__
+        parts = adopt_parts(space) if file.rank == "own" else frozenset()
+        listed = space.get("__load__")
+        if listed is None:
+            listed = space.get("__all__")
+        if listed is None:
+            listed = sorted(space)
+        aliases = space.get("__func_alias__") or {}
+        outputters = space.get("__outputter__") or {}
+        # Here and not only where one is asked for: whoever lists functions loads every module
+        names = tuple(name for name in names if not self.whitelist or name in self.whitelist)
+        for attribute in listed:
+            if attribute.startswith("_"):
+                continue
+            function = getattr(module, attribute)
+            if not inspect.isfunction(function):
+                continue
+            if not function.__module__.startswith(BASE) and function.__module__ not in parts:
+                continue
+            if attribute in outputters:
+                function.__outputter__ = outputters[attribute]  # type: ignore[attr-defined]
+            shown = aliases.get(attribute, attribute)
+            for name in names:
+                key = f"{name}.{shown}"
+                if not dict.__contains__(self, key):
+                    dict.__setitem__(self, key, function)
+        self.loaded_modules.update(names)
+        decorators = sys.modules.get("salt.utils.decorators")
+        if decorators is not None and file.rank != "own":
+            try:
+                decorators.Depends.enforce_dependencies(_Raw(self), self.tag, file.name)
+            except RuntimeError as error:
+                log.info("Depends.enforce_dependencies() failed: %s", error)
+
+    def provide(self) -> None:
+        """The C{providers} option: names taken from another module, whatever its C{__virtual__}."""
+        providers = self.opts.get("providers") if self.kind == "modules" else None
+        if not isinstance(providers, dict):
+            return
+        for name, source in providers.items():
+            if not isinstance(source, str):
+                continue
+            file = next(iter(self._by_name().get(source, ())), None) or self._stock().get(source)
+            if file is None:
+                continue
+            copy = ModuleFile(file.name, file.path, file.rank, file.package, True)
+            try:
+                module, code = self._execute(copy)
+                self._inject(module, code)
+            except Exception:
+                log.error("The provider %s for %s could not be loaded", source, name, exc_info=True)
+                continue
+            self.executed.append(module)
+            self._take(module, (name,), copy)
+
+
+class LoadedModule:
+    """C{__salt__.test}: the functions of one module as attributes."""
+
+    __slots__ = ("_loader", "_name")
+
+    def __init__(self, loader: Loader, name: str) -> None:
+        self._loader = loader
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self._loader[f"{self._name}.{name}"]
+        except KeyError:
+            raise AttributeError(
+                f"No attribute by the name of {name} was found on {self._name}"
+            ) from None
+
+    def __repr__(self) -> str:
+        return f"<LoadedModule {self._name}>"
+
+
+class _Raw:
+    """The functions loaded so far, for stock's C{depends} decorators, which look and remove."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def __contains__(self, key: object) -> bool:
+        return dict.__contains__(self._loader, key)
+
+    def __getitem__(self, key: str) -> Any:
+        if key in self:
+            return dict.__getitem__(self._loader, key)
+        raise KeyError(key)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        dict.__setitem__(self._loader, key, value)
+
+    def __delitem__(self, key: str) -> None:
+        dict.__delitem__(self._loader, key)
+
+    def __iter__(self) -> Iterator[str]:
+        return dict.__iter__(self._loader)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """As C{dict.get}."""
+        return dict.get(self._loader, key, default)
+
+    def pop(self, key: str, *default: Any) -> Any:
+        """As C{dict.pop}."""
+        return dict.pop(self._loader, key, *default)
+
+    def items(self) -> Any:
+        """As C{dict.items}."""
+        return dict.items(self._loader)

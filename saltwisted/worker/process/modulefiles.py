@@ -1,0 +1,289 @@
+"""
+Module files: where they lie, which names they claim, and their compiled code.
+
+Nothing of a module runs here; L{saltwisted.worker.process.loader} runs it.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.machinery
+import importlib.util
+import os
+import re
+import sys
+import time
+import types
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from attrs import define, field, frozen
+
+import saltwisted
+
+BASE = "saltwisted.loaded"
+"""Modules are named C{saltwisted.loaded.<int|ext>.<tag>.<name>}, much like stock."""
+
+HERE = os.path.dirname(os.path.abspath(saltwisted.__file__))
+"""The directory of our package."""
+
+
+@frozen
+class Kind:
+    """
+    One family of modules.
+
+    @ivar folder: the directory under C{extmods} and in the packages.
+    @ivar tag: Salt's word in module names and in C{disable_<tag>s}.
+    @ivar option: the configuration's list of extra directories.
+    @ivar own: our directory, relative to the package.
+    """
+
+    folder: str
+    tag: str
+    option: str
+    own: str
+
+
+KINDS: dict[str, Kind] = {
+    name: Kind(folder or name, tag or name, option or f"{tag or name}_dirs", own or folder or name)
+    for name, folder, tag, option, own in (
+        ("modules", "", "module", "module_dirs", ""),
+        ("states", "", "states", "states_dirs", ""),
+        ("utils", "", "utils", "utils_dirs", ""),
+        ("grains", "", "grain", "grains_dirs", ""),
+        ("renderers", "", "renderer", "render_dirs", ""),
+        ("returners", "", "returner", "returner_dirs", ""),
+        ("outputters", "output", "output", "outputter_dirs", ""),
+        ("runners", "", "runner", "runner_dirs", "master/runners"),
+        ("wheel", "", "wheel", "wheel_dirs", "master/wheel"),
+        ("pillar", "", "pillar", "pillar_dirs", ""),
+        ("tops", "", "tops", "top_dirs", ""),
+        ("matchers", "", "matchers", "matchers_dirs", ""),
+        ("executors", "", "executors", "executor_dirs", ""),
+        ("beacons", "", "beacons", "", ""),
+        ("engines", "", "engines", "", ""),
+        ("sdb", "", "sdb", "", ""),
+        ("serializers", "", "serializers", "", ""),
+        ("proxy", "", "proxy", "", ""),
+        ("cache", "", "cache", "", ""),
+        ("fileserver", "", "fileserver", "", ""),
+        ("roster", "", "roster", "", ""),
+        ("queues", "", "queue", "", ""),
+        ("auth", "", "auth", "", ""),
+        ("tokens", "", "tokens", "", ""),
+    )
+}
+
+
+@define(eq=False)
+class ModuleFile:
+    """
+    One module file.
+
+    @ivar rank: C{"ext"}, C{"own"} or C{"stock"}.
+    """
+
+    name: str
+    path: str
+    rank: str
+    package: bool
+    tried: bool = field(default=False)
+
+
+@frozen
+class Code:
+    """A compiled module, and whether it mentions what is costly to provide."""
+
+    code: types.CodeType
+    grains: bool
+    pillar: bool
+    salt: bool
+
+
+_codes: dict[str, Code] = {}
+"""Compiled files of ours and of stock, by path; a warm parent fills it for its children."""
+
+_claims: dict[str, tuple[tuple[int, int], frozenset[str] | None]] = {}
+_VIRTUALNAME = re.compile(r"^__virtualname__\s*(?::[^=\n]+)?=\s*(.+)$", re.M)
+_LITERAL = re.compile(r"""^[(\s]*["']([\w.-]+)["'][)\s]*(?:#.*)?$""")
+_RETURNED = re.compile(r"""^\s+return\s+["']([\w.-]+)["']""", re.M)
+_VIRTUAL = re.compile(r"^def __virtual__\(.*?(?=^\S|\Z)", re.M | re.S)
+_ALIASES = re.compile(r"^__virtual_aliases__\s*(?::[^=\n]+)?=\s*(.+)$", re.M)
+_WORD = re.compile(r"""["']([\w.-]+)["']""")
+
+
+def claims(path: str) -> frozenset[str] | None:
+    """
+    The names that a module may load as besides its file's, read from its text.
+
+    @return: C{None} when the text computes the name: it may be any.
+    """
+    try:
+        stat = os.stat(path)
+        stamp = (stat.st_mtime_ns, stat.st_size)
+        known = _claims.get(path)
+        if known is not None and known[0] == stamp:
+            return known[1]
+        with open(path, encoding="utf-8", errors="replace") as source:
+            text = source.read()
+    except OSError:
+        return frozenset()
+    names: set[str] = set()
+    sure = True
+    for value in _VIRTUALNAME.findall(text):
+        literal = _LITERAL.match(value)
+        if literal:
+            names.add(literal.group(1))
+        else:
+            sure = False
+    virtual = _VIRTUAL.search(text)
+    if virtual:
+        names.update(_RETURNED.findall(virtual.group()))
+    for value in _ALIASES.findall(text):
+        names.update(_WORD.findall(value))
+    result = frozenset(names) if sure else None
+    _claims[path] = (stamp, result)
+    return result
+
+
+def stock_directory() -> str | None:
+    """Where the C{salt} package lies, if it can be imported."""
+    global _stock
+    if _stock is _UNKNOWN:
+        try:
+            spec = importlib.util.find_spec("salt")
+        except (ImportError, ValueError):
+            spec = None
+        places = list(spec.submodule_search_locations or ()) if spec is not None else []
+        _stock = places[0] if places else None
+    return _stock
+
+
+_UNKNOWN = "?"
+_stock: str | None = _UNKNOWN
+
+
+class ImportPaths:
+    """C{sys.path} with some directories added at its end, for a while."""
+
+    def __init__(self, paths: list[str]) -> None:
+        self._paths = [path for path in paths if path not in sys.path]
+
+    def __enter__(self) -> None:
+        sys.path.extend(self._paths)
+
+    def __exit__(self, *args: object) -> None:
+        for path in self._paths:
+            if path in sys.path:
+                sys.path.remove(path)
+
+
+def claiming(module: str, files: Iterable[ModuleFile]) -> Iterator[ModuleFile]:
+    unsure = []
+    for file in files:
+        if file.tried or not file.path.endswith(".py"):
+            continue
+        names = claims(file.path)
+        if names is None:
+            unsure.append(file)
+        elif module in names:
+            yield file
+    yield from unsure
+
+
+def make_parents(name: str) -> None:
+    """Make C{saltwisted.loaded...} importable as packages, for relative imports inside modules."""
+    parent = name.rpartition(".")[0]
+    while parent.startswith(BASE) and parent not in sys.modules:
+        package = types.ModuleType(parent)
+        package.__path__ = []
+        sys.modules[parent] = package
+        parent = parent.rpartition(".")[0]
+
+
+def adopt_parts(space: dict[str, Any]) -> frozenset[str]:
+    """
+    Give a module of ours the public functions of its parts, C{__parts__}.
+
+    A part is a private module that is imported, not loaded: its functions need nothing that the
+    loader puts into a module. What it imports itself does not become a function of the module.
+
+    @return: the parts' names.
+    """
+    names = set()
+    for part in space.get("__parts__", ()):
+        names.add(part.__name__)
+        for name, value in vars(part).items():
+            own = isinstance(value, types.FunctionType) and value.__module__ == part.__name__
+            if own and not name.startswith("_"):
+                space.setdefault(name, value)
+    return frozenset(names)
+
+
+def compiled(file: ModuleFile, name: str) -> Code:
+    if file.rank != "ext":
+        known = _codes.get(file.path)
+        if known is None:
+            known = _codes[file.path] = _compile(file.path, name)
+        return known
+    return _compile(file.path, name)
+
+
+def _compile(path: str, name: str) -> Code:
+    # Python trusts a cached .pyc by whole seconds and size, so a file that was synced twice in
+    # a second could run as it was before: very young files are compiled without the cache.
+    if time.time() - os.stat(path).st_mtime < 3:
+        with open(path, "rb") as source:
+            code = compile(source.read(), path, "exec", dont_inherit=True)
+    else:
+        loaded = importlib.machinery.SourceFileLoader(name, path).get_code(name)
+        if loaded is None:
+            raise ImportError(path)
+        code = loaded
+    names = _names(code)
+    return Code(
+        code,
+        "__grains__" in names,
+        "__pillar__" in names,
+        any(word == "salt" or word.startswith("salt.") for word in names),
+    )
+
+
+def _names(code: types.CodeType) -> set[str]:
+    """Every global name, attribute and import that a code object mentions, nested ones too."""
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            names |= _names(constant)
+    return names
+
+
+def preload(names: Iterable[str], kind: str = "modules") -> None:
+    """Compile files of ours, and import what they import, so that forked children need not."""
+    folder = os.path.join(HERE, KINDS[kind].own)
+    for name in names:
+        path = os.path.join(folder, name + ".py")
+        if os.path.isfile(path) and path not in _codes:
+            full = f"{BASE}.int.{KINDS[kind].tag}.{name}"
+            code = _codes[path] = _compile(path, full)
+            exec(code.code, {"__name__": full, "__file__": path})  # noqa: S102
+
+
+@functools.cache
+def adopt_salt() -> bool:
+    """
+    Put our exceptions into C{salt.exceptions} before other code of stock takes them from there.
+
+    @return: whether there is a C{salt} package.
+    """
+    if stock_directory() is None:
+        return False
+    from saltwisted.worker import exceptions as ours
+
+    stock = importlib.import_module("salt.exceptions")
+    for name, value in vars(ours).items():
+        if isinstance(value, type) and issubclass(value, ours.SaltException):
+            setattr(stock, name, value)
+    return True

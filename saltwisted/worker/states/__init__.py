@@ -1,0 +1,3 @@
+"""
+Compiling and running states.
+"""
