@@ -11,11 +11,11 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from saltwisted.cluster.life.drift import Drift
 from saltwisted.cluster.facts.keyview import KeyView
+from saltwisted.cluster.facts.ondisk import done_or_unknown
+from saltwisted.cluster.life.drift import Drift
 from saltwisted.cluster.life.lifecycle import Lifecycle
 from saltwisted.cluster.life.member import ClusterMember
-from saltwisted.cluster.facts.ondisk import done_or_unknown
 from saltwisted.cluster.links.ring import Ring
 from saltwisted.domain.operations.arguments import FLAG, NUMBER, TEXT, TEXTS, WHOLE, Argument
 from saltwisted.domain.operations.table import (

@@ -20,25 +20,25 @@ from twisted.internet.defer import Deferred
 from twisted.internet.threads import deferToThread
 
 from saltwisted import __version__
-from saltwisted.cluster.life.catchup import CatchUp
-from saltwisted.cluster.links.census import CensusTaker
-from saltwisted.cluster.links.clocks import Clocks
 from saltwisted.cluster.control import ClusterControl, views, waiting_room
+from saltwisted.cluster.facts.identity import IdentityChange
+from saltwisted.cluster.facts.keyview import KeyView
+from saltwisted.cluster.facts.logins import ClusterTokens
+from saltwisted.cluster.facts.minions import MinionData
+from saltwisted.cluster.facts.replicate import KeyReplica
+from saltwisted.cluster.facts.upkeep import AwayTooLong, Upkeep
+from saltwisted.cluster.life.catchup import CatchUp
 from saltwisted.cluster.life.drain import drained, returned
 from saltwisted.cluster.life.drift import Drift, option_of
 from saltwisted.cluster.life.gap import Gap, boottime
-from saltwisted.cluster.facts.identity import IdentityChange
 from saltwisted.cluster.life.join import Admission
-from saltwisted.cluster.facts.keyview import KeyView
 from saltwisted.cluster.life.lifecycle import Lifecycle, MemberCard, Settings
-from saltwisted.cluster.facts.logins import ClusterTokens
 from saltwisted.cluster.life.member import ClusterMember
-from saltwisted.cluster.facts.minions import MinionData
+from saltwisted.cluster.links.census import CensusTaker
+from saltwisted.cluster.links.clocks import Clocks
 from saltwisted.cluster.links.peers import Peers, join_address
-from saltwisted.cluster.facts.replicate import KeyReplica
 from saltwisted.cluster.links.ring import Ring, reaches
 from saltwisted.cluster.links.shipping import Shipping
-from saltwisted.cluster.facts.upkeep import AwayTooLong, Upkeep
 from saltwisted.config.options import MasterConfig
 from saltwisted.domain.replica.acceptance import acceptance_number
 from saltwisted.domain.replica.fold import Folds
@@ -63,16 +63,16 @@ from saltwisted.roles.memory import settle
 from saltwisted.roles.notify import StatusLine, tell_status
 from saltwisted.roles.privileges import become, check_owner, keep_memory, modest
 from saltwisted.roles.reload import MASTER_BUILT_IN, Reload
+from saltwisted.stores.facts.log import ReplicaLog
+from saltwisted.stores.facts.node import NodeFiles
 from saltwisted.stores.files import make_dir
 from saltwisted.stores.keys import KeyStore
-from saltwisted.stores.facts.node import NodeFiles
-from saltwisted.stores.facts.log import ReplicaLog
 from saltwisted.transports.ipc import ControlServer
 from saltwisted.transports.localdoor import LocalDoor
 from saltwisted.transports.loose import as_deferred
 from saltwisted.wire.rsa import PrivateKey, fingerprint
-from saltwisted.worker.process.configio import load_from_disk
 from saltwisted.worker.grains.netinfo import interfaces
+from saltwisted.worker.process.configio import load_from_disk
 
 SETTLE_TIME = 2.0
 """Seconds that a change waits for the members that are reachable to confirm it."""

@@ -29,8 +29,8 @@ from saltwisted.master.fileserver import FileServer
 from saltwisted.roles.master import ROOTS_ENTRY, Master
 from saltwisted.stores.roots.filework import PATIENCE
 from saltwisted.stores.roots.generations import GenerationRoots, Source
-from saltwisted.stores.roots.pillartree import PillarTree
 from saltwisted.stores.roots.marks import RootMarks
+from saltwisted.stores.roots.pillartree import PillarTree
 from saltwisted.transports.loose import let_go
 from saltwisted.transports.threads import Threads
 

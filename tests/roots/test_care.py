@@ -20,8 +20,8 @@ from saltwisted.domain.operations.table import Operations
 from saltwisted.domain.roots import hot
 from saltwisted.domain.roots.hot import FIRST, LONGEST, OFTEN, HotFiles
 from saltwisted.errors import DeniedError, StoreError, TransportClosed
-from saltwisted.stores.roots import deep as rootdeep
 from saltwisted.stores.progress import Progress
+from saltwisted.stores.roots import deep as rootdeep
 from tests.fakes.operations import ROOT, call_of
 from tests.roots.nodes import SHARE, NodesCase, clock, until
 
