@@ -3,8 +3,9 @@ When the publish key changes, and who hears of it before.
 
 Deleting or rejecting keys asks for a new publish key, so that the minions behind
 them cannot read publications any more. Many requests are one rotation
-(C{salt-key -D} on a thousand keys), and none starts before the sign-ins of the
-last one are through, or a minute has passed. Between the decision and the switch our own minions
+(C{salt-key -D} on a thousand keys), and none happens before the minions that sign in have their
+answers, or a minute has passed: a stock minion that signs in to read a publication could not read
+it with the key after the next. Between the decision and the switch our own minions
 fetch the next key through their sessions; stock ones sign in at the next publication.
 
 The clock is an argument, as is what "sign-ins are through" means.
@@ -24,7 +25,7 @@ COALESCE = 1.0
 """Seconds in which further requests join a rotation that was asked for; also the time
 that our own minions have to fetch the next key."""
 PATIENCE = 60.0
-"""Seconds after which a rotation no longer waits for the sign-ins of the one before."""
+"""Seconds after which a rotation that was asked for no longer waits for sign-ins."""
 RETRY = 0.5
 
 
@@ -46,7 +47,7 @@ class Rotation:
         rotated: Callable[[], None],
     ) -> None:
         """
-        @param settled: whether no sign-ins are waiting.
+        @param settled: whether no accepted minion waits for the answer to its sign-in.
         @param announce: tell our own minions that a next key is ready.
         @param rotated: called after each switch (event C{key}, C{ping_on_rotate}).
         """
@@ -56,7 +57,7 @@ class Rotation:
         self._announce = announce
         self._rotated = rotated
         self._call: IDelayedCall | None = None
-        self._last = -PATIENCE
+        self._asked = 0.0
         self.agree: Callable[[str], None] | None = None
         self.count = 0
 
@@ -70,6 +71,7 @@ class Rotation:
         self.log.info("the publish key will be made new: {why}", why=why)
         self._publisher.prepare_rotation()
         self._announce()
+        self._asked = self._clock.seconds()
         self._call = self._clock.callLater(COALESCE, self._switch)
 
     @property
@@ -78,12 +80,10 @@ class Rotation:
         return self._call is not None
 
     def _switch(self) -> None:
-        now = self._clock.seconds()
-        if now - self._last < PATIENCE and not self._settled():
+        if self._clock.seconds() - self._asked < PATIENCE and not self._settled():
             self._call = self._clock.callLater(RETRY, self._switch)
             return
         self._call = None
-        self._last = now
         self._publisher.rotate()
         self.count += 1
         self._rotated()

@@ -94,6 +94,7 @@ class SignIns:
         self._later: IDelayedCall | None = None
         self._held: dict[str, tuple[Waiting, IDelayedCall]] = {}
         self._running = 0
+        self._letting_in = 0
         self._turn = 0
 
     def startService(self) -> None:
@@ -116,9 +117,12 @@ class SignIns:
         self._known.clear()
         self._unknown.clear()
 
-    def idle(self) -> bool:
-        """Whether nobody waits."""
-        return not (self._running or self.waiting())
+    def settled(self) -> bool:
+        """
+        Whether no accepted minion waits for its answer, which has the publish key of when it is
+        made. Strangers, of whom there may always be one, do not count.
+        """
+        return not (self._fresh or self._known or self._letting_in)
 
     def waiting(self) -> int:
         """How many wait."""
@@ -167,6 +171,7 @@ class SignIns:
             if not work:
                 continue
             self._running += 1
+            self._letting_in += _accepted(work)
             d: Deferred[Any] = self._threads.run(self._answer, work, self._ctx.publisher.key)
             let_go(d.addBoth(self._answered, work), self.log, "a batch of sign-ins was lost")
         if self._known and not room and self._later is None:
@@ -348,6 +353,7 @@ class SignIns:
 
     def _answered(self, result: Any, work: list[Work]) -> None:
         self._running -= 1
+        self._letting_in -= _accepted(work)
         for item in work:
             item.waiting.reply(item.answer)
         if result is not None:
@@ -361,6 +367,10 @@ _RET: dict[Answer, bool | str] = {
     Answer.FULL: "full",
 }
 """What stock minions are told."""
+
+
+def _accepted(work: list[Work]) -> int:
+    return sum(item.session is not None for item in work)
 
 
 def _sound(pub: bytes) -> bool:

@@ -96,7 +96,7 @@ class ClusterJobs:
             ctx.publisher,
             lambda: secrets.versions(PUBLISH),
             make,
-            ctx.signins.idle,
+            ctx.signins.settled,
             ctx.dispatcher.announce_next_key,
             master.key_is_new,
         )

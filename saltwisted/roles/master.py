@@ -388,7 +388,7 @@ class Master:
         self.ctx.rotation = Rotation(
             reactor,
             publisher,
-            self.ctx.signins.idle,
+            self.ctx.signins.settled,
             self.ctx.dispatcher.announce_next_key,
             self.rotated,
         )

@@ -141,6 +141,38 @@ class RotationTests(SynchronousTestCase):
         self.assertEqual(self.keys_in_use(), [new, new])
         self.assertEqual([part.publisher.under for part in self.parts], [(), ()])
 
+    def test_waits_for_sign_ins(self) -> None:
+        """
+        No new key is made while accepted minions wait for the present one; a node where some do
+        when it is there hands it out up to five seconds later, and publishes under both.
+        """
+        self.clock.advance(1000)
+        old = self.keys_in_use()
+        self.a.settled = False
+        self.a.rotation.request("a test")
+        self.clock.pump([0.5] * 20)
+        self.assertEqual(len(self.a.keys()), 1)
+
+        self.a.settled, self.b.settled = True, False
+        self.clock.pump([0.5] * 4)
+        new = self.a.keys()[-1]
+        self.assertEqual(self.keys_in_use(), [new, old[1]])
+        self.assertEqual([key.text for key in self.b.publisher.under], [old[1], new])
+        self.b.settled = True
+        self.clock.pump([0.5] * 2)
+        self.assertEqual(self.keys_in_use(), [new, new])
+
+    def test_waits_a_minute_at_most(self) -> None:
+        """Somebody who signs in without end keeps the old key for a minute, not longer."""
+        old = self.keys_in_use()
+        self.a.settled = False
+        self.a.rotation.request("a test")
+        self.clock.pump([0.5] * 118)
+        self.assertEqual(self.keys_in_use(), old)
+        self.clock.pump([0.5] * 20)
+
+        self.assertNotIn(old[0], self.keys_in_use())
+
     def test_one_that_does_not_store(self) -> None:
         """A linked node that never stores it is waited for some seconds, and the old key is
         published for a minute at most."""

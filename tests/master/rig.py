@@ -207,7 +207,7 @@ class Rig:
         self.ctx.rotation = Rotation(
             self.clock,
             publisher,
-            self.ctx.signins.idle,
+            self.ctx.signins.settled,
             self.ctx.dispatcher.announce_next_key,
             lambda: self.ctx.bus.fire("key", {"rotate_aes_key": True}),
         )

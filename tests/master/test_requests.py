@@ -428,6 +428,41 @@ class RotationTests(SynchronousTestCase):
         self.assertEqual(job.fun, "test.ping")
         self.assertEqual(minion.ask("_file_envs"), ["base"])
 
+    def test_waits_for_sign_ins(self) -> None:
+        """
+        Who signs in because of a publication under the present key gets that key, though another
+        is made meanwhile, however long ago the last change was.
+        """
+        rig = Rig(self)
+        waiting = RigMinion(rig, "web1").accepted()
+        first = rig.ctx.publisher.key
+        rig.ctx.rotation.request("test")
+        rig.clock.advance(2)
+        present = rig.ctx.publisher.key
+        rig.clock.advance(600)
+        unsettled = [True]
+        rig.ctx.rotation._settled = lambda: not unsettled
+
+        rig.ctx.rotation.request("test")
+        rig.clock.pump([0.5] * 20)
+        waiting.sign_in()
+        self.assertEqual(waiting.publish_key, present)
+        unsettled.clear()
+        rig.clock.pump([0.5] * 2)
+        self.assertNotIn(rig.ctx.publisher.key, (first, present))
+
+    def test_waits_a_minute_at_most(self) -> None:
+        """Somebody who signs in without end keeps the old key for a minute and not longer."""
+        rig = Rig(self)
+        first = rig.ctx.publisher.key
+        rig.ctx.rotation._settled = lambda: False
+        rig.ctx.rotation.request("test")
+        rig.clock.pump([0.5] * 118)
+        self.assertEqual(rig.ctx.publisher.key, first)
+
+        rig.clock.pump([0.5] * 4)
+        self.assertNotEqual(rig.ctx.publisher.key, first)
+
     def test_former_keys(self) -> None:
         """Our minions are told, for a minute, which keys were in use before."""
         rig = Rig(self)

@@ -65,13 +65,30 @@ class OrderTests(SynchronousTestCase):
         self.come("stranger", known=False)
         self.assertEqual([ids for ids, _ in self.threads.batches], [["busy1"], ["busy2"]])
         self.assertEqual(self.signins.waiting(), 3 * BATCH + 1)
-        self.assertFalse(self.signins.idle())
+        self.assertFalse(self.signins.settled())
 
         self.threads.batches[0][1].callback(None)
 
         first = self.threads.batches[2][0]
         kinds = [name.rstrip("0123456789") for name in first]
         self.assertEqual(sorted(kinds), ["again"] + ["new"] * (BATCH - 2) + ["stranger"])
+
+    def test_settled(self) -> None:
+        """A change of the publish key waits for accepted minions until they have their answers."""
+        for number in range(4 * BATCH):
+            self.come(f"stranger{number}", known=False)
+        self.assertTrue(self.signins.settled())
+        self.come("web1")
+        self.assertFalse(self.signins.settled())
+        served = 0
+        while "web1" not in self.threads.batches[served][0]:
+            self.threads.batches[served][1].callback(None)
+            served += 1
+        self.assertFalse(self.signins.settled())
+        self.threads.batches[served][1].callback(None)
+
+        self.assertTrue(self.signins.settled())
+        self.assertGreater(len(self.threads.batches), served)
 
     def test_all_are_served(self) -> None:
         """Nobody is forgotten, and who asks twice is answered once."""
@@ -87,7 +104,7 @@ class OrderTests(SynchronousTestCase):
         everybody = [name for ids, _ in self.threads.batches for name in ids]
 
         self.assertEqual(sorted(everybody), sorted(names))
-        self.assertTrue(self.signins.idle())
+        self.assertTrue(self.signins.settled())
 
     def test_paced(self) -> None:
         """
@@ -114,7 +131,7 @@ class OrderTests(SynchronousTestCase):
         again = [name for name in self.served() if name != "new"]
         self.assertEqual(sorted(again), names)
         self.assertLess(again.index(names[20]), again.index(names[60]))
-        self.assertTrue(self.signins.idle())
+        self.assertTrue(self.signins.settled())
 
     def served(self) -> list[str]:
         """Whose answers were made, in order."""
@@ -178,7 +195,7 @@ class PatienceTests(SynchronousTestCase):
         self.rig.clock.advance(HELD_FOR)
 
         self.assertEqual(self.served(), ["one", "two"])
-        self.assertTrue(self.signins.idle())
+        self.assertTrue(self.signins.settled())
 
     def test_no_patience(self) -> None:
         """Who asks for no wait, or for nonsense, is answered at once."""

@@ -30,10 +30,11 @@ WORD = "publish-key"
 COALESCE = 1.0
 """Seconds in which further requests join one; also the time our own minions have to fetch it."""
 PATIENCE = 60.0
-"""Seconds after which a rotation no longer waits for the sign-ins of the one before, and after
+"""Seconds after which a rotation no longer waits for sign-ins and for the one before, and after
 which nothing is published under the old key any more."""
 LAGGARDS = 5.0
-"""Seconds that a linked node has to store the new version before the others go on without it."""
+"""Seconds that a linked node has to store the new version, and that our minions have that sign in,
+before this node hands it out."""
 RETRY = 0.5
 
 
@@ -62,7 +63,8 @@ class ClusterRotation:
 
     @param versions: the versions of the key that count, newest first.
     @param make: C{make()} adds a version; fires when it is in the log.
-    @param settled: whether no sign-ins wait here.
+    @param settled: whether no accepted minion waits here for the answer to its sign-in: it may
+        have been made to sign in by what only the present key opens.
     @param announce: tells our own minions that a next key is ready.
     @param rotated: called after each switch.
     """
@@ -93,6 +95,7 @@ class ClusterRotation:
         self._used = 0
         self._since = -PATIENCE
         self._asked: IDelayedCall | None = None
+        self._asked_at = 0.0
         self._switching: IDelayedCall | None = None
         self._expiry: IDelayedCall | None = None
         self._running = False
@@ -127,11 +130,13 @@ class ClusterRotation:
         """Ask for a new key; it is one for all that ask within the next moment."""
         if self._asked is None and self._running:
             self.log.info("the publish key of the cluster will be made new: {why}", why=why)
+            self._asked_at = self._clock.seconds()
             self._asked = self._clock.callLater(COALESCE, self._begin)
 
     def _begin(self) -> None:
-        under_way = self._clock.seconds() - self._since < PATIENCE
-        if under_way and not (self._settled() and self._all_use()):
+        now = self._clock.seconds()
+        under_way = now - self._since < PATIENCE and not self._all_use()
+        if under_way or (now - self._asked_at < PATIENCE and not self._settled()):
             self._asked = self._clock.callLater(RETRY, self._begin)
             return
         self._asked = None
@@ -170,7 +175,7 @@ class ClusterRotation:
     def _switch(self) -> None:
         self._switching = None
         late = [node for node, each in self._linked() if each.stored < self._stored]
-        if late and self._clock.seconds() - self._since < LAGGARDS:
+        if (late or not self._settled()) and self._clock.seconds() - self._since < LAGGARDS:
             self._plan(RETRY)
             return
         if late:
