@@ -2,8 +2,10 @@
 Runs suites of tests side by side, each in a trial of its own, and adds up what they say.
 
 A suite is a line of C{.ci/suites}: a name, its options, and what trial is to run. Those that take
-longest stand first. What promises seconds is marked C{alone}, and runs when all others have ended.
-Most of the time passes in waiting for daemons, so more suites run at once than there are cores.
+longest stand first. Most of the time passes in waiting for daemons, so more suites run at once than
+there are cores. What promises seconds, and measures how slow the machine is meanwhile, is marked
+C{pair}, and runs two at a time when those have ended; what makes load itself is marked C{alone},
+and comes last.
 """
 
 from __future__ import annotations
@@ -20,15 +22,22 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-SKIPPED = re.compile(r"\b(needs_peers|SALTWISTED_PEERS|SALTWISTED_LONG|tests\.sim\.play)\b")
-"""What a test module says that has more to run here than by the README's command."""
+LONG = os.environ.get("SALTWISTED_LONG") == "1"
+SKIPPED = re.compile(
+    r"\b(needs_peers|SALTWISTED_PEERS|tests\.sim\.play" + "|SALTWISTED_LONG" * LONG + r")\b"
+)
+"""
+What a test module says that has more to run here than by the README's command. What only lasts
+longer with C{--long} is the same without it, and runs in the suites C{readme-*} already.
+"""
 
 
 @dataclass
 class Suite:
     """
     @ivar options: C{debian}: on Debian's own packages; C{bare}: without stock peers, as the
-        README's command runs them; C{alone}: with nothing beside it.
+        README's command runs them; C{pair}: beside one other at most; C{alone}: with nothing
+        beside it.
     """
 
     name: str
@@ -130,10 +139,11 @@ def main() -> int:
     def one(suite: Suite) -> Outcome:
         return run(suite, options.work, pythons, options.peers)
 
-    together = [suite for suite in suites if "alone" not in suite.options]
-    with ThreadPoolExecutor(options.at_once) as pool:
-        outcomes = list(pool.map(one, together))
-    outcomes += [one(suite) for suite in suites if "alone" in suite.options]
+    outcomes: list[Outcome] = []
+    for at_once, mark in ((options.at_once, ""), (2, "pair"), (1, "alone")):
+        chosen = [s for s in suites if (s.options & {"pair", "alone"}) == ({mark} - {""})]
+        with ThreadPoolExecutor(at_once) as pool:
+            outcomes += pool.map(one, chosen)
     for outcome in outcomes:
         if outcome.status:
             print(f"\n== {outcome.suite.name} failed\n")

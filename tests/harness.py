@@ -101,8 +101,8 @@ def until(
     """
     Wait until C{condition} gives something true, and return that.
 
-    Whoever asks by a process of his own rests for as long as the answer took: the processors are
-    for what is waited for.
+    Whoever asks by a process of his own rests for as long as the answer took, up to a third of a
+    second: the processors are for what is waited for.
 
     @raises AssertionError: after C{seconds}, naming what was waited for.
     """
@@ -115,7 +115,7 @@ def until(
         now = time.monotonic()
         if now > end:
             raise AssertionError(f"waited {seconds or SECONDS:.0f} s in vain for {what}")
-        time.sleep(max(every, min(now - began, 1.0)))
+        time.sleep(max(every, min(now - began, 0.3)))
 
 
 class Daemon:
