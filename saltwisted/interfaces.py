@@ -2,10 +2,10 @@
 The seams of the house: what one floor may ask of another.
 
 A store, a bus or a server is known to its users only by a Protocol from this module, so that a
-test can put a fake in its place and a cluster can put a replicated one. Whoever has the methods
-fits; mypy compares the two where an implementation stands (C{_Name: type[IName] = Name}). Nothing
-is decided here. Values that cross a seam are plain data or frozen classes from C{wire} and
-C{domain}.
+test can put a fake in its place and a cluster can put a replicated one. An object that has the
+methods fits; mypy compares the two where an implementation stands
+(C{_Name: type[IName] = Name}). Nothing is decided here. Values that cross a seam
+are plain data or frozen classes from C{wire} and C{domain}.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """
 The tests of saltwisted.
 
-Property tests draw the same examples each time and have no deadline: a busy machine is no failure.
+Property tests draw the same examples each time and have no deadline: a busy machine
+is not a failure.
 """
 
 from hypothesis import settings

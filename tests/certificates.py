@@ -1,5 +1,5 @@
 """
-Certificates for tests: an authority and what it signs, made anew each time.
+Certificates for tests: an authority and what it signs, made again each time.
 """
 
 from __future__ import annotations

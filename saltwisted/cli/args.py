@@ -47,7 +47,7 @@ def value_of(text: str) -> Any:
         return text
     try:
         value = _load(text)
-    except Exception:  # any text is allowed; what is no YAML is a string
+    except Exception:  # any text is allowed; what is not YAML is a string
         return text
     if "#" in text:
         return text if value is None or isinstance(value, str) else value

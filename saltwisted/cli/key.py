@@ -230,7 +230,7 @@ class SaltKey:
     def _move(
         self, kind: str, found: dict[str, list[str]], include: dict[str, bool]
     ) -> dict[str, list[str]]:
-        """Accept or reject; names whose key is no key are told on stderr."""
+        """Accept or reject; names whose key is not a key are told on stderr."""
         if kind == "accept":
             target = "minions"
             more = {"include_rejected": include["include_rejected"]}

@@ -353,7 +353,7 @@ def _write(path: str, data: bytes, mode: int) -> None:
 
 
 def _is_file(path: str) -> bool:
-    """A file itself: a link is no key, as in Salt 3008."""
+    """A file itself: a link is not a key, as in Salt 3008."""
     try:
         return stat.S_ISREG(os.lstat(path).st_mode)
     except OSError:

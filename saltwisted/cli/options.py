@@ -365,7 +365,7 @@ class CommandLine:
     A command line, read and merged with the configuration.
 
     @ivar options: what C{optparse} found; given options and defaults.
-    @ivar args: the words that are no options.
+    @ivar args: the words that are not options.
     @ivar opts: configuration and options under Salt's names.
     @ivar config_dir: the directory that was read.
     """

@@ -3,7 +3,7 @@ C{saltwisted rotate-identity}: another key for all masters of the cluster.
 
 Stock minions never take another master key by themselves. So those that are here are sent a job
 that puts the new key into their C{minion_master.pub} a moment before the masters change; who is not
-here, and is no minion of ours, is cut off until somebody does that by hand. Nothing changes
+here, and is not a minion of ours, is cut off until somebody does that by hand. Nothing changes
 before the second question; a command that was interrupted goes on where it was.
 """
 

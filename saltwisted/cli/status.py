@@ -117,7 +117,7 @@ def members_of(client: ControlClient) -> dict[str, Any] | None:
 
 
 def roots_of(client: ControlClient) -> dict[str, Any] | None:
-    """What a node of a cluster says of its roots; C{None} while it is no member yet."""
+    """What a node of a cluster says of its roots; C{None} while it is not a member yet."""
     try:
         found: dict[str, Any] = client.call("roots", do="status")
     except RemoteError:
@@ -167,7 +167,7 @@ def judge(
 
 
 def _who(status: Mapping[str, Any]) -> str:
-    """What a daemon says of itself; a node that is no member yet says little."""
+    """What a daemon says of itself; a node that is not a member yet says little."""
     parts = [f"version {status['version']}"] if status.get("version") else []
     parts.append(f"pid {status.get('pid')}")
     if "uptime" in status:

@@ -303,7 +303,7 @@ def _lay_down(line: CommandLine, word: str) -> int:
 
 
 def _wait_ready(line: CommandLine, cluster: str) -> int:
-    """The node leaves the phase it was in, and is built anew as a member: wait for that."""
+    """The node leaves the phase it was in, and is built again as a member: wait for that."""
     end = time.monotonic() + READY_TIME
     problem = "it does not answer"
     while time.monotonic() < end:

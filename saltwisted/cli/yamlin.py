@@ -77,6 +77,6 @@ def load(text: str | bytes) -> Any:
     """
     The value of one YAML document.
 
-    @raises yaml.YAMLError: the text is no YAML.
+    @raises yaml.YAMLError: the text is not YAML.
     """
     return load_yaml(text, Loader)

@@ -2,7 +2,7 @@
 What a node of a cluster offers beside what its master does: its rows of the table of operations.
 
 All are for root and the master's own user. Which operations there are does not depend on the
-phase: a node that waits to be let in says so.
+phase: a node that waits for admission says so.
 """
 
 from __future__ import annotations
@@ -316,7 +316,7 @@ def _rights(value: Any) -> tuple[str, ...]:
 
 def waiting_room(node: ClusterControl, status: Callable[[], dict[str, Any]]) -> Operations:
     """
-    The table of a node that is no member now; for anything else it says what it waits for.
+    The table of a node that is not a member now; for anything else it says what it waits for.
 
     @param status: the little that can be said of it.
     """

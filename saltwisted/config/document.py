@@ -164,7 +164,7 @@ def parse(text: str, path: str) -> dict[str, Any]:
     """
     The top level of one configuration file.
 
-    @raises ConfigError: with file and line when it is no YAML, or no mapping.
+    @raises ConfigError: with file and line when it is not YAML, or no mapping.
     """
     if is_empty(text):
         return {}

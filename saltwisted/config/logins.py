@@ -46,7 +46,7 @@ def why_not(eauth: str) -> str:
 
 
 def problems(external_auth: Mapping[str, Any]) -> list[str]:
-    """What in the option cannot work, a sentence each: for whoever starts the master."""
+    """What in the option cannot work, a sentence each, for the person who starts the master."""
     found = []
     for eauth, config in external_auth.items():
         where = f"external_auth: {eauth}"

@@ -3,7 +3,7 @@ Every option of Salt's master and minion, with Salt's names, types and defaults.
 
 The defaults are those of Salt 3008.2 on Linux (C{DEFAULT_MASTER_OPTS} and
 C{DEFAULT_MINION_OPTS}); a test compares them with a Salt beside us. Options
-whose names are no Python names (C{keys.cache_driver}) are in C{extra}, like
+whose names are not a Python names (C{keys.cache_driver}) are in C{extra}, like
 the keys of a site's own. Numbers are seconds where an option is a time, unless
 its line says otherwise. How files become values is in C{load.py}.
 """
@@ -51,7 +51,7 @@ class CommonOptions(Options):
 
     role: ClassVar[str] = ""
     dotted: ClassVar[dict[str, Any]] = {}
-    """Defaults of options whose names are no attributes."""
+    """Defaults of options whose names are not attributes."""
     when_set: ClassVar[frozenset[str]] = frozenset()
     """Options that Salt's C{__opts__} lacks until somebody sets them."""
 
@@ -414,7 +414,7 @@ class MasterConfig(CommonOptions):
     #: The directory of the keys.
     pki_dir: str = "/etc/salt/pki/master"
     key_cache: HandedOn[str] = ""
-    #: The directory of everything that can be made anew.
+    #: The directory of everything that can be made again.
     cachedir: str = "/var/cache/salt/master"
     #: The directory of synchronised modules.
     extension_modules: str = "/var/cache/salt/master/extmods"
@@ -803,7 +803,7 @@ class MinionConfig(CommonOptions):
     pki_dir: str = "/etc/salt/pki/minion"
     #: A function that gives the id.
     id_function: str | dict[str, Any] = {}
-    #: The directory of everything that can be made anew.
+    #: The directory of everything that can be made again.
     cachedir: str = "/var/cache/salt/minion"
     #: Options whose directories get the id appended.
     append_minionid_config_dirs: list[Any] = []

@@ -115,7 +115,7 @@ class Options:
         """
         What stands in an option, whether or not anything here looks at it.
 
-        This is for whoever speaks about configurations: compares, copies or judges them. It is
+        This is for code that compares, copies or judges configurations. It is
         C{None} where there is no such option.
         """
         state = self.__dict__
@@ -128,7 +128,7 @@ class Options:
     def adopt(self, other: Options, names: Iterable[str]) -> None:
         """
         Take the values of these options from C{other}: the one way in which a configuration
-        changes while a daemon runs, so that whoever holds it reads the new values.
+        changes while a daemon runs, so that its holders read the new values.
 
         @raises TypeError: they are of different roles.
         """

@@ -49,7 +49,7 @@ _EXACT = {
 
 
 def settle(judging: Judging, resolve: Resolve) -> bool:
-    """The decision at once, for whoever can say at once whom a target means."""
+    """The decision at once, for callers that can resolve a target at once."""
     try:
         asked = next(judging)
         while True:

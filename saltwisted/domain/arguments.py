@@ -68,7 +68,7 @@ def yamlify(text: Any) -> Any:
 
     try:
         value = load_yaml(text)
-    except yaml.YAMLError:  # whatever is no YAML is meant as text
+    except yaml.YAMLError:  # whatever is not YAML is meant as text
         return text
     if "#" in text:
         return text if value is None or isinstance(value, str) else value

@@ -330,7 +330,7 @@ def versions(minions: Mapping[str, str]) -> Iterator[Finding]:
 
 
 def version_of(text: str) -> tuple[int, ...]:
-    """C{3006.9} as C{(3006, 9)}; nothing for what is no version."""
+    """C{3006.9} as C{(3006, 9)}; nothing for what is not a version."""
     numbers: list[int] = []
     for part in text.split("."):
         digits = part.split("+")[0].split("r")[0]

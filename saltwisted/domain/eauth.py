@@ -6,7 +6,7 @@ in a worker process (L{saltwisted.worker.process.authwork}); when and how often 
 L{saltwisted.master.logins}. What rules allow is in L{saltwisted.domain.acl}, the same for local
 users and for logins.
 
-A token is known by its digest alone: whoever reads the store of a master, or a link between
+A token is known only by its digest: somebody who reads the store of a master, or a link between
 masters, learns nothing that logs in.
 """
 

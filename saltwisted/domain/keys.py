@@ -32,7 +32,7 @@ def valid_minion_id(value: object) -> bool:
     directory: also refused are more than 255 bytes, a dot in front (Salt keeps
     C{.key_cache} among the keys), a dot or white space at the end, control and
     format characters, slashes in disguise (percent escapes, look-alikes), text that
-    is no UTF-8, and the bare names of Windows devices.
+    is not UTF-8, and the bare names of Windows devices.
     """
     if not isinstance(value, str) or not value or len(value) > 255:
         return False
@@ -121,7 +121,7 @@ def judge(ask: SignIn) -> Verdict:
     The id, then C{max_minions}, C{open_mode}, and the stored state: a
     rejected key stays out, an accepted one must be the same, a new one is
     rejected, accepted or put aside by the site's rules, a pending one must be the same to be
-    accepted by them. A key that is no sound key is refused before anything is
+    accepted by them. A key that is not a sound key is refused before anything is
     written, where stock writes it first.
     """
     if not valid_minion_id(ask.minion_id):

@@ -1,7 +1,7 @@
 """
 Functions that a call names in its arguments: C{saltutil.cmd}, C{module.run}, slots, ...
 
-Whoever may run C{saltutil.cmd} alone may not thereby run everything, so every function that a
+A user who may run only C{saltutil.cmd} may not thereby run everything, so every function that a
 call leads to is judged, and every returner (T-ACL-1). Arguments are read as minions read them.
 What is hidden in a template, a state tree or a script cannot be seen: who may run those may run
 anything.
@@ -31,7 +31,7 @@ _SLOT = re.compile(r"__slot__:\s*salt:\s*([\w.]+)\s*\(")
 
 
 class Unreadable(SaltwistedError):
-    """A call leads to something that cannot be made out; whoever judges it refuses."""
+    """A call leads to something that cannot be read; the judge refuses it."""
 
 
 class Step(NamedTuple):

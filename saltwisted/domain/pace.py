@@ -1,9 +1,9 @@
 """
-How fast those are let in who come all at once and can wait a little.
+How fast minions are admitted that come all at once and can wait a little.
 
 After the publish key was changed each stock minion signs in again when it cannot read the next
 publication: all of a node within the same moment. Each costs two private RSA operations, so
-they are let in evenly, as slowly as their patience allows: a stock minion asks again after five
+they are admitted evenly, as slowly as their patience allows: a stock minion asks again after five
 seconds (C{auth_timeout}), and gives up after seven such times (C{auth_tries}). No clock here:
 time is an argument.
 """
@@ -15,11 +15,11 @@ from attrs import define
 SLOWEST = 200.0
 """A second; slower than this spares nobody anything."""
 WITHIN = 4.0
-"""Seconds in which all that wait are let in: before the first of them asks again."""
+"""Seconds in which all that wait are admitted: before the first of them asks again."""
 BURST = 16
 """How many may come at once, after a pause."""
 LATE = 0.05
-"""Seconds of the rate that are made up for when whoever asks comes late."""
+"""Seconds of the rate that a late caller may make up for."""
 
 
 @define
@@ -54,7 +54,7 @@ class Pace:
         return min(int(self._left), waiting)
 
     def took(self, count: int = 1) -> None:
-        """So many of them were let in."""
+        """This many of them were admitted."""
         self._left -= count
 
     def delay(self, count: int) -> float:

@@ -1,7 +1,7 @@
 """
 Whose password is judged next, and how long a refusal takes. No clock here: time is an argument.
 
-Two things are wanted that pull against each other: who guesses must be slow, and whoever guesses,
+Two aims conflict: who guesses must be slow, and whoever guesses,
 from wherever, must not keep the real user out. So
 
  - one user from one place (a I{lane}) is judged one at a time, and rests a second after a refusal;

@@ -151,7 +151,7 @@ class Logins:
         counters: Counter[str],
     ) -> None:
         """
-        @param config: the master's options; read anew each time, since a reload changes them.
+        @param config: the master's options; read again each time, since a reload changes them.
         """
         self._clock = clock
         self._config = config

@@ -62,7 +62,7 @@ def arguments_of(load: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
     """
     C{arg} and C{kwarg} of a call of a runner or wheel function.
 
-    @raises RemoteError: they are no list and no map with text for keys.
+    @raises RemoteError: they are neither a list nor a map with text for keys.
     """
     arg, kwarg = load.get("arg") or [], load.get("kwarg") or {}
     if not isinstance(arg, (list, tuple)):
@@ -135,7 +135,7 @@ async def _judged(ctx: Context, rules: Sequence[Any], user: str, load: Mapping[s
 
 def tell_refusal(ctx: Context, who: str, what: str, source: str) -> None:
     """
-    Somebody who is known wanted what he may not: one line, for whoever looks after the rules.
+    An authenticated user wanted something forbidden: one line, for those who maintain rules.
 
     @param what: a verb and what it is about, as the request has it.
     @param source: by which way it came.

@@ -89,7 +89,7 @@ class Pillars:
         self._workers.set_fact("opts", self._ctx.facts.get("opts") or self._ctx.config.as_opts())
 
     def reconfigure(self) -> None:
-        """The configuration has new values: pillars are compiled anew, with them."""
+        """The configuration has new values: pillars are compiled again, with them."""
         self.startService()
         self.clear()
 
@@ -135,7 +135,7 @@ class Pillars:
         @param ext: an ext_pillar that the minion asks for; the worker refuses what
             C{on_demand_ext_pillar} does not name.
         @param extra: C{extra_minion_data}, for external pillars.
-        @param fresh: compile it anew.
+        @param fresh: compile it again.
         @raises RemoteError: the worker failed, or this master has no pillars.
         """
         self._check()

@@ -28,7 +28,7 @@ NEEDED = 1024 * 1024
 LEAST = 64 * 1024
 """What is kept at the stop of a daemon at least, if there is no more."""
 PLENTY = 3 * SIZE
-"""The reserve is made anew where there is this much, so that it is not what fills the disk."""
+"""The reserve is made again where there is this much, so that it is not what fills the disk."""
 PERIOD = 30.0
 FULL = (errno.ENOSPC, errno.EDQUOT)
 

@@ -45,7 +45,7 @@ class Run:
     """
     One call of a runner.
 
-    @ivar progress: sends an event to whoever waits for this run: C{progress(data, tag_end)}.
+    @ivar progress: sends an event to the caller who waits for this run: C{progress(data, tag_end)}.
     @ivar tell: sends an item to the caller alone, without an event.
     @ivar outputter: set by a runner that wants one of Salt's outputters for its value.
     @ivar exact: whether a minion called, by C{peer_run}. Targets therefore go through L{find}
@@ -72,11 +72,11 @@ class Run:
         return self.ctx.dispatcher.run(load, self.user, timeout, gather_job_timeout, self.exact)
 
     async def say(self, text: str) -> None:
-        """A line for the standard output of whoever called."""
+        """A line for the caller's standard output."""
         await self.tell({"say": text})
 
     async def complain(self, text: str) -> None:
-        """An error for the log of whoever called, and for the master's own."""
+        """An error for the caller's log, and for the master's own."""
         self.ctx.log.error("{text}", text=text)
         await self.tell({"log": "error", "text": text})
 

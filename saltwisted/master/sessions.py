@@ -206,7 +206,7 @@ class Sessions:
     def end_all(self) -> None:
         """
         Secrets are refused from now on that some sessions come from: each minion's next request has
-        to open with a key that counts, or it signs in anew.
+        to open with a key that counts, or it signs in again.
         """
         self._live.clear()
 

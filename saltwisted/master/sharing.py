@@ -1,7 +1,7 @@
 """
 One publish key for all masters of a C{cluster_pki_dir}, as long as no cluster does better.
 
-Whoever makes a new one writes it there; the others look once a second. A minion that
+The process that makes a new one writes it there; the others look once a second. A minion that
 hears one of them in between signs in and reads the same publication with what it gets.
 """
 

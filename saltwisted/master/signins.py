@@ -6,7 +6,7 @@ private RSA operations, so they wait here and are worked off in small batches, o
 to a thread per batch, while the reactor answers everybody else. Minions with an accepted key go
 first: strangers cannot push them back. Among them those go first that have no session here (they
 start, or come from another node): those that only lack the new publish key cannot push them back,
-and are let in at a bounded rate (L{Pace}), so that a change of that key takes nobody else's time.
+and are admitted at a bounded rate (L{Pace}), so that a change of that key takes nobody else's time.
 A minion that asks again while it waits takes its old place, and only the newest question is
 answered.
 
@@ -107,7 +107,7 @@ class SignIns:
         self._identity.handovers = handovers
 
     def stopService(self) -> None:
-        """Whoever still waits will ask again."""
+        """Those who still wait will ask again."""
         if self._later is not None:
             self._later.cancel()
             self._later = None
@@ -184,7 +184,7 @@ class SignIns:
 
     def _queue(self, room: int) -> OrderedDict[tuple[str, bytes, str], Waiting] | None:
         """
-        Whose turn it is: known minions first, and among them those that come anew; every eighth
+        Whose turn it is: known minions first, and among them those that come again; every eighth
         place is kept for strangers, and every fourth for those that sign in again.
 
         @param room: how many of those that sign in again may come.
@@ -246,7 +246,7 @@ class SignIns:
         let_go(d.addBoth(self._answered, work), self.log, "a kept answer was lost")
 
     def _decided(self, minion_id: str, old: str, new: str) -> None:
-        """Something has happened to a key: whoever waits for that is judged anew."""
+        """Something has happened to a key: requests that wait for that are judged again."""
         # A denied key beside a pending one, of which anybody can make one, decides nothing
         held = None if new == "denied" else self._held.pop(minion_id, None)
         if held is None:

@@ -2,7 +2,7 @@
 Whom a target means, found without holding up the reactor.
 
 Most targets are judged here, a few milliseconds at a time. Regular expressions that may take
-for ever, whoever wrote them, are tried in a worker process, which is killed when it takes
+for ever are tried in a worker process, no matter who wrote them, which is killed when it takes
 too long; then the target means nobody, and the log says why.
 """
 

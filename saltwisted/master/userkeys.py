@@ -1,7 +1,7 @@
 """
 The user keys of local clients that come by the request port: C{cachedir/.<user>_key}.
 
-Whoever can read a user's key file is that user, as in Salt: the stock C{salt}
+A process that can read a user's key file is that user, as in Salt: the stock C{salt}
 command and its like send its content. Our own commands use the control socket
 and need none of this.
 """

@@ -5,7 +5,7 @@ A L{Channel} is given a L{Session} (which a sign-in fills) and a transport that
 carries one frame there and one back (L{Requests}). It repeats what Salt
 repeats: a request that was not answered in time is sealed again with a new
 nonce and sent again; one that was refused (C{bad load}, or a reply under another
-key) first makes the connection sign in anew, once per try.
+key) first makes the connection sign in again, once per try.
 
 What comes back is the master's value. C{""} is what a stock master says when its
 handler failed, C{{}} when it does not know the command.
@@ -211,7 +211,7 @@ class Channel:
         patience: Patience,
     ) -> None:
         """
-        @param sign_in: signs in anew and fills C{session}; calls made meanwhile share one sign-in.
+        @param sign_in: signs in again and fills C{session}; calls made meanwhile share one sign-in.
         @param now: seconds since 1970, for C{ts}.
         @param run: for the RSA of pillars and signed messages.
         """

@@ -22,7 +22,7 @@ link waits and tries again, with a jittered back-off that has a cap. The name is
 resolved at every attempt. While up, a sealed heartbeat asks the master every
 C{Rules.heartbeat} seconds unless it was heard anyway; two misses, or one when the
 subscription has lost its connection as well, and the link starts over. A publication or
-reply that does not open makes it sign in anew, once for all that wait, and nothing is lost
+reply that does not open makes it sign in again, once for all that wait, and nothing is lost
 meanwhile; of a master of ours it asks for the publish keys instead, also for those that were
 replaced by now. C{minion_start} and C{salt/minion/<id>/start} are fired the first time a link is
 up, as in Salt.
@@ -460,7 +460,7 @@ class MasterLink:
 
     def _resubscribe(self, attempt: _Attempt) -> None:
         """
-        The master answers, but the subscription had ended: begin it anew now.
+        The master answers, but the subscription had ended: begin it again now.
 
         By itself it would come back when its back-off ends, up to C{recon_max} later.
         """
@@ -766,7 +766,7 @@ class MasterLink:
             self._sign_in_soon()
 
     def _sign_in_soon(self) -> None:
-        """Sign in anew, if no sign-in runs, and not more often than a master can bear."""
+        """Sign in again, if no sign-in runs, and not more often than a master can bear."""
         if self._signing is not None or self._reopen is not None:
             return
         wait = max(0.0, self._reopened + REOPEN_EVERY - self._outside.reactor.seconds())

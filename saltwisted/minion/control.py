@@ -320,7 +320,7 @@ class Control:
         return {"id": self._id}
 
     async def refresh(self, call: Call) -> Any:
-        """Look anew at C{what}: C{pillar}, C{grains}, C{modules} ..."""
+        """Look again at C{what}: C{pillar}, C{grains}, C{modules} ..."""
         how = dict(call.args)
         return await self._refresh(how.pop("what"), **how)
 

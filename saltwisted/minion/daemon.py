@@ -2,7 +2,7 @@
 What a minion knows, and how it keeps knowing it.
 
 L{Minion} holds grains and pillar, tells them to the worker processes, to the targeting of
-publications and to the schedule, and has them made anew when somebody asks or time has come.
+publications and to the schedule, and has them made again when somebody asks or time has come.
 Grains are collected in a worker process; pillar comes from the master. The parts around it
 (links, jobs, schedule ...) are introduced in C{roles.minion}.
 """
@@ -220,11 +220,11 @@ class Minion(Service):
         chosen = STARTUP.get(wanted)
         return ("state.highstate", []) if chosen is None else chosen(self._config)
 
-    # -- anew
+    # -- again
 
     async def refresh(self, what: str, wait: bool = False, timeout: Any = 30, **how: Any) -> bool:
         """
-        Look at something anew.
+        Look at something again.
 
         @param what: C{pillar}, C{grains}, C{modules}, or what is never kept.
         @param wait: be back when it is done, or after C{timeout} seconds; else at once.

@@ -101,7 +101,7 @@ class Up:
 
 @frozen
 class Down:
-    """This one was up, and is not any more; its link tries on by itself."""
+    """This one was up, and is no longer; its link tries on by itself."""
 
     master: int
 

@@ -3,7 +3,7 @@ All masters of one minion: at the same time, or one of them at a time.
 
 A list of masters is Salt's hot-hot: a link to each, all wanted (one master is a list of
 one). With C{master_type: failover} or C{distributed} one link is in use and the others
-stand by, as L{saltwisted.minion.failover} decides. Whoever asks sees no difference.
+stand by, as L{saltwisted.minion.failover} decides. The caller sees no difference.
 Who the masters are may change while we run (L{saltwisted.minion.directory}).
 """
 
@@ -31,7 +31,7 @@ from saltwisted.transports.reasons import why
 
 
 def _address(config: MinionConfig, name: str) -> Master | None:
-    """A master from what another one says; C{None} when it is no name."""
+    """A master from what another one says; C{None} when it is not a name."""
     host, port = config.address_of(name[:255])
     good = host and host.isprintable() and " " not in host and 0 < port < 65536
     return (host, port) if good and not is_service(host) else None
@@ -190,7 +190,7 @@ class Links(Service):
 
     def _ping(self) -> None:
         """
-        Salt's C{ping_interval}: an event on each master, for whoever listens there. That a master
+        Salt's C{ping_interval}: an event on each master, for those who listen there. That a master
         is alive is known by the heartbeat.
         """
         self._pinging = self._outside.reactor.callLater(self._ping_after, self._ping)

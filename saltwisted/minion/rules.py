@@ -230,7 +230,7 @@ class Announce:
 @frozen
 class Withdraw:
     """
-    Tell everybody that it is not any more.
+    Tell everybody that it is no longer.
 
     @ivar is_meant: we ended it, since another master is in use or the minion stops.
     """

@@ -319,7 +319,7 @@ class Scheduler(Service):
         return False
 
     def _forget(self, name: str) -> None:
-        """A job that is given anew begins anew, even if nothing in it changed."""
+        """A job that is given again starts again, even if nothing in it changed."""
         self._progress.pop(name, None)
 
     def _list(self, data: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ our own clock does not count, so that one job from a master with a wrong clock d
 shut out those that follow. Salt's C{serial}, where a master sends it, must grow for
 as long as its publish key lives.
 
-Not here: deciding to sign in anew (L{saltwisted.minion.connection}), running jobs.
+Not here: deciding to sign in again (L{saltwisted.minion.connection}), running jobs.
 """
 
 from __future__ import annotations

@@ -187,7 +187,7 @@ class CommandOptions:
         """
         Cut the command into words unless a shell does, and read what means success.
 
-        @raises SaltInvocationError: a code is no number.
+        @raises SaltInvocationError: a code is not a number.
         """
         if self.python_shell is not True and self.shell is not None and isinstance(self.cmd, str):
             self.cmd = shlex.split(self.cmd)

@@ -25,7 +25,7 @@ def update(target: Any, changes: Any, recursive: bool = True, merge_lists: bool 
     Merge C{changes} into C{target} in place, map by map; returns C{target}.
 
     @param merge_lists: append what a list has not yet, instead of replacing the list.
-    @raises TypeError: one of the two is no map.
+    @raises TypeError: one of the two is not a map.
     """
     if not isinstance(target, Mapping) or not isinstance(changes, Mapping):
         raise TypeError("Cannot update using non-dict types in dictupdate.update()")

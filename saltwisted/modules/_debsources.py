@@ -2,7 +2,7 @@
 The package sources of apt: C{sources.list}, C{sources.list.d/*.list} and C{*.sources}.
 
 Two kinds of entries with the same attributes: one-line entries of C{sources.list(5)}, and
-deb822 stanzas. Reading and saving keeps comments and lines that are no entries. No decision
+deb822 stanzas. Reading and saving keeps comments and lines that are not entries. No decision
 about repositories is taken here; that is in C{aptpkg}.
 """
 

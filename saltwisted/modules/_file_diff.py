@@ -85,7 +85,7 @@ def _cached(around: Around, files: tuple[tuple[str, str | None], ...], saltenv: 
 
 
 def _binary_difference(old: str, new: str) -> str:
-    """In place of a diff, where one of the files is no text."""
+    """In place of a diff, where one of the files is not text."""
     was, becomes = not _files.is_text(old), not _files.is_text(new)
     if was and becomes:
         return "Replace binary file"

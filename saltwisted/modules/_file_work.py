@@ -1,5 +1,5 @@
 """
-What the parts of the module C{file} share, and what is no function of it.
+What the parts of the module C{file} share, and what is not a function of it.
 """
 
 from __future__ import annotations

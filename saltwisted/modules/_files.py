@@ -156,8 +156,8 @@ def temporary_with(data: bytes, **kwargs: Any) -> str:
     """
     The path of a new file with this content and a random name, mode 0600.
 
-    It is written as it is made: ext4 brings a file that is opened anew with C{O_TRUNC} to
-    the disk at once, and whoever removes it a moment later waits for that.
+    It is written as it is made: ext4 brings a file that is opened again with C{O_TRUNC} to
+    the disk at once, and a process that removes it a moment later waits for that.
     """
     kwargs.setdefault("prefix", TEMPFILE_PREFIX)
     descriptor, path = tempfile.mkstemp(**kwargs)

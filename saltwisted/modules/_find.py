@@ -118,7 +118,7 @@ def size_range(value: Any) -> tuple[int, int]:
     """
     C{10k}, C{+1m}, C{-5g} as the least and greatest number of bytes.
 
-    @raises ValueError: it is no size.
+    @raises ValueError: it is not a size.
     """
     text = str(value).strip()
     sign = text[0] if text[:1] in ("+", "-") else ""
@@ -155,7 +155,7 @@ def interval(value: Any) -> tuple[float, int, str]:
     """
     C{-1d12h} as seconds, the size of its smallest unit in seconds, and its sign.
 
-    @raises ValueError: it is no interval.
+    @raises ValueError: it is not an interval.
     """
     match = _INTERVAL.match(str(value))
     if match is None or not any(match.groups()[1:]):

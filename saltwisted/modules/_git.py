@@ -195,7 +195,7 @@ def is_encrypted(path: str) -> bool:
     """
     Whether a private key asks for a passphrase.
 
-    @raises CommandExecutionError: it cannot be read, or is no private key.
+    @raises CommandExecutionError: it cannot be read, or is not a private key.
     """
     try:
         with open(path, encoding="utf-8", errors="replace") as file:

@@ -21,7 +21,7 @@ _PIECES = re.compile(r"[^\s'\"`;|&<>(){}$=,]+")
 
 
 class BadTimeout(TimedProcTimeoutError):
-    """A C{timeout} that is no number; the command was not started."""
+    """A C{timeout} that is not a number; the command was not started."""
 
 
 def run(
@@ -42,7 +42,7 @@ def run(
     @return: process id, exit code, standard output, standard error.
     @raises OSError: it could not be started.
     @raises TimedProcTimeoutError: it ran too long; has C{pid}.
-    @raises BadTimeout: the timeout is no number.
+    @raises BadTimeout: the timeout is not a number.
     """
     if timeout and (isinstance(timeout, bool) or not isinstance(timeout, (int, float))):
         raise BadTimeout(f"Error: timeout {timeout} must be a number")

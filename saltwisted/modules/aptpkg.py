@@ -473,7 +473,7 @@ def _uninstall(action: str, name: str | None, pkgs: Any, kwargs: dict[str, Any])
         raise CommandExecutionError(str(error)) from error
     old = list_pkgs()
     old_removed = list_pkgs(removed=True)
-    # A wildcard stands for what is installed; what is left of it is no name any more.
+    # A wildcard stands for what is installed; what is left of it is no longer a name.
     by_name = _packages.match_wildcard(old, wanted)
     targets = [item for item in by_name if item in old]
     if action == "purge":

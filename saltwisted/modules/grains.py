@@ -198,7 +198,7 @@ def append(key: Any, val: Any, convert: bool = False, delimiter: str = _DELIMITE
     """
     Add a value (or each of a list) to a grain that is a list.
 
-    With C{convert} a grain that is no list becomes one.
+    With C{convert} a grain that is not a list becomes one.
 
     CLI Example::
 

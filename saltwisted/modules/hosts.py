@@ -25,7 +25,7 @@ def _path() -> str:
 
 
 def _usable_path() -> str:
-    """The path of the file, which is made if it is not there; empty if it is no file."""
+    """The path of the file, which is made if it is not there; empty if it is not a file."""
     path = _path()
     if not os.path.exists(path):
         with open(path, "w", encoding="utf-8"):

@@ -3,7 +3,7 @@ Read the minion's pillar.
 
 A person who asks gets texts replaced by stars unless C{unmask=True} is given; a
 template gets the plain values (see L{saltwisted.worker.masking}). C{items}, C{data},
-C{ls}, C{obfuscate} and C{ext} have the pillar compiled anew; the other functions read
+C{ls}, C{obfuscate} and C{ext} have the pillar compiled again; the other functions read
 the one that this job began with.
 """
 
@@ -166,7 +166,7 @@ def _decrypted(pillar: Any, renderer: str) -> Any:
 def _compiled(
     saltenv: str | None, pillarenv: str | None, override: Any, ext: Any = None
 ) -> dict[str, Any]:
-    """Ask whoever compiles pillars for this minion's, now."""
+    """Ask the master, or the local compiler, for this minion's pillar, now."""
     if override is not None and not isinstance(override, dict):
         log.error("Pillar data must be a dictionary")
         override = None
@@ -184,7 +184,7 @@ def _compiled(
         request = {**load, "override": override}
         before = __opts__.get("__pillarenv_before", __opts__.get("pillarenv"))
         if override or pillarenv != before:
-            # Without a master Salt lays a pillar that is compiled anew over the one that it has
+            # Without a master Salt lays a pillar that is compiled again over the one that it has
             request["seed"] = dict(__pillar__)
         return PillarWorker(__opts__).value(request)
     load["grains"] = dict(__grains__)

@@ -44,7 +44,7 @@ TOP_ENVS_CKEY = "saltutil._top_file_envs"
 
 
 def _refresh(what: str, **options: Any) -> bool:
-    """Tell the daemon to look anew; false when there is none."""
+    """Tell the daemon to look again; false when there is none."""
     if __daemon__ is None:
         return False
     try:
@@ -57,7 +57,7 @@ def _refresh(what: str, **options: Any) -> bool:
 
 def refresh_pillar(wait: bool = False, timeout: Any = 30, clean_cache: bool = True) -> bool:
     """
-    Have the pillar compiled anew and keep it for the jobs to come.
+    Have the pillar compiled again and keep it for the jobs to come.
 
     With C{wait} not before that is done, or C{timeout} seconds have passed.
 
@@ -85,7 +85,7 @@ def pillar_refresh(wait: bool = False, timeout: Any = 30, clean_cache: bool = Tr
 
 def refresh_grains(**kwargs: Any) -> bool:
     """
-    Have the grains computed anew, and the pillar with them.
+    Have the grains computed again, and the pillar with them.
 
     refresh_pillar
         False: not the pillar.
@@ -110,7 +110,7 @@ def refresh_grains(**kwargs: Any) -> bool:
 
 def refresh_modules(**kwargs: Any) -> bool:
     """
-    Have the daemon look at all modules anew; C{async=False} waits until it did.
+    Have the daemon look at all modules again; C{async=False} waits until it did.
 
     CLI Example::
 
@@ -123,7 +123,7 @@ def refresh_modules(**kwargs: Any) -> bool:
 
 def refresh_beacons() -> bool:
     """
-    Have the beacons set up anew.
+    Have the beacons set up again.
 
     CLI Example::
 
@@ -134,7 +134,7 @@ def refresh_beacons() -> bool:
 
 def refresh_matchers() -> bool:
     """
-    Have the matchers loaded anew.
+    Have the matchers loaded again.
 
     CLI Example::
 

@@ -578,7 +578,7 @@ def disable(**kwargs: Any) -> dict[str, Any]:
 
 def reload_() -> dict[str, Any]:
     """
-    Take the schedule from the pillar and from C{schedule.conf} anew.
+    Take the schedule from the pillar and from C{schedule.conf} again.
 
     CLI Example::
 

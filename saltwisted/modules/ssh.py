@@ -109,7 +109,7 @@ def _key_file(user: str, config: str) -> str:
 
 
 def _fingerprint(key: str, hash_type: str | None) -> str | None:
-    """The hash of a key as pairs of digits; C{None} if it is no key."""
+    """The hash of a key as pairs of digits; C{None} if it is not a key."""
     name = (hash_type or "sha256").lower()
     function = getattr(hashlib, name, None)
     if function is None:
@@ -828,7 +828,7 @@ def key_is_encrypted(key: str) -> bool:
     """
     Whether a private key needs a passphrase.
 
-    @raises CommandExecutionError: it is no private key.
+    @raises CommandExecutionError: it is not a private key.
 
     CLI Example::
 

@@ -166,7 +166,7 @@ def list_modules(*args: str) -> list[str]:
 
 def reload_modules(initial_load: bool = False, context: Any = None) -> bool:
     """
-    Make the minion look at its modules anew.
+    Make the minion look at its modules again.
 
     CLI Example::
 

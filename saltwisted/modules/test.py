@@ -430,7 +430,7 @@ def raise_exception(name: str, *args: Any, **kwargs: Any) -> bool:
     """
     Fail with an exception by name: a built-in one or C{salt.exceptions.NAME}.
 
-    A name that is no exception answers false.
+    A name that is not an exception answers false.
 
     CLI Example::
 

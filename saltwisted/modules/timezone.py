@@ -119,7 +119,7 @@ def _zone_with_content(path: str) -> str:
         for name in names:
             full = os.path.join(folder, name)
             short = full[len(_ZONES) :]
-            # posixrules and the like are no zones.
+            # posixrules and the like are not zones.
             if short[0] not in string.ascii_lowercase and _files.digest(full) == wanted:
                 return short
     return ""

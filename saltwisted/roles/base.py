@@ -127,7 +127,7 @@ class OrderedService(Service):
                 await _settle(part.startService())
             except Exception as error:
                 if not self.running:
-                    # It was stopped under way: that is no failure of the start
+                    # It was stopped under way: that is not a failure of the start
                     self.log.debug("{part} was stopped while it started", part=_name(part))
                     return
                 if isinstance(error, SaltwistedError):

@@ -81,7 +81,7 @@ DRAIN_TIME = 10.0
 RETURN_TIME = 30.0
 """Seconds that it waits for returns of minions that run a job."""
 AGAIN_WAIT = 2.0
-"""Seconds that a member waits for those that were away already when it began anew."""
+"""Seconds that a member waits for those that were away already when it began again."""
 MOST_ADDRESSES = 8
 CONTAINERS = ("docker", "br-", "veth", "virbr", "cni", "lxc", "lxdbr", "podman")
 """Beginnings of names of interfaces that lead to guests of this machine alone."""
@@ -255,7 +255,7 @@ class Node:
         return Deferred.fromCoroutine(self.lifecycle.stopService())
 
     def reconfigure(self, names: Iterable[str]) -> None:
-        """Options have new values; a member's pillars are compiled anew."""
+        """Options have new values; a member's pillars are compiled again."""
         master = getattr(self.lifecycle.member, "master", None)
         if isinstance(master, Master):
             master.ctx.pillars.reconfigure()

@@ -178,7 +178,7 @@ def _source(share: RootShare, chosen: Generation | None) -> Source:
 
 class PillarViews:
     """
-    Directories of committed pillar roots for the workers, made anew at each generation.
+    Directories of committed pillar roots for the workers, made again at each generation.
 
     Started before the shares: it hears of their first generation.
     """

@@ -249,7 +249,7 @@ class SaltLog:
         self._console = targets[0].stream if targets else sys.stderr
 
     def follow(self, config: Any, level: str | None) -> None:
-        """Log as this configuration says from now on; the file is opened anew, for logrotate."""
+        """Log as this configuration says from now on; the file is opened again, for logrotate."""
         # Another file, perhaps: there a line is new
         self.settle(time.time(), everything=True)
         # sys.stderr is Twisted's by now, and leads back to us: the one of the start is meant

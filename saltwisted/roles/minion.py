@@ -186,7 +186,7 @@ def led_by(config: MinionConfig, found: Any) -> MinionConfig:
     The configuration with the masters that the function of C{master_type: func} has named: one
     of them at a time, as in Salt.
 
-    @raises ConfigError: these are no names.
+    @raises ConfigError: these are not names.
     """
     names = [found] if isinstance(found, str) else found
     if not names or not isinstance(names, list) or not all(isinstance(n, str) and n for n in names):
@@ -266,7 +266,7 @@ class Network:
         """
         Take a join token: from now on it is shown at sign-ins, and its masters are asked too.
 
-        @raises WireError: it is no token for a minion.
+        @raises WireError: it is not a token for a minion.
         @raises StoreError: it could not be kept.
         """
         token = parse(line)
@@ -322,7 +322,7 @@ class Network:
 
 
 class Absent:
-    """Stands for the links before they are made: no master yet, and whoever waits, waits."""
+    """Stands for the links before they are made: no master yet, so callers go on waiting."""
 
     def __init__(self) -> None:
         self.there: Links | None = None

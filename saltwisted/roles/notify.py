@@ -57,7 +57,7 @@ class ServiceManager:
     What one daemon tells its service manager.
 
     Pings of the watchdog come from the reactor: one that is stuck stops pinging, and systemd
-    starts the daemon anew after C{WatchdogSec}.
+    starts the daemon again after C{WatchdogSec}.
     """
 
     def __init__(self, clock: Any) -> None:

@@ -90,7 +90,7 @@ class Copied(FileState):
             self.fail(f"The target directory {folder} is not present")
         mode = self.dir_mode
         if mode is None and self.mode is not None:
-            # Whoever may read the copy must be able to enter.
+            # A user who may read the copy must be able to enter.
             digits = str(self.mode)[-3:]
             mode = "".join(one if one == "0" else str(int(one) | 1) for one in digits)
         self.around.make_parents(self.name, self.user, self.group, mode)

@@ -37,7 +37,7 @@ def existing(salt: Any, context: dict[str, Any], source: Any, saltenv: str) -> l
     """
     Those of the sources that are directories of the file server.
 
-    @raises CommandExecutionError: an address is no C{salt://} one, or none is there.
+    @raises CommandExecutionError: an address is not a C{salt://} one, or none is there.
     """
     sources = [one.rstrip("/") for one in _file_rules.texts(source)]
     for one in sources:

@@ -27,7 +27,7 @@ Ret = dict[str, Any]
 @frozen(kw_only=True, eq=False)
 class Around:
     """
-    What a run of states puts around a call. It is made anew for each call, since it changes.
+    What a run of states puts around a call. It is made again for each call, since it changes.
 
     @ivar salt: C{__salt__}.
     @ivar instance: which run this is; nothing outside of one.

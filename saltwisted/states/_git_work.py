@@ -206,7 +206,7 @@ class Work:
                 self.fail(f"{noun} '{path}' is not an absolute path")
 
     def check_no_file(self) -> None:
-        """The target is no file."""
+        """The target is not a file."""
         if os.path.isfile(self.target):
             self.fail(f"Target '{self.target}' exists and is a regular file, cannot proceed")
 

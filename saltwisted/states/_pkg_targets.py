@@ -49,7 +49,7 @@ class Install:
     @ivar unpurge: those marked for purging.
     @ivar reinstall: those to install over themselves.
     @ivar altered: what verification found wrong with them.
-    @ivar refreshed: the package lists have been read anew.
+    @ivar refreshed: the package lists have been read again.
     """
 
     desired: Versions

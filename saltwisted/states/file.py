@@ -723,7 +723,7 @@ def replace(
     append_if_not_found, prepend_if_not_found, not_found_content
         What to add where it finds nothing.
     ignore_if_missing
-        No file is no failure.
+        A missing file is not a failure.
     """
     name = os.path.expanduser(name)
     ret = new_ret(name)
@@ -996,7 +996,7 @@ def comment(
 
 def uncomment(name: str, regex: str, char: str = "#", backup: Any = ".bak") -> dict[str, Any]:
     """
-    Lines that an expression fits are no comments.
+    Lines that an expression fits are not comments.
     """
     name = os.path.expanduser(name)
     ret = new_ret(name, False)

@@ -316,7 +316,7 @@ def cloned(
         try:
             __salt__["git.status"](target, **words)
         except Exception as error:
-            # Whatever it is, it is no clone.
+            # Whatever it is, it is not a clone.
             return _end(ret, False, str(error))
         return _at_branch(ret, target, branch, words)
     with_branch = f" with branch '{branch}'" if branch is not None else ""

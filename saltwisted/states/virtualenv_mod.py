@@ -72,7 +72,7 @@ def managed(
     requirements, pip_pkgs
         A file with packages (from the master too), or packages.
     clear
-        Make it anew.
+        Make it again.
     venv_bin, python, system_site_packages, prompt ...
         As for C{virtualenv.create}.
     pip_upgrade, pip_download, index_url, no_deps ...

@@ -84,7 +84,7 @@ def is_corrupt(error: sqlite3.Error) -> bool:
     """
     Whether the file itself is damaged, not merely the disk full.
 
-    A text that is no UTF-8 was never written: SQLite hands it out, and Python's module says so
+    A text that is not UTF-8 was never written: SQLite hands it out, and Python's module says so
     without a code.
     """
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF

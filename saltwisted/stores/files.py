@@ -109,7 +109,7 @@ def read_file(path: str, limit: int = 1 << 30) -> bytes | None:
     A pipe, a device or a directory is refused without blocking on it.
 
     @param limit: the largest size, in bytes, that is taken into memory.
-    @raises StoreError: when it cannot be read, is too large, or is no regular file.
+    @raises StoreError: when it cannot be read, is too large, or is not a regular file.
     """
     try:
         fd = os.open(path, _READ)

@@ -6,7 +6,7 @@ C{minions_rejected} and C{minions_denied}, as Salt keeps them, so that other too
 and change them. What they change is noticed: L{KeyStore.accepted} compares one
 C{lstat} with memory for every request, and L{KeyStore.rescan}, called once a second
 by the owner, lists a directory whose mtime has changed. As in Salt 3008 a
-link is no key. Who may have which state is decided in L{saltwisted.domain.keys}.
+link is not a key. Who may have which state is decided in L{saltwisted.domain.keys}.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ class KeyStore:
             for state in states:
                 with suppress(OSError):
                     info = os.lstat(self._folders[state].prefix + minion_id)
-                    # A power failure can leave a name without content: that is no key
+                    # A power failure can leave a name without content: that is not a key
                     if info.st_size:
                         ages[state] = info.st_mtime_ns
             if not ages:
@@ -202,7 +202,7 @@ class KeyStore:
             self._notify(minion_id, "", state)
         elif known is not None and known[0] is not _UNREAD and known[1] != pub:
             self._notify(minion_id, state, state)
-        # A power failure can leave a name without content: that is no key, and is written anew
+        # A power failure can leave a name without content: that is not a key, and is rewritten
         return pub or None
 
     def list_keys(self) -> Mapping[str, Sequence[str]]:
@@ -251,7 +251,7 @@ class KeyStore:
 
         C{denied} stands beside the others, and keeps the first key, as in Salt.
 
-        @raises StoreError: for an id that is no name, or when the disk refuses.
+        @raises StoreError: for an id that is not a name, or when the disk refuses.
         """
         folder = self._folders[state]
         self._check(minion_id)
@@ -387,7 +387,7 @@ class KeyStore:
         look = come if not most or len(come) <= most else set(islice(come, most))
         new = [name for name in look if self._is_key(folder, name)]
         if not new and len(look) < len(come):
-            # What is no key never becomes known: too much of it must not hide what is one
+            # What is not a key never becomes known: too much of it must not hide what is one
             look = come
             new = [name for name in look if self._is_key(folder, name)]
         if len(new) > 100:

@@ -25,7 +25,7 @@ class MasterKeyFile:
     """
     The remembered key of the master: C{pki_dir/minion_master.pub}.
 
-    The file is looked at anew each time it is asked for, so that an administrator who
+    The file is looked at again each time it is asked for, so that an administrator who
     removes it is heard without a restart.
     """
 
@@ -36,7 +36,7 @@ class MasterKeyFile:
         """
         The key, or C{None} when none is remembered.
 
-        @raises StoreError: the file is there, but is no usable key. Trusting a new key
+        @raises StoreError: the file is there, but is not a usable key. Trusting a new key
             instead would be a mistake.
         """
         data = read_file(self.path, 65536)
@@ -90,7 +90,7 @@ class TokenFile:
     """
     The join token that an operator gave this minion: C{pki_dir/join.token}, until it has served.
 
-    Looked at anew at each sign-in, as L{MasterKeyFile} is.
+    Looked at again at each sign-in, as L{MasterKeyFile} is.
     """
 
     log = Logger()

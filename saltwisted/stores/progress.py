@@ -1,5 +1,5 @@
 """
-How far a piece of work is that takes long, for whoever waits for it.
+How far a long piece of work is, for those who wait for it.
 """
 
 from __future__ import annotations

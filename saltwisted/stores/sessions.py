@@ -89,7 +89,7 @@ class SessionStore:
         """
         The key to hand out; one that a stock master left is not accepted any more.
 
-        @raises StoreError: for an id that is no name, or a key that is not accepted.
+        @raises StoreError: for an id that is not a name, or a key that is not accepted.
         """
         if not valid_minion_id(minion_id):
             raise StoreError("not a minion id", repr(minion_id)[:200])

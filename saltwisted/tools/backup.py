@@ -280,7 +280,7 @@ def read_manifest(archive: tarfile.TarFile, source: str) -> dict[str, Any]:
     """
     What a backup says of itself.
 
-    @raises StoreError: it is no backup of ours, or of a later format.
+    @raises StoreError: it is not a backup of ours, or of a later format.
     """
     first = archive.next()
     stream = archive.extractfile(first) if first is not None and first.name == MANIFEST else None

@@ -152,7 +152,7 @@ def saltfile_directory(names: tuple[str, ...]) -> str:
     """
     The configuration directory that a Saltfile names for C{salt-master}; empty if none does.
 
-    @raises ConfigError: a Saltfile that is no YAML.
+    @raises ConfigError: a Saltfile that is not YAML.
     """
     for name in names:
         with suppress(OSError), open(os.path.expanduser(name), encoding="utf-8") as stream:
@@ -559,7 +559,7 @@ def copy_history(made: Plan, writer: Writer, since: float = 0.0) -> Counts:
 
 
 def _unpacked(path: str) -> Any:
-    """The value in a cache file, or C{None}: what cannot be read is made anew by minions."""
+    """The value in a cache file, or C{None}: what cannot be read is made again by minions."""
     try:
         with open(path, "rb") as stream:
             return unpack_bin(stream.read())

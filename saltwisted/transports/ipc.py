@@ -122,7 +122,7 @@ def _as_bytes(text: str) -> bytes:
 
 
 def _keep_text(value: Any) -> Any:
-    """A value whose text is no UTF-8, or whose numbers are too large, in a form that packs."""
+    """A value whose text is not UTF-8, or whose numbers are too large, in a form that packs."""
     if isinstance(value, str):
         try:
             value.encode()
@@ -310,7 +310,7 @@ class ControlProtocol(Protocol):
         if not self._paused:
             self._paused = True
             self._unsent = 0
-            # Whoever does not read gets no more questions answered either; else a client
+            # A client that does not read gets no more answers either; else a client
             # that asks ahead (chunks of a file) would be dropped for its own haste
             self.transport.pauseProducing()  # type: ignore[union-attr]
             self._timer = self._server.clock.callLater(self._limits.patience, self._drop, "stalled")

@@ -61,7 +61,7 @@ PING_EVERY = 2.0
 SILENT = 5.0
 """Seconds without one after which a subscriber looks after its master."""
 GONE = 20.0
-"""Seconds without one after which it connects anew."""
+"""Seconds without one after which it connects again."""
 
 PING = encode_frame(b"", {"saltwisted": "ping"})
 
@@ -649,7 +649,7 @@ class TcpRequests:
     """
     The request side of a minion: any number of requests in one connection.
 
-    It is made when there is something to ask, and made anew by the next request after it ended.
+    It is made when there is something to ask, and made again by the next request after it ended.
     What was asked in it fails then: whether the master has heard it is not known.
     """
 
@@ -755,7 +755,7 @@ class TcpSubscriber:
     The publish side of a minion: connects, says who it is, listens, and connects again.
 
     A master of ours gives signs of life; when they stay away C{lost} is called, and after
-    a while the connection is made anew.
+    a while the connection is made again.
     """
 
     log = Logger()

@@ -1,7 +1,7 @@
 """
 TLS between nodes: both sides show a certificate, and a judge looks at the key in it.
 
-One port serves several purposes, told apart by ALPN. Whoever is not let in by the judge fails in
+One port serves several purposes, told apart by ALPN. A peer that the judge does not admit fails in
 the handshake: no byte of the application is ever read from it (T-PEER-1). Chains and host names
 prove nothing here, except where L{Session.vouched_by} asks for them: a member is known by
 its public key. Sessions are never resumed, since a resumed one is not judged again.

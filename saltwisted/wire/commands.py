@@ -8,7 +8,7 @@ as well (C{load}), for the commands that put it on the event bus as it came,
 unknown fields included.
 
 Names and fields are Salt's (3006 to 3008). C{verify_minion} and C{_ext_nodes}
-are no commands any more; stock masters answer them as unknown.
+are not commands any more; stock masters answer them as unknown.
 
 To add one: a class with L{command} and fields with L{has}. Its row of who may
 ask and who answers is in C{master/table.py}.

@@ -6,7 +6,7 @@ C{pickle::} (a name from long ago; nothing is pickled), then, only in replies,
 the 32 characters of the request's nonce, then msgpack. The key travels and is
 stored as 76 characters of base64: 24 bytes AES, 32 bytes HMAC.
 
-Chance is an argument: whoever seals brings the 16 bytes.
+Randomness is an argument: the caller brings the 16 bytes.
 """
 
 from __future__ import annotations

@@ -207,7 +207,7 @@ def _signed(inner: dict[str, Any], key: PrivateKey, algorithm: str) -> bytes:
 
 def negative_reply(request: Auth, ret: bool | str, key: PrivateKey, version: int) -> bytes:
     """
-    The answer to a minion that is not let in.
+    The answer to a minion that is not admitted.
 
     @param ret: C{True} for pending, C{False} for rejected or denied, C{"full"}.
     """
@@ -228,7 +228,7 @@ def accepted_reply(
     version: int,
 ) -> bytes:
     """
-    The answer to a minion that is let in.
+    The answer to a minion that is admitted.
 
     A token that cannot be opened (it was made for another master's key) is left
     out, as in Salt; the minion then refuses, and says why.

@@ -1,7 +1,7 @@
 """
 Publications: a job map, sealed with the publish key, then signed by the master.
 
-The signature covers the sealed blob, so whoever knows the publish key (every
+The signature covers the sealed blob, so anybody who knows the publish key (every
 accepted minion of the master does) still cannot publish. Stock minions check it
 only when told to; ours always does.
 

@@ -145,7 +145,7 @@ class ControlClient:
         """
         with self._lock:
             self._waiting.pop(self._ask(op, args), None)
-            # Whoever only tells must read too, or the daemon's answers pile up on its side.
+            # A client that only sends must read too, or the daemon's answers pile up on its side.
             while self._sock is not None and self._readable(self._sock):
                 self._sort(self._receive(None))
 

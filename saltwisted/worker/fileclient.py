@@ -79,7 +79,7 @@ def inside(base: str, *names: str) -> str | None:
     """
     Join names from outside under a directory of ours.
 
-    @return: C{None} when they would lead out of it, or are no names at all.
+    @return: C{None} when they would lead out of it, or are not names at all.
     """
     path = os.path.normpath(os.path.join(base, *(name.lstrip("/") for name in names)))
     if "\0" in path or not path.startswith(os.path.normpath(base).rstrip("/") + "/"):

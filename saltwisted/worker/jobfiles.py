@@ -24,7 +24,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}\Z")
 
 
 def valid_jid(jid: Any) -> bool:
-    """Whether a job id can be a file's name; anything else from the network is no job id."""
+    """Whether a job id can be a file's name; anything else from the network is not a job id."""
     return isinstance(jid, str) and _NAME.match(jid) is not None
 
 

@@ -3,7 +3,7 @@ When a pillar value may be shown.
 
 Since Salt 3008 the C{pillar} functions answer a person with every text replaced
 by stars, and a template with the plain value. Which of the two is asking is a
-property of the call chain, so it is a context variable: whoever renders a
+property of the call chain, so it is a context variable: code that renders a
 template does so under L{plain_pillar}.
 """
 

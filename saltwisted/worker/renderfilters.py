@@ -197,7 +197,7 @@ def file_hashsum(path: str, form: str = "sha256", chunk_size: int = 65536) -> st
 
 
 def is_binary(data: bytes) -> bool:
-    """A NUL byte, or more than 30 % of what is no text."""
+    """A NUL byte, or more than 30 % of what is not text."""
     if not data:
         return False
     if b"\0" in data:

@@ -65,7 +65,7 @@ class Asker:
         return bytes(dealer.recv_multipart()[-1])
 
     def close(self) -> None:
-        """Hang up; the next request connects anew."""
+        """Hang up; the next request connects again."""
         sock, self._socket = self._socket, None
         if sock is not None:
             sock.close(0)

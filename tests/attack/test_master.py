@@ -188,7 +188,7 @@ class Attacks(SynchronousTestCase):
             self.assertEqual(list(rig.ctx.keys.accepted_ids()), [])
 
     def test_T_PATH_1(self) -> None:
-        """Ids that are no names are refused before any file is touched."""
+        """Ids that are not names are refused before any file is touched."""
         rig = Rig(self, auto_accept=True)
         bad = [
             "..", ".", "", "../x", "a/b", "a\\b", "a\0b", "%2f..%2fx", "x" * 300, "é" * 200,

@@ -32,7 +32,7 @@ class SessionTests(SynchronousTestCase):
     def test_old_secret_is_worth_nothing(self) -> None:
         """
         Once the old secret is refused, its sessions are, also the one in use; the minion signs in
-        anew and is served.
+        again and is served.
         """
         self.assertEqual(self.minion.ask("_file_envs"), ["base"])
         self.secrets[:] = [SessionSecret(2, NEW, self.rig.clock.seconds())]
@@ -46,7 +46,7 @@ class SessionTests(SynchronousTestCase):
         self.assertEqual(self.minion.ask("_file_envs"), ["base"])
 
     def test_ordinary_rotation(self) -> None:
-        """While the secret before still counts, nobody has to sign in anew."""
+        """While the secret before still counts, nobody has to sign in again."""
         self.secrets.insert(0, SessionSecret(2, NEW, self.rig.clock.seconds()))
         self.rig.ctx.sessions.end_all()
 

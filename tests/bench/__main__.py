@@ -2,7 +2,7 @@
 C{python -m tests.bench}: our master and minion and stock 3008's, one after the other, on
 this machine, under the same load; prints the figures side by side with the ratio.
 
-This is no test: nothing fails here for being slow. How to run it, and what it said:
+This is not a test: nothing fails here for being slow. How to run it, and what it said:
 docs/benchmarks.md. The load generator is a program that plays any number of minions
 (C{--swarm PATH}); it must be given, since its figures are what the targets were set with.
 """

@@ -257,7 +257,7 @@ class MasterBench:
         self.cpu("10 MiB file", "files", "--mode", "fetch", "-n", "8", "--path", "big")
 
     def pillars(self) -> None:
-        """Pillars that are compiled anew each time, and such that have not changed."""
+        """Pillars that are compiled again each time, and such that have not changed."""
         args = ["-n", "8", "--seconds", self.seconds, "--expect", "part0"]
         self.start(self.make())
         self.cpu("pillar, nothing changed", "pillar", *args)

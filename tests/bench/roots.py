@@ -10,7 +10,7 @@ rsync and Unison run over a pipe to a local server, without encryption. Bytes of
 counted in a run of their own, since who counts them slows them down. CPU is that of all processes
 of both sides (but for Unison's own server); memory is the most of either side's daemon, above what
 it had before. They take turns, run by run, and a ratio of wall times is the median of those of such
-pairs. This is no test.
+pairs. This is not a test.
 """
 
 from __future__ import annotations

@@ -144,7 +144,7 @@ class CareTests(SynchronousTestCase):
         self.assertIn("--role minion", look()["daemon.down"]["command"])
 
     def test_broken(self) -> None:
-        """A file that is no YAML: every command says so in one line, as the daemon does."""
+        """A file that is not YAML: every command says so in one line, as the daemon does."""
         with open(os.path.join(self.master.conf, "master"), "a") as stream:
             stream.write("\nx: [\n")
         done = command("doctor", "-c", self.master.conf, "--json")

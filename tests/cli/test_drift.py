@@ -24,7 +24,7 @@ class DriftTests(SynchronousTestCase):
         self.assertIn('+  "web": "L@a"', lines)
 
     def test_absent(self) -> None:
-        """A value that is no JSON is shown as it is; three values are two differences."""
+        """A value that is not JSON is shown as it is; three values are two differences."""
         lines = list(drift_lines("peer", {"a": "{}", "b": "(not set)", "c": "[1]"}))
 
         self.assertEqual(lines.count("peer:"), 2)

@@ -207,7 +207,7 @@ class FileTests(CommandTestCase):
         self.assertEqual(result.out, f"Unaccepted Keys:\na:  {KEYS[0]}\n")
 
     def test_names_that_are_none(self) -> None:
-        """Links and files whose names are no minion ids are not keys."""
+        """Links and files whose names are not a minion ids are not keys."""
         self.put("minions", "a", ".key_cache")
         os.symlink("/etc/passwd", f"{self.root}/pki/minions/link")
 

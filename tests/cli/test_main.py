@@ -41,7 +41,7 @@ class ExecutableTests(SynchronousTestCase):
             self.assertTrue(direct.out.startswith(f"Usage: {typed} "), direct.out[:40])
 
     def test_elsewhere(self) -> None:
-        """What Salt has and we have not is no mistake in typing; it ends non-zero, too."""
+        """What Salt has and we have not is not a mistake in typing; it ends non-zero, too."""
         for name in elsewhere.COMMANDS:
             result = run(["saltwisted", name])
             self.assertEqual((result.status, result.out), (64, ""))
@@ -121,7 +121,7 @@ class OptionTests(CommandTestCase):
         self.assertEqual(self.result.out, "m: 1\n")
 
     def test_broken_configuration(self) -> None:
-        """A file that is no YAML: the reason with file and line, status 1."""
+        """A file that is not YAML: the reason with file and line, status 1."""
         with open(f"{self.root}/master", "w", encoding="utf-8") as file:
             file.write("a: [\n")
 
@@ -161,7 +161,7 @@ class OptionTests(CommandTestCase):
         return self.only
 
     def test_colors(self) -> None:
-        """Colour is off where stdout is no terminal, and on when forced."""
+        """Colour is off where stdout is not a terminal, and on when forced."""
         self.asked("--out=nested")
         self.assertEqual(self.result.out, "m:\n    1\n")
 

@@ -107,7 +107,7 @@ def introduce(*nodes: PeerNode) -> None:
 
 
 def remove(node: PeerNode, gone: PeerNode) -> None:
-    """A node learns that another is no member any more."""
+    """A node learns that another is no longer a member."""
     node.membership.apply(
         {"op": "remove", "key": gone.key.id, "by": "test", "left": False},
         99,

@@ -76,7 +76,7 @@ class ForwardTests(SynchronousTestCase):
             self.assertNotIn("kwargs", job)
 
     def test_T_PATH_6_one_jid_two_jobs(self) -> None:
-        """T-PATH-6: no node publishes a job by the jid of another, or by what is no jid."""
+        """T-PATH-6: no node publishes a job by the jid of another, or by what is not a jid."""
         jid = jid_at(self.nodes.clock.seconds())
         first = {"tgt": "*", "fun": "test.ping", "arg": [], "jid": jid, "user": "ann"}
         link = self.a.peers.links()[0]

@@ -126,7 +126,7 @@ class IdentityChangeTests(SynchronousTestCase):
         self.assertEqual(followed(key("master").public, handovers), key("master_sign").public)
 
     def test_followed_once(self) -> None:
-        """A node that learns of it begins anew once; who has the key already does not."""
+        """A node that learns of it starts again once; who has the key already does not."""
         self.ask(self.change.prepare())
         self.ask(self.change.change())
         self.change.follow()
@@ -139,7 +139,7 @@ class IdentityChangeTests(SynchronousTestCase):
         self.assertEqual(len(self.adopted), 2)
 
     def test_unprepared(self) -> None:
-        """Nothing happens that was not prepared, and a damaged file is no key."""
+        """Nothing happens that was not prepared, and a damaged file is not a key."""
         for asked in (self.change.change(), self.change.installed(["m1"])):
             self.failureResultOf(Deferred.fromCoroutine(asked), DeniedError)
         self.assertEqual(self.secrets.versions(IDENTITY), ())

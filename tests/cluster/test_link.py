@@ -300,7 +300,7 @@ class LinkTests(Pair):
 
 
 class StrangerTests(Pair):
-    """Who is no member."""
+    """Who is not a member."""
 
     def test_T_PEER_1_nothing_is_parsed(self) -> Deferred[Any]:
         """Bytes of any shape from a non-member close the connection; no protocol is ever built."""

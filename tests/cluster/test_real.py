@@ -410,7 +410,7 @@ class LeaveTests(SynchronousTestCase):
         a.command("remove", "c", check=True)
 
         until("c to know", lambda: c.states() == {"c": "removed"})
-        # The links have new certificates, and so are made anew
+        # The links have new certificates, and so are made again
         until("b to know", lambda: b.states() == {"a": "serving", "b": "serving"})
         a.ping_until("m1")
         self.assertNotEqual(c.command("join", token).returncode, 0)

@@ -75,7 +75,7 @@ class DamageTests(SynchronousTestCase):
             until(f"news at {node.name}", lambda node=node: kept(node) == kept(b))
 
     def test_fact_log(self) -> None:
-        """A fact log that is found damaged is written anew; no act is lost, here or elsewhere."""
+        """A fact log that is found damaged is rewritten; no act is lost, here or elsewhere."""
         a, b = nodes = cluster(self, "a b")
         signed_in(a, "web1")
         b.stop()

@@ -559,7 +559,7 @@ class KeyReplicaTests(SynchronousTestCase):
         self.assertEqual((a.shown(), b.shown()), ({}, {}))
 
     def test_together_with_others(self) -> None:
-        """One key is no list; a key that comes back in the same breath; two operators at once."""
+        """One key is not a list; a key that comes back in the same moment; two operators."""
         a, b = self.accepted(3)
         entries = len(a.entries)
         with a.replica.together():

@@ -45,7 +45,7 @@ class ErrorTests(SynchronousTestCase):
         self.refused("a: \x07\n", None, "control characters")
 
     def test_not_a_mapping(self) -> None:
-        """A file that is no mapping is refused."""
+        """A file that is not a mapping is refused."""
         self.refused("- a\n- b\n", 1, "not a list")
         self.refused("just words\n", 1, "not a str")
 
@@ -110,7 +110,7 @@ class YamlTests(SynchronousTestCase):
                 self.assertEqual(error.path, "/@/minion")
 
     def test_bombs(self) -> None:
-        """Deep nesting and keys that are no keys end in an error, not in a crash."""
+        """Deep nesting and keys that are not keys end in an error, not in a crash."""
         laughs = "a0: &a0 [x]\n" + "".join(
             f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 60)
         )
@@ -127,7 +127,7 @@ class YamlTests(SynchronousTestCase):
             self.assertRaises(ConfigError, loaded, "master", {"master": text})
 
     def test_long_files(self) -> None:
-        """A long list or deep tree of a real site is no bomb."""
+        """A long list or deep tree of a real site is not a bomb."""
         deep = "\n".join(" " * level + f"k{level}:" for level in range(60)) + " x\n"
         wide = "nodes: [" + ", ".join(f"{{name: n{n}}}" for n in range(2000)) + "]\n"
 
@@ -162,7 +162,7 @@ class WarningTests(SynchronousTestCase):
         self.assertIn("your own", self.warnings("zzz_our_sites_data: {a: 1}\n")[0])
 
     def test_not_unknown(self) -> None:
-        """Settings of modules, of the other role, and rarer ones of Salt are no surprise."""
+        """Settings of modules, of the other role, and rarer ones of Salt are not a surprise."""
         text = (
             "mysql.host: db\nmine_interval: 5\nrest_cherrypy: {port: 8000}\nkeys.cache_driver: x\n"
         )

@@ -30,7 +30,7 @@ class RuleTests(SynchronousTestCase):
         self.assertEqual(ids(doctor.ports(7, {}, {"m1 to a:4505": False})), ["port.unreachable"])
 
     def test_clocks(self) -> None:
-        """An unknown clock is no finding; a free-running one and a far one are."""
+        """An unknown clock is not a finding; a free-running one and a far one are."""
         self.assertEqual(ids(doctor.clocks(None, {"b": -29.0})), [])
         self.assertEqual(ids(doctor.clocks(False, {})), ["clock.unsynchronised"])
         self.assertEqual(ids(doctor.clocks(True, {"b": -31.0})), ["clock.skew"])

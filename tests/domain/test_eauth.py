@@ -102,7 +102,7 @@ class TokenTests(SynchronousTestCase):
         self.assertFalse(token(expire=float("nan")).alive(1.0))
 
     def test_T_PATH_2_names(self) -> None:
-        """T-PATH-2: what is no token stands for nothing, and no name of a file is made of it."""
+        """T-PATH-2: what is not a token stands for nothing, and no name of a file is made of it."""
         for odd in ("", "../x", "/etc/passwd", "G" * 64, "a" * 31, "a" * 129, b"a" * 64, None, 7):
             self.assertEqual(token_digest(odd), "", odd)
         self.assertNotEqual(token_digest("a" * 64), "a" * 64)

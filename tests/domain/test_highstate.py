@@ -164,7 +164,7 @@ class ResultTests(SynchronousTestCase):
     """Results of state functions and of runs."""
 
     def test_malformed_answers(self) -> None:
-        """What is no result becomes a failed one that says why."""
+        """What is not a result becomes a failed one that says why."""
         for answer in ("text", None, {"name": "x"}, {"changes": {}, "name": "x", "result": True}):
             self.assertIs(unified(answer)["result"], False)
             self.assertIn("An exception occurred in this state", unified(answer)["comment"])

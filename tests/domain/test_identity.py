@@ -42,7 +42,7 @@ class IdentityTests(SynchronousTestCase):
         self.assertEqual([pem for pem, _ in identity.handovers], [str(n) for n in range(KEPT)])
 
     def test_nonsense(self) -> None:
-        """Bytes that are no identity are an error of their own kind."""
+        """Bytes that are not an identity are an error of their own kind."""
         for value in (b"", b"\xc1", pack_bin(7), pack_bin([b"a", b"b"]), pack_bin(["a", b"b", []])):
             self.assertRaises(WireError, decode, value)
         for rows in (7, [7], [["pem"]], [[b"pem", b"sig"]], [["pem", "sig"]]):

@@ -28,7 +28,7 @@ class JidTests(SynchronousTestCase):
             self.assertEqual(jid_to_time(odd), "", odd)
 
     def test_T_PATH_6_only_digits_pass(self) -> None:
-        """T-PATH-6: what is not twenty digits, perhaps with a process number, is no jid."""
+        """T-PATH-6: what is not twenty digits, perhaps with a process number, is not a jid."""
         for good in ("20260701120000250000", "20260701120000250000_1"):
             self.assertTrue(is_jid(good), good)
         for bad in (

@@ -194,7 +194,7 @@ class RuleTests(SynchronousTestCase):
     """Autosign and autoreject."""
 
     def test_lines(self) -> None:
-        """Comments, empty lines and white space are no entries."""
+        """Comments, empty lines and white space are not entries."""
         self.assertEqual(signing_lines("# all\n\n web* \r\ndb1\n  #x"), ("web*", "db1"))
 
     def test_globs_and_expressions(self) -> None:
@@ -205,7 +205,7 @@ class RuleTests(SynchronousTestCase):
         self.assertFalse(id_matches("web1", ["("]))
 
     def test_grains(self) -> None:
-        """One equal value is enough, numbers compare as text, and what is no map fails."""
+        """One equal value is enough, numbers compare as text, and what is not a map fails."""
         values = {"uuid": ("abc", "5"), "role": ()}
 
         self.assertTrue(grains_match({"uuid": "abc"}, values))

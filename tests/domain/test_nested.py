@@ -111,7 +111,7 @@ HARMLESS = {
     ("states/user", "_change"): "functions of shadow and user",
     ("states/user", "_set_shadow"): "functions of shadow",
 }
-"""Where a name is put together, or is no function's."""
+"""Where a name is put together, or is not a function's."""
 
 
 def by_name(tree: ast.Module) -> Iterator[str]:

@@ -203,7 +203,7 @@ class TableTests(SynchronousTestCase):
         self.assertEqual(self.denied, 1)
 
     def test_unknown(self) -> None:
-        """An unknown name is answered with the nearest right one; attributes are no names."""
+        """An unknown name is answered with the nearest right one; attributes are not names."""
         error = self.refused("statsu")
         self.assertEqual(error.name, "UnknownOperation")
         self.assertEqual(str(error), "this master does not know 'statsu'; did you mean 'status'?")

@@ -92,7 +92,7 @@ class ExtTests(SynchronousTestCase):
         )
 
     def test_unwanted_kinds(self) -> None:
-        """An answer that is no map is an error, C{None} is none."""
+        """An answer that is not a map is an error, C{None} is none."""
         ext = Ext(words=["x"], nothing=None)
 
         made = self.compile(ext, "a: 0", ext_pillar=[{"words": 1}, {"nothing": 1}])

@@ -53,7 +53,7 @@ class PruneClockTests(SynchronousTestCase):
         self.assertEqual(clock.time(NOW + 100, 160.0), NOW + 100)
 
     def test_removed_members(self) -> None:
-        """Clocks of nodes that are no members do not count."""
+        """Clocks of nodes that are not members do not count."""
         clock = PruneClock()
 
         clock.compare(NOW, 50.0, ["b"], {"b": NOW, "gone": NOW + DAY}, "a")

@@ -417,7 +417,7 @@ class NameTests(SynchronousTestCase):
     """Where a template stands."""
 
     def test_names(self) -> None:
-        """SLS files, init files, files that are no SLS, and bare texts."""
+        """SLS files, init files, files that are not an SLS, and bare texts."""
         cases: list[tuple[str | None, str, dict[str, str]]] = [
             (
                 "/r/a/b.sls",

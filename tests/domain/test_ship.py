@@ -510,7 +510,7 @@ class ShipTests(SynchronousTestCase):
         self.assertEqual([node.count(Differs) for node in (a, b, c)], [0, 0, 0])
 
     def test_set_back(self) -> None:
-        """A node whose log was set back begins anew, and no entry is lost, its own or others'."""
+        """A node whose log was set back starts again, and no entry is lost, its own or others'."""
         a, b = self.net("ab")
         for number in range(5):
             a.accept(f"old{number}")

@@ -129,7 +129,7 @@ class TraverseTests(SynchronousTestCase):
         self.assertEqual(traverse(None, "a", "none"), "none")
 
     def test_broken_key(self) -> None:
-        """A key that is no YAML is a key like any other."""
+        """A key that is not YAML is a key like any other."""
         self.assertIsNone(traverse({"a": 1}, "{"))
         self.assertIsNone(traverse({"a": 1}, "!!python/object/apply:os.getcwd []"))
         self.assertTrue(subdict_match({"{": {"[": 1}}, "{:[:1"))
@@ -222,7 +222,7 @@ class NodegroupTests(SynchronousTestCase):
         self.assertEqual(unfold("*", "glob", groups), ("*", "glob"))
 
     def test_odd(self) -> None:
-        """What is no expression has no groups in it."""
+        """What is not an expression has no groups in it."""
         self.assertEqual(unfold(5, "compound", {}), (5, "compound"))
 
     def test_unknown(self) -> None:

@@ -118,5 +118,5 @@ class MinionTokenTests(SynchronousTestCase):
         self.use(token, "web1")
         self.use(token, "web2", "2" * 64)
         self.assertEqual(self.tokens.for_minion("web1", FINGER, NOW), token.id)
-        # The key was deleted, and the machine made anew: that takes another use
+        # The key was deleted, and the machine made again: that takes another use
         self.assertEqual(self.tokens.for_minion("web1", "3" * 64, NOW), "")

@@ -227,7 +227,7 @@ class BalancerTests(Balanced):
 
 @needs_peers
 class BalancedKillTests(Balanced, Storm):
-    """The kill test of a cluster with minions that know one address, which is no node's."""
+    """The kill test of a cluster with minions that know one address, which is not a node's."""
 
     def test_kill_and_stop(self) -> None:
         """No return is lost and no job runs twice while nodes behind HAProxy fail."""

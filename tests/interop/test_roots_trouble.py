@@ -85,7 +85,7 @@ class RoomTests(RootsCase):
         return folder
 
     def change(self, folder: str, how: str, *more: str) -> None:
-        """Mount, or mount anew."""
+        """Mount, or mount again."""
         subprocess.run(
             ["mount", "-t", "tmpfs", "-o", ",".join([how, *more]), "tmpfs", folder], check=True
         )

@@ -271,7 +271,7 @@ class ControlLaws(SynchronousTestCase):
     @modest
     @given(st.binary(max_size=40) | plain.map(lambda v: _framed(v)), st.booleans())
     def test_any_answer(self, data: bytes, framed: bool) -> None:
-        """A daemon that answers nonsense is no daemon: the client says so, and nothing else."""
+        """A daemon that answers nonsense is not a daemon: the client says so, and nothing else."""
         ours, theirs = socket.socketpair()
         with ours, theirs:
             theirs.sendall(struct.pack(">I", len(data)) + data if framed else data)

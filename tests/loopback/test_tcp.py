@@ -197,7 +197,7 @@ class RequestTests(Rig):
         self.assertLess(count, 200)
 
     async def test_noise(self) -> None:
-        """What is no frame ends the connection, is counted, and nobody else notices."""
+        """What is not a frame ends the connection, is counted, and nobody else notices."""
         server = self.requests(lambda frame, peer, reply: reply(frame))
         client = self.asking(server.port)
         await client.request(pack(1), 5)
@@ -361,7 +361,7 @@ class PublicationTests(Rig):
         await until(lambda: heard == [b"x"])
 
     async def test_signs_of_life(self) -> None:
-        """Ours hear signs of life, which are no publications; when they stay away it is told."""
+        """Ours hear signs of life, which are not publications; when they stay away it is told."""
         self.patch(tcp, "PING_EVERY", 0.05)
         self.patch(tcp, "SILENT", 0.3)
         self.patch(tcp, "GONE", 0.6)

@@ -245,7 +245,7 @@ class RequestTests(Rig):
         self.assertEqual(server.unanswered, 8)
 
     async def test_bad_framing(self) -> None:
-        """Messages that are no requests are counted, and the server goes on."""
+        """Messages that are not requests are counted, and the server goes on."""
         server = self.router(lambda frame, _, reply: reply(frame))
         peer = self.peer(zmq.DEALER, server.port)
 

@@ -60,7 +60,7 @@ class JidTests(SynchronousTestCase):
         return str(self.rig.jobs.loads[JID]["user"])
 
     def test_T_PATH_6_no_jid_at_any_door(self) -> None:
-        """T-PATH-6: what is no jid is refused at every door, and nothing goes out."""
+        """T-PATH-6: what is not a jid is refused at every door, and nothing goes out."""
         job = {"tgt": "*", "fun": "test.ping"}
         for bad in BAD:
             for op, args in (
@@ -253,7 +253,7 @@ class PillarTargetTests(SynchronousTestCase):
         self.failureResultOf(Deferred.fromCoroutine(call), DeniedError)
 
     def test_odd_types(self) -> None:
-        """A target type that is no text means nobody, and costs no traceback."""
+        """A target type that is not text means nobody, and costs no traceback."""
         for kind in (["pillar"], {"x": 1}, 5):
             for fun, arg in (("cache.grains", ["*b1", kind]), ("mine.get", ["*", "x", kind])):
                 answer = self.web1.ask("minion_runner", fun=fun, arg=arg)

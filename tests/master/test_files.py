@@ -332,7 +332,7 @@ class ReceiveTests(FilesTestCase):
         self.assertFalse(os.path.exists(self.path("cache")))
 
     def test_chunks(self) -> None:
-        """Chunks make the file, a first chunk begins it anew, and nobody else may read it."""
+        """Chunks make the file, a first chunk begins it again, and nobody else may read it."""
         self.umask(0)
         self.serve(file_recv=True)
 

@@ -321,7 +321,7 @@ class LoginTests(SynchronousTestCase):
         self.assertEqual(syntax["error"]["name"], "SaltInvocationError")
 
     def test_wheel(self) -> None:
-        """The same with wheel functions; credentials are no arguments."""
+        """The same with wheel functions; credentials are not arguments."""
         (answer,) = self.clear("wheel", fun="key.list_all", **self.good())
         self.assertEqual(answer["data"]["return"]["minions"], ["db1", "web1"])
 

@@ -141,7 +141,7 @@ class KeptTests(PillarCase):
         self.assertEqual(self.successResultOf(Deferred.fromCoroutine(asked)), {"x": "X"})
 
     def test_changed_file(self) -> None:
-        """A changed file is compiled anew, by time, size or inode."""
+        """A changed file is compiled again, by time, size or inode."""
         self.ask()
         self.write("a.sls", "x: {{ 1 + 1 }}      ", LONG_AGO)
         self.assertEqual(self.ask(), {"x": 2})
@@ -204,7 +204,7 @@ class KeptTests(PillarCase):
         self.assertEqual(len(self.pool.calls), 2)
 
     def test_fresh(self) -> None:
-        """C{clean_cache} compiles anew, and C{clear} forgets all and replaces the workers."""
+        """C{clean_cache} compiles again, and C{clear} forgets all and replaces the workers."""
         self.ask()
         self.ask(fresh=True)
         self.pillars.clear()

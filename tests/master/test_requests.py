@@ -414,7 +414,7 @@ class RotationTests(SynchronousTestCase):
         rig.ctx.rotation.stop()
 
     def test_job_after_rotation(self) -> None:
-        """A minion that signs in anew after a rotation reads the job that made it do so."""
+        """A minion that signs in again after a rotation reads the job that made it do so."""
         rig = Rig(self)
         minion = RigMinion(rig, "web1").accepted()
         rig.ctx.rotation.request("test")

@@ -53,7 +53,7 @@ class OrderTests(SynchronousTestCase):
 
     def test_order(self) -> None:
         """
-        Who comes anew before those that only lack the new publish key, strangers last; and yet
+        Who comes again before those that only lack the new publish key, strangers last; and yet
         of each batch one place is theirs, and one the others'.
         """
         for number in (1, 2):
@@ -109,7 +109,7 @@ class OrderTests(SynchronousTestCase):
     def test_paced(self) -> None:
         """
         Of many that only lack the new publish key a few come at once and the others at a bounded
-        rate, while one that comes anew is taken at once; who repeats keeps its place.
+        rate, while one that comes again is taken at once; who repeats keeps its place.
         """
         names = [f"again{number:03}" for number in range(400)]
         for name in names:

@@ -210,7 +210,7 @@ class ChannelTests(ChannelCase):
         self.assertEqual(self.sign_ins, 0)
 
     def test_nonsense(self) -> None:
-        """Bytes that are no reply are a WireError."""
+        """Bytes that are not a reply are a WireError."""
         self.master.script = [b"\xc1"]
 
         self.failureResultOf(self.ask(), WireError)

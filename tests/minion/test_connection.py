@@ -357,7 +357,7 @@ class ConnectTests(LinkCase):
         self.assertIn("has no address", self.link.status()["reason"])
 
     def test_bad_pillars(self) -> None:
-        """A pillar that is no map, or is refused, is a failed attempt, and the next may do."""
+        """A pillar that is not a map, or is refused, is a failed attempt, and the next may do."""
         self.master.pillar = ["not", "a", "map"]
         self.link.start()
         self.net.run(1)
@@ -658,7 +658,7 @@ class LivingTests(LinkCase):
         self.assertEqual(self.heard[-1][0], "down")
 
     def test_connection_blinks(self) -> None:
-        """When it ends and the master is alive, a heartbeat says so, and it is made anew once."""
+        """When it ends and the master is alive, a heartbeat says so, and it is made again once."""
         self.up()
         self.net.run(60)
         before, old = self.master.log.count("heartbeat"), self.net.subscriptions[0]
@@ -1089,7 +1089,7 @@ async def nothing() -> None:
 
 class MasterKeyFileTests(SynchronousTestCase):
     def test_file(self) -> None:
-        """Remembered as Salt does, read anew each time, and a broken file is an error."""
+        """Remembered as Salt does, read again each time, and a broken file is an error."""
         import os
 
         from saltwisted.errors import StoreError

@@ -90,7 +90,7 @@ class ControlTests(SynchronousTestCase):
             self.assertEqual(self.error(d)[0], "AuthorizationError")
 
     def test_unknown(self) -> None:
-        """What is no operation, or lacks an argument, is said."""
+        """What is not an operation, or lacks an argument, is said."""
         self.assertEqual(self.error(self.ask("explode"))[0], "UnknownOperation")
         self.assertEqual(self.error(self.ask("__init__"))[0], "UnknownOperation")
         self.assertEqual(

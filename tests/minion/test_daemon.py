@@ -1,5 +1,5 @@
 """
-The facts of a minion: how they come, to whom they are told, how they are made anew.
+The facts of a minion: how they come, to whom they are told, how they are made again.
 """
 
 from __future__ import annotations

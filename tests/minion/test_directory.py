@@ -189,7 +189,7 @@ class DirectoryTests(SynchronousTestCase):
         self.assertEqual(made.masters, [("name", 4506), ("a", 4506)])
 
     def test_file(self) -> None:
-        """The list survives in a file; one that cannot be read is no list."""
+        """The list survives in a file; one that cannot be read is not a list."""
         path = self.mktemp()
         MastersFile(f"{path}/x/masters").save(["a", "b:1"])
         self.assertEqual(MastersFile(f"{path}/x/masters").load(), ["a", "b:1"])

@@ -210,7 +210,7 @@ class PillarTests(SchedulerCase):
         self.assertNotIn("_error", scheduler.listed()["j"])
 
     def test_nonsense(self) -> None:
-        """A pillar whose schedule is no mapping changes nothing but the log."""
+        """A pillar whose schedule is not a mapping changes nothing but the log."""
         scheduler = self.start({"j": {"function": "f.f", "seconds": 9}})
         scheduler.set_facts({"schedule": ["x"], "whens": 3}, {})
 
@@ -262,7 +262,7 @@ class CallTests(SchedulerCase):
         self.assertRaises(ScheduleError, scheduler.call, "delete")
 
     def test_modify(self) -> None:
-        """A modified job begins anew."""
+        """A modified job starts again."""
         scheduler = self.start({"j": {"function": "f.f", "seconds": 100}})
         self.started()
 

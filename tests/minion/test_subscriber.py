@@ -149,7 +149,7 @@ class SeenTests(SynchronousTestCase):
         self.assertLess(len(self.kept.lines), 150)
 
     def test_other_jids(self) -> None:
-        """Jids that are no times are told apart too, whatever they are made of."""
+        """Jids that are not times are told apart too, whatever they are made of."""
         for name in ("req", "a b\nc", "é"):
             self.assertEqual(self.accept(name), "")
             self.assertEqual(self.accept(name), "duplicate")
@@ -296,7 +296,7 @@ class SubscriberTests(SynchronousTestCase):
         self.assertEqual((self.session.publish_key, self.session.next_key), (coming, None))
 
     def test_unknown_key(self) -> None:
-        """Under any other key it is for the connection to sign in anew."""
+        """Under any other key it is for the connection to sign in again."""
         other = SessionKey.generate(Dice())
         publication = self.subscriber.read(
             self.master.publication(sealed=SessionKey.generate(lambda n: b"q" * n)), self.session

@@ -6,7 +6,7 @@ other modules answer. Each call of it has an answer (or error), and leaves a tra
 that were run and the functions that were called. What stock's module answered and did is in
 C{tests/vectors/modules/played.json}; L{tests.modules.test_plays} asks the same of ours.
 
-To record anew, with the Python of stock's venv and this checkout in C{PYTHONPATH}::
+To record again, with the Python of stock's venv and this checkout in C{PYTHONPATH}::
 
     PEERS/3008/bin/python tests/modules/plays.py
 """

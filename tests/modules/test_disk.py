@@ -90,7 +90,7 @@ class DiskTests(SynchronousTestCase):
         self.assertIs(self.module.dump("/dev/sda"), False)
 
     def test_tune(self) -> None:
-        """Options become switches, what is no option is refused by name."""
+        """Options become switches, what is not an option is refused by name."""
         self.commands.answers["blockdev"] = "\n".join("0" * 12)
 
         self.module.tune("/dev/sda", **{"read-ahead": 1024, "read-write": True})

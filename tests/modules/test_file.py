@@ -306,7 +306,7 @@ class Attributes(Base):
             self.assertNotIn("d", self.module.lsattr(path)[path])
 
     def test_unknown(self) -> None:
-        """A letter that is no attribute, or a file that is not there, is a false answer."""
+        """A letter that is not an attribute, or a file that is not there, is a false answer."""
         path = self.path("f", "x")
 
         self.assertFalse(self.module.chattr(path, operator="add", attributes="q"))

@@ -243,7 +243,7 @@ class KeyTests(SynchronousTestCase):
         self.assertEqual(self.seen, [])
 
     def test_noKey(self) -> None:
-        """Something that is no key is not given to anybody."""
+        """Something that is not a key is not given to anybody."""
         path = self.key("k", "hello")
 
         error = self.assertRaises(CommandExecutionError, self.fetch, path)

@@ -611,7 +611,7 @@ class EntryTests(SourcesCase):
         self.assertEqual(entry.comment, " note")
 
     def test_lines_that_are_none(self) -> None:
-        """Comments, blank lines and half lines are kept, and are no entries."""
+        """Comments, blank lines and half lines are kept, and are not entries."""
         for text in ("", "# a comment", "deb http://a", "foo http://a b", "deb [x http://a b c"):
             self.assertTrue(Line(text).invalid, text)
             self.assertEqual(str(Line(text)), text.strip())
@@ -741,7 +741,7 @@ class RepoTests(SourcesCase):
         self.pkg.mod_repo("deb [signed-by=/k] http://a st main", refresh=False)
 
     def test_nonsense(self) -> None:
-        """What is no entry is refused."""
+        """What is not an entry is refused."""
         error = self.assertRaises(SaltInvocationError, self.pkg.mod_repo, "nonsense")
 
         self.assertIn("Name nonsense is not valid", str(error))

@@ -173,7 +173,7 @@ class Talking(SynchronousTestCase):
         self.assertEqual(self.scheduler.asked[-1]["new_time"], late)
 
     def test_refused(self) -> None:
-        """A daemon that refuses is no exception."""
+        """A daemon that refuses is not an exception."""
         self.scheduler.own["broken"] = {"function": "f"}
 
         self.assertEqual(

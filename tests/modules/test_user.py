@@ -133,7 +133,7 @@ class UserTests(AccountsCase):
         self.assertEqual(str(error), "Command 'useradd' cannot be found")
 
     def test_delete(self) -> None:
-        """On Debian a complaint about the mail spool is no failure, others are."""
+        """On Debian a complaint about the mail spool is not a failure, others are."""
         self.assertTrue(self.module.delete("x", remove=True, force=True, root="/m"))
         self.commands.answers["userdel"] = {
             "retcode": 12,

@@ -366,7 +366,7 @@ class Tokens(Client):
         self.do("revoke", node, one, lambda: self.revoke(node, one))
 
     def create(self, node: Node) -> dict[str, Any]:
-        """C{saltwisted token create}; the token's id is what C{token list} has anew."""
+        """C{saltwisted token create}; the token's id is what C{token list} has again."""
         status, out, wrong = node.cli("token", "create", "--ttl", "9d", "--json")
         made = decoded(out)
         if status != 0 or not made:

@@ -27,7 +27,7 @@ CALM = CALM_BEFORE + CALM_AFTER + 3
 DAY = 86400.0
 JUMPS = (-2 * DAY, -3600.0, -90.0, 70.0, 3600.0, 2 * DAY)
 SPARED = ("srv", "etc", "run", "lost+found", "filler")
-"""What is edited, is a key, or is no file: that is not damaged."""
+"""What is edited, is a key, or is not a file: that is not damaged."""
 
 
 def kinds() -> list[str]:

@@ -57,7 +57,7 @@ class Reader:
             if command.startswith("saltwisted status"):
                 # A person looks again when something is just starting
                 until(command, lambda: self.is_ready(machine), every=0.5)
-            # a warning of the doctor or of status is no failure of the page
+            # a warning of the doctor or of status is not a failure of the page
             looks = command.startswith(("saltwisted doctor", "saltwisted status"))
             output = machine.follow(command, (0, 3) if looks else allowed)
         return output

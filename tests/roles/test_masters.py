@@ -39,7 +39,7 @@ class FuncTests(SynchronousTestCase):
             self.assertEqual(led.master_type, "failover")
 
     def test_no_names(self) -> None:
-        """What is no name is an error that shows it."""
+        """What is not a name is an error that shows it."""
         settings = config(master="who.leads", master_type="func")
         for found in (None, "", [], [1], [""], {"a": 1}, 7):
             error = self.assertRaises(ConfigError, led_by, settings, found)

@@ -157,7 +157,7 @@ class CareTests(NodesCase):
         return self.run_coroutine(story)
 
     def test_flipped_rows(self) -> Deferred[Any]:
-        """Rows of the index that are not what was written are found, and written anew."""
+        """Rows of the index that are not what was written are found, and rewritten."""
 
         async def story() -> None:
             (one,) = await self.make("a")
@@ -447,7 +447,7 @@ class RoleTests(NodesCase):
         return self.run_coroutine(story)
 
     def test_read_only_node_ahead_of_all_writers(self) -> Deferred[Any]:
-        """It alone knows what a writer has lost: it begins anew, and keeps it as a conflict."""
+        """It alone knows what a writer has lost: it starts again, and keeps it as a conflict."""
         self.patch(rootjoin, "STRANDED", 0.2)
 
         async def story() -> None:
@@ -526,7 +526,7 @@ class RoleTests(NodesCase):
             self.assertEqual(one.sync.members_state(), "in step")
             refused = [data for tag, data in one.events if tag == "salt/roots/refused"]
             self.assertEqual(len(refused), 1)
-            # It hears of its rights, begins anew, and takes the cluster's tree
+            # It hears of its rights, starts again, and takes the cluster's tree
             await two.sync.stopService()
             two.rights = {"b": {"write"}}
             two.sync = two._make()

@@ -87,7 +87,7 @@ class RehearsalTests(SynchronousTestCase):
         self.check(frozenset([b"own"]))
 
     def test_deletions_are_forgotten_meanwhile(self) -> None:
-        """That is no commit, and yet a change."""
+        """That is not a commit, and yet a change."""
         self.b.commit({b"own": self.entry(self.b, b"own")})
         self.b.commit({b"own": GONE})
         self.b.rehearse(self.batch)

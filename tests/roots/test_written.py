@@ -85,7 +85,7 @@ class WrittenTests(NodesCase):
         return self.run_coroutine(story)
 
     def test_what_is_asked(self) -> Deferred[Any]:
-        """Unknown shares are left out, and what is no list is refused."""
+        """Unknown shares are left out, and what is not a list is refused."""
 
         async def story() -> None:
             (_, b), _, peers = await self._pair()

@@ -70,7 +70,7 @@ class FoundTests(SynchronousTestCase):
         self.play(41058)
 
     def test_numbers_used_again(self) -> None:
-        """A node that was set back numbers nothing anew by which a silent member knows another."""
+        """A node that was set back numbers nothing again by which a silent member knows another."""
         self.play(700950)
 
 

@@ -60,7 +60,7 @@ from tests.sim.roots import FIXED, SCANNED, SHARE
 OUTSIDE = "outside"
 PILLARS = "pillar/base/0"
 SOON = 0.1
-"""Seconds until a member is built anew."""
+"""Seconds until a member is built again."""
 ASK_AGAIN = 5.0
 """Seconds after which who wants to join asks another member."""
 EDITS = 60
@@ -141,7 +141,7 @@ class RootsNode(roots.SimNode):
 
     def begin(self) -> None:
         super().begin()
-        # Who begins anew for a writer that is gone a moment later waits, and rightly so
+        # Who starts again for a writer that is gone a moment later waits, and rightly so
         sure = {name for name in self.had if not self._givers(name)}
         self.reactor.callLater(FOUND_AFTER + 5.0, self._has_still, sure)
 
@@ -358,7 +358,7 @@ class WholeWorld(cluster.World):
         return [node for node in self.nodes if node.phase == MEMBER]
 
     def start(self, node: Master) -> None:  # type: ignore[override]
-        """Who is no member does not start."""
+        """Who is not a member does not start."""
         if node.phase == MEMBER:
             super().start(node)
 
@@ -381,7 +381,7 @@ class WholeWorld(cluster.World):
             end.cut()
 
     def relink(self, node: Master) -> None:
-        """Links to who is no member any more end at once."""
+        """Links to who is no longer a member end at once."""
         for pair, (one, other) in list(self.sessions.items()):
             if node.name in pair and not node.membership.is_member(
                 (other if one.owner is node else one).owner.key  # type: ignore[attr-defined]
@@ -613,7 +613,7 @@ class WholeWorld(cluster.World):
             super().run()
 
     def _is_held(self, node: Master) -> bool:
-        """Whether another has roots, and may write: somebody must begin anew from something."""
+        """Whether another has roots, and may write: somebody must start again from something."""
         return any(
             other is not node
             and other.phase == MEMBER

@@ -297,7 +297,7 @@ class OrchestrationTests(SynchronousTestCase):
             self.assertIs(_salt_results.succeeded(answer), expected, answer)
 
     def test_sort(self) -> None:
-        """Runs are changed, the same, or failed with a reason; who may fail is no failure."""
+        """Runs are changed, the same, or failed with a reason; who may fail is not a failure."""
         runs = _salt_results.StateRuns.sort(
             {
                 "m1": {"ret": {"a": {"result": True, "changes": {"x": 1}}}},

@@ -243,7 +243,7 @@ class MinionCacheTests(FolderTestCase):
         self.assertEqual(self.fresh().get("grains", "b"), {"x": 2})
 
     def test_broken_file(self) -> None:
-        """A file that is no msgpack map is forgotten, not an error."""
+        """A file that is not a msgpack map is forgotten, not an error."""
         for content in (b"", b"\xc1", b"\x93\x01\x02\x03"):
             self.write("grains/web1.p", content)
             cache = self.fresh()
@@ -425,7 +425,7 @@ class SessionTests(FolderTestCase):
         self.assertIn(key, self.valid(self.fresh()))
 
     def test_broken_file(self) -> None:
-        """A file that is no key is ignored."""
+        """A file that is not a key is ignored."""
         for content in (b"", b"short", b"\xff" * 76):
             self.write("sessions/web1", content)
             self.assertEqual(len(self.valid(self.fresh())), 1)

@@ -197,7 +197,7 @@ class JobStoreTests(FolderTestCase):
         self.assertEqual(job["fun"], ["test.ping", "cmd.run"])
 
     def test_prune(self) -> None:
-        """Old jobs go with their returns, younger ones stay; a late return makes a record anew."""
+        """Old jobs go with their returns, younger ones stay; a late return makes a record again."""
         self.save(*(load(f"m{number}") for number in range(1500)))
         self.get(self.store.prune())
         self.now += 2000
@@ -304,7 +304,7 @@ class JobStoreTests(FolderTestCase):
         self.assertEqual(self.save(load("web9")), [True])
 
     def test_damaged_text_at_the_start(self) -> None:
-        """A jid that is no text any more keeps no master from its start, and no job from going."""
+        """A jid that is not text any more keeps no master from its start, and no job from going."""
         for jid in (JID, NEXT):
             self.get(self.store.save_job(jid, {"fun": "test.ping", "tgt": "*"}, ["web1"]))
         self.get(self.store.prune())
@@ -386,7 +386,7 @@ class JobStoreTests(FolderTestCase):
         self.assertEqual(self.store.counts.moved_aside, 0)
 
     def test_no_database(self) -> None:
-        """A file that is no database is moved aside, loudly, and a new one begun."""
+        """A file that is not a database is moved aside, loudly, and a new one begun."""
         self.reactor.result(self.store.stopService())
         Path(self.store.path).write_bytes(b"this is not a database, " * 1000)
 

@@ -156,7 +156,7 @@ class KeyStoreTests(FolderTestCase):
         self.assertEqual(self.store.accepted("m1999"), KEY)
 
     def test_T_PATH_1_names(self) -> None:
-        """T-PATH-1: a bad id never reaches the disk, and a bad name on it is no key."""
+        """T-PATH-1: a bad id never reaches the disk, and a bad name on it is not a key."""
         self.write("pki/secret", KEY)
         for bad in ("../secret", "..", "", "a/b", "a\0b", ".key_cache", "x" * 300):
             self.assertIsNone(self.store.accepted(bad))
@@ -181,7 +181,7 @@ class KeyStoreTests(FolderTestCase):
         self.assertEqual(list(self.store.accepted_ids()), [])
 
     def test_empty_file(self) -> None:
-        """A name without content (a power failure leaves such) is no key until written again."""
+        """A name without content (a power failure leaves such) is not a key until written again."""
         self.outside("minions_pre", "web1", b"")
 
         self.assertIsNone(self.store.pending("web1"))
@@ -204,7 +204,7 @@ class KeyStoreTests(FolderTestCase):
             self.assertEqual(modes[f"pki{mask}/minions/web1"], 0o600)
 
     def test_killed_write(self) -> None:
-        """What a killed write left is no key, and gone after the next start."""
+        """What a killed write left is not a key, and gone after the next start."""
         self.outside("minions", ".tmp-0123456789abcdef", KEY[:10])
 
         again = self.fresh()

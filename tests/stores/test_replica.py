@@ -343,7 +343,7 @@ class ReplicaLogTests(TestCase):
                 file.write(b"\xff" * 100)
 
     async def _mended(self, log: ReplicaLog, count: int) -> None:
-        """Wait until the file was written anew, and see that all is in it, with what comes then."""
+        """Wait until the file was rewritten, and see that all is in it, with what comes then."""
         while not any(".corrupt-" in name for name in os.listdir(os.path.dirname(self.path))):
             await _turn()
         while log.problem:
@@ -362,7 +362,7 @@ class ReplicaLogTests(TestCase):
         self.flushLoggedErrors()
 
     def test_damaged_while_running(self) -> Deferred[Any]:
-        """A file that is damaged under a running log is written anew, with all that was known."""
+        """A file that is damaged under a running log is rewritten, with all that was known."""
 
         async def run() -> None:
             log = self.opened()
@@ -384,7 +384,7 @@ class ReplicaLogTests(TestCase):
         return self.run_async(run())
 
     def test_flipped_bits(self) -> Deferred[Any]:
-        """A row that holds something else than was written is found, and all is written anew."""
+        """A row that holds something else than was written is found, and all is rewritten."""
 
         async def run() -> None:
             log = self.opened()
@@ -408,7 +408,7 @@ class ReplicaLogTests(TestCase):
         return self.run_async(run())
 
     def test_no_text(self) -> Deferred[Any]:
-        """A word that is no text any more is damage like any other."""
+        """A word that is not text any more is damage like any other."""
 
         async def run() -> None:
             log = self.opened()
@@ -467,7 +467,7 @@ class ReplicaLogTests(TestCase):
         return self.run_async(run())
 
     def test_another_file(self) -> Deferred[Any]:
-        """A file that was removed or replaced under a running log is written anew."""
+        """A file that was removed or replaced under a running log is rewritten."""
 
         async def run() -> None:
             log = self.opened()
@@ -489,7 +489,7 @@ class ReplicaLogTests(TestCase):
         return self.run_async(run())
 
     def test_written_anew_while_compacting(self) -> Deferred[Any]:
-        """A snapshot that was begun before the file was written anew takes nothing out of it."""
+        """A snapshot that was begun before the file was rewritten takes nothing out of it."""
 
         async def run() -> None:
             log = self.opened()

@@ -43,7 +43,7 @@ class PathTests(SynchronousTestCase):
         self.assertEqual(clean_path("a..b/...c"), "a..b/...c")
 
     def test_T_PATH_4_refused(self) -> None:
-        """T-PATH-4: whatever could lead out of a root is no path, also where it cancels out."""
+        """T-PATH-4: whatever could lead out of a root is not a path, also where it cancels out."""
         for bad in ("", ".", "/", "/etc/passwd", "//x", "..", "../x", "a/../x", "a/..", "a\0b"):
             self.assertIsNone(clean_path(bad), bad)
 
@@ -99,7 +99,7 @@ class RootsTests(FolderTestCase):
     # -- finding
 
     def test_first_root_wins(self) -> None:
-        """The first root that has a file serves it, and a directory of that name is no file."""
+        """The first root that has a file serves it, and a directory of that name is not a file."""
         self.write("a/one", "1")
         self.write("b/one", "2")
         self.write("b/two", "2")
@@ -174,7 +174,7 @@ class RootsTests(FolderTestCase):
             self.assertIsNone(self.found(roots, path), path)
 
     def test_special_files(self) -> None:
-        """A pipe or a device is no file, and nobody waits for it."""
+        """A pipe or a device is not a file, and nobody waits for it."""
         os.mkdir(self.path("a"))
         os.mkfifo(self.path("a/pipe"))
 
@@ -248,7 +248,7 @@ class RootsTests(FolderTestCase):
             self.assertIsNone(self.found(roots, path), path)
 
     def test_link_that_changes(self) -> None:
-        """A link that is turned to something else is judged anew."""
+        """A link that is turned to something else is judged again."""
         self.write("a/x")
         self.write("elsewhere/y")
         os.symlink("x", self.path("a/link"))
@@ -263,7 +263,7 @@ class RootsTests(FolderTestCase):
     # -- hashes
 
     def test_hash(self) -> None:
-        """A hash is right, computed once, and anew when the file changes."""
+        """A hash is right, computed once, and again when the file changes."""
         for size in (0, 10, INLINE, INLINE + 1, 3_000_000):
             path = self.write("a/x", b"x" * size)
             roots = self.roots()
@@ -467,7 +467,7 @@ class RootsTests(FolderTestCase):
         self.assertEqual(self.value(again).files, ("x",))
 
     def test_odd_names(self) -> None:
-        """A name that is no UTF-8 is listed and served under its bytes."""
+        """A name that is not UTF-8 is listed and served under its bytes."""
         os.mkdir(self.path("a"))
         name = os.fsdecode(b"\xff\xfe")
         self.write("a/" + name, b"odd")

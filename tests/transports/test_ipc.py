@@ -220,7 +220,7 @@ class ProtocolTests(SynchronousTestCase):
         self.flushLoggedErrors()
 
     def test_nonsense(self) -> None:
-        """What is no map with a number and an operation ends the connection."""
+        """What is not a map with a number and an operation ends the connection."""
         for bad in ([1, 2], {"op": "echo"}, {"id": "x", "op": "echo"}, {"id": 1, "op": 5}, None):
             protocol, wire = self.connect()
             body = msgpack.packb(bad)
@@ -228,7 +228,7 @@ class ProtocolTests(SynchronousTestCase):
             self.assertTrue(wire.aborted, bad)
 
     def test_bad_arguments(self) -> None:
-        """Arguments that are no map with text keys are refused, and the connection goes on."""
+        """Arguments that are not a map with text keys are refused, and the connection goes on."""
         protocol, wire = self.connect()
 
         protocol.dataReceived(message(id=1, op="echo", args=[1]))

@@ -170,7 +170,7 @@ class WidenTests(SynchronousTestCase):
         self.assertEqual(inner.got, b"")
 
     def test_another_transport(self) -> None:
-        """Whatever is no TLS stays as it is."""
+        """Whatever is not TLS stays as it is."""
         transport = StringTransport()
         widen(transport)
         transport.write(b"x" * 100_000)

@@ -37,7 +37,7 @@ class TableTests(SynchronousTestCase):
         self.assertEqual({c.cmd for c in table.values()}, SEALED | OURS | CLEAR)
 
     def test_T_RPC_1_others(self) -> None:
-        """Names of methods are no commands, nor are commands of the other channel."""
+        """Names of methods are not commands, nor are commands of the other channel."""
         for name in (
             "run_func",
             "__init__",
@@ -58,7 +58,7 @@ class TableTests(SynchronousTestCase):
             self.assertRaises(UnknownCommand, parse_command, {"cmd": name})
 
     def test_no_name(self) -> None:
-        """A load without a name, or with one that is no text, is no command."""
+        """A load without a name, or with one that is not text, is not a command."""
         for load in ({}, {"cmd": 1}, {"cmd": None}, {"cmd": []}, {"cmd": b"ping"}):
             self.assertRaises(WireError, parse_command, load)
 

@@ -85,7 +85,7 @@ class SealTests(SynchronousTestCase):
         self.assertRaises(AuthenticationError, open_sealed, self.key, seal(self.key, 1, IV), NONCE)
 
     def test_too_short(self) -> None:
-        """Anything shorter than one block with its MAC is no blob."""
+        """Anything shorter than one block with its MAC is not a blob."""
         for blob in (b"", b"x" * 63, seal(self.key, 1, IV)[:47]):
             self.assertRaises(AuthenticationError, open_packed, self.key, blob)
 
@@ -135,7 +135,7 @@ class KeyTests(SynchronousTestCase):
             self.assertEqual(key.mac(message), hmac.digest(secret, message, "sha256"))
 
     def test_bad_text(self) -> None:
-        """Text that is no key is refused."""
+        """Text that is not a key is refused."""
         for text in ("", "x", "AAAA", "é" * 76, "!" * 76, "A" * 100):
             self.assertRaises(WireError, SessionKey, text)
 

@@ -146,7 +146,7 @@ class RequestTests(SynchronousTestCase):
         self.assertEqual(got, SealedRequest("m", b"x", 0))
 
     def test_version_forms(self) -> None:
-        """A version may be text; what is no number is 0."""
+        """A version may be text; what is not a number is 0."""
         for sent, seen in (("3", 3), (2, 2), ("x", 0), (None, 0), ([], 0), (b"\xff", 0), (1.5, 1)):
             got = decode_request(pack({"enc": "clear", "load": {}, "version": sent}))
 

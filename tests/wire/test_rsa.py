@@ -98,7 +98,7 @@ class WeakKeyTests(SynchronousTestCase):
         self.assertRaises(WireError, PrivateKey.from_pem, pem)
 
     def test_no_rsa(self) -> None:
-        """Keys of other kinds, and what is no key, are refused."""
+        """Keys of other kinds, and what is not a key, are refused."""
         other = ec.generate_private_key(ec.SECP256R1())
         public = other.public_key().public_bytes(
             serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo

@@ -596,7 +596,7 @@ class AuthorityTests(SynchronousTestCase):
         self.assertNotIn("os", grains.as_dict())
 
     def test_bad_grains_file(self) -> None:
-        """A grains file that is no YAML map is as none."""
+        """A grains file that is not a YAML map is as none."""
         self.machine.files["/etc/salt/grains"] = "a: [\n"
 
         self.assertNotIn("a", Grains(self.opts, machine=self.machine))
@@ -676,7 +676,7 @@ class LazinessTests(SynchronousTestCase):
         self.assertEqual(grains["new"], 1)
 
     def test_refresh(self) -> None:
-        """After a refresh the same object answers anew."""
+        """After a refresh the same object answers again."""
         grains = self.grains()
         grains["kernel"] = "Mine"
         machine = grains.machine
@@ -731,7 +731,7 @@ class CacheTests(SynchronousTestCase):
             self.assertEqual(msgpack.unpack(file.read())["id"], "m")
 
     def test_refresh_does_not_read_the_cache(self) -> None:
-        """A refresh computes, and writes the cache anew."""
+        """A refresh computes, and writes the cache again."""
         Grains(self.opts, machine=DescribedMachine()).complete()
         grains = Grains(self.opts, machine=DescribedMachine({"/proc/meminfo": "MemTotal: 2048 kB"}))
         self.assertEqual(grains["mem_total"], 0)

@@ -203,7 +203,7 @@ class LoadingTests(LoaderCase):
         self.assertNotIn("thing.hidden", functions)
 
     def test_not_functions_of_the_module(self) -> None:
-        """Imported functions, classes and private names are no functions of the module."""
+        """Imported functions, classes and private names are not functions of the module."""
         self.module(
             "mine",
             """

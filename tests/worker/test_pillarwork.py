@@ -223,7 +223,7 @@ class RecordTests(WorkerCase):
             self.assertEqual(self.pillar(worker, id=name), {"i": name, "f": name})
 
     def test_changed_file(self) -> None:
-        """A changed file is read anew, whatever the worker remembers."""
+        """A changed file is read again, whatever the worker remembers."""
         files = {"top.sls": TOP, "a.sls": "{% import_text 't' as t %}x: {{ t }}", "t": "1"}
         worker = self.worker({"base": files})
         before = self.pillar(worker)

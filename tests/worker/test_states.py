@@ -97,7 +97,7 @@ class RecordedTests(SynchronousTestCase):
         self._check("wrong")
 
     def test_every_case_is_recorded(self) -> None:
-        """No case lacks the answer of stock, but for those that each machine answers anew."""
+        """No case lacks the answer of stock, but for those that each machine answers again."""
         known = runner.recorded()
         lacking = [n for n, c in runner.cases() if n not in known and "live" not in c]
         self.assertEqual(lacking, [])

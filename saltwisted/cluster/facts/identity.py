@@ -4,7 +4,7 @@ Changing the key that minions know: the nodes' side of C{saltwisted rotate-ident
 The next key lies in C{identity.next} beside the node's own files from the first question until the
 change, so that a command that was interrupted goes on with the same one: minions that
 have installed it must not wait for another. The change itself is one fact; every node that has it
-writes the key into C{master.pem} and begins anew with it.
+writes the key into C{master.pem} and starts again with it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class IdentityChange:
     @ivar generate: C{generate()}: a new pair, PEM; takes up to seconds, so it is run in a thread.
     @ivar append: C{append(kind, body)} of the fact log.
     @ivar settled: C{settled()}: the members that have not confirmed what was appended.
-    @ivar adopt: C{adopt(private, public)}: write the key, and begin anew with it.
+    @ivar adopt: C{adopt(private, public)}: write the key, and start again with it.
     @ivar show: C{show(handovers)}: what our minions are told of earlier keys.
     @ivar minions: C{minions()}: ids that are accepted, and those of them that are here.
     """
@@ -63,7 +63,7 @@ class IdentityChange:
     def follow(self) -> None:
         """
         The secrets have changed, or this node begins: have the key that the cluster has. With
-        another one than this node's it begins anew, once.
+        another one than this node's it starts again, once.
         """
         current = self._current()
         if current is None or self._changing or self._ends:
@@ -120,7 +120,7 @@ class IdentityChange:
         return {"installed": sorted(set(minions))}
 
     async def forget(self) -> dict[str, Any]:
-        """Give the change up; whoever has installed the next key must have been given this one."""
+        """Abandon the change; a node that has installed the next key must have got this one."""
         self.files.forget_next_identity()
         return {"forgotten": True}
 
@@ -152,7 +152,7 @@ class IdentityChange:
         for what, value in (
             (SESSION, self.entropy(SECRET_BYTES)),
             (PUBLISH, publish),
-            # The last: with it nodes begin anew
+            # The last: with it nodes start again
             (IDENTITY, new.encode()),
         ):
             body = self.secrets.next_body(what, value, now, refuse_old=True)

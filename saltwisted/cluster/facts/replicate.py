@@ -8,12 +8,12 @@ written to the directories. The rules are in L{saltwisted.domain.replica.keyset}
  - For each minion id it is remembered what this node last wrote or read there (C{Shown}). A change
    from outside is the difference from that, never from the log, so that a change which
    another node made and which is not written yet is not taken back.
- - At the start the log wins: what differs is written anew. An id of which the log knows nothing
+ - At the start the log wins: what differs is rewritten. An id of which the log knows nothing
    is taken in as it is when this node is new in its cluster, and later as pending.
  - What an operator does here before that is judged when it is done, by what the log knows then:
    a node that joins, or catches up, loses no decision of its own.
  - Files that vanish wait a moment. More than max(10, 10 %) of them, or a directory that is
-   gone, is no deletion: they are restored, with an alarm.
+   gone, is not a deletion: they are restored, with an alarm.
 """
 
 from __future__ import annotations
@@ -299,7 +299,7 @@ class KeyReplica:
         act = ACT[after.state]
         for register in self._keyset.of_id(minion_id):
             if register.finger != after.finger and register.word in ("accepted", "rejected"):
-                # Whoever puts another key in the place has decided about the one before
+                # Somebody who puts another key in the place has decided about the one before
                 self._revoke(minion_id, register.finger, "delete")
         known = self._keyset.register(minion_id, after.finger)
         if act == "pend" and known is not None and known.word in ("accepted", "rejected"):

@@ -172,7 +172,7 @@ class JobCare:
             self._busy = False
         self._tell()
         if not self._owed & {link.node for link in self._peers.links()}:
-            # Whoever is away may be so for days: the others are not kept waiting
+            # A member may be away for days: the others do not wait for it
             self._store.replica.found()
         if self._owed or self._fresh:
             self._later("round", AGAIN, self._begin_round)

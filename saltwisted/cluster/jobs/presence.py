@@ -139,7 +139,7 @@ class ClusterPresence:
         return age if age >= -TOLERANCE else None
 
     def measure(self, node: str) -> Deferred[None]:
-        """Look at another node's clock; fires when that is done, or was in vain."""
+        """Look at another node's clock; fires when that is done or has failed."""
         for link in self._peers.links():
             if link.node == node:
                 return self._ask(link)

@@ -52,7 +52,7 @@ class Drift:
         peers.on_link(self._link)
 
     def _own(self) -> dict[str, str]:
-        """Asked anew each time: a reload changes options."""
+        """Asked again each time: a reload changes options."""
         return shown_of(lambda name: option_of(self._config, name))
 
     def _link(self, link: IPeerLink, up: bool) -> None:

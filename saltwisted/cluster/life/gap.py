@@ -161,7 +161,7 @@ class Gap:
                 if self._clock.seconds() >= self._end:
                     break
                 for link in self._peers.links():
-                    # A new link to a member is asked anew
+                    # A new link to a member is asked again
                     if link.node in late and self._asked.get(link.node) is not link:
                         self._asked[link.node] = link
                         self._goals.pop(link.node, None)

@@ -521,7 +521,8 @@ class Joiner:
 
         @raises Myself: this node listens there.
         @raises TransportClosed: nobody answers, or the proof is refused.
-        @raises DeniedError: whoever answers is not whom the token pins, or knows no secret.
+        @raises DeniedError: the token pins another node than the one that answers, or that one
+            does not know the secret.
         """
         token = self.token
         if token is None and not self.cluster_secret:

@@ -1,7 +1,7 @@
 """
 The phases of a node: alone, waiting, joining, member, removed.
 
-A member is built by the role (L{saltwisted.roles.cluster}) from what is on disk; whoever joins,
+A member is built by the role (L{saltwisted.roles.cluster}) from what is on disk; a node that joins,
 leaves or is removed stops that service, changes the disk, and builds it again. So there is
 one way into every phase, the same after a restart as while running.
 """
@@ -117,7 +117,7 @@ class Waiting:
 
 
 def _outside(phase: str) -> str:
-    """What is said of a node that is no member any more."""
+    """What is said of a node that is no longer a member."""
     how = "has left" if phase == LEFT else "was removed from"
     return (
         f"this node {how} its cluster and serves nobody. To come back, it joins as a new node: "
@@ -134,7 +134,7 @@ class Lifecycle:
     @param local: C{local()} gives this master's own identity and minions, as found on disk:
         C{{"fingerprint", "minions"}}.
     @ivar in_room: whether the control socket is that of a node that does not serve.
-    @param fatal: ends the daemon with this error, when a member that was built anew cannot start.
+    @param fatal: ends the daemon with this error, when a member that was built again cannot start.
     @param still_starting: hears now and then why a member that starts does not serve yet.
     @param where: this node's addresses, as its network is now: fields of L{Settings}.
     @param room: C{room(open)}: open or close the control socket of a node that does not serve.
@@ -389,7 +389,7 @@ class Lifecycle:
         self._reactor.callLater(0, lambda: let_go(end(), self.log, "the end was not clean"))
 
     def change_identity(self, private: bytes, public: bytes) -> None:
-        """The cluster has another identity key: take it, and begin anew with it."""
+        """The cluster has another identity key: take it, and start again with it."""
 
         async def begin() -> None:
             await self._lock.acquire()
@@ -407,7 +407,7 @@ class Lifecycle:
         let_go(Deferred.fromCoroutine(begin()), self.log, "the identity key was not changed")
 
     def build_anew(self, why: str) -> None:
-        """What this member was built by has changed: begin anew."""
+        """What this member was built by has changed: start again."""
 
         async def begin() -> None:
             await self._lock.acquire()
@@ -624,7 +624,7 @@ class Lifecycle:
         Ask one member after another to be admitted, and become a member.
 
         @param admitted: called once: when a member has let us in, a moment before this node's
-            service is stopped to be built anew, or when it is known that an operator has
+            service is stopped to be built again, or when it is known that an operator has
             to approve first.
         @raises DeniedError: refused, with the reason.
         @raises TransportClosed: nobody answered.

@@ -1,5 +1,5 @@
 """
-A node as a member: what it writes first, whom it lets in, and what follows from a removal.
+A node as a member: what it writes first, which nodes it admits, and what follows from a removal.
 
 It joins the folds of membership, tokens and secrets to the port, the links and the
 node's own files. Keys, jobs and roots are replicated beside it, over the same links.
@@ -473,7 +473,7 @@ class ClusterMember:
             let_go(as_deferred(self.append("secret", body)), self.log, "no new session secret")
 
     async def renew_secrets(self) -> None:
-        """All secrets anew; the versions before are refused at once. After a removal."""
+        """All secrets again; the versions before are refused at once. After a removal."""
         now = self.now()
         publish = SessionKey.generate(self.entropy).text.encode()
         for what, value in (

@@ -1,5 +1,6 @@
 """
-Compares the members' clocks, for whoever forgets by time (L{saltwisted.domain.replica.pruning}).
+Compares the members' clocks, for everything that is forgotten by time
+(L{saltwisted.domain.replica.pruning}).
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ class Bulk(Protocol):
             self._link.body_arrived(number, body)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """Without it the link is no link."""
+        """Without it the link is not a link."""
         _no_hurry(self)
         self._link.close("the bulk connection was lost")
 
@@ -266,7 +266,7 @@ class Link:
         self._ask_number = 0
         self._streams: list[Any] = []
 
-    # From whoever uses the link
+    # From the users of the link
 
     @property
     def queued(self) -> int:
@@ -531,7 +531,7 @@ class Link:
                 self.close("words without bodies")
 
     def _hold(self, body: bytes) -> None:
-        """It waits for a word before it, whose body a peer that means ill never sends."""
+        """It waits for an earlier word whose body a malicious peer never sends."""
         self._held_bytes += len(body) + ARRIVAL
         if self._held_bytes > MAX_WAITING:
             self.close("words wait for one without a body")

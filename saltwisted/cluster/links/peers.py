@@ -246,7 +246,7 @@ class Peers:
         return key != self._key and self._membership.is_member(key)
 
     def membership_changed(self, changes: Sequence[Any] = ()) -> None:
-        """Dial who is new, and close the links of who is no member any more."""
+        """Dial who is new, and close the links of who is no longer a member."""
         if not self._running:
             return
         current = {m.key: m for m in self._membership.members() if m.key != self._key}

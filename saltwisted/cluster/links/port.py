@@ -3,7 +3,7 @@ The peer port: one TCP port for links, bulk connections and joins.
 
 It stays open over all phases of a node (alone, joining, member); what it lets in is asked of
 its C{gate} at each connection. Until a handshake is done a connection costs one entry in a bounded
-table: whoever opens more is refused by TCP (T-PEER-5).
+table: TCP refuses further connections (T-PEER-5).
 """
 
 from __future__ import annotations

@@ -166,7 +166,7 @@ def unpack_offer(body: bytes) -> dict[bytes, int]:
     """
     Digest to size.
 
-    @raises Forbidden: this is no offer.
+    @raises Forbidden: this is not an offer.
     """
     value = codec.unpack(body, MOST_OFFERED)
     if not isinstance(value, list):

@@ -34,7 +34,7 @@ class RootAnswers:
         """
         A peer says what it knows, and wants the rest.
 
-        @raises Forbidden: that is no knowledge.
+        @raises Forbidden: that is not knowledge.
         """
         theirs = codec.unpack_knowledge(codec.unpack(body))
         link.knowledge[self._core.name] = theirs

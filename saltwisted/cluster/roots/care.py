@@ -35,7 +35,7 @@ class RootCare:
     Reactor thread only.
 
     @param core: of the share whose health it is.
-    @param lost: contents that the disk has lost are to be had anew: digest to size.
+    @param lost: contents that the disk has lost are to be fetched again: digest to size.
     @ivar rotten: files that are not what was committed, though nobody is said to have written them.
     """
 
@@ -120,7 +120,7 @@ class RootCare:
 
     async def found(self, damaged: Mapping[bytes, int]) -> None:
         """
-        Contents are not what they should be: they are named, and had anew.
+        Contents are not what they should be: they are named, and fetched again.
 
         @raises StoreError: the disk refuses.
         """

@@ -74,7 +74,7 @@ class Owner(Protocol):
         """Tell of it on the bus."""
 
     def damaged(self, name: str) -> None:
-        """The index of a share is damaged: it has to be opened anew."""
+        """The index of a share is damaged: it has to be opened again."""
 
     def flagged(self, link: RootLink, error: Forbidden) -> None:
         """A peer broke the rules."""
@@ -95,7 +95,7 @@ class Owner(Protocol):
         """A share has a new generation."""
 
     def stranded(self, name: str) -> None:
-        """A share has to begin anew."""
+        """A share has to start again."""
 
     def room_problem(self, objects: ContentStore | None, folder: str, size: int) -> str:
         """Why this many bytes cannot be taken in; empty if they can."""

@@ -201,7 +201,7 @@ class RootJoin:
     def watch_for_writers(self) -> None:
         """
         A node that may not write and knows what no writer knows (any more) cannot hand it on, and
-        would never be like the others again: after a while it begins anew.
+        would never be like the others again: after a while it starts again.
         """
         core = self._core
         links = core.writing_links()

@@ -2,7 +2,7 @@
 One stream of roots with one peer: messages out by urgency, objects in by asking for them.
 
 Control messages go at once; packs and slices of large objects only while the transport takes
-more, so that an edit never waits behind a large file. Objects are pulled: whoever lacks them
+more, so that an edit never waits behind a large file. Objects are pulled: a node that lacks them
 asks for so many bytes at a time as it is ready to hold, which is the flow control.
 A peer that breaks the rules is told why, and the stream is closed.
 """
@@ -89,7 +89,7 @@ Slice = tuple[int, bytes, int, list[bytes | memoryview]]
 @define
 class Want:
     """
-    One object that is asked for, by whoever asks or by whoever is asked.
+    One requested object, as the asking side or the asked side sees it.
 
     @ivar squeezable: whether compressing it is worth while, once that was tried.
     @ivar slices: those that were read ahead, as frames.

@@ -229,7 +229,7 @@ class RootSync:
             self._timers.append(self._reactor.callLater(delay, act))
 
     def stir(self) -> None:
-        """Something is done, or was heard: whoever waits for a state looks at it again."""
+        """Something was done or reported: those who wait for a state look at it again."""
         waiting, self._waiting = self._waiting, []
         for d in waiting:
             d.callback(None)
@@ -396,7 +396,7 @@ class RootSync:
 
     def clocks_compared(self, ahead: Mapping[str, float]) -> None:
         """
-        The clocks of those that are linked were compared anew: what was said at the greeting is
+        The clocks of those that are linked were compared again: what was said at the greeting is
         old, and a clock that was set since is right now, or wrong.
 
         @param ahead: seconds by which each is ahead of this node's.
@@ -450,7 +450,7 @@ class RootSync:
         self._fire(f"salt/roots/{what}", {"node": self.node, **data})
 
     def stranded(self, name: str) -> None:
-        """A share has to begin anew, with all that uses it."""
+        """A share has to start again, with all that uses it."""
         for receiver in self.on_stranded:
             receiver(name)
 

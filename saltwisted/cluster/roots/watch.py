@@ -158,7 +158,7 @@ class RootWatch:
         return max(min(self._said + settings.quiet, first + settings.quiet_most) - now, 0.0)
 
     def _maybe_quiet(self) -> None:
-        # A timer that is set anew at each of a thousand events costs more than to look here
+        # A timer that is set again at each of a thousand events costs more than to look here
         rest = self._until_quiet()
         if rest > 0.001 and self._first is not None:
             self._core.later("quiet", rest, self._maybe_quiet)

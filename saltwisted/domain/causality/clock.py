@@ -28,7 +28,7 @@ def stamp_at(now: float) -> int:
 
 
 def stamp_seconds(stamp: int) -> float:
-    """When a stamp was given, in seconds since 1970 by the clock of whoever gave it."""
+    """When a stamp was given, in seconds since 1970 by the clock of the node that gave it."""
     return (stamp >> COUNT_BITS) / 1000.0
 
 
@@ -62,7 +62,7 @@ class HybridClock:
         return shown if now < shown <= now + MAX_AHEAD_SECONDS else now
 
     def observe(self, stamp: int, now: float) -> None:
-        """Take a stamp of another node (or of one's own past) into account."""
+        """Take a stamp of another node (or of this node's past) into account."""
         wall = stamp_at(now)
         if stamp <= wall + _AHEAD and (stamp > self.last or self.last > wall + _AHEAD):
             self.last = stamp

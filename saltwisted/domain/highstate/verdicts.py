@@ -124,14 +124,14 @@ def failed_requisites(required: Required, running: Running, trials: Running) -> 
 
 
 class Malformed(Exception):
-    """A state function's answer is no result."""
+    """A state function's answer is not a result."""
 
 
 def unified(result: Any) -> Any:
     """
     A state's answer in its one form: C{comment} a text, C{result} true, false or C{None}.
 
-    An answer that is no result becomes a failed one that says so.
+    An answer that is not a result becomes a failed one that says so.
     """
     parts = result.get("sub_state_run", ()) if isinstance(result, dict) else ()
     result = _unified(result)

@@ -1,5 +1,5 @@
 """
-The words of low data: requisite names, keywords that are no arguments, and tags.
+The words of low data: requisite names, keywords that are not arguments, and tags.
 
 The lists are those of C{salt/state.py} in 3008.2. High data is what an SLS means (C{id} to
 C{state module} to a list of arguments), low data is one call (a flat map, here C{Chunk}).

@@ -37,7 +37,7 @@ def merge_tops(tops: Mapping[str, Sequence[Any]]) -> tuple[Top, dict[str, list[s
     A target that is named again in the same environment replaces the earlier one;
     C{order} sorts the targets of an environment.
 
-    @raises TypeError: the data is no top file.
+    @raises TypeError: the data is not a top file.
     """
     merged: Top = defaultdict(OrderedDict)
     orders: dict[str, dict[str, int]] = defaultdict(dict)

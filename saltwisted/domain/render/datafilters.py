@@ -343,7 +343,7 @@ def extend_dict_key_value(
     """
     Extend the list at a path; changes and returns the map.
 
-    @raises FilterError: there is something else, or the value is no sequence.
+    @raises FilterError: there is something else, or the value is not a sequence.
     """
     parent, last = _parent(in_dict, keys, delimiter, ordered_dict)
     if last not in parent or parent[last] is None:

@@ -44,7 +44,7 @@ class JinjaOptions:
     """
     What the configuration says about Jinja.
 
-    @ivar plain: C{jinja_env}, for files that are no SLS, as (name, value) pairs.
+    @ivar plain: C{jinja_env}, for files that are not an SLS, as (name, value) pairs.
     @ivar sls: C{jinja_sls_env}.
     @ivar allow_undefined: undefined variables print as nothing.
     """

@@ -156,7 +156,7 @@ def bracketed(address: Any) -> str:
     """
     An address as a URL wants it: IPv6 in square brackets.
 
-    @raises ValueError: it is no bare address.
+    @raises ValueError: it is not a bare address.
     """
     ip = ipaddress.ip_address(str(address).lstrip("[").rstrip("]"))
     return f"[{ip}]" if ip.version == 6 else str(ip)

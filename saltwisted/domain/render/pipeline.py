@@ -183,7 +183,7 @@ class Renderer:
             raw = self.host.read(path)
             if len(raw) > LARGEST:
                 raise too_large(len(raw), sls)
-            # Packed data is no text; every other file has to be.
+            # Packed data is not text; every other file has to be.
             errors = "surrogateescape" if raw.startswith(b"#!msgpack") else "strict"
             text = raw.decode(errors=errors)
             self.cache.sources.put(key, text, len(text) + 200)

@@ -1,7 +1,7 @@
 """
 What C{{{ value }}} prints: maps in a form that YAML reads back.
 
-Python's C{repr} of an ordered map is no YAML, and that of a text with a newline
+Python's C{repr} of an ordered map is not YAML, and that of a text with a newline
 is another text when read back. So every printed value is rewritten first.
 """
 

@@ -108,8 +108,8 @@ def load_yaml(value: Any) -> Any:
     """
     The C{load_yaml} filter.
 
-    @raises TemplateRuntimeError: with the offending lines, if it is no YAML.
-    @raises TypeError: it is no text.
+    @raises TemplateRuntimeError: with the offending lines, if it is not YAML.
+    @raises TypeError: it is not text.
     """
     text = str(value) if isinstance(value, TemplateModule) else value
     if not isinstance(text, (str, bytes)) and not hasattr(text, "read"):
@@ -140,7 +140,7 @@ def load_json(value: Any) -> Any:
     """
     The C{load_json} filter.
 
-    @raises TemplateRuntimeError: it is no JSON.
+    @raises TemplateRuntimeError: it is not JSON.
     """
     text = str(value) if isinstance(value, TemplateModule) else value
     try:

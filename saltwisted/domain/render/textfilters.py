@@ -85,7 +85,7 @@ _SIZE = re.compile(r"(?P<value>[0-9.]*)\s*(?P<unit>.*)$")
 
 def human_to_bytes(size: Any, default_unit: str = "B", handle_metric: bool = False) -> int:
     """
-    C{2G}, C{30MB}, C{64KiB} in bytes; 0 for what is no size.
+    C{2G}, C{30MB}, C{64KiB} in bytes; 0 for what is not a size.
 
     @param handle_metric: C{kB}, C{MB} ... are powers of ten.
     @raises AttributeError: several lines; in words of stock's.
@@ -268,7 +268,7 @@ def matches(txt: Any, rgx: str, ignorecase: bool = False, multiline: bool = Fals
 
 def path_join(*parts: Any, **options: Any) -> str:
     """
-    Join paths; a part after the first never starts anew at the root.
+    Join paths; a part after the first never starts again at the root.
 
     @raises FilterError: an unknown option.
     """

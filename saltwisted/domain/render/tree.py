@@ -104,7 +104,7 @@ def traverse(data: Any, key: Any, default: Any = None, delimiter: str = DELIMITE
     The value at C{a:b:0} in nested maps and lists, or C{default}.
 
     A word meets a list: it is looked up in the maps inside the list; a number is
-    looked up there too, before it is taken as an index. A word that is no key of
+    looked up there too, before it is taken as an index. A word that is not a key of
     a map is tried again as YAML reads it (C{80} finds the integer).
     """
     words = key.split(delimiter) if isinstance(key, str) else [key] if isinstance(key, int) else key

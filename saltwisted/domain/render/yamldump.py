@@ -71,7 +71,7 @@ def scalar(data: Any) -> str:
     """
     One scalar as YAML, texts always double-quoted.
 
-    @raises TypeError: for anything that is no scalar.
+    @raises TypeError: for anything that is not a scalar.
     """
     node = SafeRepresenter().represent_data(data)
     if not isinstance(node, ScalarNode):

@@ -1,7 +1,7 @@
 """
 One node's side of a replicated log, in memory: numbers, knowledge, folds and the clock.
 
-Whoever owns the disk (C{stores/facts/log.py}, or a simulated disk) writes what L{Book} hands
+The owner of the disk (C{stores/facts/log.py}, or a simulated disk) writes what L{Book} hands
 out and tells it when that is done. Own entries are in the folds at once, so that the next one can
 take them into account, but are known (and go to others) only when they are on disk;
 entries of others are on disk before they are in the folds.
@@ -76,7 +76,7 @@ class Book:
         The next own entry: in the folds now, to be written by the caller.
 
         @param stamp: of an entry that is added again after L{renew}; 0 for a new one.
-        @raises TypeError: the body is no plain data.
+        @raises TypeError: the body is not plain data.
         """
         packed = pack_fields(body)
         entry = Entry(self.stream, self.last + 1, stamp or self.clock.tick(now), kind, packed)

@@ -108,7 +108,7 @@ def seal(data: bytes, public: bytes, purpose: bytes) -> bytes:
     A box that only the holder of a key opens (ephemeral ECDH, HKDF-SHA-256, AES-256-GCM).
 
     @param public: the receiver's public key, DER.
-    @raises WireError: that is no P-256 key.
+    @raises WireError: that is not a P-256 key.
     """
     once = ec.generate_private_key(ec.SECP256R1())
     point = once.public_key().public_bytes(
@@ -126,7 +126,7 @@ def load_public(der: bytes) -> ec.EllipticCurvePublicKey:
     """
     A node's public key from DER.
 
-    @raises WireError: it is no P-256 key.
+    @raises WireError: it is not a P-256 key.
     """
     try:
         key = serialization.load_der_public_key(der)

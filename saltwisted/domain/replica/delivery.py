@@ -28,7 +28,7 @@ PROMPT = 1.0
 """Seconds of age up to which a job goes out to all at a node: no minion moves so quickly."""
 JUMP = 5.0
 """Seconds by which a job may be older than it seems: the clock that it was given by may have been
-set since, and this node not have seen that, as when the other was started anew meanwhile."""
+set since, and this node not have seen that, as when the other was started again meanwhile."""
 ACQUAINTED = 20.0
 """Seconds after its start until a node knows of all minions that listen to it without a word."""
 ASK_AGAIN = 0.5

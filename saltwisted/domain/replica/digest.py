@@ -3,7 +3,7 @@ Digests of a fold: do two nodes hold the same, and if not, where do they differ?
 
 Every register has a 128-bit hash; registers fall into 256 buckets by the hash of their key, and
 a bucket's digest is the exclusive or of its registers, so that one change costs one
-hash. Equal knowledge must mean equal digests. Where it does not, a disk or a program has erred:
+hash. Equal knowledge must mean equal digests. Where it does not, a disk or a program is at fault:
 the differing buckets are exchanged and joined (L{saltwisted.domain.replica.ship}).
 """
 
@@ -64,7 +64,7 @@ def differing(one: bytes, other: bytes) -> Sequence[int]:
     """
     The buckets that differ.
 
-    @raises WireError: one of them is no row of digests.
+    @raises WireError: one of them is not a row of digests.
     """
     if len(one) != BUCKETS * WIDTH or len(other) != BUCKETS * WIDTH:
         raise WireError("digests")

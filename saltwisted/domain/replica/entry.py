@@ -192,6 +192,6 @@ def pack_fields(fields: Mapping[str, Any]) -> bytes:
     """
     A body from a map.
 
-    @raises TypeError: it is no plain data.
+    @raises TypeError: it is not plain data.
     """
     return pack_bin(dict(fields))

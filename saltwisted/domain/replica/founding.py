@@ -3,7 +3,8 @@ Who founds a cluster: decided from what the listed peers answered, so that start
 
 A node with no peers listed founds. A node with peers founds only when every one of them has
 answered, over mutual proof, that it has no cluster, and its own id is the smallest; so two
-halves never found twice. Otherwise it joins whoever has a cluster, or waits and says for whom.
+halves never found twice. Otherwise it joins a node that has a cluster, or waits and says for
+which nodes.
 """
 
 from __future__ import annotations

@@ -199,7 +199,7 @@ class KeySet(Registers[KeyRegister]):
             return state
         known = state if state is not None else empty
         if self._expired(known) and not covers(other.seen, known.seen):
-            # Whoever did this had forgotten already what we still remember
+            # The node that did this had already forgotten what we still remember
             known = empty
         if pub and not known.pub:
             if finger_of(pub) != empty.finger:

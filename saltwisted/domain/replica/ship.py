@@ -15,8 +15,8 @@ The rules, for each peer:
  - At the connection and every half minute digests are compared; with equal knowledge they
    are equal, or something is broken: then it is reported, and the parts that differ are joined.
  - A peer that knows more of this node's own stream than the node itself shows that its disk was set
-   back: a new incarnation begins. Whoever was not heard yet may know more, too: until all were,
-   nothing is numbered under the incarnation of an earlier life (C{heard}).
+   back: a new incarnation begins. A node that has not answered yet may know more, too: until all
+   have, nothing is numbered under the incarnation of an earlier life (C{heard}).
 
 Events are method calls with the time; what is to be done comes back as a list of effects.
 """
@@ -179,7 +179,7 @@ class Doubted:
 
 @frozen
 class Differs:
-    """Equal knowledge and different content: a disk or a program has erred. It is being mended."""
+    """Equal knowledge, different content: a disk or a program is at fault. It is being mended."""
 
     peer: str
     kind: str
@@ -403,8 +403,8 @@ class Shipper:
         stream, last = self._log.stream, self._log.last
         if self._renewing or self._renew_at < _NEVER or peer.known.get(stream, 0) <= last:
             return []
-        # A disk is set back once in a while. Who says so again and again means ill: each time a
-        # stream more is known, everywhere and for good.
+        # A disk is set back once in a while. A peer that says so again and again is malicious:
+        # each time all nodes know one more stream, for good.
         self._believed[peer.node] += 1
         if self._believed[peer.node] > MOST_RENEWALS:
             first = self._believed[peer.node] == MOST_RENEWALS + 1

@@ -85,7 +85,7 @@ def parse(line: str) -> Token:
     """
     Read the line; whitespace around it does not matter.
 
-    @raises WireError: it is no token, or was not copied whole.
+    @raises WireError: it is not a token, or was not copied whole.
     """
     word = line.strip()
     if not word.startswith(PREFIX) or len(word) > 4096:

@@ -2,7 +2,7 @@
 What two nodes say to each other about one log: the messages of L{saltwisted.domain.replica.ship}.
 
 A message is a packed map with a word under C{w}. A reader ignores fields that it does not know;
-a word that it does not know is no message.
+a word that it does not know is not a message.
 """
 
 from __future__ import annotations

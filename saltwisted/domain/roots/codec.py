@@ -80,7 +80,7 @@ def pack(value: Any) -> bytes:
 
 
 def unpack(data: bytes, most_items: int = 4 * MAX_ENTRIES) -> Any:
-    """@raises Forbidden: this is no plain data, or it has more items than allowed."""
+    """@raises Forbidden: this is not plain data, or it has more items than allowed."""
     try:
         return msgpack.unpackb(
             data,
@@ -115,7 +115,7 @@ def unpack_replica(master: object, incarnation: object) -> ReplicaId:
 
 
 def unpack_counter(value: object) -> int:
-    """@raises Forbidden: this is no counter."""
+    """@raises Forbidden: this is not a counter."""
     if type(value) is not int or not 0 < value < 1 << 62:
         raise Forbidden("counter")
     return value
@@ -217,7 +217,7 @@ def pack_entries(entries: Sequence[Pair], coded: Coded | None = None) -> list[An
 
 
 def unpack_entries(data: object, most: int = MAX_ENTRIES) -> list[Pair]:
-    """@raises Forbidden: these are no columns of entries; paths are not judged here."""
+    """@raises Forbidden: these are not columns of entries; paths are not judged here."""
     if not isinstance(data, list) or len(data) != 9:
         raise Forbidden("columns")
     kinds, shared, lengths, rest, modes, sizes, times, contents, targets = data

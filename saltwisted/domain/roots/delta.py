@@ -218,7 +218,7 @@ def unpack_delta(data: object, size: int, base_size: int) -> list[Operation]:
     From plain data; every bound is checked here.
 
     @param size: bytes that the result must have.
-    @raises ValueError: this is no delta for contents of these sizes.
+    @raises ValueError: this is not a delta for contents of these sizes.
     """
     if not isinstance(data, list) or len(data) > 2 * MOST_OPERATIONS + 4:
         raise ValueError("not a delta")

@@ -85,7 +85,7 @@ def ignorer(rules: bytes = b"", extra: tuple[bytes, ...] = ()) -> Ignored:
     # Of names, which hold no slash
     common = re.compile(b"|".join(_translate(p) + rb"\Z" for p in DEFAULT), re.DOTALL)
     lines = [*extra, *rules.split(b"\n")[:MOST_RULES]]
-    # A line that starts with two hashes is no comment in the defaults, but is one here
+    # A line that starts with two hashes is not a comment in the defaults, but is one here
     own = [rule for rule in map(_rule, lines) if rule is not None]
 
     def ignored(path: bytes, is_dir: bool) -> bool:

@@ -96,7 +96,7 @@ class Index:
     @ivar main: the lane of this replica's ordinary batches.
     @ivar bulk: the lane of its large ones.
     @ivar rows: path to its siblings, the visible one first; deletions are rows until purged.
-    @ivar changes: counts whatever changes it, also what is no commit.
+    @ivar changes: counts whatever changes it, also what is not a commit.
     """
 
     def __init__(
@@ -400,7 +400,7 @@ class Index:
 
         What was written under the old name beyond the counters that peers had
         confirmed may carry dots that mean something else elsewhere: it is
-        taken out, and returned to be committed anew.
+        taken out, and returned to be committed again.
 
         @param trusted: our old lanes' counters that peers had acknowledged in this index.
         """

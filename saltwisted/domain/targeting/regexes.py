@@ -31,7 +31,7 @@ def is_risky(pattern: str, repetitions: int = 2) -> bool:
     try:
         parsed = import_module("re._parser").parse(pattern)
     except (re.error, TypeError, OverflowError):
-        return False  # it is none; whoever compiles it says so
+        return False  # it is none; compiling it says so
     except (ImportError, RecursionError):
         return True
     try:

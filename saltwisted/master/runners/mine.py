@@ -1,5 +1,5 @@
 """
-The C{mine} runner: what minions offer to one another, and asking them for it anew.
+The C{mine} runner: what minions offer to one another, and asking them for it again.
 """
 
 from __future__ import annotations

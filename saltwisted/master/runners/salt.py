@@ -27,7 +27,7 @@ async def execute(
     """
     Run a function on minions, and give what they returned.
 
-    @param arg: positional arguments, as a list; one value that is no list is one argument.
+    @param arg: positional arguments, as a list; one value that is not a list is one argument.
     @param kwarg: keyword arguments; further ones may be given beside it.
 
     CLI Example::

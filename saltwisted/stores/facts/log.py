@@ -57,7 +57,7 @@ CHECK_ROWS = 300
 """Rows that are read again at once."""
 
 MARKS_LIFE = 30
-"""Days (of running) that a deletion counts against whoever has not heard of it."""
+"""Days (of running) that a deletion counts against acts that have not seen it."""
 
 MARKS_MARGIN = 3
 """Days more that it is kept."""
@@ -397,7 +397,7 @@ class ReplicaLog:
             late.addErrback(lambda _: None)  # type: ignore[unused-awaitable]
 
     def renew(self) -> Deferred[None]:
-        """Begin a new incarnation; own entries that nobody has confirmed are added anew."""
+        """Begin a new incarnation; own entries that nobody has confirmed are added again."""
         incarnation = new_incarnation(self._entropy)
         self._unused = True
         lost: list[Entry] = []
@@ -513,7 +513,7 @@ class ReplicaLog:
 
     def _swap(self) -> None:
         """
-        While the damaged log is written anew, wait for what is to be in it, and begin with that.
+        While the damaged log is rewritten, wait for what is to be in it, and begin with that.
 
         Nothing is committed meanwhile: it would be in the old file alone.
         """
@@ -581,7 +581,7 @@ class ReplicaLog:
 
     def met_damage(self, reason: str) -> None:
         """
-        The file is damaged while this node runs: all of it is written anew, of what is in memory.
+        The file is damaged while this node runs: all of it is rewritten, of what is in memory.
 
         Nothing is lost by it, and the incarnation stays: only entries one by one, for members that
         lack some, are gone; they ask for the whole state.
@@ -706,7 +706,7 @@ class ReplicaLog:
 
             def work(db: sqlite3.Connection, streams: table.Streams) -> None:
                 if epoch != self._epoch:
-                    # All of it was written anew meanwhile, and later than these were gathered
+                    # All of it was rewritten meanwhile, and later than these were gathered
                     count[0] = self._kept
                     return
                 # What came in while these were gathered stays beside them

@@ -181,7 +181,7 @@ class NodeFiles:
 
     @property
     def log_path(self) -> str:
-        """Where the fact log is: beside the keys, since it is no cache."""
+        """Where the fact log is: beside the keys, since it is not a cache."""
         return f"{self.folder}/{LOG}"
 
     def forget_log(self) -> None:

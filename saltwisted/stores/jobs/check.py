@@ -117,7 +117,7 @@ def look(db: sqlite3.Connection, at: tuple[str, int], rows: int) -> Looked:
 
 
 def drop(db: sqlite3.Connection, numbers: Sequence[int]) -> int:
-    """Take rows out that are damaged: they are had anew from another node."""
+    """Take rows out that are damaged: they are fetched again from another node."""
     for table in ("returns", "jobs"):
         db.executemany(f"DELETE FROM {table} WHERE number = ?", [(n,) for n in numbers])  # noqa: S608
     return len(numbers)

@@ -347,7 +347,7 @@ class JobStore:
     # -- damage
 
     def begin_anew(self, reason: str) -> Deferred[None]:
-        """The file is damaged: keep it for whoever can mend it, and begin another one."""
+        """The file is damaged: keep it for somebody who can mend it, and begin another one."""
         return self._enqueue(_Write(Deferred(), 0, anew=reason))
 
     def change(self, work: Callable[[sqlite3.Connection], T]) -> Deferred[T]:
@@ -862,7 +862,7 @@ class JobStore:
         return db
 
     def _move_aside(self, reason: str) -> None:
-        """Keep a broken database for whoever can mend it, and begin anew."""
+        """Keep a broken database for somebody who can mend it, and start again."""
         self.epoch += 1
         self._moved = True
         self.claims.forget()

@@ -161,7 +161,7 @@ class GenerationRoots(Roots):
             try:
                 return remember(_hash(found.store, found.entry, self.hash_type))
             except sound.Damaged:
-                # The second one is a StoreError to whoever asked
+                # The second one is a StoreError for the caller
                 d = self._mend(found.store, digest, found.entry.size)
                 return d.addCallback(
                     lambda _: remember(_hash(found.store, found.entry, self.hash_type))
@@ -331,7 +331,7 @@ def ways(generation: Generation, follow: bool) -> Iterator[tuple[bytes, Entry, b
             real: bytes | None = folder + b"/" + name if folder else name
             if entry.kind == LINK:
                 real = resolve(generation, real or b"", True)
-                # The root itself is no entry
+                # The root itself is not an entry
                 there = generation.get(real) if real else None
                 if real != b"" and (there is None or there.kind != DIR):
                     real = None

@@ -595,7 +595,7 @@ class ContentStore:
                 os.unlink(self._pack_path(number))
 
     def wasteful(self) -> list[bytes]:
-        """Objects of packs that are more than half dead, to be added anew."""
+        """Objects of packs that are more than half dead, to be added again."""
         with self._lock:
             living: dict[int, int] = {}
             for place in self._places.values():

@@ -239,7 +239,7 @@ class Roots:
         """
         Whether links lead where they may; judged once per path and file.
 
-        A path is judged anew when another file appears under it.
+        A path is judged again when another file appears under it.
         """
         key = (full, info.st_dev, info.st_ino)
         known = self._judged.get(key)

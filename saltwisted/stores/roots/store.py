@@ -236,7 +236,7 @@ class RootStore:
 
     def check_rows(self, part: int, parts: int) -> int:
         """
-        Hold one part of the rows against what is in memory, and write anew what differs; how many.
+        Hold one part of the rows against what is in memory, and write again what differs; how many.
 
         @raises StoreError: the disk refuses.
         """

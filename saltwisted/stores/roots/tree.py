@@ -126,7 +126,7 @@ def list_roots(
     Walk the roots of one environment.
 
     Names as in Salt: links to directories count as directories, anything else that
-    is no directory as a file, whatever it is; a link is listed as such if it points
+    is not a directory as a file, whatever it is; a link is listed as such if it points
     inside its root (or, when links are not followed, in any case).
 
     @return: the listing, and every directory that was read with its mtime.

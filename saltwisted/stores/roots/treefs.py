@@ -182,7 +182,7 @@ class TreeFs:
         """
         A descriptor of a directory below the root; it stays this object's.
 
-        @raises OSError: it is not there, is no directory, or a link is on the way.
+        @raises OSError: it is not there, is not a directory, or a link is on the way.
         """
         if not path:
             return self.fd
@@ -250,7 +250,7 @@ class TreeFs:
     # -- looking
 
     def lstat(self, path: bytes) -> os.stat_result | None:
-        """What is at a path; C{None} for nothing, also when something above is no directory."""
+        """What is at a path; C{None} for nothing, also when something above is not a directory."""
         head, tail = split(path)
         try:
             return os.stat(tail, dir_fd=self.folder(head), follow_symlinks=False)

@@ -241,7 +241,7 @@ class WorkTree:
             if stranger:
                 return stranger
             volume, inode = remembered
-            # A disk that is mounted again, or a machine that was, may have numbered it anew
+            # A disk that is mounted again, or a machine that was, may have numbered it again
             if inode != fs.inode or volume not in (fs.volume, fs.device):
                 return "the root is not the directory that it was before"
         self.read_rules()

@@ -201,7 +201,7 @@ class FairConnection(ZmqConnection):
     # -- reading
 
     def _wake(self) -> None:
-        """Read soon: whoever touched the socket may have swallowed its signal."""
+        """Read soon: the code that touched the socket may have swallowed its signal."""
         if self.read_scheduled is None and self.factory is not None:
             self.read_scheduled = self.factory.reactor.callLater(0, self._turn)
 

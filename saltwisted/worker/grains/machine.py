@@ -155,8 +155,9 @@ class Machine:
         """
         Ask the resolver; C{None} if there is no answer.
 
-        Where it has just waited in vain, nobody is asked for a while: each question would wait as
-        long, and a machine without its name servers would have its grains after a minute.
+        Where it has just waited without an answer, nobody is asked for a while: each question
+        would wait as long, and a machine without its name servers would get
+        its grains after a minute.
         """
         if self._is_silent():
             return None

@@ -27,7 +27,7 @@ def master_tops(opts: Mapping[str, Any], minion_id: str) -> dict[str, list[str]]
     Environment to SLS names, from every configured source.
 
     A source that fails is logged and assigns nothing, as in Salt; one that is
-    not known here is named in the log each time, so that nobody waits for it in vain.
+    not known here is named in the log each time, so that nobody waits for it for ever.
     """
     found: dict[str, list[str]] = {}
     for name, setting in (opts.get("master_tops") or {}).items():

@@ -174,7 +174,7 @@ class Loaders:
                 )
 
     def clear(self) -> None:
-        """Forget every loaded module and look at the directories anew."""
+        """Forget every loaded module and look at the directories again."""
         for loader in self._kinds.values():
             loader.clear()
 
@@ -695,7 +695,7 @@ class Loader(dict[str, Any]):
             listed = sorted(space)
         aliases = space.get("__func_alias__") or {}
         outputters = space.get("__outputter__") or {}
-        # Here and not only where one is asked for: whoever lists functions loads every module
+        # Here and not only where one is asked for: listing functions loads every module
         names = tuple(name for name in names if not self.whitelist or name in self.whitelist)
         for attribute in listed:
             if attribute.startswith("_"):

@@ -243,7 +243,7 @@ def run_job(payload: Mapping[str, Any], client: ControlClient, facts: Facts) -> 
         - C{return_jid}: the return's own jid (C{req}: the master shall make one; C{""}: no
           return),
         - C{via}: the name of the master that the return is for,
-        - C{without}: facts that are not to be believed, but found anew.
+        - C{without}: facts that are not to be believed, but found again.
     """
     job = dict(payload["job"])
     for name in payload.get("without", ()):

@@ -41,7 +41,7 @@ def ask(username: str, password: str, service: str) -> tuple[bool, bool]:
     Ask PAM.
 
     @param service: the name of a file in C{/etc/pam.d}.
-    @return: whether the user is let in, and whether he is not since his account is closed.
+    @return: whether the user may log in, and if not, whether because the account is closed.
     @raises PamMissing: no libpam.
     """
     pam, libc = _library("pam", "libpam.so.0"), ctypes.CDLL(None)

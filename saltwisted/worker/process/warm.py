@@ -389,7 +389,7 @@ class WarmParent:
 def _status_of(error: BaseException) -> int:
     """The exit status of a child that failed; its reason goes to stderr, which is the log's."""
     if isinstance(error, TransportClosed):
-        return 75  # the daemon has stopped, or wants nothing any more: that is no failure
+        return 75  # the daemon has stopped, or wants nothing any more: that is not a failure
     traceback.print_exception(error)
     return 70
 

@@ -98,9 +98,9 @@ class HighState:
     @param loaders: the job's surroundings, its options as they are to be for this run.
     @param pillar_override: values to lay over the pillar.
     @param pillar_enc: the renderer that decrypts them.
-    @param jid: the job's id, for events and pauses; C{None} for calls that are no job.
+    @param jid: the job's id, for events and pauses; C{None} for calls that are not a job.
     @param mocked: pretend that every state succeeds.
-    @param fresh_pillar: compile the pillar anew even if there is one.
+    @param fresh_pillar: compile the pillar again even if there is one.
     @ivar run: what executes calls.
     """
 
@@ -481,7 +481,7 @@ class HighState:
 
 
 def declare_alone(high: High, id_: Any, body: Any, name: str, errors: list[str]) -> None:
-    """Bring one id of a template that is no SLS into the form of high data."""
+    """Bring one id of a template that is not an SLS into the form of high data."""
     if not isinstance(body, dict):
         if isinstance(body, str) and "." in body:
             parts = body.split(".")

@@ -127,7 +127,7 @@ class StateRun:
 
     @param jid: the job, for events, pauses and parallel results.
     @param mocked: call no state function, say that all went well.
-    @param gather_pillar: compiles the pillar anew, for C{reload_pillar}.
+    @param gather_pillar: compiles the pillar again, for C{reload_pillar}.
     @ivar processed: the SLS that were rendered.
     """
 
@@ -895,7 +895,7 @@ class StateRun:
     # -- around
 
     def refresh_modules(self) -> None:
-        """Look at all modules anew; also at Python packages that came since."""
+        """Look at all modules again; also at Python packages that came since."""
         try:
             importlib.reload(site)
         except (RuntimeError, TypeError):
@@ -907,7 +907,7 @@ class StateRun:
             self.functions["saltutil.refresh_modules"]()
 
     def _check_refresh(self, low: Chunk, result: dict[str, Any]) -> None:
-        """Modules, grains and pillar anew, where the state asks for it or may have changed them."""
+        """Read modules, grains and pillar again if the state asks for that or changed them."""
         reload = False
         if low.get("reload_grains", False):
             self.loaders.replace(grains=make_grains(self.opts))

@@ -25,7 +25,7 @@ class DifferentialTests(SynchronousTestCase):
         Our results, errors, order and exit codes are those of stock 3008.
 
         All cases with C{SALTWISTED_LONG=1}; else each fourth, and those whose answers each
-        machine gives anew: C{tests.worker.test_states} has what stock has said to all others.
+        machine gives again: C{tests.worker.test_states} has what stock has said to all others.
         """
         python = os.path.join(peer_venv("3008"), "bin", "python")
         names = [
