@@ -1,7 +1,7 @@
 """
 Batches: a job on a few minions at a time.
 
-The rules are those of Salt: the target is pinged first, and who does not answer is left
+The rules are those of Salt: the target is pinged first, and a minion that does not answer is left
 out; a place is free again when its minion has returned and C{--batch-wait} has
 passed; all parts of a batch have one job id. L{Plan} decides, on a clock given
 to it; L{run_batch} asks the daemon and prints.

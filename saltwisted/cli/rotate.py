@@ -2,9 +2,9 @@
 C{saltwisted rotate-identity}: another key for all masters of the cluster.
 
 Stock minions never take another master key by themselves. So those that are here are sent a job
-that puts the new key into their C{minion_master.pub} a moment before the masters change; who is not
-here, and is not a minion of ours, is cut off until somebody does that by hand. Nothing changes
-before the second question; a command that was interrupted goes on where it was.
+that puts the new key into their C{minion_master.pub} a moment before the masters change; a
+stock minion that is not here is cut off until somebody does that by hand. Nothing changes
+before the second question; a command that was interrupted continues where it was.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _abort(line: CommandLine, state: Mapping[str, Any]) -> int:
 
 
 def _install(line: CommandLine, minions: Sequence[str], public: str) -> list[str]:
-    """Write the key where these minions look for it; who has confirmed."""
+    """Write the key where these minions look for it; the ids that have confirmed."""
     confirmed = []
     folders: dict[str, list[str]] = {}
     for minion, value in _job(line, minions, "config.get", ["pki_dir"]).items():

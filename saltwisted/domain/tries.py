@@ -133,7 +133,7 @@ class Tries:
                 self._rests[key] = now + rest
 
     def withdraw(self, mine: Try) -> None:
-        """Who waits goes away."""
+        """A waiting caller goes away."""
         if mine in self._waiting:
             self._waiting.remove(mine)
 

@@ -36,7 +36,7 @@ from saltwisted.interfaces import Entropy
 
 ENTRY = "saltwisted.worker.process.authwork:serve"
 NEAR_ENTRY = "saltwisted.worker.process.authwork:serve_near"
-"""For who is on this machine: the network cannot fill these processes."""
+"""For callers on this machine: the network cannot fill these processes."""
 NEAR = ("uid ", "runner ")
 """How a source begins that is a user of this machine and no address."""
 PATIENCE = 60.0
@@ -69,7 +69,7 @@ class NotProven(DeniedError):
 @frozen
 class User:
     """
-    Who has proven himself.
+    The user who has proven himself.
 
     @ivar kind: by C{token} or C{eauth}.
     @ivar rules: what he may do, as in C{external_auth}.
@@ -225,7 +225,7 @@ class Logins:
             return asked, verdict.groups
         name = str(given.get("username") or "UNKNOWN")[:64]
         self._refuse("eauth", name, source)
-        # Only who is refused waits here: nobody whose turn comes after
+        # Only refused callers wait here, not those whose turn comes after
         now = self._clock.seconds()
         left = verdict.began + self._slowness.seconds(now) - now
         if left > 0:

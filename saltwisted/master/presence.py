@@ -68,7 +68,8 @@ class Presence:
 
     def perhaps(self, ids: Sequence[str]) -> Sequence[str]:
         """
-        Those of C{ids} that are worth a look: while nobody is connected, who has made a request.
+        Those of C{ids} that are worth a look: while nobody is connected, those that have made
+        a request.
 
         A master with ten thousand keys and no minion does not look for each of them.
         """

@@ -31,7 +31,7 @@ class Publish(Protocol):
 
 
 class Run:
-    """One job with one who waits; L{items} may be walked once."""
+    """One job with one waiting caller; L{items} may be walked once."""
 
     log = Logger()
 

@@ -138,7 +138,7 @@ class SignIns:
         known = valid_minion_id(auth.id) and self._is_accepted(auth.id, pub)
         queue = self._unknown
         if known:
-            # Who has a session here waits for the new publish key alone; who has none, for all
+            # A minion with a session here waits only for the new publish key; one without, for all
             queue = self._known if auth.id in self._ctx.sessions.live() else self._fresh
         key = (auth.id, pub, peer)
         waiting = queue.get(key)

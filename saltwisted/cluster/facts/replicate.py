@@ -193,7 +193,7 @@ class KeyReplica:
         self._let_in()
 
     def _let_in(self) -> None:
-        """Who has waited for the start goes on."""
+        """Those who waited for the start go on."""
         awaited, self._awaited = self._awaited, []
         for each in awaited:
             each.callback(None)

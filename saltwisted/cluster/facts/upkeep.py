@@ -65,7 +65,7 @@ class AwayTooLong:
     """
     Decides what a refusal means (C{Shipping.on_refused}).
 
-    Who is refused and refuses nobody himself ends his membership: he may honour keys
+    A member that is refused and refuses nobody ends its own membership: he may honour keys
     that were revoked, and has to join as new. Where two refuse each other, both were alone for too
     long: neither is ended, and a person decides.
 

@@ -7,7 +7,7 @@ the publish window is published. A return reaches the others as a row alone; its
 fired on their buses when it is on their disks. When a return may be acknowledged, and what
 is published to whom and until when, is decided by L{saltwisted.domain.replica.delivery}.
 
-What is not here: shipping rows (C{shipping}), other events (C{events}), who is where
+What is not here: shipping rows (C{shipping}), other events (C{events}), where minions are
 (C{presence}).
 """
 
@@ -51,13 +51,13 @@ ASKING = 3.0
 REMEMBERED = 2000
 """Job maps that are kept for publishing them again, and jobs of which the unreached are kept."""
 LATEST = 200
-"""Jobs that are looked at for who has yet to return."""
+"""Jobs that are checked for minions that have yet to return."""
 LARGE = 256 * 1024
 """Bytes above which a return is put on the bus only if somebody listens."""
 
 
 class Holders(Protocol):
-    """Who is where; see L{saltwisted.cluster.jobs.presence}."""
+    """Where minions are; see L{saltwisted.cluster.jobs.presence}."""
 
     def holders(self) -> Mapping[str, str]:
         """Minion to node; a map that is never changed."""
@@ -329,7 +329,7 @@ class Forward:
         self._schedule()
 
     def _new(self, entries: Sequence[Entry]) -> None:
-        """Rows of other nodes that were new here; who has returned is not sent the job any more."""
+        """Rows of other nodes that were new here; a minion that has returned does not get the job again."""
         for entry in entries:
             if entry.kind == "return":
                 self._announce(*self._note_return(entry), entry.stream.node)

@@ -182,7 +182,7 @@ class ClusterPresence:
             let_go(self._ask(link), self.log, "asking {node} failed", node=link.node)
 
     def _look(self) -> Deferred[None]:
-        """Find out who is here, some per turn."""
+        """Find out which minions are here, some per turn."""
         waiting: Deferred[None] = Deferred()
         self._waiting.append(waiting)
         if len(self._waiting) == 1:
@@ -195,7 +195,7 @@ class ClusterPresence:
             found |= self._here(some)
             self._clock.callLater(0, self._look_on, rest, found)
             return
-        # Who has just signed in may not be seen yet by his connection
+        # The connection of a minion that has just signed in may not be visible yet
         found |= self._settling.keys()
         before, now = self._own, self._clock.seconds()
         self._own = {minion_id: before.get(minion_id, now) for minion_id in found}

@@ -13,7 +13,7 @@ QUIET = 0.3
 """Seconds without anything new, after which what was under way has been written."""
 STEP = 0.05
 LOOK = 0.5
-"""Seconds between two looks at who has yet to return."""
+"""Seconds between two checks of which minions have yet to return."""
 
 
 async def returned(

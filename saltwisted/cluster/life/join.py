@@ -243,7 +243,7 @@ class Admission:
         """
         What this cluster has, for one who could have it by joining.
 
-        @raises DeniedError: an operator is to approve of who comes by this token.
+        @raises DeniedError: an operator has to approve the nodes that come with this token.
         """
         known = self.tokens.registers.get(record.token_id.hex())
         reason = self.tokens.why_not(record.token_id.hex(), self.now())
@@ -441,7 +441,7 @@ class Unfounded:
         return bool(self.cluster_secret)
 
     def reader(self, session: Session) -> RecordReader | None:
-        """The protocol for one who asks."""
+        """The protocol for a node that asks."""
         if not self.attempts.allowed(session.address, self.now()):
             return None
         return RecordReader(self.clock, self.key, session, self.answer)

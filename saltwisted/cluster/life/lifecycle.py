@@ -87,7 +87,7 @@ class MemberCard:
 
     @ivar founder: whether the cluster's first facts are still to be written.
     @ivar facts: what came with the join.
-    @ivar again: whether this process was this member a moment ago, and knows who was away.
+    @ivar again: whether this process was this member a moment ago, and knows which members were away.
     """
 
     state: NodeState
@@ -724,5 +724,5 @@ class Lifecycle:
         )
         if self._running:
             self.port.wear(self._own_badge())
-            # Who waits for the join does not wait until all is caught up
+            # Callers that wait for the join do not wait until all is caught up
             let_go(self._serve(), self.log, "the member did not start")

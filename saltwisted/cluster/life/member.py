@@ -232,7 +232,7 @@ class ClusterMember:
         return self.peers.judge(purpose, key)
 
     def enter(self, session: Session) -> Any:
-        """The protocol for who has come in."""
+        """The protocol for an admitted peer."""
         if session.purpose == JOIN:
             return self.admission.reader(session)
         if not self.peers.judge(session.purpose, session.key):
@@ -565,7 +565,7 @@ class ClusterMember:
         alone, not_returned = await self.drain()
         told = {link.node: link for link in self.peers.links()}
         await self.append("member", {"op": "remove", "key": self.key, "by": by, "left": True})
-        # Who has it closes the link: that is as good as a confirmation
+        # A node that has it closes the link: that is as good as a confirmation
         confirmed = as_deferred(self.settled())
         while not confirmed.called and not all(link.closed for link in told.values()):
             await deferLater(self.reactor, 0.05, lambda: None)

@@ -1,7 +1,7 @@
 """
 The set of links: one for each member, dialled by the lower name, kept up and told about.
 
-The membership (L{saltwisted.domain.replica.membership}) says who is linked to; a node that is
+The membership (L{saltwisted.domain.replica.membership}) says which nodes to link to; a node that is
 removed loses its link in the same turn. No address is ever dialled that a stranger named: all
 come from the membership, which members alone write (T-PEER-5).
 """
@@ -246,7 +246,7 @@ class Peers:
         return key != self._key and self._membership.is_member(key)
 
     def membership_changed(self, changes: Sequence[Any] = ()) -> None:
-        """Dial who is new, and close the links of who is no longer a member."""
+        """Dial new members, and close the links of nodes that are no longer members."""
         if not self._running:
             return
         current = {m.key: m for m in self._membership.members() if m.key != self._key}

@@ -29,7 +29,7 @@ FAILED_PER_SOURCE = 120
 
 
 class Gate(Protocol):
-    """Who may come in, and for what."""
+    """Which peers are admitted, and for what."""
 
     def purposes(self) -> Sequence[bytes]:
         """The ALPN names that are served now."""
@@ -38,7 +38,7 @@ class Gate(Protocol):
         """Whether the holder of this key may come for this purpose; asked within the handshake."""
 
     def enter(self, session: Session) -> Any:
-        """The protocol for who has come in, or C{None}."""
+        """The protocol for an admitted peer, or C{None}."""
 
 
 class Closed:

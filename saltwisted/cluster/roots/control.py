@@ -51,7 +51,7 @@ MAY = owner_only("only root and the master's own user may ask about roots")
 SHOWN = 64 * 1024
 """Bytes of a lost version that C{show} gives."""
 TELL = 1.0
-"""Seconds after which, and then again, who waits is told how far it is."""
+"""Seconds after which a waiting caller is told how far the work is, again and again."""
 POLL = 0.05
 """Seconds after which it is looked again though nothing was heard."""
 ASKING = 10.0
@@ -129,7 +129,7 @@ class RootControl:
         return run
 
     def _tell(self, stream: Stream, args: Mapping[str, Any]) -> Any:
-        """An item for who waits: what is being done for each share, as far as it can be counted."""
+        """An item for the waiting caller: what is done for each share, if it can be counted."""
         try:
             work = [(share.name, share.core.tree.progress) for share in self._shares(args)]
         except StoreError:
@@ -501,7 +501,7 @@ class RootControl:
     async def _wait_for_trees(
         self, shares: Sequence[RootShare], result: dict[str, Any], seconds: float
     ) -> None:
-        """Who has committed everything is done when it has also written it."""
+        """A node that has committed everything is done when it has also written it."""
         if self._written is None:
             return
         names = [share.name for share in shares]

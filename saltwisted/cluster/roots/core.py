@@ -117,7 +117,7 @@ class ShareCore:
     @ivar suspended: why local changes are not taken; empty if they are.
     @ivar coming: contents that were asked for and are not here yet.
     @ivar lock: held by who touches index or tree.
-    @ivar aside: held by who does what may be done beside that, until the store is closed.
+    @ivar aside: held by work that may be done beside that, until the store is closed.
     @ivar held: deletions that wait for an approval: path to the entry that is gone.
     @ivar heard: members that have read our greeting in this life, and know no more of us than we.
     @ivar last_error: for people; empty after the next success.

@@ -140,7 +140,7 @@ class RootJoin:
         core = self._core
         if not core.writers() and not core.is_read_only and not core.is_blank:
             return True
-        # Who knows nothing yet joins as we do
+        # A node that knows nothing yet joins as we do
         goals = [
             link.began.get(core.name) or link.knowledge[core.name] for link in core.writing_links()
         ]

@@ -220,7 +220,7 @@ class Unknown(Registers[frozenset[tuple[Any, ...]]]):
 
 class Folds:
     """
-    All folds of a log by kind, and who wants to know of their changes.
+    All folds of a log by kind, and the receivers of their changes.
 
     @ivar refused: entries whose body could not be read, by kind: kept in the log, not applied.
     """

@@ -42,7 +42,7 @@ class Channel:
     """
     What both ends of one connection know, and nobody else has.
 
-    @ivar joiner: L{saltwisted.domain.replica.certificates.key_id} of who asks.
+    @ivar joiner: L{saltwisted.domain.replica.certificates.key_id} of the node that asks.
     @ivar acceptor: the same of who answers.
     """
 
@@ -145,7 +145,7 @@ def split_record(data: bytes) -> Record:
 
 
 def make_reply(channel: Channel, secret: bytes, nonce: bytes, value: Mapping[str, Any]) -> bytes:
-    """The answer, with the proof that it comes from who knows the secret and read this record."""
+    """The answer, with the proof that its sender knows the secret and read this record."""
     body = pack_bin(dict(value))
     return REPLY_HEAD.pack(len(body), channel.proof(secret, b"reply", nonce, body)) + body
 

@@ -11,7 +11,7 @@ The rules, for each peer:
  - What has reached the disk is acknowledged: to the sender at once, to all others a moment later.
  - No queue: the log is the queue. What is on the way to a peer is bounded in bytes; a slow
    peer only falls behind.
- - Who lacks entries that are no longer kept asks one peer for the whole state.
+ - A node that lacks entries that are no longer kept asks one peer for the whole state.
  - At the connection and every half minute digests are compared; with equal knowledge they
    are equal, or something is broken: then it is reported, and the parts that differ are joined.
  - A peer that knows more of this node's own stream than the node itself shows that its disk was set
@@ -66,7 +66,7 @@ GRACE_SECONDS = 1.0
 MOST_RENEWALS = 16
 """How often in this life one peer is believed that our log was set back."""
 WANT_SECONDS = 5.0
-"""How long one who was asked has to make progress; after it the others are asked first."""
+"""How long a peer that was asked has to make progress; then the others are asked first."""
 
 AGAIN_SECONDS = 5.0
 """When something is tried again that this node's own disk has refused."""
@@ -205,7 +205,7 @@ class Peer:
     """
     What is known of one peer, while it is linked.
 
-    @ivar known: what it says it has on disk.
+    @ivar known: what it reports to have on disk.
     @ivar sent: what it has, or is on the way to it; for own streams and those it asked for.
     @ivar wanted: foreign streams that it asked for, up to which number it gets them.
     @ivar told: what it was told of our own knowledge.
@@ -251,7 +251,7 @@ class Peer:
 
 @define
 class _Asked:
-    """Who was asked for a stream, and until when he has time for the next entry."""
+    """Which peer was asked for a stream, and until when it has time for the next entry."""
 
     peer: str
     until: float
@@ -489,7 +489,7 @@ class Shipper:
         return joined(goal, peer.wanted)
 
     def read(self, peer: str, entries: Sequence[Entry], now: float) -> list[Effect]:
-        """Entries that were to be read are here; none if that failed (who lacks them asks)."""
+        """Entries that were to be read are here; none if that failed (the peer asks again)."""
         state = self._peers.get(peer)
         if state is None:
             return []
