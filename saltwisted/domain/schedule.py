@@ -1,7 +1,7 @@
 """
 The schedule: entries as Salt writes them, and whether one is due.
 
-An L{Entry} is what somebody configured, a L{Progress} what has become of it;
+An L{ScheduleEntry} is what somebody configured, a L{Progress} what has become of it;
 L{step} takes both and the time to the next progress and, if the job shall run,
 to what runs. Nothing here knows a clock (times are local, without zone) or
 starts anything; the driver is C{minion/schedule.py}. The words and their meaning
@@ -55,7 +55,7 @@ class Span:
 
 
 @frozen(kw_only=True)
-class Entry:
+class ScheduleEntry:
     """
     One job of a schedule.
 
@@ -116,7 +116,7 @@ class Progress:
 
 
 @frozen(kw_only=True)
-class Run:
+class DueJob:
     """
     A job that is to start now.
 
@@ -124,7 +124,7 @@ class Run:
     @ivar late: seconds between due time and now.
     """
 
-    entry: Entry
+    entry: ScheduleEntry
     function: str
     late: float = 0.0
 
@@ -136,7 +136,7 @@ def parse_entry(
     now: datetime,
     whens: Mapping[str, Any] | None = None,
     returner: Any = None,
-) -> Entry:
+) -> ScheduleEntry:
     """
     Read one job.
 
@@ -162,7 +162,7 @@ def _parse(
     now: datetime,
     whens: Mapping[str, Any],
     returner: Any,
-) -> Entry:
+) -> ScheduleEntry:
     function = data.get("function") or data.get("func") or data.get("fun")
     if not isinstance(function, str) or not function:
         raise ScheduleError(f"Job {name} names no function. Ignoring job {name}.")
@@ -177,7 +177,7 @@ def _parse(
     returners: list[str] = []
     for names in (data.get("returner"), returner):
         returners += names if isinstance(names, list) else [names] if names else []
-    return Entry(
+    return ScheduleEntry(
         name=str(data.get("name", name)),
         function=function,
         args=list(data.get("args") or ()),
@@ -280,8 +280,8 @@ def _splay(splay: Any) -> tuple[int, int] | None:
 
 
 def step(
-    entry: Entry, progress: Progress, now: datetime, dice: Dice, running: int = 0
-) -> tuple[Progress, Run | None]:
+    entry: ScheduleEntry, progress: Progress, now: datetime, dice: Dice, running: int = 0
+) -> tuple[Progress, DueJob | None]:
     """
     Look at one job.
 
@@ -315,7 +315,7 @@ def step(
     return _skip(entry, progress, now, dice, reason), None
 
 
-def _obstacle(entry: Entry, now: datetime, since: datetime) -> tuple[str, bool]:
+def _obstacle(entry: ScheduleEntry, now: datetime, since: datetime) -> tuple[str, bool]:
     """
     Why a job that is due does not run; empty when nothing is in its way.
 
@@ -341,28 +341,30 @@ def _obstacle(entry: Entry, now: datetime, since: datetime) -> tuple[str, bool]:
 
 
 def _start(
-    entry: Entry,
+    entry: ScheduleEntry,
     progress: Progress,
     now: datetime,
     dice: Dice,
     running: int,
     function: str,
     late: float,
-) -> tuple[Progress, Run | None]:
+) -> tuple[Progress, DueJob | None]:
     if entry.jid_include and running >= entry.maxrunning:
         return _skip(entry, progress, now, dice, "maxrunning"), None
     planned = _plan(entry, evolve(progress, last_run=now), now, dice)
     if entry.dry_run:
         return planned, None
-    return planned, Run(entry=entry, function=function, late=late)
+    return planned, DueJob(entry=entry, function=function, late=late)
 
 
-def _skip(entry: Entry, progress: Progress, now: datetime, dice: Dice, reason: str) -> Progress:
+def _skip(
+    entry: ScheduleEntry, progress: Progress, now: datetime, dice: Dice, reason: str
+) -> Progress:
     planned = _plan(entry, progress, now, dice)
     return evolve(planned, skip_reason=reason, skipped_time=now)
 
 
-def _plan(entry: Entry, progress: Progress, after: datetime, dice: Dice) -> Progress:
+def _plan(entry: ScheduleEntry, progress: Progress, after: datetime, dice: Dice) -> Progress:
     """When it is due next."""
     if entry.every is not None:
         next_fire: datetime | None = after + timedelta(seconds=entry.every)
@@ -374,7 +376,7 @@ def _plan(entry: Entry, progress: Progress, after: datetime, dice: Dice) -> Prog
     return evolve(progress, next_fire=next_fire, splay_at=splay_at)
 
 
-def wake(entry: Entry, progress: Progress, now: datetime) -> datetime | None:
+def wake(entry: ScheduleEntry, progress: Progress, now: datetime) -> datetime | None:
     """
     When this entry wants to be looked at again; C{None} for never.
 
@@ -395,7 +397,7 @@ def wake(entry: Entry, progress: Progress, now: datetime) -> datetime | None:
     return min(times, default=None)
 
 
-def shown(progress: Progress, entry: Entry | None = None) -> dict[str, Any]:
+def shown(progress: Progress, entry: ScheduleEntry | None = None) -> dict[str, Any]:
     """The hidden keys that Salt adds to a job when it shows it; times as text."""
     values: dict[str, Any] = {
         "_next_fire_time": progress.next_fire,

@@ -25,8 +25,9 @@ from saltwisted.master.calls import Calls
 from saltwisted.master.chosen import Chosen
 from saltwisted.master.context import Context
 from saltwisted.master.permits import check_size, delimiter_of, seconds_of
-from saltwisted.master.runs import Run
-from saltwisted.master.targets import Targets, Workers
+from saltwisted.master.runs import AwaitedJob
+from saltwisted.master.targets import Targets
+from saltwisted.master.workers import WorkerPool
 from saltwisted.transports.loose import let_go
 
 OPTIONAL_KWARGS = ("metadata", "ret_config", "ret_kwargs", "module_executors", "executor_opts")
@@ -46,7 +47,7 @@ class Dispatcher:
 
     log = Logger()
 
-    def __init__(self, ctx: Context, jids: JidMaker, workers: Workers | None = None) -> None:
+    def __init__(self, ctx: Context, jids: JidMaker, workers: WorkerPool | None = None) -> None:
         """
         @param workers: where regular expressions are tried that may take for ever; without
             them those mean nobody.
@@ -223,7 +224,7 @@ class Dispatcher:
         @return: items C{published}, C{return} as they come, and C{missing} at the end.
         """
         config = self._ctx.config
-        return Run(
+        return AwaitedJob(
             self._ctx,
             partial(self.publish, exact=exact),
             dict(load),

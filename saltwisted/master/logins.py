@@ -33,6 +33,7 @@ from saltwisted.domain.eauth import (
 from saltwisted.domain.tries import Slowness, Tries, Try
 from saltwisted.errors import DeniedError, SaltwistedError
 from saltwisted.interfaces import Entropy
+from saltwisted.master.workers import WorkerPool
 
 ENTRY = "saltwisted.worker.process.authwork:serve"
 NEAR_ENTRY = "saltwisted.worker.process.authwork:serve_near"
@@ -110,14 +111,6 @@ class Tokens(Protocol):
     async def drop(self, digest: str) -> bool: ...
 
 
-class Workers(Protocol):
-    """A pool of worker processes."""
-
-    def call(self, entry: str, payload: Any, timeout: float) -> Any:
-        """Have one of them call the entry; a Deferred."""
-        ...
-
-
 @frozen
 class Verdict:
     """
@@ -146,7 +139,7 @@ class Logins:
         config: Any,
         now: Callable[[], float],
         entropy: Entropy,
-        workers: Workers | None,
+        workers: WorkerPool | None,
         tokens: Tokens,
         counters: Counter[str],
     ) -> None:

@@ -17,11 +17,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from attrs import define, field
-from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from saltwisted.errors import RemoteError
 from saltwisted.interfaces import IPillarSource
+from saltwisted.master.workers import WorkerPool
 from saltwisted.wire.msgpack import pack, unpack
 
 if TYPE_CHECKING:
@@ -44,11 +44,8 @@ Stamp = tuple[int, int, int] | None
 Dependencies = tuple[tuple[bytes, Stamp], ...]
 
 
-class Workers(Protocol):
-    """A pool of worker processes."""
-
-    def call(self, entry: str, payload: Any, timeout: float) -> Deferred[Any]:
-        """Have one of them call the entry."""
+class PillarWorkers(WorkerPool, Protocol):
+    """Worker processes that compile pillars, and what they are told for that."""
 
     def set_fact(self, name: str, value: Any) -> None:
         """Tell later ones something."""
@@ -58,7 +55,7 @@ class Workers(Protocol):
 
 
 @define
-class Kept:
+class CachedPillar:
     """
     One pillar with what it depended on.
 
@@ -77,10 +74,10 @@ class Pillars:
 
     log = Logger()
 
-    def __init__(self, ctx: Context, workers: Workers) -> None:
+    def __init__(self, ctx: Context, workers: PillarWorkers) -> None:
         self._ctx = ctx
         self._workers = workers
-        self._kept: OrderedDict[tuple[str, bytes], Kept] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, bytes], CachedPillar] = OrderedDict()
         self._bytes = 0
         self._same: dict[Any, Any] = {}
 
@@ -199,7 +196,7 @@ class Pillars:
 
     # -- what was compiled before ---------------------------------------------------
 
-    def _holds(self, kept: Kept, grains: Mapping[str, Any]) -> bool:
+    def _holds(self, kept: CachedPillar, grains: Mapping[str, Any]) -> bool:
         if kept.facts != _facts(kept.grains, grains):
             return False
         for path, stamp in kept.files:
@@ -235,7 +232,9 @@ class Pillars:
             one(pair, pair)
             for pair in ((path, None if stamp is None else tuple(stamp)) for path, stamp in files)
         )
-        self._kept[key] = Kept(packed, one(pairs, pairs), one(names, names), _facts(names, grains))
+        self._kept[key] = CachedPillar(
+            packed, one(pairs, pairs), one(names, names), _facts(names, grains)
+        )
         self._bytes += len(packed) + ENTRY_COST
         while self._bytes > KEEP_BYTES:
             _, gone = self._kept.popitem(last=False)

@@ -30,7 +30,7 @@ class Publish(Protocol):
     ) -> Awaitable[dict[str, Any]]: ...
 
 
-class Run:
+class AwaitedJob:
     """One job with one waiting caller; L{items} may be walked once."""
 
     log = Logger()

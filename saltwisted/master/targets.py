@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from time import thread_time
-from typing import Any, Protocol
+from typing import Any
 
 from attrs import evolve
-from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from saltwisted.domain.acl import Judging
@@ -28,6 +27,7 @@ from saltwisted.domain.targeting.selection import (
 from saltwisted.errors import SaltwistedError
 from saltwisted.master import turns
 from saltwisted.master.turns import in_turns, pause
+from saltwisted.master.workers import WorkerPool
 
 ENTRY = "saltwisted.worker.process.targetwork:serve"
 TOGETHER = 250
@@ -38,21 +38,13 @@ PATIENCE = 5.0
 """Seconds that one regular expression may take over all minions."""
 
 
-class Workers(Protocol):
-    """A pool of worker processes."""
-
-    def call(self, entry: str, payload: Any, timeout: float) -> Deferred[Any]:
-        """Have one of them call the entry."""
-        ...
-
-
 class Targets:
     """Looks targets up for a master."""
 
     log = Logger()
 
     def __init__(
-        self, clock: Any, universe: Callable[[], Universe], workers: Workers | None = None
+        self, clock: Any, universe: Callable[[], Universe], workers: WorkerPool | None = None
     ) -> None:
         self._clock = clock
         self._universe = universe

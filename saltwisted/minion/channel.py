@@ -173,7 +173,7 @@ RETURNING = frozenset(
 )
 
 
-class Refused(AuthenticationError):
+class RequestRefused(AuthenticationError):
     """
     The master would not read a request, even after a new sign-in.
 
@@ -331,7 +331,7 @@ class Channel:
         frame = encode_sealed_request(identity.id, blob, identity.enc_algo, identity.sig_algo)
         reply = decode_reply(await self._requests.request(frame, timeout))
         if isinstance(reply, Refusal):
-            raise Refused(reply.text)
+            raise RequestRefused(reply.text)
         if isinstance(reply, ClearReply):
             # Anybody can write this: it is never taken for an answer, only for "not now".
             if isinstance(reply.value, dict) and reply.value.get("cluster_retry"):

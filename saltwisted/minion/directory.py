@@ -50,7 +50,7 @@ Ask = Callable[[str], Awaitable[Sequence[Service]]]
 """The SRV records of a name; fails when there is no answer."""
 
 
-class Kept(Protocol):
+class KnownMasters(Protocol):
     """Where the masters that we were told of are remembered."""
 
     def load(self) -> list[str]:
@@ -120,7 +120,7 @@ class Directory:
         configured: Sequence[Master],
         ask: Ask,
         dice: Random,
-        kept: Kept | None,
+        kept: KnownMasters | None,
         read: Callable[[str], Master | None],
         changed: Callable[[Sequence[Master]], None],
         needy: Callable[[], bool] = lambda: False,

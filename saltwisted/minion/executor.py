@@ -53,7 +53,7 @@ Handler = Callable[[str, dict[str, Any], Any, Any], Any]
 """C{async handler(op, args, peer, stream)}, as of a control socket."""
 
 
-class Workers(Protocol):
+class JobProcesses(Protocol):
     """Who makes worker processes (L{saltwisted.transports.workers.WarmPool})."""
 
     def spawn(self, entry: str, payload: Any, handler: Handler) -> Child:
@@ -125,7 +125,7 @@ class Executor:
 
     def __init__(
         self,
-        workers: Workers,
+        workers: JobProcesses,
         now: Callable[[], float],
         limit: int,
         settings: Mapping[str, Any],

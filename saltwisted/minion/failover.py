@@ -107,7 +107,7 @@ class Down:
 
 
 @frozen
-class Refused:
+class Unreached:
     """An attempt to reach this one has failed; its link tries on by itself."""
 
     master: int
@@ -146,7 +146,7 @@ class Listed:
     home: int | None = None
 
 
-Event = Begin | End | Up | Down | Refused | Doubted | Trusted | Turn | Look | Listed
+Event = Begin | End | Up | Down | Unreached | Doubted | Trusted | Turn | Look | Listed
 
 
 # What is to be done
@@ -299,7 +299,7 @@ def _down(choice: Choice, event: Down, policy: Policy) -> Outcome:
     return after, (Lose(event.master), *left, *effects, LookNever())
 
 
-def _refused(choice: Choice, event: Refused, policy: Policy) -> Outcome:
+def _unreached(choice: Choice, event: Unreached, policy: Policy) -> Outcome:
     if event.master not in choice.dialled or event.master == choice.serving:
         return choice, ()
     if choice.place is Place.SERVED:
@@ -379,7 +379,7 @@ TABLE: dict[tuple[Place, type], Callable[[Choice, Any, Policy], Outcome]] = {
     (Place.STOPPED, End): _nothing,
     (Place.STOPPED, Up): _stray,
     (Place.STOPPED, Down): _nothing,
-    (Place.STOPPED, Refused): _nothing,
+    (Place.STOPPED, Unreached): _nothing,
     (Place.STOPPED, Doubted): _nothing,
     (Place.STOPPED, Trusted): _nothing,
     (Place.STOPPED, Turn): _nothing,
@@ -389,7 +389,7 @@ TABLE: dict[tuple[Place, type], Callable[[Choice, Any, Policy], Outcome]] = {
     (Place.SEEKING, End): _end,
     (Place.SEEKING, Up): _up,
     (Place.SEEKING, Down): _nothing,
-    (Place.SEEKING, Refused): _refused,
+    (Place.SEEKING, Unreached): _unreached,
     (Place.SEEKING, Doubted): _nothing,
     (Place.SEEKING, Trusted): _nothing,
     (Place.SEEKING, Turn): _turn,
@@ -399,7 +399,7 @@ TABLE: dict[tuple[Place, type], Callable[[Choice, Any, Policy], Outcome]] = {
     (Place.SERVED, End): _end,
     (Place.SERVED, Up): _up,
     (Place.SERVED, Down): _down,
-    (Place.SERVED, Refused): _refused,
+    (Place.SERVED, Unreached): _unreached,
     (Place.SERVED, Doubted): _doubted,
     (Place.SERVED, Trusted): _nothing,
     (Place.SERVED, Turn): _nothing,
@@ -409,7 +409,7 @@ TABLE: dict[tuple[Place, type], Callable[[Choice, Any, Policy], Outcome]] = {
     (Place.DOUBTING, End): _end,
     (Place.DOUBTING, Up): _up,
     (Place.DOUBTING, Down): _down,
-    (Place.DOUBTING, Refused): _refused,
+    (Place.DOUBTING, Unreached): _unreached,
     (Place.DOUBTING, Doubted): _doubted,
     (Place.DOUBTING, Trusted): _trusted,
     (Place.DOUBTING, Turn): _turn,

@@ -343,7 +343,7 @@ class Standby:
             on_up=self._on_up,
             on_down=lambda link, reason: self._happened(failover.Down, link),
             on_pillar=self._on_pillar,
-            on_failed=lambda link: self._happened(failover.Refused, link),
+            on_failed=lambda link: self._happened(failover.Unreached, link),
             on_doubt=lambda link, silent: self._happened(failover.Doubted, link, silent),
             on_trust=lambda link: self._happened(failover.Trusted, link),
         )

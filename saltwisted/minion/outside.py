@@ -22,7 +22,7 @@ from saltwisted.config.options import MinionConfig
 from saltwisted.domain.replica.tokens import Token
 from saltwisted.interfaces import Entropy
 from saltwisted.minion.channel import Identity, Requests, Run
-from saltwisted.minion.directory import Ask, Kept, Service
+from saltwisted.minion.directory import Ask, KnownMasters, Service
 from saltwisted.transports.zeromq.dealer import DealerClient
 from saltwisted.transports.zeromq.fairness import Keepalive, ZeroMQ
 from saltwisted.transports.zeromq.subscriber import SubClient
@@ -133,7 +133,7 @@ class Outside:
     now: Callable[[], float] = time.time
     dice: random.Random = field(factory=random.SystemRandom)
     services: Ask = no_services
-    kept: Kept | None = None
+    kept: KnownMasters | None = None
     sign_key: PublicKey | None = None
     keys_of: Callable[[str], MasterKeys] | None = None
     join: JoinToken | None = None

@@ -22,9 +22,9 @@ from saltwisted.domain.schedule import (
     GLOBALS,
     TIME_FORMAT,
     Dice,
-    Entry,
+    DueJob,
     Progress,
-    Run,
+    ScheduleEntry,
     ScheduleError,
     parse_entry,
     shown,
@@ -58,7 +58,7 @@ class ScheduledJob:
     return_jid: str
 
 
-def publication(run: Run, jid: str, now: datetime, utc: datetime, offset: str) -> ScheduledJob:
+def publication(run: DueJob, jid: str, now: datetime, utc: datetime, offset: str) -> ScheduledJob:
     """A due job in the shape of a published one."""
     entry = run.entry
     arg = list(entry.args)
@@ -130,7 +130,7 @@ class Scheduler(Service):
         self._own: dict[str, Any] = without_hidden(schedule)
         self._pillar: dict[str, Any] = {}
         self._whens: dict[str, Any] = {}
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, ScheduleEntry] = {}
         self._progress: dict[str, Progress] = {}
         self._errors: dict[str, str] = {}
         self._read: dict[str, Any] = {}
@@ -191,7 +191,7 @@ class Scheduler(Service):
         merged = self._merged()
         settings = {name: merged[name] for name in GLOBALS if name in merged}
         now = self._now()
-        entries: dict[str, Entry] = {}
+        entries: dict[str, ScheduleEntry] = {}
         read: dict[str, Any] = {}
         errors: dict[str, str] = {}
         for name, data in merged.items():
@@ -243,7 +243,7 @@ class Scheduler(Service):
             self._timer.cancel()
         self._timer = self._clock.callLater(next_look, self._look) if self.running else None
 
-    def _start(self, run: Run, now: datetime) -> None:
+    def _start(self, run: DueJob, now: datetime) -> None:
         utc = datetime.fromtimestamp(self._time_of_day(), UTC)
         job = publication(run, self._make_jid(), now, utc, self._offset)
         self.log.info(
@@ -393,7 +393,7 @@ class Scheduler(Service):
         busy = self._running(entry.name) if entry.jid_include else 0
         started = busy < entry.maxrunning and not entry.dry_run
         if started:
-            self._start(Run(entry=entry, function=entry.function), self._now())
+            self._start(DueJob(entry=entry, function=entry.function), self._now())
         return {"started": started, "schedule": self.listed()}
 
     def _reload(self, data: Mapping[str, Any]) -> dict[str, Any]:

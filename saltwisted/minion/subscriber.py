@@ -45,7 +45,7 @@ NEXT_KEY = "saltwisted.next_key"
 """A saltwisted master publishes this to nobody: fetch the next publish key now."""
 
 
-class Kept(Protocol):
+class SeenJobs(Protocol):
     """Where seen jobs survive a restart: L{saltwisted.stores.minion.SeenFile}."""
 
     def load(self) -> list[str]:
@@ -85,7 +85,7 @@ class Seen:
 
     def __init__(
         self,
-        kept: Kept,
+        kept: SeenJobs,
         now: Callable[[], float],
         window: float = 3600.0,
         remember: int = 10_000,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from saltwisted.cluster.links.commands import Refused
+from saltwisted.cluster.links.commands import PeerRefused
 from saltwisted.domain.replica.membership import PILLAR, Membership
 from saltwisted.errors import SaltwistedError, TransportClosed
 from saltwisted.interfaces import IPeers
@@ -68,7 +68,7 @@ class PillarRelay:
 
     async def _asked(self, node: str, body: bytes) -> bytes:
         if not self._holds:
-            raise Refused("there are no pillars here, either")
+            raise PeerRefused("there are no pillars here, either")
         if not self._ready():
-            raise Refused("not all pillars are here yet")
+            raise PeerRefused("not all pillars are here yet")
         return await pillar.answer(self._ctx, body)

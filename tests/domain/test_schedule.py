@@ -12,8 +12,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.config.document import parse
 from saltwisted.domain.schedule import (
-    Entry,
     Progress,
+    ScheduleEntry,
     ScheduleError,
     parse_entry,
     saved,
@@ -32,12 +32,12 @@ def low(first: int, _last: int) -> int:
     return first
 
 
-def entry(settings: dict[str, Any] | None = None, **data: Any) -> Entry:
+def entry(settings: dict[str, Any] | None = None, **data: Any) -> ScheduleEntry:
     """A job that pings."""
     return parse_entry("job", {"function": "test.ping", **data}, settings or {}, NOW)
 
 
-def runs(job: Entry, seconds: int, start: datetime = NOW, every: int = 1) -> list[int]:
+def runs(job: ScheduleEntry, seconds: int, start: datetime = NOW, every: int = 1) -> list[int]:
     """At which seconds after the start it runs, when looked at so often."""
     progress = Progress()
     found = []

@@ -29,11 +29,11 @@ from saltwisted.domain.replica.ship import (
     MergeFacts,
     MergeState,
     Read,
-    Refused,
     Renew,
     Send,
     SendState,
     Shipper,
+    TooFarBehind,
 )
 from saltwisted.domain.replica.words import Entries, Hello, Known, StatePart, encode, state_parts
 
@@ -570,8 +570,12 @@ class ShipTests(SynchronousTestCase):
 
         self.world.link("a", "b")
 
-        self.assertEqual([e for e in a.said if isinstance(e, Refused)], [Refused("b", False)])
-        self.assertEqual([e for e in b.said if isinstance(e, Refused)], [Refused("a", True)])
+        self.assertEqual(
+            [e for e in a.said if isinstance(e, TooFarBehind)], [TooFarBehind("b", False)]
+        )
+        self.assertEqual(
+            [e for e in b.said if isinstance(e, TooFarBehind)], [TooFarBehind("a", True)]
+        )
         self.assertFalse(covers(a.book.knowledge(), b.book.knowledge()))
         self.assertEqual(a.machine.linked(), ["c"])
 

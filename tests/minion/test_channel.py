@@ -12,7 +12,7 @@ from saltwisted.minion.channel import (
     Channel,
     MasterBusy,
     Patience,
-    Refused,
+    RequestRefused,
     Session,
 )
 from saltwisted.wire.crypticle import SessionKey, open_sealed, seal
@@ -168,7 +168,7 @@ class ChannelTests(ChannelCase):
         """A second refusal is final."""
         self.master.script = [BAD_LOAD, BAD_LOAD]
 
-        error = self.failureResultOf(self.ask(), Refused).value
+        error = self.failureResultOf(self.ask(), RequestRefused).value
 
         self.assertEqual((error.text, self.sign_ins), ("bad load", 1))
 

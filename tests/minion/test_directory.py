@@ -360,7 +360,7 @@ class HistoryTests(SynchronousTestCase):
                         failover.Look(),
                         failover.Up(dice.randrange(4)),
                         failover.Down(dice.randrange(4)),
-                        failover.Refused(dice.randrange(4)),
+                        failover.Unreached(dice.randrange(4)),
                         failover.Doubted(dice.randrange(4), True),
                         failover.Trusted(dice.randrange(4)),
                         failover.Listed(tuple(dice.sample(range(4), dice.randrange(5)))),

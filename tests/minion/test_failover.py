@@ -48,7 +48,7 @@ EVENTS = (
     failover.Look(),
     *(
         kind(number)
-        for kind in (failover.Up, failover.Down, failover.Refused, failover.Trusted)
+        for kind in (failover.Up, failover.Down, failover.Unreached, failover.Trusted)
         for number in range(3)
     ),
     *(failover.Doubted(number, silent) for number in range(3) for silent in (False, True)),
@@ -104,7 +104,7 @@ class TableTests(SynchronousTestCase):
         policy = Policy(stagger=2)
         choice, effects = step(Choice(order=(0, 1, 2, 3, 4)), failover.Begin(), policy)
         self.assertEqual(effects, (Dial(0), Ask(2)))
-        after, effects = step(choice, failover.Refused(0), policy)
+        after, effects = step(choice, failover.Unreached(0), policy)
         self.assertEqual(effects, (Dial(1), Ask(2)))
         after, effects = step(after, failover.Turn(), policy)
         self.assertEqual(effects, (Dial(2), Dial(3), Ask(2)))
@@ -136,7 +136,7 @@ class TableTests(SynchronousTestCase):
     def test_one_master_is_never_dropped(self) -> None:
         """A list of one waits for that one, whatever happens to it."""
         choice, _ = step(Choice(order=(0,)), failover.Begin(), Policy())
-        for event in (failover.Refused(0), failover.Turn(), failover.Up(0), failover.Down(0)):
+        for event in (failover.Unreached(0), failover.Turn(), failover.Up(0), failover.Down(0)):
             choice, effects = step(choice, event, Policy())
             self.assertNotIn(Drop(0), effects)
         self.assertEqual(choice.dialled, {0})

@@ -329,7 +329,7 @@ class Forward:
         self._schedule()
 
     def _new(self, entries: Sequence[Entry]) -> None:
-        """Rows of other nodes that were new here; a minion that has returned does not get the job again."""
+        """Rows of other nodes that were new here; minions that returned are not sent the job."""
         for entry in entries:
             if entry.kind == "return":
                 self._announce(*self._note_return(entry), entry.stream.node)

@@ -87,7 +87,7 @@ class MemberCard:
 
     @ivar founder: whether the cluster's first facts are still to be written.
     @ivar facts: what came with the join.
-    @ivar again: whether this process was this member a moment ago, and knows which members were away.
+    @ivar again: whether this process was this member a moment ago, and knows who was away.
     """
 
     state: NodeState

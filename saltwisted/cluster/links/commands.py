@@ -28,7 +28,7 @@ PURPOSE_BULK = b"bulk"
 NO_BULK = 0
 
 
-class Refused(Exception):
+class PeerRefused(Exception):
     """The peer would not or could not do it; the text says why."""
 
 
@@ -44,7 +44,7 @@ class Hello(amp.Command):
         (b"release", amp.Unicode()),
     ]
     response = [*arguments, (b"link", amp.String())]
-    errors = {Refused: b"REFUSED"}
+    errors = {PeerRefused: b"REFUSED"}
 
 
 class Tell(amp.Command):
@@ -63,7 +63,7 @@ class Ask(amp.Command):
 
     arguments = Tell.arguments
     response = [(b"body", amp.String()), (b"bulk", amp.Integer())]
-    errors = {Refused: b"REFUSED"}
+    errors = {PeerRefused: b"REFUSED"}
 
 
 class Ping(amp.Command):

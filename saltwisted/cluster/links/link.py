@@ -31,8 +31,8 @@ from saltwisted.cluster.links.commands import (
     VERSION,
     Ask,
     Hello,
+    PeerRefused,
     Ping,
-    Refused,
     Tell,
 )
 from saltwisted.errors import RemoteError, RequestTimeout, SaltwistedError, TransportClosed
@@ -378,7 +378,7 @@ class Link:
         @raises Refused: another cluster or another protocol.
         """
         if self.dialled or self.up:
-            raise Refused("one greeting is enough")
+            raise PeerRefused("one greeting is enough")
         self._judge(version, cluster)
         self.release = release[:64]
         # Words must follow this answer: they are sent when it is on its way
@@ -393,7 +393,7 @@ class Link:
     def _welcomed(self, answer: dict[str, Any]) -> None:
         try:
             self._judge(answer["version"], answer["cluster"])
-        except Refused as error:
+        except PeerRefused as error:
             self.close(str(error))
             return
         self.name = answer["link"][:16]
@@ -404,9 +404,11 @@ class Link:
 
     def _judge(self, version: int, cluster: str) -> None:
         if version != VERSION:
-            raise Refused(f"peer protocol {version} here, {VERSION} there: update the older node")
+            raise PeerRefused(
+                f"peer protocol {version} here, {VERSION} there: update the older node"
+            )
         if cluster != self._owner.cluster:
-            raise Refused("another cluster")
+            raise PeerRefused("another cluster")
 
     def _come_up(self) -> None:
         if not self.closed:
@@ -488,7 +490,7 @@ class Link:
     def _handle(self, word: str, body: bytes) -> Deferred[Any]:
         handler = self._answers.get(word)
         if handler is None:
-            return fail(Refused(f"nobody here answers {word[:50]!r}"))
+            return fail(PeerRefused(f"nobody here answers {word[:50]!r}"))
         d = maybeDeferred(handler, self.node, body)
         return d.addCallback(lambda got: as_deferred(got) if hasattr(got, "__await__") else got)
 
@@ -497,12 +499,12 @@ class Link:
         return {"body": inline, "bulk": bulk}
 
     def _refuse(self, failure: Failure, word: str) -> Failure:
-        if failure.check(Refused) is not None:
+        if failure.check(PeerRefused) is not None:
             return failure
         if failure.check(SaltwistedError) is not None:
-            return Failure(Refused(str(failure.value)[:1000]))
+            return Failure(PeerRefused(str(failure.value)[:1000]))
         self.log.failure("{word} of {node} failed", failure=failure, word=word, node=self.node)
-        return Failure(Refused("it failed; the log of that node says more"))
+        return Failure(PeerRefused("it failed; the log of that node says more"))
 
     def _grumble(self, failure: Failure, word: str) -> None:
         self.log.failure("{word} of {node} failed", failure=failure, word=word, node=self.node)
@@ -577,7 +579,7 @@ class Link:
         if answer is not None:
             answer.errback(
                 RemoteError("PeerError", f"{self.node}: {failure.value}")
-                if failure.check(Refused) is not None
+                if failure.check(PeerRefused) is not None
                 else TransportClosed(f"the link to {self.node} was lost: {why(failure)}")
             )
 

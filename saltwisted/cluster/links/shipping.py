@@ -29,11 +29,11 @@ from saltwisted.domain.replica.ship import (
     MergeFacts,
     MergeState,
     Read,
-    Refused,
     Renew,
     Send,
     SendState,
     Shipper,
+    TooFarBehind,
 )
 from saltwisted.domain.replica.words import StatePart, encode, state_parts
 from saltwisted.errors import SaltwistedError, WireError
@@ -288,7 +288,7 @@ class Shipping:
     def _forget(self, effect: Forget) -> None:
         self._log.forget(effect.ignored)
 
-    def _refused(self, effect: Refused) -> None:
+    def _refused(self, effect: TooFarBehind) -> None:
         self.on_refused(effect.peer, effect.by_peer)
 
     def _doubted(self, effect: Doubted) -> None:
@@ -322,7 +322,7 @@ class Shipping:
         MergeFacts: _merge_facts,
         Renew: _renew,
         Forget: _forget,
-        Refused: _refused,
+        TooFarBehind: _refused,
         Differs: _differs,
         Doubted: _doubted,
     }

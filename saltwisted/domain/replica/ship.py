@@ -163,7 +163,7 @@ class Forget:
 
 
 @frozen
-class Refused:
+class TooFarBehind:
     """The peer was away for too long (or, C{by_peer}, we were): one of us has to join as new."""
 
     peer: str
@@ -194,14 +194,14 @@ Effect = (
     | MergeFacts
     | Renew
     | Forget
-    | Refused
+    | TooFarBehind
     | Differs
     | Doubted
 )
 
 
 @define
-class Peer:
+class PeerProgress:
     """
     What is known of one peer, while it is linked.
 
@@ -276,7 +276,7 @@ class Shipper:
         self.met: set[str] = set()
         self._log = log
         self._dice = dice
-        self._peers: dict[str, Peer] = {}
+        self._peers: dict[str, PeerProgress] = {}
         self._left: dict[str, Knowledge] = {}
         self._taking: dict[Stream, int] = dict(log.knowledge())
         self._known_at = _NEVER
@@ -301,7 +301,7 @@ class Shipper:
         """A link is up."""
         if peer in self._peers:
             self.disconnected(peer, now)
-        self._peers[peer] = Peer(peer, now + DIGEST_SECONDS * self._dice.uniform(0.5, 1.0))
+        self._peers[peer] = PeerProgress(peer, now + DIGEST_SECONDS * self._dice.uniform(0.5, 1.0))
         return [self._hello(self._peers[peer])]
 
     def disconnected(self, peer: str, now: float) -> list[Effect]:
@@ -314,7 +314,7 @@ class Shipper:
             self._state = None
         return self._ask(now)
 
-    def _hello(self, peer: Peer) -> Effect:
+    def _hello(self, peer: PeerProgress) -> Effect:
         log = self._log
         peer.told = dict(log.knowledge())
         return self._send(peer.node, Hello(log.knowledge(), log.floor(), log.forgotten()))
@@ -339,11 +339,11 @@ class Shipper:
         effects: list[Effect] = self._handlers[type(message)](self, state, message, now)
         return effects
 
-    def _got_hello(self, peer: Peer, message: Hello, now: float) -> list[Effect]:
+    def _got_hello(self, peer: PeerProgress, message: Hello, now: float) -> list[Effect]:
         foreign = any(stream.node != peer.node for stream in message.knowledge)
         if foreign and not covers(message.knowledge, self._log.forgotten()):
             peer.refused = True
-            return [self._send(peer.node, TooOld()), Refused(peer.node, False)]
+            return [self._send(peer.node, TooOld()), TooFarBehind(peer.node, False)]
         peer.known = dict(message.knowledge)
         peer.floor = message.floor
         peer.wanted = {}
@@ -359,14 +359,14 @@ class Shipper:
             *self._ask(now),
         ]
 
-    def _compare(self, peer: Peer) -> list[Effect]:
+    def _compare(self, peer: PeerProgress) -> list[Effect]:
         """Say what our digests are, where that can be compared."""
         digests = self._log.digests()
         if not digests or not self._same(peer.known):
             return []
         return [self._digest(peer)]
 
-    def _digest(self, peer: Peer) -> Effect:
+    def _digest(self, peer: PeerProgress) -> Effect:
         log = self._log
         return self._send(peer.node, Digest(log.knowledge(), log.forgotten(), log.digests()))
 
@@ -392,13 +392,13 @@ class Shipper:
         ours = self._log.knowledge()
         return covers(other, ours) and covers(ours, other)
 
-    def _got_known(self, peer: Peer, message: Known, now: float) -> list[Effect]:
+    def _got_known(self, peer: PeerProgress, message: Known, now: float) -> list[Effect]:
         peer.known = joined(peer.known, message.knowledge)
         peer.sent = joined(peer.sent, message.knowledge)
         peer.landed()
         return [*self._check_own(peer), *self._pump(peer), *self._ask(now)]
 
-    def _check_own(self, peer: Peer) -> list[Effect]:
+    def _check_own(self, peer: PeerProgress) -> list[Effect]:
         """Whether the peer knows more of our own stream than we do."""
         stream, last = self._log.stream, self._log.last
         if self._renewing or self._renew_at < _NEVER or peer.known.get(stream, 0) <= last:
@@ -412,7 +412,7 @@ class Shipper:
         self._renewing = True
         return [Renew(peer.node, stream, peer.known[stream])]
 
-    def _got_entries(self, peer: Peer, message: Entries, now: float) -> list[Effect]:
+    def _got_entries(self, peer: PeerProgress, message: Entries, now: float) -> list[Effect]:
         self._taking = joined(self._taking, self._log.knowledge())
         taken = advance(self._taking, message.entries)
         ends = {entry.stream: entry.number for entry in message.entries}
@@ -435,13 +435,13 @@ class Shipper:
             effects.append(self._tell(peer, ends))
         return effects
 
-    def _tell(self, peer: Peer, streams: Iterable[Stream]) -> Effect:
+    def _tell(self, peer: PeerProgress, streams: Iterable[Stream]) -> Effect:
         knowledge = self._log.knowledge()
         news = {stream: knowledge[stream] for stream in streams if stream in knowledge}
         peer.told = joined(peer.told, news)
         return self._send(peer.node, Known(news))
 
-    def _got_want(self, peer: Peer, message: Want, now: float) -> list[Effect]:
+    def _got_want(self, peer: PeerProgress, message: Want, now: float) -> list[Effect]:
         knowledge = self._log.knowledge()
         for stream, number in message.after.items():
             if knowledge.get(stream, 0) > number:
@@ -449,7 +449,7 @@ class Shipper:
                 peer.sent[stream] = number
         return self._pump(peer)
 
-    def _got_again(self, peer: Peer, message: Again, now: float) -> list[Effect]:
+    def _got_again(self, peer: PeerProgress, message: Again, now: float) -> list[Effect]:
         peer.known = joined(peer.known, message.knowledge)
         peer.wanted = {}
         peer.restart()
@@ -459,7 +459,7 @@ class Shipper:
 
     # -- what goes out
 
-    def _pump(self, peer: Peer) -> list[Effect]:
+    def _pump(self, peer: PeerProgress) -> list[Effect]:
         """Have entries read for a peer, if it lacks some and there is room on the way."""
         if not peer.ready or peer.reading is not None or peer.flying_bytes >= WINDOW_BYTES:
             return []
@@ -483,7 +483,7 @@ class Shipper:
             effects.append(Read(peer.node, {**self._log.knowledge(), **after}))
         return effects
 
-    def _goal(self, peer: Peer) -> dict[Stream, int]:
+    def _goal(self, peer: PeerProgress) -> dict[Stream, int]:
         """What a peer is to get from us: what arose here, and what it asked for."""
         goal = {s: n for s, n in self._log.knowledge().items() if s.node == self.node}
         return joined(goal, peer.wanted)
@@ -502,7 +502,7 @@ class Shipper:
             return self._pump(state) if moved else []
         return [*self._give(state, fresh), *self._pump(state)]
 
-    def _give(self, peer: Peer, entries: Sequence[Entry]) -> list[Effect]:
+    def _give(self, peer: PeerProgress, entries: Sequence[Entry]) -> list[Effect]:
         ends = {entry.stream: entry.number for entry in entries}
         peer.sent = joined(peer.sent, ends)
         size = sum(entry.size for entry in entries)
@@ -530,7 +530,7 @@ class Shipper:
             self._known_at = min(self._known_at, now + KNOWN_SECONDS)
         return [*effects, *self._ask(now)]
 
-    def _push(self, peer: Peer, entries: Sequence[Entry]) -> list[Effect]:
+    def _push(self, peer: PeerProgress, entries: Sequence[Entry]) -> list[Effect]:
         if not peer.ready:
             return []
         if peer.reading is None and peer.flying_bytes < WINDOW_BYTES:
@@ -560,7 +560,7 @@ class Shipper:
             self._state_missed[self._state.peer] += 1
             self._state = None
         effects = [*self._forget(), *self._ask_state(ready, now)]
-        lacking: dict[Stream, list[Peer]] = {}
+        lacking: dict[Stream, list[PeerProgress]] = {}
         for peer in ready:
             for stream in beyond(peer.known, taking):
                 lacking.setdefault(stream, []).append(peer)
@@ -599,7 +599,7 @@ class Shipper:
         effects += [self._send(node, Want(after)) for node, after in sorted(wants.items())]
         return effects
 
-    def _ask_state(self, ready: Sequence[Peer], now: float) -> list[Effect]:
+    def _ask_state(self, ready: Sequence[PeerProgress], now: float) -> list[Effect]:
         if self._state is not None:
             return []
         able = [peer for peer in ready if not covers(self._taking, peer.floor)]
@@ -611,10 +611,10 @@ class Shipper:
         peer.parts = 0
         return [self._send(peer.node, WantState())]
 
-    def _got_want_state(self, peer: Peer, message: WantState, now: float) -> list[Effect]:
+    def _got_want_state(self, peer: PeerProgress, message: WantState, now: float) -> list[Effect]:
         return [SendState(peer.node)]
 
-    def _got_state(self, peer: Peer, message: StatePart, now: float) -> list[Effect]:
+    def _got_state(self, peer: PeerProgress, message: StatePart, now: float) -> list[Effect]:
         if self._state is None or self._state.peer != peer.node:
             return []
         if message.index == 0:
@@ -635,7 +635,7 @@ class Shipper:
 
     # -- digests
 
-    def _got_digest(self, peer: Peer, message: Digest, now: float) -> list[Effect]:
+    def _got_digest(self, peer: PeerProgress, message: Digest, now: float) -> list[Effect]:
         peer.known = joined(peer.known, message.knowledge)
         effects = self._check_own(peer)
         peer.forgets = (message.forgotten, message.knowledge)
@@ -656,14 +656,14 @@ class Shipper:
                 )
         return effects
 
-    def _got_buckets(self, peer: Peer, message: BucketSums, now: float) -> list[Effect]:
+    def _got_buckets(self, peer: PeerProgress, message: BucketSums, now: float) -> list[Effect]:
         kind = message.kind
         if kind not in self._log.digests():
             return []
         return self._facts_for(peer, kind, differing(message.sums, self._log.buckets(kind)), True)
 
     def _facts_for(
-        self, peer: Peer, kind: str, buckets: Sequence[int], answer: bool
+        self, peer: PeerProgress, kind: str, buckets: Sequence[int], answer: bool
     ) -> list[Effect]:
         if not buckets or not self._log.digests():
             # Not while own entries are on their way to the disk: a crash could undo them
@@ -679,16 +679,16 @@ class Shipper:
             )
         return effects
 
-    def _got_facts(self, peer: Peer, message: BucketFacts, now: float) -> list[Effect]:
+    def _got_facts(self, peer: PeerProgress, message: BucketFacts, now: float) -> list[Effect]:
         kind = message.kind
         effects: list[Effect] = [MergeFacts(peer.node, [(kind, fact) for fact in message.facts])]
         if message.answer:
             effects += self._facts_for(peer, kind, message.buckets, False)
         return effects
 
-    def _got_too_old(self, peer: Peer, message: TooOld, now: float) -> list[Effect]:
+    def _got_too_old(self, peer: PeerProgress, message: TooOld, now: float) -> list[Effect]:
         peer.refused = True
-        return [Refused(peer.node, True)]
+        return [TooFarBehind(peer.node, True)]
 
     def renewed(self, now: float) -> list[Effect]:
         """The log has begun a new incarnation."""
