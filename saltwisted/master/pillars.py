@@ -6,7 +6,7 @@ of files and directories (also of those that were not there), and the grains
 that its templates looked at. It serves again as long as all of these are the
 same, which some ten C{stat} calls decide. What used commands, dice, or a foreign
 ext_pillar is never kept. The rules of compilation are in C{domain.pillar}, the
-work is done in C{worker.pillarwork}.
+work is done in L{saltwisted.worker.pillar.work}.
 """
 
 from __future__ import annotations

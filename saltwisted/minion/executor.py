@@ -1,10 +1,10 @@
 """
 Jobs to worker processes: how many at once, what waits, and how each one ended.
 
-The daemon's half of C{worker.main}. A job is given as a map of Salt's fields; what comes
-of it (returns, log lines, questions) arrives at the handler that the caller passes,
-and L{Running.ended} fires when the process is gone. Nothing here knows masters or disks.
-Reactor thread only; nothing blocks.
+The daemon's half of L{saltwisted.worker.process.main}. A job is given as a map of Salt's fields;
+what comes of it (returns, log lines, questions) arrives at the handler that the caller passes, and
+L{Running.ended} fires when the process is gone. Nothing here knows masters or disks. Reactor
+thread only; nothing blocks.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ class Order:
 
     @ivar job: Salt's publication; at least C{jid}, C{fun} and C{arg}.
     @ivar handler: what the process asks and tells; given the L{Running} first.
-    @ivar private: the return is wanted by the caller alone; see C{worker.main.run_job}.
+    @ivar private: the return is wanted by the caller alone; see
+        L{saltwisted.worker.process.main.run_job}.
     @ivar listed: whether it has a process file; C{None}: unless it is private.
     @ivar return_jid: the return's jid, where it is another; C{""}: no return.
     @ivar via: the name of the master that gets the return.

@@ -1,8 +1,8 @@
 """
 Interfaces, addresses, routes, connections, names, and tools that try the network out.
 
-Links and addresses come from the kernel by netlink (C{worker.netinfo}); C{ping}, C{netstat},
-C{traceroute} and the like are run as Salt runs them, their output in Salt's shapes.
+Links and addresses come from the kernel by netlink (L{saltwisted.worker.grains.netinfo}); C{ping},
+C{netstat}, C{traceroute} and the like are run as Salt runs them, their output in Salt's shapes.
 """
 
 from __future__ import annotations

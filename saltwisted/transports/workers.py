@@ -1,12 +1,12 @@
 """
 Worker processes, as a daemon sees them.
 
-L{WarmPool} owns the warm parent (C{worker.warm}, which also names the messages between the
-two): it asks it for children, gives each a control socket, learns how each one ended, and puts
-a new parent in the place of one that died. There are two kinds of children: one per
-job (L{WarmPool.spawn}), which outlives the daemon, and pooled ones which take
-calls one after another (L{WarmPool.call}) and end with it. What children do is not
-known here; how a parent is made is an argument.
+L{WarmPool} owns the warm parent (L{saltwisted.worker.process.warm}, which also names the messages
+between the two): it asks it for children, gives each a control socket, learns how each one ended,
+and puts a new parent in the place of one that died. There are two kinds of children: one per job
+(L{WarmPool.spawn}), which outlives the daemon, and pooled ones which take calls one after another
+(L{WarmPool.call}) and end with it. What children do is not known here; how a parent is made is an
+argument.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """
 The exceptions that execution and state modules raise, under Salt's names.
 
-A worker turns each kind into its own wording of the return (see C{worker.main}),
+A worker turns each kind into its own wording of the return (see L{saltwisted.worker.process.main}),
 so a module raises L{CommandExecutionError} for "the machine said no" and
 L{SaltInvocationError} for "you asked in a wrong way". When stock modules are
 used beside ours, the loader puts these classes in place of theirs in

@@ -128,8 +128,8 @@ def is_job_process(pid: int, jid: str) -> bool:
     """
     Whether this process still works on this job.
 
-    A job's process holds its process file's name in its command name (see C{worker.main}); a
-    stranger that got the same pid later does not.
+    A job's process holds its process file's name in its command name (see
+    L{saltwisted.worker.process.main}); a stranger that got the same pid later does not.
     """
     try:
         with open(f"/proc/{pid}/comm", encoding="utf-8", errors="replace") as stream:

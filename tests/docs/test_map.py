@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -15,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PLACE = re.compile(r"`([\w./-]+\.py):([\w.]+)`")
 PAGES = sorted([*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
 PAPER = re.compile(r"(?<![\w./-])([\w/][\w./-]*\.md)\b")
+NAMED = re.compile(r"[LC]\{((?:saltwisted|tests)(?:\.\s*\w+)+)\}")
 SOURCES = ("saltwisted", "tests", "packaging", "etc", "twisted", ".ci")
 
 
@@ -83,18 +85,18 @@ class MapTests(SynchronousTestCase):
             self.assertTrue(PLACE.search(answer.partition("\n## ")[0]), words)
 
     def test_files_in_pages(self) -> None:
-        """A source file that a page names is there: below the top, or below C{saltwisted}."""
+        """A source file that a page names is there; a bare name is that of one file alone."""
         wrong = []
-        everywhere = {
+        everywhere = Counter(
             path.name
             for top in ("saltwisted", "tests", "docs")
             for path in (ROOT / top).rglob("*.py")
-        }
+        )
         for page in PAGES:
             made = set(re.findall(r"file=(\S+)", page.read_text()))
             for file in re.findall(r"`([\w./-]+\.py)[:`]", page.read_text()):
                 there = [top for top in (ROOT, ROOT / "saltwisted") if (top / file).exists()]
-                if not there and file not in made and ("/" in file or file not in everywhere):
+                if not there and file not in made and ("/" in file or everywhere[file] != 1):
                     wrong.append(f"{page.relative_to(ROOT)}: {file}")
 
         self.assertEqual(wrong, [])
@@ -130,3 +132,28 @@ class PaperTests(SynchronousTestCase):
         found = self.papers()
 
         self.assertEqual(found, [], "\n" + "\n".join(found))
+
+    def test_docstring_names(self) -> None:
+        """Whatever of ours a docstring names in full is there."""
+        known: dict[Path, set[str]] = {}
+
+        def is_there(dotted: str) -> bool:
+            parts = dotted.split(".")
+            for length in range(len(parts), 0, -1):
+                at = ROOT.joinpath(*parts[:length])
+                for path in (at.with_suffix(".py"), at / "__init__.py"):
+                    if path.exists():
+                        if path not in known:
+                            known[path] = names(path.read_text())
+                        rest = ".".join(parts[length:])
+                        return not rest or rest in known[path]
+            return ROOT.joinpath(*parts).is_dir()
+
+        wrong = []
+        for top in ("saltwisted", "tests"):
+            for path in sorted((ROOT / top).rglob("*.py")):
+                for found in NAMED.findall(path.read_text()):
+                    if not is_there(re.sub(r"\s", "", found)):
+                        wrong.append(f"{path.relative_to(ROOT)}: {found}")
+
+        self.assertEqual(wrong, [], "\n" + "\n".join(wrong))

@@ -1,8 +1,8 @@
 """
 Top files: which SLS of which environment are meant for this minion.
 
-Rules on rendered data; who fetches and renders is C{worker.highstate}. The four ways of
-merging are those of C{top_file_merging_strategy}; a sentence for the log goes to C{note}.
+Rules on rendered data; who fetches and renders is L{saltwisted.worker.states.highstate}. The four
+ways of merging are those of C{top_file_merging_strategy}; a sentence for the log goes to C{note}.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """
 What replicated roots mean: versions, batches and generations, as values and pure functions.
 
-No file is opened here and no clock is read; the drivers are C{stores.rootstore},
-C{stores.worktree} and C{cluster.rootsync}.
+No file is opened here and no clock is read; the drivers are L{saltwisted.stores.roots.store},
+L{saltwisted.stores.roots.worktree} and L{saltwisted.cluster.roots.sync}.
 """

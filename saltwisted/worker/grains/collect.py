@@ -9,8 +9,8 @@ core, then custom modules, then the rest with C{conf_dir/grains} among them, and
 C{grains} option over all. No group starts a process where a file or the kernel gives the
 same answer.
 
-A distribution's names are in C{worker.distribution}, hypervisors and containers in
-C{worker.virtual}, netlink in C{worker.netinfo}.
+A distribution's names are in L{saltwisted.worker.grains.distribution}, hypervisors and containers
+in L{saltwisted.worker.grains.virtual}, netlink in L{saltwisted.worker.grains.netinfo}.
 """
 
 from __future__ import annotations

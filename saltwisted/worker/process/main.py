@@ -1,10 +1,10 @@
 """
 A worker process: one job, from its publication to its return on disk.
 
-Forked by the warm parent (C{worker.warm}), this writes Salt's process file, runs the
-function (C{worker.call}), writes the return into the outbox (C{worker.jobfiles}) and only
-then tells the daemon, so that neither the end of the daemon nor the end of this
-process loses a return. What the daemon does with it is in C{minion.jobs}.
+Forked by the warm parent (L{saltwisted.worker.process.warm}), this writes Salt's process file,
+runs the function (L{saltwisted.worker.process.call}), writes the return into the outbox
+(C{worker.jobfiles}) and only then tells the daemon, so that neither the end of the daemon nor the
+end of this process loses a return. What the daemon does with it is in C{minion.jobs}.
 """
 
 from __future__ import annotations

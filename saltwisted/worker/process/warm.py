@@ -16,7 +16,7 @@ And back: C{{"is": "started", "n", "pid"}}, C{{"is": "exited", "n", "pid", "stat
 C{waitpid} gives it) and C{{"is": "failed", "n", "reason"}} when there was no fork. When the
 daemon goes away the parent ends; the children stay.
 
-The daemon's side is C{transports.workers}; what a child does is C{worker.main}.
+The daemon's side is C{transports.workers}; what a child does is L{saltwisted.worker.process.main}.
 """
 
 from __future__ import annotations
