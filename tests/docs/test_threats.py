@@ -1,5 +1,5 @@
 """
-The threat model in C{docs/security.md} names tests that are there.
+The threat model in C{docs/security.md} and the ids in C{docs/threats.md} name tests that are there.
 """
 
 from __future__ import annotations
@@ -23,17 +23,37 @@ def ids(text: str) -> set[str]:
     return found
 
 
+def carried(top: str) -> set[str]:
+    """The ids in a tree of sources, but in this file."""
+    found: set[str] = set()
+    for path in (Path(ROOT) / top).rglob("*.py"):
+        if path.name != Path(__file__).name:
+            found |= ids(path.read_text(encoding="utf-8"))
+    return found
+
+
 class ThreatTests(SynchronousTestCase):
     """Ids."""
 
     def test_every_id_has_a_test(self) -> None:
         """Whatever id the page names, some test has in its name or its words."""
-        page = (Path(ROOT) / "docs" / "security.md").read_text(encoding="utf-8")
-        named = ids(page)
-        tests = set()
-        for path in (Path(ROOT) / "tests").rglob("test_*.py"):
-            if path.name != Path(__file__).name:
-                tests |= ids(path.read_text(encoding="utf-8"))
+        named = self.page("security") | self.page("threats")
 
         self.assertGreater(len(named), 40)
-        self.assertEqual(named - tests, set())
+        self.assertEqual(named - carried("tests"), set())
+
+    def test_every_id_is_explained(self) -> None:
+        """Whatever id the model, the code or a test names, the page of ids explains, once."""
+        explained = re.findall(r"^\| (T-[A-Z]+-[0-9]+) \|", self.text("threats"), re.M)
+        used = self.page("security") | carried("tests") | carried("saltwisted")
+
+        self.assertEqual(sorted(explained), sorted(set(explained)))
+        self.assertEqual(used - set(explained), set())
+
+    def text(self, name: str) -> str:
+        """A page."""
+        return (Path(ROOT) / "docs" / f"{name}.md").read_text(encoding="utf-8")
+
+    def page(self, name: str) -> set[str]:
+        """The ids on a page."""
+        return ids(self.text(name))
