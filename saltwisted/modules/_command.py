@@ -7,13 +7,14 @@ Starting and waiting is in L{saltwisted.modules._process}.
 
 from __future__ import annotations
 
+import fnmatch
 import grp
 import logging
 import os
 import pwd
 import shlex
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from attrs import define, field, fields_dict
@@ -257,3 +258,13 @@ class CommandOptions:
 
 
 _WORDS = frozenset(name for name, each in fields_dict(CommandOptions).items() if each.init)
+
+
+def permitted(cmd: Any, config_get: Callable[[str], Any]) -> bool:
+    """The site's C{cmd_blacklist_glob} and C{cmd_whitelist_glob}, for jobs from the master."""
+    text = " ".join(str(word) for word in cmd) if isinstance(cmd, (list, tuple)) else str(cmd)
+    denied = config_get("cmd_blacklist_glob") or ()
+    allowed = config_get("cmd_whitelist_glob") or ()
+    if any(fnmatch.fnmatch(text, pattern) for pattern in denied):
+        return False
+    return not allowed or any(fnmatch.fnmatch(text, pattern) for pattern in allowed)

@@ -9,21 +9,17 @@ output is, at C{output_loglevel}, with those words blotted out.
 
 from __future__ import annotations
 
-import fnmatch
 import logging
 import os
 import pwd
-import re
 import shlex
-import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
 from typing import Any
 
-from saltwisted.modules import _process
-from saltwisted.modules._command import CommandOptions, environment
-from saltwisted.worker import systools, templates
+from saltwisted.modules import _cmd_log, _cmd_look, _cmd_script, _process
+from saltwisted.modules._command import CommandOptions, environment, permitted
+from saltwisted.worker import templates
 from saltwisted.worker.exceptions import (
     CommandExecutionError,
     SaltInvocationError,
@@ -33,6 +29,7 @@ from saltwisted.worker.exceptions import (
 
 log = logging.getLogger(__name__)
 
+__parts__ = (_cmd_look,)
 __virtualname__ = "cmd"
 __proxyenabled__ = ["*"]
 
@@ -44,55 +41,9 @@ __context__: Any
 
 DEFAULT_SHELL = os.environ.get("SHELL", "/bin/sh")
 
-_LEVELS: dict[str, int] = {
-    "all": logging.NOTSET,
-    "debug": logging.DEBUG,
-    "error": logging.ERROR,
-    "critical": logging.CRITICAL,
-    "garbage": 1,
-    "info": logging.INFO,
-    "profile": 15,
-    "quiet": 1000,
-    "trace": 5,
-    "warning": logging.WARNING,
-}
-
 
 def __virtual__() -> str:
     return __virtualname__
-
-
-def _level(name: Any) -> int | None:
-    """The number of a log level's name; C{None} is quiet."""
-    if isinstance(name, str):
-        if name.lower() == "quiet":
-            return None
-        if name.lower() in _LEVELS:
-            return _LEVELS[name.lower()]
-    log.error(
-        "Invalid output_loglevel. Valid levels are: %s. Falling back to 'info'.",
-        ", ".join(sorted(_LEVELS, reverse=True)),
-    )
-    return logging.INFO
-
-
-def _callback(function: Any) -> Callable[[Any], Any]:
-    if callable(function):
-        return function  # type: ignore[no-any-return]
-    if function is not None:
-        log.error("log_callback is not callable, ignoring")
-    return lambda text: text
-
-
-def _program(cmd: Any) -> str:
-    """
-    The first word of a command, the only one that may be logged.
-
-    @raises IndexError: there is none; for a condition like C{unless: ''} as in stock.
-    """
-    if isinstance(cmd, (list, tuple)):
-        return str(cmd[0]).strip()
-    return str(cmd).split(None, 1)[0]
 
 
 def _shell_default(python_shell: Any, pub_jid: Any) -> Any:
@@ -144,17 +95,6 @@ def _gather_pillar(pillarenv: str | None, override: Any) -> Any:
     return pillar
 
 
-def _permitted(cmd: Any) -> bool:
-    """The site's C{cmd_blacklist_glob} and C{cmd_whitelist_glob}, for jobs from the master."""
-    text = " ".join(str(word) for word in cmd) if isinstance(cmd, (list, tuple)) else str(cmd)
-    config_get = __salt__["config.get"]
-    denied = config_get("cmd_blacklist_glob") or ()
-    allowed = config_get("cmd_whitelist_glob") or ()
-    if any(fnmatch.fnmatch(text, pattern) for pattern in denied):
-        return False
-    return not allowed or any(fnmatch.fnmatch(text, pattern) for pattern in allowed)
-
-
 def _run(options: CommandOptions) -> dict[str, Any]:
     """
     Run one command to its end (or start it, with C{bg}) and say how it went.
@@ -163,16 +103,16 @@ def _run(options: CommandOptions) -> dict[str, Any]:
     @raises CommandExecutionError: it could not be started: no such program, shell,
         directory or user, or the site forbids it.
     """
-    level = _level(options.output_loglevel)
-    callback = _callback(options.log_callback)
+    level = _cmd_log.level(log, options.output_loglevel)
+    callback = _cmd_log.callback(log, options.log_callback)
     options.settle(__context__.get("runas"))
     options.cmd, options.cwd = _rendered(options)
-    if options.from_master and not _permitted(options.cmd):
+    if options.from_master and not permitted(options.cmd, __salt__["config.get"]):
         raise CommandExecutionError(f'The shell command "{options.cmd}" is not permitted')
     given = environment(options.env)
     secrets = _process.secrets(options.cmd, options.stdin, given)
     if level is not None:
-        log.info("%s", callback(_announcement(options)))
+        log.info("%s", callback(_cmd_log.announcement(options)))
     surroundings = options.surroundings(given)
     options.split()
     if options.use_vt:
@@ -189,40 +129,8 @@ def _run(options: CommandOptions) -> dict[str, Any]:
         result["retcode"] = 0
     __context__["retcode"] = 0 if options.ignore_retcode else result["retcode"]
     if level is not None:
-        _report(options, result, level, callback, secrets)
+        _cmd_log.report(log, options, result, level, callback, secrets)
     return result
-
-
-def _announcement(options: CommandOptions) -> str:
-    """The line of the log that says what is run; the program's arguments are not in it."""
-    quote = "" if isinstance(options.cmd, list) else "'"
-    return (
-        f"Executing command {quote}{_program(options.cmd)}{quote} "
-        + (f"as user '{options.runas}' " if options.runas else "")
-        + (f"in group '{options.group}' " if options.group else "")
-        + f"in directory '{options.cwd}'"
-        + (". Executing command in the background, no output will be logged." if options.bg else "")
-    )
-
-
-def _report(
-    options: CommandOptions,
-    result: dict[str, Any],
-    level: int,
-    callback: Callable[[Any], Any],
-    secrets: Any,
-) -> None:
-    """Log how a command went, without what the caller has passed in."""
-    if not options.ignore_retcode and result["retcode"] != 0:
-        level = max(level, logging.ERROR)
-        failure = f"failed with return code: {result['retcode']}"
-        log.error("%s", callback(f"Command '{_program(options.cmd)}' {failure}"))
-    if log.isEnabledFor(level):
-        for part in ("stdout", "stderr"):
-            if result[part]:
-                log.log(level, "%s: %s", part, callback(_process.blot(result[part], secrets)))
-        if result["retcode"]:
-            log.log(level, "retcode: %s", result["retcode"])
 
 
 def _options(given: dict[str, Any], **changes: Any) -> CommandOptions:
@@ -319,8 +227,8 @@ def run(
     )
     failed = not ignore_retcode and result["retcode"] != 0
     output = "" if hide_output else result["stdout"]
-    if failed and raise_err and _level(output_loglevel) is not None:
-        raise CommandExecutionError(_callback(log_callback)(output))
+    if failed and raise_err and _cmd_log.level(log, output_loglevel) is not None:
+        raise CommandExecutionError(_cmd_log.callback(log, log_callback)(output))
     return output
 
 
@@ -608,7 +516,7 @@ def script(
         salt '*' cmd.script salt://scripts/windows_task.ps1 args='-Input c:\\tmp\\infile.txt'
     """
     options = _options(locals(), cmd=None, template=None)
-    path = _temporary(source, cwd)
+    path = _cmd_script.temporary(source, cwd)
     result: dict[str, Any] = {}
     try:
         if not _fetch_script(source, path, template, options, kwargs):
@@ -621,18 +529,10 @@ def script(
         except (CommandExecutionError, SaltInvocationError) as error:
             log.error("cmd.script: Unable to run script: %s", type(error).__name__)
     finally:
-        _remove(path)
+        _cmd_script.remove(path)
     if hide_output:
         result["stdout"] = result["stderr"] = ""
     return result
-
-
-def _temporary(source: str, folder: Any) -> str:
-    """An empty file for a script, under a random name with the script's ending."""
-    ending = os.path.splitext(source.split("?saltenv=", 1)[0])[1]
-    descriptor, path = tempfile.mkstemp(prefix="__salt.tmp.", suffix=ending, dir=folder)
-    os.close(descriptor)
-    return path
 
 
 def _fetch_script(
@@ -654,25 +554,11 @@ def _fetch_script(
             )
         fetched = __salt__["cp.get_template"](source, path, template, saltenv, **extra)
     else:
-        fetched = __salt__["cp.cache_file"](source, saltenv)
-        if fetched:
-            try:
-                shutil.copyfile(fetched, path)
-            except FileNotFoundError:
-                fetched = ""
+        fetched = _cmd_script.copied(__salt__["cp.cache_file"](source, saltenv), path)
     if not fetched:
         return False
-    if options.runas:
-        os.chown(path, pwd.getpwnam(options.runas).pw_uid, -1)
-    os.chmod(path, 0o500)
+    _cmd_script.make_ready(path, options.runas)
     return True
-
-
-def _remove(path: str) -> None:
-    try:
-        os.remove(path)
-    except OSError as error:
-        log.error("cmd: unable to clean tempfile '%s': %s", path, error.strerror)
 
 
 def script_retcode(
@@ -712,39 +598,6 @@ def script_retcode(
     return script(**given)["retcode"]
 
 
-def which(cmd: str) -> str | None:
-    """
-    The path of a program, or nothing.
-
-    CLI Example::
-
-        salt '*' cmd.which cat
-    """
-    return systools.which(cmd)
-
-
-def which_bin(cmds: Any) -> str | None:
-    """
-    The path of the first of these programs that is there.
-
-    CLI Example::
-
-        salt '*' cmd.which_bin '[pip2, pip, pip-python]'
-    """
-    return systools.which_bin([cmds] if isinstance(cmds, str) else cmds)
-
-
-def has_exec(cmd: str) -> bool:
-    """
-    Whether a program is there.
-
-    CLI Example::
-
-        salt '*' cmd.has_exec cat
-    """
-    return which(cmd) is not None
-
-
 def exec_code(lang: str, code: str, cwd: Any = None, args: Any = None, **kwargs: Any) -> Any:
     """
     Run a piece of code with an interpreter and answer with its output.
@@ -775,33 +628,7 @@ def exec_code_all(
             os.chown(path, pwd.getpwnam(kwargs["runas"]).pw_uid, -1)
         return run_all([lang, path, *words], cwd=cwd, python_shell=False, **kwargs)
     finally:
-        _remove(path)
-
-
-def tty(device: str, echo: Any = "") -> dict[str, str]:
-    """
-    Write a text to a terminal: C{tty0}, C{pts3}.
-
-    CLI Example::
-
-        salt '*' cmd.tty tty0 'This is a test'
-    """
-    if re.fullmatch(r"tty\w*", device):
-        path = f"/dev/{device}"
-    elif re.fullmatch(r"pts/?\d+", device):
-        path = "/dev/pts/" + device.removeprefix("pts").lstrip("/")
-    else:
-        return {"Error": "The specified device is not a valid TTY"}
-    try:
-        # Never create a plain file under /dev.
-        descriptor = os.open(path, os.O_WRONLY | os.O_NOCTTY)
-        try:
-            os.write(descriptor, str(echo).encode())
-        finally:
-            os.close(descriptor)
-    except OSError:
-        return {"Error": f"Echoing to {path} returned error"}
-    return {"Success": f"Message was successfully echoed to {path}"}
+        _cmd_script.remove(path)
 
 
 def run_chroot(
@@ -863,50 +690,3 @@ def run_chroot(
     if hide_output:
         result["stdout"] = result["stderr"] = ""
     return result
-
-
-def shells() -> list[str]:
-    """
-    The login shells that C{/etc/shells} names.
-
-    CLI Example::
-
-        salt '*' cmd.shells
-    """
-    lines = (line.strip() for line in systools.read_text("/etc/shells").splitlines())
-    return [line for line in lines if line and not line.startswith("#")]
-
-
-def shell_info(shell: str, list_modules: bool = False) -> dict[str, Any]:
-    """
-    Whether a shell or script language is here, where, and in which version.
-
-    CLI Example::
-
-        salt '*' cmd.shell_info bash
-    """
-    from saltwisted.modules import _shells  # few commands need it
-
-    return _shells.info(shell)
-
-
-def powershell(cmd: Any, *args: Any, shell: str = "powershell", **kwargs: Any) -> Any:
-    """
-    Not available: this minion runs on Linux.
-
-    CLI Example::
-
-        salt '*' cmd.powershell '$PSVersionTable.CLRVersion'
-    """
-    raise CommandExecutionError(f"The shell {shell} is not available")
-
-
-def powershell_all(cmd: Any, *args: Any, shell: str = "powershell", **kwargs: Any) -> Any:
-    """
-    Not available: this minion runs on Linux.
-
-    CLI Example::
-
-        salt '*' cmd.powershell_all '$PSVersionTable.CLRVersion'
-    """
-    raise CommandExecutionError(f"The shell {shell} is not available")

@@ -14,11 +14,10 @@ import re
 import shutil
 import sys
 import tempfile
-import urllib.parse
 from collections.abc import Iterable
 from typing import Any
 
-from saltwisted.modules import _files, _packages
+from saltwisted.modules import _files, _pip_words
 from saltwisted.worker import systools
 from saltwisted.worker.exceptions import CommandExecutionError, CommandNotFoundError
 
@@ -30,17 +29,9 @@ __context__: dict[str, Any]
 
 __func_alias__ = {"list_": "list"}
 
-_PROTOS = ("http", "https", "ftp", "file")
-_CHAIN = re.compile(r"(?:-r\s|--requirement[=\s])(.*)\n?", re.MULTILINE)
-_COMMENT = re.compile(r"(?:^|\s+)#.*$", re.MULTILINE)
-
 
 def __virtual__() -> str:
     return "pip"
-
-
-def _key(bin_env: str | None) -> str:
-    return "pip.version" if bin_env is None else f"pip.version.{bin_env}"
 
 
 def _pip(bin_env: str | None) -> list[str]:
@@ -80,19 +71,6 @@ def _numbered_python(folder: str) -> str:
     return ""
 
 
-def _compare(one: Any, operator: str, other: str) -> bool:
-    return _packages.compare(one, operator, other, _packages.loose_compare)
-
-
-def _split(value: Any) -> list[str]:
-    return [part.strip() for part in value.split(",")] if isinstance(value, str) else list(value)
-
-
-def _check_url(url: str) -> None:
-    if urllib.parse.urlparse(url).scheme not in _PROTOS:
-        raise CommandExecutionError(f"'{url}' is not a valid URL")
-
-
 def _proxy(proxy: Any) -> list[str]:
     if proxy:
         return ["--proxy", proxy]
@@ -102,43 +80,6 @@ def _proxy(proxy: Any) -> list[str]:
     user, password = __opts__.get("proxy_username"), __opts__.get("proxy_password")
     account = f"{user}:{password}@" if user and password else ""
     return ["--proxy", f"http://{account}{host}:{port}"]
-
-
-def _timeout(timeout: Any) -> list[Any]:
-    if not timeout:
-        return []
-    try:
-        if isinstance(timeout, float):
-            raise ValueError("Timeout cannot be a float")
-        int(timeout)
-    except ValueError as error:
-        raise ValueError(f"'{timeout}' is not a valid timeout, must be an integer") from error
-    return ["--timeout", timeout]
-
-
-def _extra(extra_args: Any) -> list[Any]:
-    words: list[Any] = []
-    for arg in extra_args or ():
-        if isinstance(arg, dict):
-            key, value = next(iter(arg.items()))
-            if isinstance(value, (dict, list)):
-                raise TypeError(f"Too many levels in: {key}")
-            words += [key, value]
-        else:
-            words.append(arg)
-    return words
-
-
-def _env(bin_env: str | None, env_vars: Any, given: Any = None) -> dict[str, Any]:
-    """The environment as a keyword argument for a command, if there is anything to say."""
-    found: dict[str, Any] = dict(given or {})
-    if bin_env and os.path.isdir(bin_env):
-        found["VIRTUAL_ENV"] = bin_env
-    if env_vars:
-        if not isinstance(env_vars, dict):
-            raise CommandExecutionError(f"env_vars {env_vars} is not a dictionary")
-        found.update({str(key): str(value) for key, value in env_vars.items()})
-    return {"env": found} if found else {}
 
 
 # --- files of requirements
@@ -158,15 +99,6 @@ def _cached(requirement: str, saltenv: str) -> Any:
     return cached if same else __salt__["cp.cache_file"](requirement, saltenv)
 
 
-def _chain(path: str, folder: str) -> list[str]:
-    """A file of requirements and those that it refers to, relative to C{folder} if they are."""
-    text = _COMMENT.sub("", systools.read_text(os.path.join(folder, path)))
-    found = [path]
-    for name in _CHAIN.findall(text):
-        found += _chain(os.path.join(os.path.dirname(path), name), folder)
-    return found
-
-
 class _Requirements:
     """
     The C{--requirement} options, and copies of the files that another user may read.
@@ -181,7 +113,7 @@ class _Requirements:
         if wanted is None:
             return
         if isinstance(wanted, str):
-            wanted = _split(wanted)
+            wanted = _pip_words.split(wanted)
         elif not isinstance(wanted, list):
             raise TypeError("requirements must be a string or list")
         for requirement in wanted:
@@ -203,7 +135,7 @@ class _Requirements:
         folder = cwd
         if folder is None:
             folder, path = os.path.split(os.path.abspath(path))
-        for name in _chain(path, folder):
+        for name in _pip_words.chain(path, folder):
             target = os.path.join(self._folder, os.path.basename(name))
             if not os.path.exists(target):
                 __salt__["file.copy"](os.path.join(folder, name), target)
@@ -298,17 +230,19 @@ def install(
         return wanted.error
     command += wanted.words
     now = version(bin_env, cwd, user=user)
-    command += _wheel_options(now, use_wheel, no_use_wheel, no_binary)
-    command += _log_option(log)
+    command += _pip_words.wheel_options(now, use_wheel, no_use_wheel, no_binary)
+    command += _pip_words.log_option(log)
     command += _proxy(proxy)
-    command += _timeout(timeout)
-    command += _index_options(find_links, index_url, extra_index_url, no_index, mirrors, now)
+    command += _pip_words.timeout(timeout)
+    command += _pip_words.index_options(
+        find_links, index_url, extra_index_url, no_index, mirrors, now
+    )
     if disable_version_check:
         command.append("--disable-pip-version-check")
     if target is None and bin_env is None:
         target = os.environ.get("VENV_PIP_TARGET")
     cache = download_cache or cache_dir
-    cache_option = "--cache-dir" if _compare(now, ">=", "6.0") else "--download-cache"
+    cache_option = "--cache-dir" if _pip_words.compare(now, ">=", "6.0") else "--download-cache"
     for option, value in (
         ("--build", build),
         ("--target", target),
@@ -337,7 +271,7 @@ def install(
         ("--no-install", no_install),
         ("--no-download", no_download),
         ("--no-cache-dir", no_cache_dir),
-        ("--pre", pre_releases and _compare(now, ">=", "1.4")),
+        ("--pre", pre_releases and _pip_words.compare(now, ">=", "1.4")),
     ):
         if flag:
             command.append(option)
@@ -347,124 +281,36 @@ def install(
         ("--global-option", global_options),
         ("--install-option", install_options),
     ):
-        for value in _split(values or ()):
+        for value in _pip_words.split(values or ()):
             command += [option, value]
     if pkgs:
-        names = pkgs if isinstance(pkgs, list) else _split(str(pkgs))
+        names = pkgs if isinstance(pkgs, list) else _pip_words.split(str(pkgs))
         command += [str(name).replace(";", ",") for name in names]
     elif not requirements and not editable:
         return {"retcode": 0, "stdout": "No packages to install."}
-    command += _editable_options(editable)
+    command += _pip_words.editable_options(editable)
     if allow_all_external:
         command.append("--allow-all-external")
     for option, values in (
         ("--allow-external", allow_external),
         ("--allow-unverified", allow_unverified),
     ):
-        for value in _split(values or ()):
+        for value in _pip_words.split(values or ()):
             command += [option, value]
     if process_dependency_links:
         command.append("--process-dependency-links")
     if trusted_host:
         command += ["--trusted-host", trusted_host]
-    command += _extra(extra_args)
+    command += _pip_words.extra(extra_args)
     params: dict[str, Any] = {"saltenv": saltenv, "use_vt": use_vt, "runas": user, **kwargs}
-    params.update(_env(bin_env, env_vars, params.get("env")))
+    params.update(_pip_words.env(bin_env, env_vars, params.get("env")))
     if cwd:
         params["cwd"] = cwd
     try:
         return dict(__salt__["cmd.run_all"](command, python_shell=False, **params))
     finally:
-        __context__.pop(_key(bin_env), None)
+        __context__.pop(_pip_words.key(bin_env), None)
         wanted.clean_up()
-
-
-def _wheel_options(now: Any, use: bool, no_use: bool, no_binary: Any) -> list[str]:
-    words: list[str] = []
-    for flag, option in ((use, "--use-wheel"), (no_use, "--no-use-wheel")):
-        if flag and (_compare(now, "<", "1.4") or _compare(now, ">", "9.0.3")):
-            logger.error(
-                "The %s option is only supported in pip between 1.4 and 9.0.3. The version of pip"
-                " detected is %s. This option will be ignored.",
-                option,
-                now,
-            )
-        elif flag:
-            words.append(option)
-    if no_binary:
-        if _compare(now, "<", "7.0.0"):
-            logger.error(
-                "The --no-binary option is only supported in pip 7.0.0 and newer. The version of"
-                " pip detected is %s. This option will be ignored.",
-                now,
-            )
-        else:
-            names = ",".join(no_binary) if isinstance(no_binary, list) else no_binary
-            words += ["--no-binary", names]
-    return words
-
-
-def _log_option(log: str | None) -> list[str]:
-    if not log:
-        return []
-    if os.path.isdir(log):
-        raise OSError(f"'{log}' is a directory. Use --log path_to_file")
-    if not os.path.exists(log):
-        parent = os.path.dirname(log)
-        if not os.path.exists(parent):
-            raise OSError(
-                f"Trying to create '{log}' but parent directory '{parent}' does not exist."
-            )
-        if not os.access(parent, os.W_OK):
-            raise OSError(
-                f"Trying to create '{log}' but parent directory '{parent}' is not writeable."
-            )
-    elif not os.access(log, os.W_OK):
-        raise OSError(f"'{log}' is not writeable")
-    return ["--log", log]
-
-
-def _index_options(
-    find_links: Any, index: Any, extra: Any, no_index: bool, mirrors: Any, now: Any
-) -> list[str]:
-    words: list[str] = []
-    for link in _split(find_links or ()):
-        if urllib.parse.urlparse(link).scheme not in _PROTOS and not os.path.exists(link):
-            raise CommandExecutionError(f"'{link}' is not a valid URL or path")
-        words += ["--find-links", link]
-    if no_index and (index or extra):
-        raise CommandExecutionError(
-            "'no_index' and ('index_url' or 'extra_index_url') are mutually exclusive."
-        )
-    for option, url in (("--index-url", index), ("--extra-index-url", extra)):
-        if url:
-            _check_url(url)
-            words += [option, url]
-    if no_index:
-        words.append("--no-index")
-    if mirrors:
-        if _compare(now, ">=", "7.0.0"):
-            raise CommandExecutionError(
-                "pip >= 7.0.0 does not support mirror argument: use index_url and/or"
-                " extra_index_url instead"
-            )
-        words.append("--use-mirrors")
-        for mirror in _split(mirrors):
-            if not mirror.startswith("http://"):
-                raise CommandExecutionError(f"'{mirror}' is not a valid URL")
-            words += ["--mirrors", mirror]
-    return words
-
-
-def _editable_options(editable: Any) -> list[str]:
-    words: list[str] = []
-    for entry in _split(editable or ()):
-        local = entry == "." or entry.startswith(("file://", "/"))
-        egg = re.search(r"(?:#|#.*?&)egg=([^&]*)", entry)
-        if not local and (not egg or not egg.group(1)):
-            raise CommandExecutionError("You must specify an egg for this editable")
-        words += ["--editable", entry]
-    return words
 
 
 def uninstall(
@@ -495,17 +341,17 @@ def uninstall(
     if log:
         command += ["--log", log]
     command += _proxy(proxy)
-    command += _timeout(timeout)
-    names = _split(pkgs or ())
+    command += _pip_words.timeout(timeout)
+    names = _pip_words.split(pkgs or ())
     if names and requirements:
         # What the files name is removed by them.
-        for path in _split(requirements):
+        for path in _pip_words.split(requirements):
             for line in systools.read_text(path).splitlines():
                 name = line.partition("==")[0]
                 if "==" in line and name in names:
                     names.remove(name)
     command += names
-    command += _extra(extra_args)
+    command += _pip_words.extra(extra_args)
     try:
         return dict(
             __salt__["cmd.run_all"](
@@ -515,11 +361,11 @@ def uninstall(
                 cwd=cwd,
                 saltenv=saltenv,
                 use_vt=use_vt,
-                **_env(bin_env, None),
+                **_pip_words.env(bin_env, None),
             )
         )
     finally:
-        __context__.pop(_key(bin_env), None)
+        __context__.pop(_pip_words.key(bin_env), None)
         wanted.clean_up()
 
 
@@ -529,7 +375,7 @@ def _run(
     """
     @raises CommandExecutionError: pip fails.
     """
-    given = {**kwargs, **_env(bin_env, env_vars, kwargs.get("env"))}
+    given = {**kwargs, **_pip_words.env(bin_env, env_vars, kwargs.get("env"))}
     done: dict[str, Any] = __salt__["cmd.run_all"](list(command), **given)
     if done["retcode"]:
         raise CommandExecutionError(done["stderr"], info=done)
@@ -561,7 +407,7 @@ def freeze(
     """
     command = [*_pip(bin_env), "freeze"]
     now = version(bin_env, cwd)
-    if _compare(now, "<", "8.0.3"):
+    if _pip_words.compare(now, "<", "8.0.3"):
         logger.warning(
             "The version of pip installed is %s, which is older than 8.0.3. The packages pip,"
             " wheel, setuptools, and distribute will not be included in the output of pip.freeze",
@@ -600,21 +446,16 @@ def list_freeze_parse(
             line = line.split("-e ")[1]
             number, egg, name = line.partition("#egg=")
             if egg:
-                _take(found, prefix, name, number)
+                _pip_words.take(found, prefix, name, number)
                 continue
         for mark in ("===", "=="):
             parts = line.split(mark)
             if len(parts) >= 2:
-                _take(found, prefix, parts[0], parts[1])
+                _pip_words.take(found, prefix, parts[0], parts[1])
                 break
         else:
             logger.error("Can't parse line '%s'", line)
     return found
-
-
-def _take(found: dict[str, Any], prefix: str | None, name: str, number: str) -> None:
-    if not prefix or name.lower().startswith(prefix.lower()):
-        found[name] = number
 
 
 def list_(
@@ -634,7 +475,7 @@ def list_(
 
         salt '*' pip.list salt
     """
-    if _compare(version(bin_env, cwd, user=user), "<", "9.0"):
+    if _pip_words.compare(version(bin_env, cwd, user=user), "<", "9.0"):
         return list_freeze_parse(
             prefix=prefix, bin_env=bin_env, user=user, cwd=cwd, env_vars=env_vars, **kwargs
         )
@@ -661,7 +502,7 @@ def version(
 
         salt '*' pip.version
     """
-    key = _key(bin_env)
+    key = _pip_words.key(bin_env)
     if key not in __context__:
         done = __salt__["cmd.run_all"](
             [*_pip(bin_env), "--version"], cwd=cwd, runas=user, python_shell=False
@@ -687,11 +528,13 @@ def list_upgrades(
     command = [*_pip(bin_env), "list", "--outdated", "--disable-pip-version-check"]
     now = version(bin_env, cwd, user=user)
     params = {"cwd": cwd, "runas": user}
-    if _compare(now, ">=", "9.0"):
+    if _pip_words.compare(now, ">=", "9.0"):
         rows = _run_json([*command, "--format=json"], bin_env, None, params)
         return {row["name"]: f"{row['latest_version']} [{row['latest_filetype']}]" for row in rows}
     old = r"(\S*)\s+\(.*Latest:\s+(.*)\)"
-    pattern = old if _compare(now, "<", "8.0.0") else r"(\S*)\s+\(.*\)\s+-\s+Latest:\s+(.*)"
+    pattern = (
+        old if _pip_words.compare(now, "<", "8.0.0") else r"(\S*)\s+\(.*\)\s+-\s+Latest:\s+(.*)"
+    )
     return dict(re.findall(pattern, _run(command, bin_env, None, params)["stdout"]))
 
 
@@ -741,12 +584,12 @@ def upgrade(
     found: dict[str, Any] = {"changes": {}, "result": True, "comment": ""}
     command = [*_pip(bin_env), "install", "-U", "--disable-pip-version-check"]
     old = list_(bin_env=bin_env, user=user, cwd=cwd)
-    params = {"cwd": cwd, "runas": user, "use_vt": use_vt, **_env(bin_env, None)}
+    params = {"cwd": cwd, "runas": user, "use_vt": use_vt, **_pip_words.env(bin_env, None)}
     for name in list_upgrades(bin_env=bin_env, user=user, cwd=cwd):
         done = __salt__["cmd.run_all"]([*command, name], **params)
         found["result"] = found["result"] and done["retcode"] == 0
         found["comment"] += done.get("stderr", "")
-    __context__.pop(_key(bin_env), None)
+    __context__.pop(_pip_words.key(bin_env), None)
     found["changes"] = systools.compare_dicts(old, list_(bin_env=bin_env, user=user, cwd=cwd))
     return found
 
@@ -771,18 +614,18 @@ def list_all_versions(
     """
     command = [*_pip(bin_env), "--disable-pip-version-check"]
     now = version(bin_env=bin_env, cwd=cwd, user=user)
-    if _compare(now, ">=", "21.2"):
+    if _pip_words.compare(now, ">=", "21.2"):
         pattern = r"\s*Available versions: (.*)"
         command += ["index", "versions", pkg]
     else:
         # An impossible version makes pip name all that there are.
         pattern = r"\s*Could not find a version.* \(from versions: (.*)\)"
-        if _compare(now, ">=", "20.3"):
+        if _pip_words.compare(now, ">=", "20.3"):
             command.append("--use-deprecated=legacy-resolver")
         command += ["install", f"{pkg}==versions"]
     for option, url in (("--index-url", index_url), ("--extra-index-url", extra_index_url)):
         if url:
-            _check_url(url)
+            _pip_words.check_url(url)
             command += [option, url]
     done = __salt__["cmd.run_all"](
         command,
@@ -790,7 +633,7 @@ def list_all_versions(
         runas=user,
         output_loglevel="quiet",
         redirect_stderr=True,
-        **_env(bin_env, None),
+        **_pip_words.env(bin_env, None),
     )
     unwanted = [
         mark
@@ -805,27 +648,4 @@ def list_all_versions(
         for item in match.group(1).split(", ")
         if item and not any(mark in item for mark in unwanted)
     ]
-    return sorted(versions, key=_sort_key) or None
-
-
-def _sort_key(text: str) -> Any:
-    """The order of PEP 440, without a library for it: epoch, numbers, then what follows them."""
-    match = re.match(
-        r"v?(?:(\d+)!)?(\d+(?:\.\d+)*)[-_.]?(?:(a|b|c|rc)[-_.]?(\d*))?(?:[-_.]?post[-_.]?(\d*)|-(\d+))?"
-        r"(?:[-_.]?dev[-_.]?(\d*))?",
-        text.lower(),
-    )
-    if match is None:
-        return ((-1, [], (0, 0), 0, 0), text)
-    epoch, numbers, kind, count, post, dash, dev = match.groups()
-    release = [int(part) for part in numbers.split(".")]
-    while release and release[-1] == 0:
-        release.pop()
-    ranks = {"a": 1, "b": 2, "c": 3, "rc": 3}
-    after = -1 if post is None and dash is None else int(post or dash or 0)
-    only_dev = kind is None and after < 0 and dev is not None
-    stage = (0 if only_dev else ranks.get(kind or "", 4), int(count or 0))
-    return (
-        (int(epoch or 0), release, stage, after, float("inf") if dev is None else int(dev or 0)),
-        text,
-    )
+    return sorted(versions, key=_pip_words.sort_key) or None
