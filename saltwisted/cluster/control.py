@@ -152,7 +152,7 @@ class ClusterControl:
         }
 
     async def token_create(self, call: Call) -> Any:
-        """A new token, and who else has it."""
+        """Make a token with which machines join, and say which members have it."""
         member = self._member()
         role = str(call.args.get("role") or MASTER)
         if role not in ROLES:
@@ -209,7 +209,7 @@ class ClusterControl:
         return sorted(member.membership.members(), key=lambda m: m.node not in linked)
 
     async def token_list(self, call: Call) -> Any:
-        """All tokens, without their secrets."""
+        """List all tokens, without their secrets."""
         member = self._member()
         now = member.now()
         return [
@@ -252,7 +252,7 @@ class ClusterControl:
         return await self._lifecycle.join(line, bool(call.args.get("discard")))
 
     async def cluster_init(self, call: Call) -> Any:
-        """Found without waiting for the listed peers."""
+        """Found a cluster without waiting for the configured peers."""
         if self._lifecycle.member is not None:
             return {"cluster": self._lifecycle.state.cluster, "already": True}
         self._lifecycle.force()
@@ -271,15 +271,15 @@ class ClusterControl:
         )
 
     async def identity_prepare(self, call: Call) -> Any:
-        """What a change of the identity key would do; makes the next one."""
+        """Make the next identity key, and say what the change to it would do."""
         return await self._member().identity.prepare()
 
     async def identity_installed(self, call: Call) -> Any:
-        """Which minions hold the next one."""
+        """Remember which minions hold the next identity key."""
         return await self._member().identity.installed(list(call.args.get("minions") or ()))
 
     async def identity_forget(self, call: Call) -> Any:
-        """Give the change up."""
+        """Give the change of the identity key up."""
         return await self._member().identity.forget()
 
     async def identity_change(self, call: Call) -> Any:

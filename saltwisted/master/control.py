@@ -14,6 +14,7 @@ from typing import Any
 from saltwisted.domain.operations.arguments import (
     ANYTHING,
     FLAG,
+    JID,
     LIST,
     MAP,
     SECONDS,
@@ -41,7 +42,7 @@ JOB = (
     Argument("fun", WORDS, needed=True),
     Argument("arg", LIST),
     Argument("ret", WORDS),
-    Argument("jid", ANYTHING),
+    Argument("jid", JID),
     Argument("user", TEXT),
     Argument("timeout", SECONDS),
     Argument("gather_job_timeout", SECONDS),
@@ -95,7 +96,7 @@ class Control:
                 handler=self.runner,
                 takes=(
                     *FUNCTION,
-                    Argument("jid", ANYTHING),
+                    Argument("jid", JID),
                     Argument("async", FLAG),
                     Argument("keep", FLAG),
                     *LOGIN,

@@ -23,6 +23,7 @@ from twisted.logger import Logger, LogLevel
 from saltwisted.domain.operations.arguments import (
     ANYTHING,
     FLAG,
+    JID,
     MAP,
     SECONDS,
     TEXT,
@@ -185,7 +186,7 @@ class Control:
             _row(
                 "signal",
                 self.signal,
-                Argument("jid", ANYTHING, needed=True),
+                Argument("jid", JID, needed=True),
                 Argument("signal", WHOLE),
             ),
             _row("status", self.status),
@@ -254,7 +255,7 @@ class Control:
         return "; ".join(["no master is connected", *reasons])
 
     async def request(self, call: Call) -> Any:
-        """One request to the master; C{load} has C{cmd} and its fields."""
+        """Send one request to the master; C{load} has C{cmd} and its fields."""
         load = dict(call.args["load"])
         cmd = str(load.get("cmd", ""))
         raw = cmd == "_serve_file"
@@ -268,7 +269,7 @@ class Control:
         return _readable(answer) if raw else answer
 
     async def pillar_request(self, call: Call) -> Any:
-        """A pillar compiled for the fields of C{load}; our own is left as it is."""
+        """Have a pillar compiled for the fields of C{load}; the minion's own stays as it is."""
         fields = {key: value for key, value in dict(call.args["load"]).items() if key not in _ADDED}
         fields.setdefault("extra_minion_data", {})
         try:
@@ -279,7 +280,7 @@ class Control:
             raise _refusal("_pillar", error) from error
 
     async def fire_event(self, call: Call) -> Any:
-        """An event for our own bus, and with C{to_master} for the master's."""
+        """Fire an event on the minion's bus, and with C{to_master} on the master's too."""
         tag, data = str(call.args["tag"]), call.args.get("data")
         data = data if isinstance(data, dict) else {"data": data}
         self._bus.fire(tag, data)
@@ -291,28 +292,28 @@ class Control:
     # -- jobs
 
     async def give_back(self, call: Call) -> Any:
-        """A return to bring to the master: on disk already, or whole."""
+        """Take over a return for the master: by its name on disk, or whole."""
         if call.args.get("name"):
             self._returned(call.args)
         elif isinstance(call.args.get("load"), dict):
             await self._keep(call.args["load"])
 
     async def running(self, call: Call) -> Any:
-        """Jobs at work and, with C{pid} 0, waiting."""
+        """List the jobs at work and, with C{pid} 0, those that wait."""
         return self._jobs()
 
     async def signal(self, call: Call) -> Any:
-        """Send a signal to a job of ours (C{jid}, C{signal}; SIGKILL by default)."""
+        """Send a signal to a job; SIGKILL if none is named."""
         return self._kill(str(call.args["jid"]), int(call.args.get("signal", signal.SIGKILL)))
 
     # -- ourselves
 
     async def status(self, call: Call) -> Any:
-        """How we are."""
+        """Say how the minion is."""
         return self._status()
 
     async def join(self, call: Call) -> Any:
-        """Sign in by a token of a cluster, C{token}, from now on."""
+        """Sign in by a token of a cluster from now on."""
         try:
             self._join(str(call.args["token"]))
         except WireError as error:
@@ -320,17 +321,17 @@ class Control:
         return {"id": self._id}
 
     async def refresh(self, call: Call) -> Any:
-        """Look again at C{what}: C{pillar}, C{grains}, C{modules} ..."""
+        """Look again at C{what}: C{pillar}, C{grains} or C{modules}."""
         how = dict(call.args)
         return await self._refresh(how.pop("what"), **how)
 
     async def schedule(self, call: Call) -> Any:
-        """Look at or change the schedule: C{func} and its data."""
+        """Look at the schedule, or change it."""
         data = dict(call.args)
         return self._schedule(data.pop("func"), **data)
 
     async def log_record(self, call: Call) -> Any:
-        """A log record of a job's module."""
+        """Log a record of a job's module."""
         level = int(call.args.get("level", 20))
         self.log.emit(
             _LEVELS[min(max(level // 10, 1), 5)],
@@ -341,7 +342,7 @@ class Control:
         )
 
     async def events(self, call: Call) -> Any:
-        """Stream our own events; C{tags} and C{match} as on a master."""
+        """Stream the minion's own events whose tags fit one of C{tags}."""
         for_ever: Deferred[None] = Deferred()
         wanted = [str(tag) for tag in call.args.get("tags") or [""]]
         match = str(call.args.get("match") or "startswith")

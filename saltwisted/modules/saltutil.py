@@ -1034,7 +1034,7 @@ def cmd_iter(
         "arg": [*arg, *([{"__kwarg__": True, **words}] if words else [])],
         "ret": ret,
     }
-    load.update({key: kwargs[key] for key in ("ret_config", "ret_kwargs") if kwargs.get(key)})
+    load["kwargs"] = {k: kwargs[k] for k in ("ret_config", "ret_kwargs") if kwargs.get(k)}
     if timeout is not None:
         load["timeout"] = timeout
     jid = ""

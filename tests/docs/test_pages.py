@@ -7,12 +7,14 @@ C{tests.care}; this keeps them from going stale when a command changes.
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.util
 import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -23,6 +25,7 @@ from saltwisted.config.options import MasterConfig, MinionConfig
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PAGES = sorted([*(ROOT / "docs").glob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+MADE = {"make_options.py": "options.md", "make_operations.py": "operations-table.md"}
 OWN = {"saltwisted_heartbeat", "saltwisted_unsigned_publications"}
 
 
@@ -52,6 +55,27 @@ def calls(line: str) -> Iterator[list[str]]:
             yield words[1:]
         elif words and words[0] in COMMANDS and words[0].startswith("salt"):
             yield words
+
+
+def maker(script: str) -> Any:
+    """A script of C{docs/} as a module."""
+    spec = importlib.util.spec_from_file_location("made", ROOT / "docs" / script)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def named_rows(tree: ast.AST) -> Iterator[str]:
+    """The names of operations for which a file has rows."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            names: list[ast.expr] = []
+            if node.func.id == "Operation":
+                names = [word.value for word in node.keywords if word.arg == "name"]
+            elif node.func.id == "_row":
+                names = node.args[:1]
+            yield from (str(n.value) for n in names if isinstance(n, ast.Constant))
 
 
 class PageTests(SynchronousTestCase):
@@ -90,20 +114,30 @@ class PageTests(SynchronousTestCase):
 
         self.assertEqual(wrong, [])
 
-    def test_options_page(self) -> None:
-        """C{docs/options.md} is what C{docs/make_options.py} writes."""
-        spec = importlib.util.spec_from_file_location("mk", ROOT / "docs/make_options.py")
-        assert spec is not None and spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
+    def test_made_pages(self) -> None:
+        """The lists of options and of operations are what their scripts write."""
+        for script, page in MADE.items():
+            self.assertEqual(
+                (ROOT / "docs" / page).read_text().splitlines(),
+                maker(script).page().splitlines(),
+                f"run: python docs/{script} > docs/{page}",
+            )
 
-        written = (ROOT / "docs/options.md").read_text()
+    def test_every_operation_is_said(self) -> None:
+        """Each row that is written anywhere is on the page of operations, in a sentence."""
+        make = maker("make_operations.py")
+        rows = [row for _, _, part in make.parts() for row in part]
+        written = {
+            name
+            for path in (ROOT / "saltwisted").rglob("*.py")
+            for name in named_rows(ast.parse(path.read_text()))
+        }
 
-        self.assertEqual(
-            written.splitlines(),
-            module.page().splitlines(),
-            "run: python docs/make_options.py > docs/options.md",
-        )
+        self.assertEqual(written - {row.name for row in rows}, set())
+        self.assertGreater(len(written), 30)
+        for row in rows:
+            self.assertTrue(make.words_of(row).endswith("."), row.name)
+            self.assertTrue(make.words_of(row)[0].isupper(), row.name)
 
     def test_options_in_words(self) -> None:
         """Options that a page sets or names with a colon exist."""

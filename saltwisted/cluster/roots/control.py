@@ -180,7 +180,7 @@ class RootControl:
     # -- looking
 
     async def status(self, call: Call) -> Any:
-        """Everything about the shares of this node, and its peers."""
+        """Say everything about the shares of this node, and its peers."""
         sync = self._sync
         return {
             "node": sync.node,
@@ -229,7 +229,7 @@ class RootControl:
         }
 
     async def generations(self, call: Call) -> Any:
-        """The generations that are kept, newest first."""
+        """List the generations that are kept, newest first."""
         most = int(call.args.get("most") or 20)
         found: list[dict[str, Any]] = []
         for share in self._shares(call.args):
@@ -251,7 +251,7 @@ class RootControl:
         return sorted(found, key=lambda one: -float(one["at"]))[:most]
 
     async def diff(self, call: Call) -> Any:
-        """What changed since a generation, or what a peer has not got yet."""
+        """Say what changed since a generation, or what a peer has not got yet."""
         name, peer = call.args.get("generation") or "", call.args.get("peer")
         peer = peer if isinstance(peer, str) else ""
         found = []
@@ -302,7 +302,7 @@ class RootControl:
         ]
 
     async def trace(self, call: Call) -> Any:
-        """Where a path comes from, and which masters have it."""
+        """Say where a path comes from, and which masters have it."""
         path = os.fsencode(str(call.args.get("path") or ""))
         found = []
         for share, rel in self._holding(call.args, path):
@@ -332,7 +332,7 @@ class RootControl:
         return found
 
     async def conflicts(self, call: Call) -> Any:
-        """Versions that lost against one that had not seen them."""
+        """List versions that lost against one that had not seen them."""
         found = []
         for share in self._shares(call.args):
             store = share.store
@@ -356,7 +356,7 @@ class RootControl:
         return found
 
     async def show(self, call: Call) -> Any:
-        """The content of a lost version."""
+        """Give the content of a lost version."""
         share, path, version = self._lost(call.args)
         store = share.store
         if store is None:
@@ -446,7 +446,7 @@ class RootControl:
         return True
 
     async def settled(self, call: Call) -> Any:
-        """Wait until nothing is being taken in or written here; the name of the generation."""
+        """Wait until nothing is being taken in or written here, and name the generation."""
         end = self._clock.seconds() + float(call.args.get("timeout") or 60)
         while not all(share.is_settled for share in self._shares(call.args)):
             if self._clock.seconds() > end:
@@ -455,7 +455,7 @@ class RootControl:
         return self._sync.name
 
     async def dry(self, call: Call) -> Any:
-        """What a look at the working trees would commit now."""
+        """Say what a look at the working trees would commit now."""
         found = []
         for share in self._shares(call.args):
             for path, before, after in await share.preview():

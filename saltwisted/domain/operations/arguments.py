@@ -58,6 +58,8 @@ def _is_map(value: Any) -> bool:
 
 
 ANYTHING = Kind("anything", lambda value: True)
+JID = Kind("a job id", lambda value: True)
+"""What is a good one is judged where it is used."""
 TEXT = Kind("text", lambda value: isinstance(value, str))
 FLAG = Kind("true or false", lambda value: isinstance(value, bool))
 WHOLE = Kind("a whole number", lambda value: _is_number(value) and isinstance(value, int))
