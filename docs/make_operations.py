@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from saltwisted.cluster.control import ClusterControl, views  # noqa: E402
-from saltwisted.cluster.rootcontrol import BY_WORD, RootControl  # noqa: E402
+from saltwisted.cluster.roots.control import BY_WORD, RootControl  # noqa: E402
 from saltwisted.domain.operations.table import Operation  # noqa: E402
 from saltwisted.master.control import Control as MasterControl  # noqa: E402
 from saltwisted.minion.control import Control as MinionControl  # noqa: E402

@@ -16,6 +16,8 @@ from functools import partial
 from inspect import isawaitable
 from typing import Any
 
+from attrs import frozen
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -47,6 +49,17 @@ LARGE = 128 * 1024
 Reply = Callable[[bytes], None]
 
 
+@frozen
+class Asked:
+    """A request of a signed-in minion that a handler is at, and where its answer goes."""
+
+    row: Row
+    request: SealedRequest
+    session: MinionSession
+    nonce: str
+    reply: Reply
+
+
 class Requests:
     """Answers the request port. One instance serves all transports."""
 
@@ -64,6 +77,12 @@ class Requests:
         # identity: never served, whatever the option says (T-DOWN-1)
         self._minimum = max(int(ctx.config.minimum_auth_version), 3)
         self._ttl = float(ctx.config.request_server_ttl or 0)
+        # What is not simply sealed, see L{saltwisted.master.replies}
+        self._ways: dict[type, Callable[[Asked, Any], None]] = {
+            Chunk: self._reply_chunk,
+            Private: self._reply_private,
+            Elsewhere: self._reply_elsewhere,
+        }
         self.closed = False
         self.keeps: Callable[[bytes, str, Reply], bool] | None = None
 
@@ -150,15 +169,46 @@ class Requests:
             raise WireError("replayed")
         self._counters[row.counter] += 1
         command = parse_command(load)
+        pending = Asked(row, request, session, nonce, reply)
+        self._finish(
+            partial(row.handler, self._ctx, session.minion_id, command),
+            partial(self._answer, pending),
+            partial(self._failed, pending),
+            row.counter,
+        )
+
+    def _finish(
+        self,
+        handle: Callable[[], Any],
+        answer: Callable[[Any], None],
+        failed: Callable[[Failure], None],
+        cmd: str,
+    ) -> None:
+        """
+        Answer with what a handler gives back, at once or later, or with how it failed. One that
+        is awaited and one that is not are treated alike, also when their value cannot be sent.
+        """
+
+        def told(value: Any) -> None:
+            try:
+                answer(value)
+            except Exception:
+                failed(Failure())
+
         try:
-            value = row.handler(self._ctx, session.minion_id, command)
+            value = handle()
         except Exception:
-            self._failed(Failure(), row, session, nonce, reply)
+            failed(Failure())
             return
         if isawaitable(value):
-            self._later(value, row, request, session, nonce, reply)
+            let_go(
+                as_deferred(value).addCallbacks(told, failed),
+                self.log,
+                "no reply to {cmd}",
+                cmd=cmd,
+            )
         else:
-            self._answer(value, row, request, session, nonce, reply)
+            told(value)
 
     def _check_identity(
         self, request: SealedRequest, common: Common, session: MinionSession
@@ -174,77 +224,37 @@ class Requests:
         if not session.token_is_valid(common.tok):
             raise AuthenticationError("token")
 
-    def _later(
-        self,
-        value: Any,
-        row: Row,
-        request: SealedRequest,
-        session: MinionSession,
-        nonce: str,
-        reply: Reply,
-    ) -> None:
-        d = as_deferred(value)
-
-        def done(result: Any) -> None:
-            if isinstance(result, Failure):
-                self._failed(result, row, session, nonce, reply)
-            else:
-                self._answer(result, row, request, session, nonce, reply)
-
-        let_go(d.addBoth(done), self.log, "no reply to {cmd}", cmd=row.counter)
-
-    def _answer(
-        self,
-        value: Any,
-        row: Row,
-        request: SealedRequest,
-        session: MinionSession,
-        nonce: str,
-        reply: Reply,
-    ) -> None:
-        """Send what a handler gave back, in the way of its kind."""
-        kind = type(value)
-        if kind is Chunk:
-            self._reply_chunk(value, row, session, nonce, reply)
-        elif kind is Private:
-            self._reply_private(value, row, request, session, nonce, reply)
-        elif kind is Elsewhere:
-            self._reply_elsewhere(value, row, request, session, nonce, reply)
+    def _answer(self, asked: Asked, value: Any) -> None:
+        """Send what a handler gave back, in the way of its kind: the only place that looks."""
+        way = self._ways.get(type(value))
+        if way is None:
+            asked.reply(self._seal(asked.session, value, asked.nonce))
         else:
-            reply(self._seal(session, value, nonce))
+            way(asked, value)
 
-    def _reply_elsewhere(
-        self,
-        elsewhere: Elsewhere,
-        row: Row,
-        request: SealedRequest,
-        session: MinionSession,
-        nonce: str,
-        reply: Reply,
-    ) -> None:
+    def _reply_elsewhere(self, asked: Asked, elsewhere: Elsewhere) -> None:
         """Pass on what another master has sealed; if nobody has, say so in its place."""
-        d = as_deferred(elsewhere.fetch(nonce, request.enc_algo, request.sig_algo))
+        request, cmd = asked.request, asked.row.counter
+        d = as_deferred(elsewhere.fetch(asked.nonce, request.enc_algo, request.sig_algo))
 
         def failed(failure: Failure) -> None:
-            self._counters["failed:" + row.counter] += 1
+            self._counters["failed:" + cmd] += 1
             self.log.error(
                 "{cmd} of {minion}: {why}",
-                cmd=row.counter,
-                minion=session.minion_id,
+                cmd=cmd,
+                minion=asked.session.minion_id,
                 why=why(failure),
             )
-            private = Private(elsewhere.failed)
-            self._reply_private(private, row, request, session, nonce, reply)
+            self._reply_private(asked, Private(elsewhere.failed))
 
-        let_go(d.addCallbacks(reply, failed), self.log, "no reply to {cmd}", cmd=row.counter)
+        let_go(d.addCallbacks(asked.reply, failed), self.log, "no reply to {cmd}", cmd=cmd)
 
-    def _failed(
-        self, failure: Failure, row: Row, session: MinionSession, nonce: str, reply: Reply
-    ) -> None:
+    def _failed(self, asked: Asked, failure: Failure) -> None:
         """Salt answers an empty text to a failure; some must stay without any answer."""
+        row, session = asked.row, asked.session
         self._counters["failed:" + row.counter] += 1
         if failure.check(WireError):
-            reply(BAD_LOAD)
+            asked.reply(BAD_LOAD)
             return
         if row.unacknowledged is not None and failure.check(row.unacknowledged):
             self.log.error(
@@ -261,43 +271,33 @@ class Requests:
             minion=session.minion_id,
             foreign=True,
         )
-        reply(self._seal(session, "", nonce))
+        asked.reply(self._seal(session, "", asked.nonce))
 
-    def _reply_private(
-        self,
-        private: Private,
-        row: Row,
-        request: SealedRequest,
-        session: MinionSession,
-        nonce: str,
-        reply: Reply,
-    ) -> None:
+    def _reply_private(self, asked: Asked, private: Private) -> None:
         """Seal a pillar for this minion alone; the signature is made in a thread."""
         seal_it = partial(
             encode_private_reply,
             private.packed,
-            minion_key=session.public,
+            minion_key=asked.session.public,
             master_key=self._ctx.identity,
-            nonce=nonce,
+            nonce=asked.nonce,
             entropy=self._entropy,
-            enc_algo=request.enc_algo,
-            sig_algo=request.sig_algo,
+            enc_algo=asked.request.enc_algo,
+            sig_algo=asked.request.sig_algo,
         )
-        d = self._ctx.pool(seal_it)
-        sent = d.addCallbacks(reply, lambda f: self._failed(f, row, session, nonce, reply))
-        let_go(sent, self.log, "no reply to {cmd}", cmd=row.counter)
+        self._reply_with(asked, self._ctx.pool(seal_it))
 
-    def _reply_chunk(
-        self, chunk: Chunk, row: Row, session: MinionSession, nonce: str, reply: Reply
-    ) -> None:
+    def _reply_chunk(self, asked: Asked, chunk: Chunk) -> None:
         """Seal a large chunk in a thread, where AES and HMAC keep nobody waiting."""
-        d = self._ctx.pool(
-            encode_sealed_chunk, session.key, chunk.data, chunk.rest, self._entropy(16), nonce
-        )
-        sent = d.addBoth(_after, chunk.sealed).addCallbacks(
-            reply, lambda f: self._failed(f, row, session, nonce, reply)
-        )
-        let_go(sent, self.log, "no reply to {cmd}", cmd=row.counter)
+        key = asked.session.key
+        iv = self._entropy(16)
+        made = self._ctx.pool(encode_sealed_chunk, key, chunk.data, chunk.rest, iv, asked.nonce)
+        self._reply_with(asked, made.addBoth(_after, chunk.sealed))
+
+    def _reply_with(self, asked: Asked, made: Deferred[bytes]) -> None:
+        """Send what is being made in a thread."""
+        sent = made.addCallbacks(asked.reply, partial(self._failed, asked))
+        let_go(sent, self.log, "no reply to {cmd}", cmd=asked.row.counter)
 
     def _seal(self, session: MinionSession, value: Any, nonce: str) -> bytes:
         return encode_sealed_reply(session.key, value, self._entropy(16), nonce)
@@ -312,22 +312,20 @@ class Requests:
             reply(pack(UNKNOWN))
             return
         self._counters[row.counter] += 1
-        value = row.handler(self._ctx, request, peer)
-        if not isawaitable(value):
-            reply(value)
-            return
-        d = as_deferred(value)
 
-        def done(result: Any) -> None:
-            if isinstance(result, Failure):
+        def answer(value: bytes | None) -> None:
+            if value is not None:
+                reply(value)
+
+        def failed(failure: Failure) -> None:
+            if isinstance(failure.value, WireError):
+                self._counters["refused:" + failure.value.reason] += 1
+            else:
                 self._counters["failed:" + row.counter] += 1
-                if not result.check(WireError):
-                    self.log.failure("{cmd} failed", failure=result, cmd=row.counter, foreign=True)
-                reply(BAD_LOAD)
-            elif result is not None:
-                reply(result)
+                self.log.failure("{cmd} failed", failure=failure, cmd=row.counter, foreign=True)
+            reply(BAD_LOAD)
 
-        let_go(d.addBoth(done), self.log, "no reply to {cmd}", cmd=row.counter)
+        self._finish(partial(row.handler, self._ctx, request, peer), answer, failed, row.counter)
 
 
 def _after(result: Any, call: Callable[[], None]) -> Any:
