@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import json
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -18,6 +17,7 @@ from typing import Any
 
 from saltwisted.cli import console, link, options
 from saltwisted.cli.options import CommandLine, Parser
+from saltwisted.cli.progress import Waiting, in_units
 from saltwisted.domain.doctor import MOST_EVIDENCE, Finding, Severity
 from saltwisted.domain.roots import health
 from saltwisted.errors import RemoteError, TransportClosed
@@ -149,59 +149,8 @@ class Asked:
             show(value)
 
 
-class Waiting:
-    """
-    The line that is shown for anything longer than a second, and taken away at the end.
-
-    @param is_shown: whether anything is.
-    """
-
-    def __init__(self, what: str, is_shown: bool) -> None:
-        self._what = what
-        self._is_shown = is_shown
-        self._began = time.monotonic()
-        self._waits: Mapping[str, int] = {}
-        self._work: Sequence[Mapping[str, Any]] = ()
-        self._is_there = False
-
-    def show(self, item: Mapping[str, Any]) -> None:
-        """The node has told how far it is."""
-        self._waits = item.get("waits", self._waits)
-        self._work = item.get("work", self._work)
-        seconds = time.monotonic() - self._began
-        if not self._is_shown or seconds < 1:
-            return
-        parts = [_progress(one) for one in self._work]
-        if self._waits:
-            waits = ", ".join(f"{node}: {lacks}" for node, lacks in self._waits.items())
-            parts.append(f"changes on their way: {waits}")
-        text = f"{self._what}: {'; '.join([*parts, f'{seconds:.0f} s'])}"
-        room = shutil.get_terminal_size().columns - 1
-        console.write_error(f"\r\x1b[K{text[:room]}")
-        self._is_there = True
-
-    def end(self) -> None:
-        """Take the line away."""
-        if self._is_there:
-            console.write_error("\r\x1b[K")
-
-
-def _progress(work: Mapping[str, Any]) -> str:
-    of = f" of {work['of']}" if work["of"] else ""
-    return f"{work['share']}: {work['done']}{of} {work['doing']}"
-
-
 def _when(at: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at)) if at else "never"
-
-
-def _size(count: int) -> str:
-    amount = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if amount < 1024 or unit == "GiB":
-            return f"{amount:.0f} {unit}" if unit == "B" else f"{amount:.1f} {unit}"
-        amount /= 1024
-    return str(count)
 
 
 def _table(rows: list[list[str]]) -> None:
@@ -230,7 +179,7 @@ def _show_status(value: Mapping[str, Any]) -> None:
         console.say(
             f"{name}  {share['root']}\n"
             f"  generation {share['generation']} (#{share['number']}, {_when(share['at'])}), "
-            f"{counted(share['files'], 'file')}, {_size(share['bytes'])}"
+            f"{counted(share['files'], 'file')}, {in_units(share['bytes'])}"
         )
         for found in health.of_share(name, share):
             for text in _finding(found):
@@ -245,8 +194,8 @@ def _show_status(value: Mapping[str, Any]) -> None:
                     node,
                     "up" if peer["connected"] else "down",
                     str(peer.get("lag", "?")),
-                    _size(peer["bytes_in"]),
-                    _size(peer["bytes_out"]),
+                    in_units(peer["bytes_in"]),
+                    in_units(peer["bytes_out"]),
                     peer["error"],
                 ]
             )
@@ -277,7 +226,7 @@ def _log(asked: Asked) -> int:
                     row["share"],
                     row["origin"],
                     str(row["files"]),
-                    _size(row["bytes"]),
+                    in_units(row["bytes"]),
                     row["note"],
                 ]
             )
@@ -415,7 +364,7 @@ def _conflicts(asked: Asked) -> int:
         for row in rows:
             entry = row["entry"]
             what = entry["kind"] if entry else "gone"
-            size = f", {_size(entry['size'])}" if entry and "size" in entry else ""
+            size = f", {in_units(entry['size'])}" if entry and "size" in entry else ""
             console.say(
                 f"{row['share']}  {row['path']}\n"
                 f"  lost: {row['version']} ({what}{size}), written on {row['master']}, "

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from saltwisted.cli import clusterask, console, link, options
 from saltwisted.cli.options import CommandLine, Parser
+from saltwisted.cli.progress import Waiting
 from saltwisted.errors import RemoteError, StoreError, TransportClosed, WireError
 from saltwisted.words import are, counted
 from saltwisted.worker.control import ControlClient
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 EX_NOT_READY = 3
 READY_TIME = 120.0
-"""Seconds that C{join} waits for the node to serve."""
+"""Seconds that C{join} waits for the node to serve, or to get on."""
 UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 
@@ -303,28 +304,44 @@ def _lay_down(line: CommandLine, word: str) -> int:
 
 
 def _wait_ready(line: CommandLine, cluster: str) -> int:
-    """The node leaves the phase it was in, and is built again as a member: wait for that."""
+    """
+    The node leaves the phase it was in, and is built again as a member: wait for that. A terminal
+    shows what it does meanwhile.
+    """
     end = time.monotonic() + READY_TIME
     problem = "it does not answer"
-    while time.monotonic() < end:
-        client = ControlClient(path=link.socket_path(line.opts), timeout=10.0)
-        try:
-            state = client.call("members")
-            if state["ready"] and state["cluster"] == cluster:
-                if line.options.json:
-                    clusterask.print_json(state["members"])
-                else:
-                    names = ", ".join(row["node"] for row in state["members"])
-                    console.say(f"It serves minions. Members: {names}")
-                return 0
-            problem = state["problem"] or "it is catching up"
-        except (TransportClosed, RemoteError, TimeoutError) as error:
-            problem = str(error)
-        finally:
-            client.close()
-        time.sleep(0.1)
+    work: Any = ()
+    waiting = Waiting("join", sys.stderr.isatty() and not line.options.json)
+    try:
+        while time.monotonic() < end:
+            client = ControlClient(path=link.socket_path(line.opts), timeout=10.0)
+            try:
+                state = client.call("members")
+                if state["ready"] and state["cluster"] == cluster:
+                    waiting.end()
+                    _say_ready(line, state)
+                    return 0
+                problem = state["problem"] or "it is catching up"
+                if work != (work := state.get("work", ())):
+                    end = time.monotonic() + READY_TIME
+                waiting.show({"work": work, "problem": problem})
+            except (TransportClosed, RemoteError, TimeoutError) as error:
+                problem = str(error)
+            finally:
+                client.close()
+            time.sleep(0.1)
+    finally:
+        waiting.end()
     console.write_error(f"The node does not serve yet: {problem}\n")
     return EX_NOT_READY
+
+
+def _say_ready(line: CommandLine, state: Mapping[str, Any]) -> None:
+    if line.options.json:
+        clusterask.print_json(state["members"])
+    else:
+        names = ", ".join(row["node"] for row in state["members"])
+        console.say(f"It serves minions. Members: {names}")
 
 
 # join, of a minion

@@ -120,7 +120,7 @@ class ClusterControl:
         return await self.state()
 
     async def state(self) -> dict[str, Any]:
-        """C{{"cluster", "node", "ready", "members", "problem"}}."""
+        """C{{"cluster", "node", "ready", "members", "problem", "work"}}."""
         life = self._lifecycle
         member = getattr(life.member, "cluster", None)
         if member is None or life.state.phase in (REMOVED, LEFT):  # it ends in a moment
@@ -148,6 +148,7 @@ class ClusterControl:
             "ready": own.get("state") in ("serving", "degraded"),
             "problem": own.get("problem") or "",
             "progress": own.get("received"),
+            "work": life.member.work(),
             "members": rows,
         }
 

@@ -704,6 +704,10 @@ class MemberService:
         """Which stores cannot write, and why."""
         return [f"{name}: {why}" for name, why in self.master.problems().items()]
 
+    def work(self) -> list[dict[str, Any]]:
+        """What is being done that takes long, for people who wait."""
+        return self.roots.sync.work()
+
     def progress(self) -> Any:
         """Something that changes for as long as a start gets on."""
         return self.waiting(), self.log.knowledge(), self.roots.received()

@@ -8,8 +8,8 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cli import roots
-from saltwisted.cli.roots import Waiting
+from saltwisted.cli import progress, roots
+from saltwisted.cli.progress import Waiting
 from saltwisted.errors import RemoteError
 
 
@@ -20,9 +20,11 @@ class WaitingTests(SynchronousTestCase):
         self.now = 100.0
         self.written: list[str] = []
         self.columns = 100
-        self.patch(roots.shutil, "get_terminal_size", lambda: os.terminal_size((self.columns, 24)))
-        self.patch(roots.time, "monotonic", lambda: self.now)
-        self.patch(roots.console, "write_error", self.written.append)
+        self.patch(
+            progress.shutil, "get_terminal_size", lambda: os.terminal_size((self.columns, 24))
+        )
+        self.patch(progress.time, "monotonic", lambda: self.now)
+        self.patch(progress.console, "write_error", self.written.append)
         self.line = Waiting("export", True)
 
     def test_how_far(self) -> None:
@@ -35,6 +37,20 @@ class WaitingTests(SynchronousTestCase):
         first = "\r\x1b[Kexport: file/base/0: 5 of 9 paths written; "
         second = "changes on their way: b: 3; 2 s"
         self.assertEqual(self.written, [f"{first}2 s", f"{first}{second}", "\r\x1b[K"])
+
+    def test_bytes(self) -> None:
+        """Files that are fetched count by number and size, and so does what is sent to others."""
+        work = {"share": "s", "doing": "files fetched from a", "done": 5, "of": 9}
+        self.now = 102.4
+        self.line.show({"work": [{**work, "bytes": 3 << 20, "of_bytes": 1 << 30}]})
+        self.line.show({"work": [], "waits": {"b": 3}, "sent": {"b": 5 << 20, "c": 7}})
+        self.assertEqual(
+            self.written,
+            [
+                "\r\x1b[Kexport: s: 5 of 9 files fetched from a, 3.0 MiB of 1.0 GiB; 2 s",
+                "\r\x1b[Kexport: changes on their way: b: 3 (5.0 MiB sent); 2 s",
+            ],
+        )
 
     def test_narrow(self) -> None:
         """It is never longer than a line, since it could not be taken away."""

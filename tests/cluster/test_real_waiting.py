@@ -4,10 +4,13 @@ A node that does not answer minions yet says so wherever somebody asks.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +99,49 @@ class WaitingTests(SynchronousTestCase):
         self.a.thaw()
         self.b.wait_serving()
         self.assertTrue(answers(self.b, self.b.ret_port))
+
+    def test_progress(self) -> None:
+        """On a terminal C{join} shows how many files and bytes of the roots have come."""
+        token = self.a.token()
+        self.b.start()
+        until("b to answer", self.b.members)
+        ours, terminal = os.openpty()
+        self.addCleanup(os.close, ours)
+        os.set_blocking(ours, False)
+        self.addCleanup(self.a.thaw)
+        shown = bytearray()
+
+        def seen(words: bytes) -> bool:
+            with contextlib.suppress(BlockingIOError, OSError):
+                shown.extend(os.read(ours, 65536))
+            return words in shown
+
+        def comes() -> bool:
+            state = self.state(self.b)
+            if state.get("ready") and len(state["members"]) == 2:
+                raise AssertionError(f"too fast to be seen: {state}")
+            return any(row.get("bytes") for row in state.get("work", ()))
+
+        with subprocess.Popen(
+            [sys.executable, "-m", "saltwisted.cli.main", "join", "-c", self.b.conf, token],
+            env={**self.b.env, "COLUMNS": "200"},
+            stdout=subprocess.PIPE,
+            stderr=terminal,
+            text=True,
+        ) as process:
+            os.close(terminal)
+            until("a part of the file", comes, every=0.005)
+            self.a.freeze()
+
+            until("the line", lambda: seen(b" MiB of 96.0 MiB"))
+            self.a.thaw()
+            until("its end", lambda: seen(b"\r\x1b[K") and process.poll() is not None)
+            assert process.stdout is not None
+            said = process.stdout.read()
+
+        self.assertEqual(process.returncode, 0, said)
+        self.assertIn(b"file/base/0: 0 of 1 files fetched from a, ", shown)
+        self.assertIn("It serves minions. Members: a, b", said)
 
     def test_service_manager(self) -> None:
         """The service manager hears why, is asked for time, and of readiness with the ports."""

@@ -130,7 +130,7 @@ class Lifecycle:
     Brings a node into its phase, and from one to another.
 
     @param build: C{build(card)} gives the member's service (C{startService}, C{stopService}, and
-        for people C{waiting}, C{problems}, C{progress}).
+        for people C{waiting}, C{problems}, C{work}, C{progress}).
     @param local: C{local()} gives this master's own identity and minions, as found on disk:
         C{{"fingerprint", "minions"}}.
     @ivar in_room: whether the control socket is that of a node that does not serve.

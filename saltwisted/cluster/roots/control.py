@@ -131,15 +131,15 @@ class RootControl:
     def _tell(self, stream: Stream, args: Mapping[str, Any]) -> Any:
         """An item for the waiting caller: what is done for each share, if it can be counted."""
         try:
-            work = [(share.name, share.core.tree.progress) for share in self._shares(args)]
+            work = self._sync.work(self._shares(args))
         except StoreError:
             return None  # the answer says that there is no such share
-        shown = [
+        exports = [
             {"share": name, "doing": one.doing, "done": one.done, "of": one.total}
-            for name, one in [*work, *self._exports]
+            for name, one in self._exports
             if one.doing
         ]
-        return stream({"work": shown})
+        return stream({"work": [*work, *exports]})
 
     # -- which shares
 
@@ -474,7 +474,8 @@ class RootControl:
         """
         Take in what is in the working trees, and wait until every member has it.
 
-        Progress comes as items; the answer says for each member whether it has everything.
+        Progress comes as items: C{waits} says how many changes each member lacks, C{sent} how many
+        bytes it was sent meanwhile. The answer says for each whether it has everything.
         """
         shares = self._shares(call.args)
         for share in shares:
@@ -482,7 +483,9 @@ class RootControl:
         if not call.args.get("wait"):
             return self._result(shares)
         end = self._clock.seconds() + float(call.args.get("timeout") or 60)
-        last = None
+        links = {link for share in shares for link in self._sync.links_of(share.name)}
+        began = {link: link.bytes_out for link in links}
+        last, tell = None, self._clock.seconds()
         while True:
             result = self._result(shares)
             pause = POLL
@@ -493,9 +496,10 @@ class RootControl:
             if result["done"] or self._clock.seconds() > end:
                 return result
             waits = {node: one["lacks"] for node, one in result["peers"].items() if one["lacks"]}
-            if waits != last:
-                last = waits
-                await _maybe(call.stream({"waits": waits}))
+            if waits != last or (waits and self._clock.seconds() >= tell):
+                last, tell = waits, self._clock.seconds() + TELL
+                sent = {link.node: link.bytes_out - before for link, before in began.items()}
+                await _maybe(call.stream({"waits": waits, "sent": sent}))
             await self._sync.stirs(pause)
 
     async def _wait_for_trees(

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
-from attrs import define, field
+from attrs import define, field, frozen
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IPushProducer
 from twisted.internet.protocol import Protocol, connectionDone
@@ -112,6 +112,8 @@ class Fetch:
 
     @ivar waiting: not asked for yet.
     @ivar asked: digest to what was asked.
+    @ivar count: how many there are in all, and C{size} bytes of them.
+    @ivar came: how many are here, and C{bytes_came} bytes of them.
     """
 
     share: str
@@ -120,6 +122,20 @@ class Fetch:
     waiting: deque[Want] = field(factory=deque)
     asked: dict[bytes, Want] = field(factory=dict)
     bytes_asked: int = 0
+    count: int = 0
+    size: int = 0
+    came: int = 0
+    bytes_came: int = 0
+
+
+@frozen
+class Coming:
+    """How many contents have come of those that are fetched, and how many bytes."""
+
+    done: int
+    of: int
+    bytes_done: int
+    bytes_of: int
 
 
 @define
@@ -572,9 +588,24 @@ class RootLink(Protocol):
             fetch.done.errback(TransportClosed(f"no roots stream to {self.node}"))
             return fetch.done
         fetch.waiting.extend(sorted(wants, key=lambda want: want.size > SMALL))
+        fetch.count, fetch.size = len(wants), sum(want.size for want in wants)
         self._fetches.append(fetch)
         self._ask_more(fetch)
         return fetch.done
+
+    def coming(self, share: str) -> Coming | None:
+        """How much of what a share gets here has come; nothing if it gets nothing."""
+        fetches = [fetch for fetch in self._fetches if fetch.share == share]
+        if not fetches:
+            return None
+        growing = self._growing.items()
+        parts = sum(one.at for digest, one in growing if any(digest in f.asked for f in fetches))
+        return Coming(
+            done=sum(fetch.came for fetch in fetches),
+            of=sum(fetch.count for fetch in fetches),
+            bytes_done=sum(fetch.bytes_came for fetch in fetches) + parts,
+            bytes_of=sum(fetch.size for fetch in fetches),
+        )
 
     def _ask_more(self, fetch: Fetch) -> None:
         if not fetch.waiting and not fetch.asked:
@@ -620,6 +651,8 @@ class RootLink(Protocol):
             if fetch.asked.pop(want.digest, None) is None:
                 continue
             fetch.bytes_asked -= min(want.size, WINDOW // 2) if want.size > SMALL else want.size
+            fetch.came += 1
+            fetch.bytes_came += want.size
             if fetch not in more:
                 more.append(fetch)
         for fetch in more:

@@ -13,7 +13,7 @@ import os
 import shutil
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -370,6 +370,31 @@ class RootSync:
     def writers_of(self, name: str) -> list[RootLink]:
         """Streams to peers that have this share, and whose changes count."""
         return [link for link in self.links_of(name) if self.may(link.node, WRITE)]
+
+    def work(self, shares: Iterable[RootShare] = ()) -> list[dict[str, Any]]:
+        """
+        What is being done for these shares (all), as far as it can be counted: the share,
+        C{doing}, C{done} C{of} how many, and of contents that are fetched C{bytes} and C{of_bytes}.
+        """
+        rows: list[dict[str, Any]] = []
+        for share in shares or self.shares.values():
+            tree = share.core.tree.progress
+            if tree.doing:
+                row = {"doing": tree.doing, "done": tree.done, "of": tree.total}
+                rows.append({"share": share.name, **row})
+            for link in self.links_of(share.name):
+                if (coming := link.coming(share.name)) is not None:
+                    rows.append(
+                        {
+                            "share": share.name,
+                            "doing": f"files fetched from {link.node}",
+                            "done": coming.done,
+                            "of": coming.of,
+                            "bytes": coming.bytes_done,
+                            "of_bytes": coming.bytes_of,
+                        }
+                    )
+        return rows
 
     def links_of(self, name: str) -> list[RootLink]:
         """Streams to peers that have this share."""
