@@ -394,7 +394,8 @@ def served(ask: Callable[..., Any], path: str) -> bytes | None:
     whole = b""
     while True:
         said = ask("_serve_file", path=path, saltenv="base", loc=len(whole), gzip=None)
-        if not isinstance(said, dict) or "data" not in said:
+        # What is not there has no name: Salt's answer
+        if not isinstance(said, dict) or "data" not in said or not said.get("dest"):
             return None
         data = said["data"]
         if not data:
