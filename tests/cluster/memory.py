@@ -16,6 +16,7 @@ from typing import Any
 
 from twisted.internet.defer import Deferred, fail
 from twisted.internet.task import Clock
+from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.jobs.care import JobCare
@@ -23,7 +24,7 @@ from saltwisted.cluster.jobs.events import Events
 from saltwisted.cluster.jobs.forward import Forward
 from saltwisted.cluster.jobs.presence import ClusterPresence
 from saltwisted.cluster.links.shipping import Shipping
-from saltwisted.errors import RequestTimeout, TransportClosed
+from saltwisted.errors import RemoteError, RequestTimeout, SaltwistedError, TransportClosed
 from saltwisted.stores.jobs.store import JobStore
 from saltwisted.transports.loose import as_deferred
 from saltwisted.wire.sessionkey import SessionSecret
@@ -76,8 +77,16 @@ class MemoryLink:
             if back is not None:
                 back._send(lambda: answer.called or answer.callback(value or b""))
 
+        def refuse(failure: Failure) -> None:
+            failure.trap(SaltwistedError)
+            back = self.other.link(self.own.node)
+            if back is not None:
+                error = RemoteError(failure.type.__name__, failure.getErrorMessage())
+                back._send(lambda: answer.called or answer.errback(error))
+
         def hear() -> None:
-            as_deferred_value(self.other.hear(self.own.node, word, body)).addCallback(give)
+            heard = as_deferred_value(self.other.hear(self.own.node, word, body))
+            heard.addCallbacks(give, refuse)
 
         self._send(hear)
         return answer.addTimeout(

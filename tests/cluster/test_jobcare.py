@@ -7,9 +7,10 @@ from __future__ import annotations
 import sqlite3
 from typing import Any
 
+from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.jobs.care import JobCare
+from saltwisted.cluster.jobs.care import WORD, JobCare
 from tests.cluster.memory import Node, Nodes
 
 JID = "20260701120000000000"
@@ -101,7 +102,8 @@ class JobCareTests(SynchronousTestCase):
 
     def not_by_chance(self, node: Node) -> None:
         """A node does not look at its rows by itself."""
-        node.care._timers.pop("look").cancel()
+        self.nodes.until(lambda: not node.care._looking, "a look to be over")
+        node.care._looking = True
 
     def test_giver_is_damaged(self) -> None:
         """
@@ -174,7 +176,198 @@ class JobCareTests(SynchronousTestCase):
         self.b.peers.cut("c")
 
         self.nodes.until(lambda: harmed[0], "the harm", 1.0)
+        self.nodes.until(lambda: not self.b.jobs.trouble, "trouble to be over", 1.0)
+        self.assertEqual(self.shown(self.b), 10)
+
+    def quiet(self) -> None:
+        """First rounds are over, and no other comes by itself."""
+        nodes = list(self.nodes.one.values())
+        for node in nodes:
+            self.patch(node.care, "round_every", 1e6)
+        self.nodes.until(lambda: not any(n.care._fresh for n in nodes), "first rounds", 1.0)
+        for _ in range(70):
+            self.nodes.turn(1.0)
+
+    def stays(self, node: Node, count: int, seconds: int = 100) -> None:
+        """Nothing comes back for so long."""
+        for _ in range(seconds):
+            self.nodes.turn(1.0)
+        self.assertEqual(self.shown(node), count)
+
+    def test_owed_since_an_earlier_life(self) -> None:
+        """Who stopped before all were asked asks them after its start."""
+        self.quiet()
+        self.harm(self.b, "DELETE FROM returns WHERE id > 'web5'")
+        self.stays(self.b, 6)
+        self.b.care.stopService()
+        self.b.jobs.owes()
+
+        self.b.care.startService()
+
+        self.assertIn(": a, c", self.b.jobs.trouble)
         self.comes_back(self.b)
+
+    def test_linked_before_its_start(self) -> None:
+        """Whoever was linked before this part starts is compared with soon, too."""
+        self.quiet()
+        self.b.care.stopService()
+        self.b.peers.cut("a")
+        self.a.peers.join(self.b.peers)
+        self.harm(self.b, "DELETE FROM returns WHERE id > 'web5'")
+
+        self.b.care.startService()
+
+        self.comes_back(self.b)
+
+    def test_new_link(self) -> None:
+        """Whoever is linked anew is compared with soon, and not when all are."""
+        self.quiet()
+        self.harm(self.b, "DELETE FROM returns WHERE id > 'web5'")
+        self.stays(self.b, 6)
+
+        self.b.peers.cut("a")
+        self.a.peers.join(self.b.peers)
+
+        self.comes_back(self.b)
+
+    def test_new_link_that_ends(self) -> None:
+        """Nobody is compared with every few seconds because another did not stay."""
+        self.quiet()
+        asked: list[str] = []
+
+        async def compare(link: Any) -> bool:
+            asked.append(link.node)
+            return True
+
+        self.patch(self.b.care, "_compare", compare)
+        self.b.peers.cut("a")
+        self.a.peers.join(self.b.peers)
+        self.b.peers.cut("a")
+
+        for _ in range(100):
+            self.nodes.turn(1.0)
+
+        self.assertLess(len(asked), 3)
+
+    def test_no_answer(self) -> None:
+        """Who did not answer was not asked: trouble is not over."""
+        self.quiet()
+        answers = self.c.peers._answers
+        real, answers[WORD] = answers[WORD], lambda node, body: Deferred()
+        self.b.care.lacking()
+
+        self.nodes.until(lambda: self.b.jobs.trouble.endswith(": c"), "a to be asked", 1.0)
+        for _ in range(60):
+            self.nodes.turn(1.0)
+        self.assertTrue(self.b.jobs.trouble.endswith(": c"))
+
+        answers[WORD] = real
+        self.nodes.until(lambda: not self.b.jobs.trouble, "c to answer", 1.0)
+
+    def test_not_caught_up(self) -> None:
+        """Nor is it while a member knows what has not come yet."""
+        self.quiet()
+        late = {"c"}
+        self.patch(self.b.care, "_caught_up", lambda node: node not in late)
+        self.b.care.lacking()
+        self.nodes.until(lambda: self.b.jobs.trouble.endswith(": c"), "a to be asked", 1.0)
+        for _ in range(60):
+            self.nodes.turn(1.0)
+        self.assertTrue(self.b.jobs.trouble.endswith(": c"))
+
+        late.clear()
+
+        self.nodes.until(lambda: not self.b.jobs.trouble, "c to be asked", 1.0)
+
+    def test_owed_by_one_that_is_removed(self) -> None:
+        """Nobody waits for a member that is none any more."""
+        self.b.peers.cut("c")
+        self.b.care.lacking()
+        self.nodes.until(lambda: self.b.jobs.trouble.endswith(": c"), "a to be asked", 1.0)
+
+        del self.nodes.one["c"]
+
+        self.nodes.until(lambda: not self.b.jobs.trouble, "trouble to be over", 1.0)
+        self.assertFalse(self.b.jobs.owed)
+
+    def test_each_lacks_another(self) -> None:
+        """Two that hold as many rows, and not the same ones, find it."""
+        self.c.stop()
+        del self.nodes.one["c"]
+        self.quiet()
+        self.harm(self.a, "DELETE FROM returns WHERE id = 'web3'")
+        self.harm(self.b, "DELETE FROM returns WHERE id = 'web4'")
+
+        self.b.care.lacking()
+        self.a.care.lacking()
+
+        for node in (self.a, self.b):
+            self.comes_back(node)
+
+    def test_damage_beside_a_hole(self) -> None:
+        """What is found to be damaged while a hole is mended is had back with it."""
+        self.quiet()
+        self.not_by_chance(self.b)
+        self.harm(
+            self.b,
+            "UPDATE returns SET load = X'81A1' WHERE id = 'web3'",
+            "DELETE FROM returns WHERE id = 'web4'",
+        )
+
+        self.b.care.lacking()
+
+        self.comes_back(self.b)
+        returns = self.nodes.get(self.b.jobs.returns(JID))
+        self.assertEqual((returns["web3"]["return"], self.b.care.bad), (True, 1))
+
+    def test_pages(self) -> None:
+        """The pages of the file are checked now and then, and a damaged file is filled anew."""
+        self.harm(
+            self.b,
+            "PRAGMA writable_schema=ON",
+            "DELETE FROM sqlite_schema WHERE name = 'jobs_started'",
+        )
+
+        def put_aside() -> int:
+            return self.b.jobs.counts.moved_aside
+
+        self.nodes.until(put_aside, "the file to be checked", 60.0)
+        self.nodes.until(lambda: self.b.jobs.trouble, "another file", 1.0)
+        self.comes_back(self.b)
+        self.assertEqual((self.a.jobs.counts.moved_aside, put_aside()), (0, 1))
+
+    def test_pages_again(self) -> None:
+        """And not once only."""
+        for _ in range(70):
+            self.nodes.turn(60.0)
+        self.test_pages()
+
+    def test_one_that_is_behind(self) -> None:
+        """What a member has not taken yet is no difference."""
+        self.give(self.b, LATER)
+        self.nodes.settle()
+        self.quiet()
+        mended: list[Any] = []
+
+        async def mend(link: Any, *where: Any) -> None:
+            mended.append((link.node, where))
+
+        self.patch(self.b.care, "_mend", mend)
+        self.a.shipping.stopService()
+        self.give(self.b, "20260701120002000000")
+        known = self.b.jobs.replica.knowledge
+        self.nodes.until(lambda: self.c.jobs.replica.knowledge() == known(), "c to have it", 0.1)
+
+        self.b.care.lacking()
+
+        self.nodes.until(lambda: not self.b.jobs.trouble, "all to be asked", 1.0)
+        self.assertEqual(mended, [])
+
+    def test_rounds_go_on(self) -> None:
+        """One round after another: what is lost later is found, too."""
+        for number in range(3):
+            self.harm(self.c, f"DELETE FROM returns WHERE id = 'web{number}'")
+            self.nodes.until(lambda: self.shown(self.c) == 10, "the hole to be found", 1.0)
 
     def test_whole_file(self) -> None:
         """
@@ -236,6 +429,18 @@ class JobCareTests(SynchronousTestCase):
         d.peers.join(c.peers)
         self.comes_back(d)
         # It was pruned there, and is not brought back there
-        for _ in range(50):
-            self.nodes.turn(4.0)
+        a.peers.join(c.peers)
+        self.nodes.until(lambda: not a.care._fresh, "them to be compared", 1.0)
         self.assertEqual((self.shown(a), a.care.mended), (0, 0))
+        # Nor is it a difference that somebody has to look into
+        self.give(a, LATER)
+        self.nodes.settle()
+        mended: list[Any] = []
+
+        async def mend(link: Any, *where: Any) -> None:
+            mended.append((link.node, where))
+
+        self.patch(c.care, "_mend", mend)
+        c.care.lacking()
+        self.nodes.until(lambda: not c.jobs.trouble, "all to be asked", 1.0)
+        self.assertEqual(mended, [])

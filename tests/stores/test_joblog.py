@@ -10,6 +10,7 @@ import random
 import shutil
 import sqlite3
 import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -264,6 +265,10 @@ class JobLogTests(LogTestCase):
         entries = self.get(a.replica.since({}, 1 << 20))
 
         pruning = b.prune()
+        self.reactor.turn()
+        # Marked; now it is pruned, and nobody has heard of it yet
+        while b.counts.commits < 2:
+            time.sleep(0.001)
         first = b.replica.merge(entries[:2], "a")
         self.get(pruning)
         second = b.replica.merge(entries[2:], "a")
@@ -271,6 +276,20 @@ class JobLogTests(LogTestCase):
         self.get(second)
 
         self.assertEqual(b.replica.knowledge(), a.replica.knowledge())
+
+    def test_mend_of_what_is_not_known(self) -> None:
+        """What is not known yet comes in order, and is not brought back before."""
+        a, b = self.store("a"), self.store("b")
+        for number in range(4):
+            self.save(a, f"web{number}")
+        entries = self.get(a.replica.since({}, PLENTY))
+        self.get(b.replica.merge(entries[:2], "a"))
+
+        self.assertEqual(self.get(b.replica.mend(entries)), [False, False])
+
+        self.assertEqual(len(self.get(b.returned_ids(JID))), 2)
+        self.assertEqual(self.get(b.replica.mend(entries[2:])), [])
+        self.assertEqual(list(b.replica.knowledge().values()), [2])
 
     def test_one_of_two_fails(self) -> None:
         """What was on its way when another write failed counts, and what follows it is taken."""

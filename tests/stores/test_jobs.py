@@ -303,6 +303,15 @@ class JobStoreTests(FolderTestCase):
         self.store.claims.forget()
         self.assertEqual(self.save(load("web9")), [True])
 
+    def test_owed_after_a_restart(self) -> None:
+        """That others may have more than this file is not forgotten with the process."""
+        self.store.owes()
+        self.restart()
+        self.assertTrue(self.store.owed)
+        self.store.owes(False)
+        self.restart()
+        self.assertFalse(self.store.owed)
+
     def test_damaged_text_at_the_start(self) -> None:
         """A jid that is not text any more keeps no master from its start, and no job from going."""
         for jid in (JID, NEXT):

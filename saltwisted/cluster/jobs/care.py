@@ -103,7 +103,9 @@ class JobCare:
         self._running = True
         if self._store.owed:
             self.lacking()
-        self._later("round", self.round_every * self._dice.uniform(0.5, 1.0), self._begin_round)
+        if self._fresh:
+            # Links that were there before
+            self._later("round", AGAIN, self._begin_round)
         self._later("look", self.pass_every * self._dice.uniform(0.1, 1.0), self._look)
         self._later("pages", PAGES * self._dice.uniform(0.1, 1.0), self._look_at_pages)
 
@@ -171,7 +173,7 @@ class JobCare:
         finally:
             self._busy = False
         self._tell()
-        if not self._owed & {link.node for link in self._peers.links()}:
+        if not self._dropping and not self._owed & {link.node for link in self._peers.links()}:
             # A member may be away for days: the others do not wait for it
             self._store.replica.found()
         if self._owed or self._fresh:
@@ -198,9 +200,7 @@ class JobCare:
             upto, since, theirs = answer
             if upto <= after:
                 return
-            query = partial(
-                jobcheck.sums, base=place[0], after=after, upto=upto, since=max(since, store.pruned)
-            )
+            query = partial(jobcheck.sums, base=place[0], after=after, upto=upto, since=since)
             ours = await store.read_anew(query)
             for chunk, count, total in theirs:
                 if ours.get(chunk) != (count, total):
@@ -255,15 +255,22 @@ class JobCare:
             )
 
     async def _drop(self, bad: Sequence[int]) -> None:
+        """Take damaged rows out, and have them asked for."""
         self.bad += len(bad)
+        self._dropping.update(bad)
+        # Before they are gone: nobody may be told that there was nothing
         self._store.replica.lost(bad)
         self.log.error(
-            "{path}: {count} rows are not what was written: a disk has erred. They are taken out, "
-            "and had from the other members",
+            "{path}: a disk has erred: {rows} not what was written. They are taken out, and had "
+            "from the other members",
             path=self._store.path,
-            count=len(bad),
+            rows="1 row is" if len(bad) == 1 else f"{len(bad)} rows are",
         )
-        await self._store.change(partial(jobcheck.drop, numbers=bad))
+        try:
+            await self._store.change(partial(jobcheck.drop, numbers=bad))
+        finally:
+            self._dropping.difference_update(bad)
+        self.lacking(PAUSE)
 
     # -- what others ask
 
@@ -297,9 +304,8 @@ class JobCare:
         self, stream: Stream, low: int, high: int, since: float, held: set[int]
     ) -> bytes:
         store = self._store
-        base, known = store.replica.range_of(stream) or (0, 0)
-        high = min(high, known, low + jobcheck.CHUNK)
-        since = max(since, store.pruned)
+        base, _ = store.replica.range_of(stream) or (0, 0)
+        high = min(high, low + jobcheck.CHUNK)
 
         def query(db: sqlite3.Connection) -> list[Entry]:
             lacking = [n for n, _ in jobcheck.held(db, base, low, high, since) if n not in held]
@@ -313,16 +319,8 @@ class JobCare:
         """Somebody has read damaged rows, perhaps to send them: they are had back at once."""
         fresh = [number for number in numbers if number not in self._dropping]
         if fresh and self._running:
-            self._dropping.update(fresh)
-            work = Deferred.fromCoroutine(self._drop_met(fresh))
+            work = Deferred.fromCoroutine(self._drop(fresh))
             let_go(work, self.log, "damaged rows were not taken out")
-
-    async def _drop_met(self, numbers: Sequence[int]) -> None:
-        try:
-            await self._drop(numbers)
-        finally:
-            self._dropping.difference_update(numbers)
-        self.lacking(PAUSE)
 
     def _look(self) -> None:
         self._later("look", self.look_every, self._look)
@@ -336,7 +334,6 @@ class JobCare:
             found = await store.read_anew(partial(jobcheck.look, at=self._at, rows=ROWS))
             if found.bad:
                 await self._drop(found.bad)
-                self.lacking()
         except StoreError as error:
             # The store itself sees to a file that is damaged
             self.log.error("the job cache cannot be looked at: {error}", error=error)
