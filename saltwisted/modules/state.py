@@ -23,13 +23,13 @@ from saltwisted.domain.highstate.words import split_names, tag_of
 from saltwisted.worker.exceptions import CommandExecutionError, SaltInvocationError
 from saltwisted.worker.states import queue as statequeue
 from saltwisted.worker.states.cache import read_cache, write_cache
+from saltwisted.worker.states.calls import kept_surroundings
 from saltwisted.worker.states.highstate import (
     HighState,
     add_excludes,
     changed_options,
     master_options,
 )
-from saltwisted.worker.states.run import kept_surroundings
 
 log = logging.getLogger(__name__)
 
@@ -528,11 +528,11 @@ def single(fun: str, name: str, test: Any = None, queue: Any = None, **kwargs: A
         return "Invalid function passed"
     kwargs.update({"state": parts[0], "fun": parts[1], "__id__": name, "name": name})
     with _compiler(kwargs, test) as compiler:
-        errors = compiler.run.verify(kwargs)
+        errors = compiler.run.calls.verify(kwargs)
         if not errors:
             compiler.run.initialise(kwargs)
             with _snapshots(kwargs):
-                answer = {tag_of(kwargs): compiler.run.call(kwargs)}
+                answer = {tag_of(kwargs): compiler.run.calls.call(kwargs)}
     if errors:
         _refuse(_EX_COMPILER)
         return errors
@@ -552,9 +552,9 @@ def low(data: Any, queue: Any = None, **kwargs: Any) -> Any:
     if conflict is not None:
         return conflict
     with _compiler({}, _KEEP) as compiler:
-        errors = compiler.run.verify(data)
+        errors = compiler.run.calls.verify(data)
         if not errors:
-            answer = compiler.run.call(data)
+            answer = compiler.run.calls.call(data)
     if errors:
         _refuse(_EX_COMPILER)
         return errors

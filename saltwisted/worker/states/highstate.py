@@ -352,7 +352,7 @@ class HighState:
             self.loaders.replace(grains=make_grains(self.opts))
             self.loaders.replace(pillar=self.gathered_pillar())
         if any(synced.values()):
-            self.run.refresh_modules()
+            self.run.calls.refresh_modules()
 
     def call_highstate(
         self,
