@@ -48,7 +48,7 @@ _EXACT = {
 }
 
 
-def settle(judging: Judging, resolve: Resolve) -> bool:
+def decide(judging: Judging, resolve: Resolve) -> bool:
     """The decision at once, for callers that can resolve a target at once."""
     try:
         asked = next(judging)

@@ -25,7 +25,7 @@ from saltwisted.master import wheel_table as wheels
 from saltwisted.master.chosen import Chosen
 from saltwisted.master.context import Context
 from saltwisted.master.runners.auth import hidden_arguments, hidden_value
-from saltwisted.transports.loose import let_go
+from saltwisted.transports.deferreds import let_go
 
 Stream = Callable[[Any], Awaitable[None]]
 

@@ -28,7 +28,7 @@ from saltwisted.master.permits import check_size, delimiter_of, seconds_of
 from saltwisted.master.runs import AwaitedJob
 from saltwisted.master.targets import Targets
 from saltwisted.master.workers import WorkerPool
-from saltwisted.transports.loose import let_go
+from saltwisted.transports.deferreds import let_go
 
 OPTIONAL_KWARGS = ("metadata", "ret_config", "ret_kwargs", "module_executors", "executor_opts")
 """Keys of a publish load's C{kwargs} that stock minions understand inside the job map."""

@@ -17,8 +17,8 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from saltwisted.master.context import Context
-from saltwisted.transports.beat import start_on_the_beat
-from saltwisted.transports.loose import let_go
+from saltwisted.transports.deferreds import let_go
+from saltwisted.transports.ticks import start_on_ticks
 
 RESCAN = 1.0
 """Seconds between two looks at the key directories, which any program may change."""
@@ -74,7 +74,7 @@ class Maintenance:
 
         loop = LoopingCall(safely)
         loop.clock = self._ctx.clock
-        let_go(start_on_the_beat(loop, seconds), self.log, "{duty} has ended", duty=name)
+        let_go(start_on_ticks(loop, seconds), self.log, "{duty} has ended", duty=name)
         self._loops.append(loop)
 
     def _rescan(self) -> None:

@@ -26,7 +26,7 @@ from saltwisted.master.context import Context
 from saltwisted.master.replies import Chunk, Elsewhere, Private
 from saltwisted.master.sessions import MinionSession
 from saltwisted.master.table import Row
-from saltwisted.transports.loose import as_deferred, let_go
+from saltwisted.transports.deferreds import as_deferred, let_go
 from saltwisted.transports.reasons import why
 from saltwisted.wire.commands import Common, parse_command, take_common
 from saltwisted.wire.envelope import (

@@ -19,7 +19,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
-from saltwisted.transports.loose import let_go
+from saltwisted.transports.deferreds import let_go
 
 NAME = "saltwisted-reserve"
 SIZE = 8 * 1024 * 1024

@@ -19,7 +19,7 @@ from twisted.logger import Logger
 from saltwisted.domain.jobids import judged_jid
 from saltwisted.domain.jobs import Done, Effect, PublishFindJob, RunningJob, Yield
 from saltwisted.master.context import Context
-from saltwisted.transports.loose import let_go
+from saltwisted.transports.deferreds import let_go
 
 
 class Publish(Protocol):

@@ -15,7 +15,7 @@ from twisted.logger import Logger
 
 from saltwisted.master.publisher import Publisher
 from saltwisted.stores.shared import SharedPublishKey
-from saltwisted.transports.loose import let_go
+from saltwisted.transports.deferreds import let_go
 
 LOOK = 1.0
 """Seconds between two looks at the file."""
@@ -47,7 +47,7 @@ class PublishKeyFile:
 
     def startService(self) -> None:
         """Look from now on."""
-        let_go(self._loop.start(LOOK, now=False), self.log, "nobody looks at the shared keys")
+        let_go(self._loop.start(LOOK, now=False), self.log, "the shared keys are no longer checked")
 
     def stopService(self) -> None:
         """No more."""

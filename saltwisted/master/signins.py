@@ -29,7 +29,7 @@ from saltwisted.domain.keys import Answer, SignIn, Verdict, clean_key, judge, va
 from saltwisted.domain.pace import Pace
 from saltwisted.errors import StoreError, WireError
 from saltwisted.master.context import Context
-from saltwisted.transports.loose import let_go
+from saltwisted.transports.deferreds import let_go
 from saltwisted.transports.threads import Threads
 from saltwisted.wire.commands import Auth
 from saltwisted.wire.crypticle import SessionKey

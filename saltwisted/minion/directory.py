@@ -20,7 +20,7 @@ from twisted.logger import Logger
 from twisted.names import client, dns
 
 from saltwisted.errors import StoreError
-from saltwisted.transports.loose import let_go
+from saltwisted.transports.deferreds import let_go
 
 Master = tuple[str, int]
 """Host and request port."""

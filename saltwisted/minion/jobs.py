@@ -22,8 +22,8 @@ from saltwisted.errors import RemoteError
 from saltwisted.minion.executor import Executor, Order, Running
 from saltwisted.minion.returns import Returns
 from saltwisted.worker.jobfiles import (
-    Kept,
     Outbox,
+    OutboxReturn,
     failed,
     is_job_process,
     jid_of,
@@ -186,7 +186,7 @@ class Jobs(Service):
             packed = args.get("packed")
             self._returns.add(str(name), read_kept(packed) if packed else None)
         elif isinstance(args.get("load"), dict):
-            self._returns.add_homeless(Kept(args["load"], str(args.get("via") or "")))
+            self._returns.add_homeless(OutboxReturn(args["load"], str(args.get("via") or "")))
 
     async def keep(self, load: Mapping[str, Any], via: str = "") -> None:
         """Take over a return that is not on disk yet (of C{salt-call}, of a dead job)."""
@@ -195,9 +195,9 @@ class Jobs(Service):
             name, _ = await self._run(self._outbox.put, whole, via)
         except OSError as error:
             self.log.error("a return cannot be saved on disk: {error}", error=str(error))
-            self._returns.add_homeless(Kept(whole, via))
+            self._returns.add_homeless(OutboxReturn(whole, via))
         else:
-            self._returns.add(name, Kept(whole, via))
+            self._returns.add(name, OutboxReturn(whole, via))
 
     # -- jobs end
 

@@ -22,7 +22,7 @@ from twisted.logger import Logger
 
 from saltwisted.errors import SaltwistedError
 from saltwisted.words import are
-from saltwisted.worker.jobfiles import Kept, Outbox
+from saltwisted.worker.jobfiles import Outbox, OutboxReturn
 
 AT_ONCE = 8
 """Returns that are on the wire together."""
@@ -51,7 +51,7 @@ class _Waiting:
     """
 
     name: str
-    kept: Kept | None = field(default=None, repr=False)
+    kept: OutboxReturn | None = field(default=None, repr=False)
     on_disk: bool = True
     tries: int = 0
     due: float = 0.0
@@ -130,12 +130,12 @@ class Returns(Service):
 
     # -- what waits
 
-    def add(self, name: str, kept: Kept | None = None) -> None:
+    def add(self, name: str, kept: OutboxReturn | None = None) -> None:
         """A return lies in the outbox under this name (C{kept} is it, if it is at hand)."""
         if name not in self._waiting:
             self._put(_Waiting(name, kept))
 
-    def add_homeless(self, kept: Kept) -> None:
+    def add_homeless(self, kept: OutboxReturn) -> None:
         """A return that the disk has refused: it lives as long as this process."""
         self._homeless += 1
         self._put(_Waiting(f"memory-{self._homeless}", kept, on_disk=False))

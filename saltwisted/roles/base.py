@@ -22,7 +22,7 @@ from twisted.logger import ILogObserver, Logger
 
 from saltwisted.errors import SaltwistedError
 from saltwisted.roles.notify import ServiceManager
-from saltwisted.transports.loose import let_go
+from saltwisted.transports.deferreds import let_go
 from saltwisted.worker.process import stackdump
 
 SETTLE = 10.0

@@ -31,7 +31,7 @@ from saltwisted.minion.links import Links
 from saltwisted.minion.outside import Outside, resolver
 from saltwisted.roles.logs import observer
 from saltwisted.roles.minion import dialer_of, identity_of, keys_of, led_by, sign_key_of
-from saltwisted.roles.privileges import become, modest
+from saltwisted.roles.privileges import become, restrict_umask
 from saltwisted.roles.uptime import run_by_uptime
 from saltwisted.stores.files import make_dir
 from saltwisted.stores.minion import MasterKeyFile, MastersFile, TokenFile
@@ -196,7 +196,7 @@ def main(reactor: Any, argv: Sequence[str]) -> int:
         try:
             loaded = load_from_disk("minion", options["config"], overrides=overrides)
             config = loaded.minion
-            modest()
+            restrict_umask()
             become(config.user)
             observe = observer(config, "warning", os.environ)
             globalLogBeginner.beginLoggingTo([observe], redirectStandardIO=False)

@@ -30,10 +30,10 @@ from saltwisted.cluster.facts.upkeep import AwayTooLong, Upkeep
 from saltwisted.cluster.life.catchup import CatchUp
 from saltwisted.cluster.life.drain import drained, returned
 from saltwisted.cluster.life.drift import Drift, option_of
-from saltwisted.cluster.life.gap import Gap, boottime
 from saltwisted.cluster.life.join import Admission
 from saltwisted.cluster.life.lifecycle import Lifecycle, MemberCard, Settings
 from saltwisted.cluster.life.member import ClusterMember
+from saltwisted.cluster.life.standstill import Standstill, boottime
 from saltwisted.cluster.links.census import CensusTaker
 from saltwisted.cluster.links.clocks import Clocks
 from saltwisted.cluster.links.peers import Peers, join_address
@@ -59,17 +59,17 @@ from saltwisted.roles.clusterroots import ClusterRoots
 from saltwisted.roles.ending import giving_up
 from saltwisted.roles.logs import observer
 from saltwisted.roles.master import SOCKET, Master
-from saltwisted.roles.memory import settle
+from saltwisted.roles.memory import tune_malloc
 from saltwisted.roles.notify import StatusLine, tell_status
-from saltwisted.roles.privileges import become, check_owner, keep_memory, modest
+from saltwisted.roles.privileges import become, check_owner, keep_memory, restrict_umask
 from saltwisted.roles.reload import MASTER_BUILT_IN, Reload
 from saltwisted.stores.facts.log import ReplicaLog
 from saltwisted.stores.facts.node import NodeFiles
 from saltwisted.stores.files import make_dir
 from saltwisted.stores.keys import KeyStore
+from saltwisted.transports.deferreds import as_deferred
 from saltwisted.transports.ipc import ControlServer
 from saltwisted.transports.localdoor import LocalDoor
-from saltwisted.transports.loose import as_deferred
 from saltwisted.wire.rsa import PrivateKey, fingerprint
 from saltwisted.worker.grains.netinfo import interfaces
 from saltwisted.worker.process.configio import load_from_disk
@@ -98,11 +98,11 @@ def build(reactor: Any, config_dir: str | None, log_level: str | None) -> Ordere
     loaded = load_from_disk("master", config_dir)
     config = loaded.master
     check(config)
-    modest()
+    restrict_umask()
     become(config.user)
     keep_memory()
     check_owner(config)
-    settle()
+    tune_malloc()
     logs = observer(config, log_level, os.environ)
     node = Node(reactor, config)
     return OrderedService(
@@ -422,7 +422,7 @@ class MemberService:
             now=now,
             entropy=entropy,
         )
-        heard = self.shipping.machine.heard
+        heard = self.shipping.machine.caught_up
         self.log.heard = lambda: heard.issuperset(self.cluster.others())
         self.catch_up = CatchUp(
             clock=reactor,
@@ -459,14 +459,14 @@ class MemberService:
             lambda: self.tokens.epoch,
             self.settled,
             lambda: self.catch_up.done,
-            lambda: self.gap.look(),
+            lambda: self.standstill.look(),
             self.cluster.others,
             node,
             master.tokens,
             lambda: self.log.problem,
         )
         ctx.logins.tokens = self.logins
-        self.gap = Gap(
+        self.standstill = Standstill(
             reactor,
             self.peers,
             self.log.knowledge,
@@ -474,7 +474,7 @@ class MemberService:
             master.requests.handle,
             float(config.catchup_wait),
         )
-        master.requests.keeps = self.gap.keeps
+        master.requests.keeps = self.standstill.keeps
         self.drift = Drift(node, self.peers, config, self.others)
         self.clocks = Clocks(reactor, node, self.peers, self.cluster.others, now, boottime)
         master.jobs.prune_time = self.clocks.time
@@ -505,7 +505,7 @@ class MemberService:
             self.folds.listen,
             self.cluster.others,
         )
-        met = self.jobs.shipping.machine.met
+        met = self.jobs.shipping.machine.greeted
         master.jobs.replica.heard = lambda: met.issuperset(self.cluster.others())
         self.roots = ClusterRoots(
             reactor, master, node, self.peers, self.cluster.others, card.state.cluster, self._may
@@ -535,7 +535,7 @@ class MemberService:
             self.jobs.shipping,
             self.cluster,
             # Before the start has ended: it may be stopped meanwhile, and then knows too little
-            self.gap,
+            self.standstill,
             self.catch_up,
             self.keys,
             *self.jobs.parts,
@@ -694,7 +694,7 @@ class MemberService:
         if self.master.ports.open:
             return ""
         if not self.catch_up.done:
-            late = ", ".join(self.catch_up.behind())
+            late = ", ".join(self.catch_up.late_members())
             return f"it takes in what it missed{f' from {late}' if late else ''}"
         if not self.keys.written:
             return "it writes the keys that it took in"

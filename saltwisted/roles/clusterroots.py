@@ -31,7 +31,7 @@ from saltwisted.stores.roots.filework import PATIENCE
 from saltwisted.stores.roots.generations import GenerationRoots, Source
 from saltwisted.stores.roots.marks import RootMarks
 from saltwisted.stores.roots.pillartree import PillarTree
-from saltwisted.transports.loose import let_go
+from saltwisted.transports.deferreds import let_go
 from saltwisted.transports.threads import Threads
 
 STREAM = "roots"

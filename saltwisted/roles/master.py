@@ -46,10 +46,10 @@ from saltwisted.roles.base import OrderedService
 from saltwisted.roles.ending import giving_up
 from saltwisted.roles.history import stock_history
 from saltwisted.roles.logs import observer
-from saltwisted.roles.memory import Collector, Trimmer, settle
+from saltwisted.roles.memory import Collector, Trimmer, tune_malloc
 from saltwisted.roles.notify import StatusLine
 from saltwisted.roles.ports import TcpPorts, check_transport
-from saltwisted.roles.privileges import become, check_owner, keep_memory, modest
+from saltwisted.roles.privileges import become, check_owner, keep_memory, restrict_umask
 from saltwisted.roles.reload import MASTER_BUILT_IN, Reload
 from saltwisted.stores.cache import MinionCache
 from saltwisted.stores.files import make_dir, read_file, sweep_temporary
@@ -92,11 +92,11 @@ def build(reactor: Any, config_dir: str | None, log_level: str | None) -> Ordere
     """
     loaded = load_from_disk("master", config_dir)
     config = loaded.master
-    modest()
+    restrict_umask()
     become(config.user)
     keep_memory()
     check_owner(config)
-    settle()
+    tune_malloc()
     logs = observer(config, log_level, os.environ)
     master = Master(reactor, config)
     return OrderedService(

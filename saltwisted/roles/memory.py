@@ -18,8 +18,8 @@ from typing import Any
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
-from saltwisted.transports.beat import start_on_the_beat
-from saltwisted.transports.loose import let_go
+from saltwisted.transports.deferreds import let_go
+from saltwisted.transports.ticks import start_on_ticks
 
 PAGE = os.sysconf("SC_PAGESIZE")
 _TRIM_THRESHOLD = -1
@@ -36,7 +36,7 @@ GROWN = 50_000
 """Frozen objects more than before that make a look at everything worth while: some 5 MiB."""
 
 
-def settle() -> None:
+def tune_malloc() -> None:
     """Keep blocks up to L{MAPPED_FROM} on the heap, and one arena for all threads."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
@@ -67,7 +67,7 @@ class Trimmer:
     def startService(self) -> None:
         """Begin, where the C library can."""
         if self._trim is not None:
-            looking = start_on_the_beat(self._loop, PERIOD, now=True)
+            looking = start_on_ticks(self._loop, PERIOD, now=True)
             let_go(looking, self.log, "memory is no longer given back")
 
     def stopService(self) -> None:

@@ -47,9 +47,9 @@ from saltwisted.roles.banner import Banner
 from saltwisted.roles.base import OrderedService
 from saltwisted.roles.ending import giving_up
 from saltwisted.roles.logs import observer
-from saltwisted.roles.memory import Collector, Trimmer, settle
+from saltwisted.roles.memory import Collector, Trimmer, tune_malloc
 from saltwisted.roles.ports import check_transport
-from saltwisted.roles.privileges import become, check_owner, keep_memory, modest
+from saltwisted.roles.privileges import become, check_owner, keep_memory, restrict_umask
 from saltwisted.roles.reload import MINION_BUILT_IN, Reload
 from saltwisted.stores.files import make_dir, read_file, sweep_temporary, write_atomic
 from saltwisted.stores.keys import master_keys
@@ -89,11 +89,11 @@ def build(reactor: Any, config_dir: str | None, log_level: str | None) -> Ordere
     """
     loaded = load_from_disk("minion", config_dir)
     config = loaded.minion
-    modest()
+    restrict_umask()
     become(config.user)
     keep_memory()
     check_owner(config)
-    settle()
+    tune_malloc()
     logs = observer(config, log_level, os.environ)
     minion = MinionRole(reactor, config)
     return OrderedService(

@@ -16,7 +16,7 @@ from typing import Any
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
-from saltwisted.transports.loose import let_go
+from saltwisted.transports.deferreds import let_go
 
 log = Logger()
 STATUS_EVERY = 2.0

@@ -26,7 +26,7 @@ PKI_NAMES = (
 )
 
 
-def modest() -> None:
+def restrict_umask() -> None:
     """Whatever umask we were started with: what we make, nobody else may write to."""
     os.umask(os.umask(0o022) | 0o022)
 

@@ -27,7 +27,7 @@ from saltwisted.domain.keys import valid_minion_id
 from saltwisted.errors import StoreError, WireError
 from saltwisted.interfaces import IMinionCache
 from saltwisted.stores import files
-from saltwisted.stores.behind import Background, WriteBehind
+from saltwisted.stores.writebehind import Background, WriteBehind
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 BANKS = ("grains", "pillar", "mine")

@@ -45,7 +45,7 @@ _PASSING = frozenset(("proc", "sock", "run"))
 
 
 @frozen(kw_only=True)
-class Entry:
+class BackupFile:
     """
     One file of a backup.
 
@@ -113,7 +113,7 @@ def backup(
     @raises StoreError: a file cannot be read or the backup not written.
     """
     target = os.path.abspath(target)
-    entries: list[Entry] = []
+    entries: list[BackupFile] = []
     without = "" if roots else roots_folder(config)
     size = 0
     try:
@@ -166,7 +166,7 @@ def _assemble(stream: IO[bytes], manifest: Mapping[str, Any], body: IO[bytes]) -
     shutil.copyfileobj(body, stream, 1 << 20)
 
 
-def add(archive: tarfile.TarFile, path: str, scratch: str) -> Entry | None:
+def add(archive: tarfile.TarFile, path: str, scratch: str) -> BackupFile | None:
     """Put one file into an archive; C{None} for what is gone, or is neither file nor link."""
     try:
         info = os.lstat(path)
@@ -197,8 +197,8 @@ def add(archive: tarfile.TarFile, path: str, scratch: str) -> Entry | None:
     return _entry(path, member, "file", digest)
 
 
-def _entry(path: str, member: tarfile.TarInfo, kind: str, digest: str) -> Entry:
-    return Entry(
+def _entry(path: str, member: tarfile.TarInfo, kind: str, digest: str) -> BackupFile:
+    return BackupFile(
         path=path,
         kind=kind,
         mode=member.mode,

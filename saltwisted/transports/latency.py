@@ -16,7 +16,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from saltwisted.transports.beat import on_the_beat
+from saltwisted.transports.ticks import next_tick
 
 PERIOD = 0.1
 REST = 5.0
@@ -71,7 +71,7 @@ class LatencyMeter:
         now = self._reactor.seconds()
         self._late(now - self._timer.getTime())
         self._rests, self._served = self._served <= LITTLE, 0
-        pause = on_the_beat(self._reactor, REST) if self._rests else PERIOD
+        pause = next_tick(self._reactor, REST) if self._rests else PERIOD
         self._timer = self._reactor.callLater(pause, self._tick)
 
     def _late(self, late: float) -> None:

@@ -40,7 +40,7 @@ from zope.interface import implementer
 
 from saltwisted.errors import RequestTimeout, TransportClosed, WireError
 from saltwisted.interfaces import IPublishServer, IRequestServer
-from saltwisted.transports.loose import let_go
+from saltwisted.transports.deferreds import let_go
 from saltwisted.transports.reasons import why
 from saltwisted.wire.frames import MAX_FRAME, Frame, FrameReader, encode_frame, wrap_frame
 

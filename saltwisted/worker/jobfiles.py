@@ -160,7 +160,7 @@ def failed(job: Mapping[str, Any], text: str) -> dict[str, Any]:
 
 
 @frozen
-class Kept:
+class OutboxReturn:
     """
     A return in the outbox.
 
@@ -172,7 +172,7 @@ class Kept:
     via: str
 
 
-def read_kept(data: bytes) -> Kept | None:
+def read_kept(data: bytes) -> OutboxReturn | None:
     """A return out of a file's bytes; C{None} if it is damaged."""
     try:
         record = unpack_bin(data)
@@ -180,7 +180,7 @@ def read_kept(data: bytes) -> Kept | None:
         return None
     if not isinstance(record, dict) or not isinstance(record.get("load"), dict):
         return None
-    return Kept(record["load"], str(record.get("via") or ""))
+    return OutboxReturn(record["load"], str(record.get("via") or ""))
 
 
 class Outbox:
@@ -214,7 +214,7 @@ class Outbox:
         except OSError:
             return []
 
-    def read(self, name: str) -> Kept | None:
+    def read(self, name: str) -> OutboxReturn | None:
         """
         A kept return; C{None} if it is gone. A damaged file is put aside, never sent.
 

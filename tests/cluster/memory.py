@@ -26,7 +26,7 @@ from saltwisted.cluster.jobs.presence import ClusterPresence
 from saltwisted.cluster.links.shipping import Shipping
 from saltwisted.errors import RemoteError, RequestTimeout, SaltwistedError, TransportClosed
 from saltwisted.stores.jobs.store import JobStore
-from saltwisted.transports.loose import as_deferred
+from saltwisted.transports.deferreds import as_deferred
 from saltwisted.wire.sessionkey import SessionSecret
 from tests.master.rig import Rig, RigMinion
 

@@ -12,11 +12,11 @@ from twisted.trial.unittest import SynchronousTestCase
 from saltwisted.domain.acl import (
     allowed,
     blacklisted,
+    decide,
     may_publish,
     peer_allows,
     peer_may_publish,
     rules_for,
-    settle,
     special_allows,
 )
 from saltwisted.errors import TargetError
@@ -35,12 +35,12 @@ def resolve(tgt: Any, tgt_type: str, delimiter: str) -> Collection[str]:
 
 def may(rules: list[Any], fun: Any, arg: Any = (), tgt: str = "web*", kind: str = "glob") -> bool:
     """Whether rules allow it."""
-    return settle(allowed(rules, fun, list(arg), tgt, kind), resolve)
+    return decide(allowed(rules, fun, list(arg), tgt, kind), resolve)
 
 
 def publishes(peer: dict[str, Any], fun: Any, arg: list[Any], tgt: str) -> bool:
     """Whether the minion C{x} may publish it."""
-    return settle(peer_may_publish(peer, "x", fun, arg, tgt, "glob"), resolve)
+    return decide(peer_may_publish(peer, "x", fun, arg, tgt, "glob"), resolve)
 
 
 class PublisherTests(SynchronousTestCase):
@@ -155,7 +155,7 @@ class PublisherTests(SynchronousTestCase):
 
         def carries(rules: list[Any], fun: str = "test.ping", **extras: Any) -> bool:
             judging = may_publish(rules, {}, "fred", fun, [], "*", "glob", ":", extras)
-            return settle(judging, resolve)
+            return decide(judging, resolve)
 
         some = [".*", {"@returner": ["pgjsonb", "log*"]}, {"@executor": ["sudo"]}]
         every = [".*", "@returner", "@executor"]
@@ -207,7 +207,7 @@ class PublisherTests(SynchronousTestCase):
 
         judging = may_publish([".*"], {}, "fred", "test.ping", [], "a|b", "pillar", "|")
 
-        self.assertTrue(settle(judging, listening))
+        self.assertTrue(decide(judging, listening))
         self.assertEqual(asked, [("a|b", "pillar", "|"), ("a|b", "pillar_exact", "|")])
 
     def test_T_ACL_2_nobody_meant(self) -> None:
@@ -246,7 +246,7 @@ class PublisherTests(SynchronousTestCase):
             ("N@webs", True),
         ):
             judging = allowed(["test.*"], "test.ping", [], tgt, "compound")
-            self.assertEqual(settle(judging, everybody), good, tgt)
+            self.assertEqual(decide(judging, everybody), good, tgt)
 
     def test_arguments(self) -> None:
         """A rule may fix arguments: those that it mentions must be there, others are free."""
@@ -289,13 +289,13 @@ class PublisherTests(SynchronousTestCase):
 
         def fred(fun: str, black: dict[str, Any] | None = None) -> bool:
             judging = may_publish(rules_for(acl, "fred"), black, "fred", fun, [], "*", "glob")
-            return settle(judging, resolve)
+            return decide(judging, resolve)
 
         self.assertTrue(fred("test.ping"))
         self.assertFalse(fred("pkg.install"))
         self.assertFalse(fred("cmd.run", {"modules": ["cmd.run"]}))
         nothing = may_publish(rules_for({}, "fred"), {}, "fred", "test.ping", [], "*", "glob")
-        self.assertFalse(settle(nothing, resolve))
+        self.assertFalse(decide(nothing, resolve))
 
 
 class SpecialTests(SynchronousTestCase):

@@ -262,7 +262,7 @@ class ShipTests(SynchronousTestCase):
         a, b, c = self.net("abc")
         a.accept("m1")
         self.world.link("a", "b")
-        self.assertEqual(b.machine.heard, {"a"})
+        self.assertEqual(b.machine.caught_up, {"a"})
         self.world.cut("a", "b")
         a.accept("m2")
 
@@ -271,8 +271,8 @@ class ShipTests(SynchronousTestCase):
         c.do(c.machine.received("a", encode(hello), self.world.now))
 
         # It has said what it knows, which is not here
-        self.assertEqual(c.machine.heard, set())
-        self.assertEqual(b.machine.heard, {"a"})
+        self.assertEqual(c.machine.caught_up, set())
+        self.assertEqual(b.machine.caught_up, {"a"})
 
     def test_relayed(self) -> None:
         """What a says reaches b by way of c within a fraction of a second, and once."""

@@ -20,7 +20,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cli import yamlin
 from saltwisted.config.document import line_of, parse
-from saltwisted.domain.acl import command_fault, may_publish, peer_allows, rules_for, settle
+from saltwisted.domain.acl import command_fault, decide, may_publish, peer_allows, rules_for
 from saltwisted.domain.arguments import yamlify
 from saltwisted.domain.events import minion_may_fire, trimmed
 from saltwisted.domain.jid import is_jid, jid_seconds, jid_to_time
@@ -196,12 +196,12 @@ class NameLaws(SynchronousTestCase):
         fault(tgt, "compound")
         for acl in ({}, {"ann": [".*"]}):
             judging = may_publish(rules_for(acl, "bob"), {}, "bob", fun, args, tgt, "glob")
-            self.assertFalse(settle(judging, nobody))
+            self.assertFalse(decide(judging, nobody))
         given = rules if isinstance(rules, list) else [rules]
         black = {"modules": ["no"]}
         for extras in ({}, rules if isinstance(rules, dict) else {"ret": rules}):
             judging = may_publish([*given, "x"], black, "ann", fun, args, tgt, "glob", ":", extras)
-            settle(judging, everybody)
+            decide(judging, everybody)
         self.assertFalse(peer_allows({}, "web1", fun, args))
         peer_allows({".*": given}, "web1", fun, args)
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.domain.acl import command_fault, may_publish, peer_may_publish, settle
+from saltwisted.domain.acl import command_fault, decide, may_publish, peer_may_publish
 from saltwisted.domain.events import minion_may_fire
 from saltwisted.domain.jid import is_jid, jid_mark, jid_seconds, jid_to_time
 from saltwisted.domain.keys import valid_minion_id
@@ -223,9 +223,9 @@ class SizeLaws(SynchronousTestCase):
                 return
             black = {"modules": ["no.*", "[a-z]*.x"]}
             judging = may_publish(rules, black, "fred", fun, arg, "*", "glob")
-            settle(judging, lambda tgt, kind, delimiter: ("web1",))
+            decide(judging, lambda tgt, kind, delimiter: ("web1",))
             peer = peer_may_publish({".*": rules}, "web1", fun, arg, "*", "glob")
-            settle(peer, lambda tgt, kind, delimiter: ("web1",))
+            decide(peer, lambda tgt, kind, delimiter: ("web1",))
 
         def maps(n: int) -> list[Any]:
             return [{"__kwarg__": True, f"x{number}": number} for number in range(n // 4)]

@@ -21,7 +21,7 @@ from saltwisted.minion import returns as returns_module
 from saltwisted.minion.executor import Executor
 from saltwisted.minion.jobs import Jobs
 from saltwisted.minion.returns import Returns
-from saltwisted.worker.jobfiles import Kept, Outbox, command_name, read_procs, write_proc
+from saltwisted.worker.jobfiles import Outbox, OutboxReturn, command_name, read_procs, write_proc
 from tests.minion.fakes import FakeChild, FakeWorkers, run_now
 
 JID = "20260101000000000001"
@@ -442,6 +442,6 @@ class ReturnsTests(Case):
         self.answers = [TransportClosed("x")]
         name, _ = self.outbox.put({"jid": JID, "return": 1})
 
-        self.returns.add(name, Kept({"jid": JID, "return": 1}, ""))
+        self.returns.add(name, OutboxReturn({"jid": JID, "return": 1}, ""))
 
         self.assertIsNone(self.returns._waiting[name].kept)

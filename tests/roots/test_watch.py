@@ -17,7 +17,7 @@ from saltwisted.domain.roots.index import Index
 from saltwisted.domain.roots.pins import UNUSED, Pins, reads_files
 from saltwisted.errors import StoreError
 from saltwisted.master.fileserver import FileServer
-from saltwisted.stores.roots.generations import GenerationRoots, Kept
+from saltwisted.stores.roots.generations import GenerationFile, GenerationRoots
 from saltwisted.stores.roots.objects import ContentStore
 from saltwisted.stores.roots.tree import Listing, list_roots
 from saltwisted.transports.inotify import IS_DIR, TreeWatch
@@ -178,7 +178,7 @@ class ServedTests(SynchronousTestCase):
         )
         for path, size in (("in/init.sls", 100_000), ("d/up", 4)):
             found = roots.find("base", path)
-            assert isinstance(found, Kept)
+            assert isinstance(found, GenerationFile)
             good = maybeDeferred(roots.read, found, size - 2, 100)
             name, offset, _ = self.store.locate(found.entry.content)
             fd = os.open(name, os.O_WRONLY)
@@ -196,7 +196,7 @@ class ServedTests(SynchronousTestCase):
         """Files are found, also through links inside; never through others."""
         roots = self.roots()
         found = roots.find("base", "in/init.sls")
-        assert isinstance(found, Kept)
+        assert isinstance(found, GenerationFile)
         self.assertEqual(found.rel, "in/init.sls")
         self.assertEqual(found.info.st_size, 100_000)
         self.assertEqual(found.info.st_mode & 0o777, 0o600)

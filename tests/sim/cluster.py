@@ -44,7 +44,7 @@ from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.task import Clock
 
 from saltwisted.cluster.life.catchup import CatchUp
-from saltwisted.cluster.life.gap import GAP_SECONDS, Gap
+from saltwisted.cluster.life.standstill import PAUSE_SECONDS, Standstill
 from saltwisted.cluster.links.shipping import Shipping
 from saltwisted.domain.replica.entry import Entry
 from saltwisted.domain.replica.fold import Folds
@@ -53,7 +53,7 @@ from saltwisted.domain.replica.knowledge import Knowledge
 from saltwisted.errors import RequestTimeout, StoreError, TransportClosed
 from saltwisted.stores.facts import table
 from saltwisted.stores.facts.log import ReplicaLog, _Write
-from saltwisted.transports.loose import as_deferred
+from saltwisted.transports.deferreds import as_deferred
 from tests.sim.play import play
 
 NOW = 1_800_000_000.0
@@ -272,7 +272,7 @@ class SimClock:
         return self._node.world.clock.callLater(when, due)
 
 
-class SimGap(Gap):
+class SimStandstill(Standstill):
     """
     The gate after a pause. The clock that it looks at is the time that its process was frozen,
     which says the same as a beat each second, and costs less.
@@ -345,7 +345,7 @@ class SimNode:
     met: set[str] = field(factory=set)
     owes: dict[str, tuple[SimLink, float, Knowledge]] = field(factory=dict)
     catch_up: CatchUp = field(init=False)
-    gap: SimGap = field(init=False)
+    standstill: SimStandstill = field(init=False)
     log: SimLog = field(init=False)
     keys: KeySet = field(init=False)
     peers: SimPeers = field(init=False)
@@ -367,7 +367,7 @@ class SimNode:
         self.log = self.world.make_log(self)
         self.log.startService()
         self.shipping = self.world.make_shipping(self)
-        heard = self.shipping.machine.heard
+        heard = self.shipping.machine.caught_up
         self.log.heard = lambda: heard.issuperset(self.world.others(self))
         self.shipping.on_refused = self._refused
         self.shipping.on_differs = self.world.differs
@@ -387,8 +387,8 @@ class SimNode:
             wait=CATCHUP_WAIT,
             alone=True,
         )
-        self.gap = self.world.make_gap(self, clock)
-        self.gap.startService()
+        self.standstill = self.world.make_standstill(self, clock)
+        self.standstill.startService()
         life = self.life
         serving = Deferred.fromCoroutine(self.catch_up.startService())
         _ = serving.addCallback(lambda _: self._serves(life))
@@ -404,7 +404,7 @@ class SimNode:
     def request(self) -> None:
         """A minion's request, which is answered now or later or never."""
         open_for_all = self.alive and not self.frozen and self.catch_up.done
-        if open_for_all and not self.gap.keeps(b"", "", lambda reply: None):
+        if open_for_all and not self.standstill.keeps(b"", "", lambda reply: None):
             self.world.served(self)
 
     def _refused(self, peer: str, by_peer: bool) -> None:
@@ -424,7 +424,7 @@ class SimNode:
         if self.alive:
             self.alive = False
             self.catch_up.stopService()
-            self.gap.stopService()
+            self.standstill.stopService()
             self.log.kill()
             self.shipping.stopService()
             self.peers.live.clear()
@@ -506,9 +506,9 @@ class World:
         dice = Random(self.dice.random())
         return Shipping(node.name, node.log, node.peers, self.clock, dice)
 
-    def make_gap(self, node: SimNode, clock: SimClock) -> SimGap:
+    def make_standstill(self, node: SimNode, clock: SimClock) -> SimStandstill:
         """The gate of one life."""
-        return SimGap(
+        return SimStandstill(
             clock,
             node.peers,
             node.log.knowledge,
@@ -679,7 +679,7 @@ class World:
             node.frozen = False
             now = self.clock.seconds()
             node.stood += now - node.since
-            if now - node.since > GAP_SECONDS:
+            if now - node.since > PAUSE_SECONDS:
                 for side in node.peers.live.values():
                     there = side.other.owner
                     if there.alive:

@@ -176,7 +176,7 @@ class JobNode(SimNode):
         self.jobs_shipping = Shipping(
             self.name, self.jobs.replica, self.peers, clock, Random(world.dice.random())
         )
-        met = self.jobs_shipping.machine.met
+        met = self.jobs_shipping.machine.greeted
         self.jobs.replica.heard = lambda: met.issuperset(world.others(self))
         self.where = ClusterPresence(
             clock, self.now, self.name, self.peers, lambda: world.minion_ids, self.here

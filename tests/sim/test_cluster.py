@@ -7,7 +7,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.life.catchup import CatchUp
-from saltwisted.cluster.life.gap import Gap
+from saltwisted.cluster.life.standstill import Standstill
 from saltwisted.domain.replica import keyset
 from saltwisted.domain.replica.entry import Entry
 from saltwisted.domain.replica.ship import Shipper
@@ -147,12 +147,12 @@ class MutationTests(SynchronousTestCase):
 
     def test_no_gate_when_a_link_returns(self) -> None:
         """A node that was cut off answers with what it knew, until the news arrive."""
-        self.patch(Gap, "_link", lambda gap, link, up: None)
+        self.patch(Standstill, "_link", lambda gap, link, up: None)
         self.caught()
 
     def test_no_gate_after_a_pause(self) -> None:
         """A node that was frozen answers with what it knew."""
-        self.patch(Gap, "_look", lambda gap: None)
+        self.patch(Standstill, "_look", lambda gap: None)
         self.caught(first=16)
 
     def test_serves_at_once(self) -> None:

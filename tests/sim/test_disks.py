@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.replica.entry import Entry, Stream
-from saltwisted.transports.loose import all_within, as_deferred
+from saltwisted.transports.deferreds import all_within, as_deferred
 from tests.sim import disks
 from tests.sim.cluster import Broken
 from tests.sim.disks import StallWorld

@@ -47,7 +47,7 @@ from saltwisted.wire.envelope import (
 )
 from saltwisted.wire.msgpack import pack
 from saltwisted.wire.publication import seal_job, sign_blob
-from saltwisted.worker.jobfiles import Kept
+from saltwisted.worker.jobfiles import OutboxReturn
 from tests.wire.recorded import key
 
 NOW = 1_767_323_045.0
@@ -318,12 +318,12 @@ class MemoryOutbox:
     path = "/nowhere"
 
     def __init__(self) -> None:
-        self.kept: dict[str, Kept] = {}
+        self.kept: dict[str, OutboxReturn] = {}
 
     def names(self) -> list[str]:
         return sorted(self.kept)
 
-    def read(self, name: str) -> Kept | None:
+    def read(self, name: str) -> OutboxReturn | None:
         return self.kept.get(name)
 
     def remove(self, name: str) -> None:
@@ -533,7 +533,7 @@ class World:
         self.clock.callLater(self.dice.choice((0.1, 1.0, 10.0)), self.done, job.jid, link.name)
 
     def done(self, jid: str, via: str) -> None:
-        kept = Kept({"cmd": "_return", "id": "m1", "jid": jid, "return": True}, via)
+        kept = OutboxReturn({"cmd": "_return", "id": "m1", "jid": jid, "return": True}, via)
         name = f"{self.ran.total():06d}_{jid}"
         self.outbox.kept[name] = kept
         self.returns.add(name, kept)

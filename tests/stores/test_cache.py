@@ -11,10 +11,10 @@ from typing import Any
 from twisted.internet.task import Clock
 
 from saltwisted.errors import StoreError
-from saltwisted.stores.behind import WriteBehind
 from saltwisted.stores.cache import MinionCache
 from saltwisted.stores.secrets import SecretFile
 from saltwisted.stores.sessions import SessionStore
+from saltwisted.stores.writebehind import WriteBehind
 from saltwisted.wire.crypticle import SessionKey
 from saltwisted.wire.msgpack import unpack_bin
 from tests.stores.support import FolderTestCase

@@ -20,8 +20,8 @@ from saltwisted.wire.msgpack import unpack
 from saltwisted.worker.control import ControlClient
 from saltwisted.worker.exceptions import SaltClientError, SaltReqTimeoutError
 from saltwisted.worker.jobfiles import (
-    Kept,
     Outbox,
+    OutboxReturn,
     command_name,
     failed,
     is_job_process,
@@ -78,7 +78,7 @@ class HandInTests(Case):
 
         (name,) = self.outbox.names()
         kept = self.outbox.read(name)
-        self.assertEqual(kept, Kept({"cmd": "_return", "id": "m1", **self.RET}, "red"))
+        self.assertEqual(kept, OutboxReturn({"cmd": "_return", "id": "m1", **self.RET}, "red"))
         self.assertFalse(os.path.exists(proc))
         said = self.said()
         self.assertEqual((said["op"], said["args"]["name"]), ("return", name))

@@ -19,7 +19,7 @@ from saltwisted.cluster.facts.ondisk import done_or_unknown
 from saltwisted.domain.eauth import Token
 from saltwisted.domain.replica.logins import KIND, LoginTokens, delete_body, make_body
 from saltwisted.stores.tokens import TokenFiles
-from saltwisted.transports.loose import let_go
+from saltwisted.transports.deferreds import let_go
 
 LOOK = 600.0
 """Seconds between two looks for tokens that have ended."""
@@ -86,7 +86,7 @@ class ClusterTokens:
         """Take the tokens along that were made before this master was a member."""
         taken = Deferred.fromCoroutine(self._take_along())
         let_go(taken, self.log, "tokens of before the cluster are lost: log in again")
-        let_go(self._loop.start(LOOK, now=False), self.log, "nobody drops ended tokens")
+        let_go(self._loop.start(LOOK, now=False), self.log, "expired tokens are no longer dropped")
 
     def stopService(self) -> None:
         """No more."""

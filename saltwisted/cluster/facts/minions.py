@@ -17,7 +17,7 @@ from twisted.logger import Logger
 from saltwisted.domain.replica.minions import BANKS, KIND, MAX_DATA, Minions, key_for
 from saltwisted.errors import StoreError
 from saltwisted.stores.cache import MinionCache
-from saltwisted.transports.loose import as_deferred, let_go
+from saltwisted.transports.deferreds import as_deferred, let_go
 
 AT_ONCE = 20
 """Values that are read between two turns of the reactor."""

@@ -15,7 +15,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from saltwisted.errors import StoreError
-from saltwisted.transports.loose import all_within, as_deferred, let_go
+from saltwisted.transports.deferreds import all_within, as_deferred, let_go
 
 FOR_EVER = 1e9
 log = Logger()

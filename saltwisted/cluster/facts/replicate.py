@@ -37,7 +37,7 @@ from saltwisted.domain.replica.keyset import KIND, MANY, MAX_ACTS, KeySet, finge
 from saltwisted.errors import StoreError
 from saltwisted.stores import files
 from saltwisted.stores.keys import DIRECTORIES, KeyStore
-from saltwisted.transports.loose import all_within, as_deferred, let_go
+from saltwisted.transports.deferreds import all_within, as_deferred, let_go
 from saltwisted.words import WERE, are
 
 EXCLUSIVE = ("accepted", "rejected", "pending")

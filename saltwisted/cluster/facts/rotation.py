@@ -22,7 +22,7 @@ from twisted.logger import Logger
 from saltwisted.domain.replica.secrets import Secret
 from saltwisted.errors import WireError
 from saltwisted.interfaces import IPeerLink, IPeers
-from saltwisted.transports.loose import as_deferred, let_go
+from saltwisted.transports.deferreds import as_deferred, let_go
 from saltwisted.wire.crypticle import SessionKey
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 

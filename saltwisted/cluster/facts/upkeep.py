@@ -13,8 +13,8 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from saltwisted.stores.facts.log import ReplicaLog
-from saltwisted.transports.beat import start_on_the_beat
-from saltwisted.transports.loose import let_go
+from saltwisted.transports.deferreds import let_go
+from saltwisted.transports.ticks import start_on_ticks
 
 LOOK = 60
 DAY = 86400.0
@@ -37,7 +37,7 @@ class Upkeep:
     def startService(self) -> None:
         """The first day begins now."""
         self._marked = self._checked = self._clock.seconds()
-        let_go(start_on_the_beat(self._loop, LOOK), self.log, "nobody thins the log")
+        let_go(start_on_ticks(self._loop, LOOK), self.log, "the log is no longer compacted")
 
     def stopService(self) -> None:
         """No more."""

@@ -32,7 +32,7 @@ from saltwisted.errors import SaltwistedError, StoreError, WireError
 from saltwisted.interfaces import IPeerLink, IPeers
 from saltwisted.stores.jobs import check as jobcheck
 from saltwisted.stores.jobs.store import JobStore
-from saltwisted.transports.loose import as_deferred, let_go
+from saltwisted.transports.deferreds import as_deferred, let_go
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 WORD = "jobs.held"

@@ -38,7 +38,7 @@ from saltwisted.errors import StoreError, WireError
 from saltwisted.interfaces import IPeerLink, IPeers
 from saltwisted.stores.jobs.store import JobStore, stored_form
 from saltwisted.transports.bus import EventBus
-from saltwisted.transports.loose import as_deferred, let_go
+from saltwisted.transports.deferreds import as_deferred, let_go
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 JOB = "job"

@@ -22,8 +22,8 @@ from twisted.logger import Logger
 from saltwisted.domain.replica.delivery import merged_holders
 from saltwisted.errors import SaltwistedError, WireError
 from saltwisted.interfaces import IPeerLink, IPeers
-from saltwisted.transports.beat import on_the_beat
-from saltwisted.transports.loose import as_deferred, let_go
+from saltwisted.transports.deferreds import as_deferred, let_go
+from saltwisted.transports.ticks import next_tick
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 HOLDS = "holds"
@@ -176,7 +176,7 @@ class ClusterPresence:
     # -- the look at our own
 
     def _tick(self) -> None:
-        self._timer = self._clock.callLater(on_the_beat(self._clock, EVERY), self._tick)
+        self._timer = self._clock.callLater(next_tick(self._clock, EVERY), self._tick)
         let_go(self._look(), self.log, "looking for minions failed")
         for link in self._peers.links():
             let_go(self._ask(link), self.log, "asking {node} failed", node=link.node)

@@ -19,7 +19,7 @@ from twisted.logger import Logger
 
 from saltwisted.errors import SaltwistedError
 from saltwisted.interfaces import IPeers
-from saltwisted.transports.loose import as_deferred
+from saltwisted.transports.deferreds import as_deferred
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 DIGESTS = "digests"
@@ -79,7 +79,7 @@ class CatchUp:
         self._running = False
         self.done = False
 
-    def behind(self) -> list[str]:
+    def late_members(self) -> list[str]:
         """Members whose knowledge this node has not got yet."""
         return [node for node in self.others() if not self.caught_up_with(node)]
 
@@ -87,7 +87,7 @@ class CatchUp:
     def degraded(self) -> list[str]:
         """Members that were not heard at the start and still are not."""
         if self.missing:
-            late = set(self.behind())
+            late = set(self.late_members())
             self.missing = tuple(node for node in self.missing if node in late)
         return list(self.missing)
 
@@ -96,7 +96,7 @@ class CatchUp:
         # First when the wait is over, since a node that may serve alone would begin then
         tell = self.clock.seconds() + min(self.wait, TELL_AGAIN)
         while self._running:
-            late = self.behind()
+            late = self.late_members()
             if not late:
                 return
             now = self.clock.seconds()

@@ -16,7 +16,7 @@ from twisted.logger import Logger
 from saltwisted.domain.replica.settings import differences, shown_of
 from saltwisted.errors import SaltwistedError, WireError
 from saltwisted.interfaces import IPeerLink, IPeers
-from saltwisted.transports.loose import as_deferred, let_go
+from saltwisted.transports.deferreds import as_deferred, let_go
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 WORD = "settings"

@@ -46,7 +46,7 @@ from saltwisted.domain.replica.secrets import AUTHORITY, Secrets
 from saltwisted.domain.replica.tokens import MASTER, Token, Tokens
 from saltwisted.errors import DeniedError, SaltwistedError, TransportClosed, WireError
 from saltwisted.interfaces import Entropy
-from saltwisted.transports.loose import let_go
+from saltwisted.transports.deferreds import let_go
 from saltwisted.transports.tls import JOIN, Badge, Dialler, Doorway, Session
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 

@@ -35,7 +35,7 @@ from saltwisted.domain.replica.tokens import Token, parse
 from saltwisted.errors import DeniedError, SaltwistedError, TransportClosed, WireError
 from saltwisted.interfaces import Entropy
 from saltwisted.stores.facts.node import ALONE, JOINING, LEFT, MEMBER, REMOVED, NodeFiles, NodeState
-from saltwisted.transports.loose import as_deferred, let_go
+from saltwisted.transports.deferreds import as_deferred, let_go
 from saltwisted.transports.tls import JOIN, Badge, Session
 from saltwisted.wire.msgpack import unpack_bin
 from saltwisted.words import counted

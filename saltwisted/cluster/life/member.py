@@ -43,8 +43,8 @@ from saltwisted.domain.replica.secrets import (
 from saltwisted.domain.replica.tokens import MINION, Tokens, minion_use
 from saltwisted.errors import DeniedError, SaltwistedError
 from saltwisted.interfaces import Entropy
-from saltwisted.transports.beat import start_on_the_beat
-from saltwisted.transports.loose import as_deferred, let_go
+from saltwisted.transports.deferreds import as_deferred, let_go
+from saltwisted.transports.ticks import start_on_ticks
 from saltwisted.transports.tls import AMP, BULK, JOIN, Badge, Session
 from saltwisted.wire.commands import Auth
 from saltwisted.wire.crypticle import SessionKey
@@ -166,7 +166,7 @@ class ClusterMember:
         self.peers.startService()
         self._ticker = LoopingCall(self._tick)
         self._ticker.clock = self.reactor
-        let_go(start_on_the_beat(self._ticker, TICK), self.log, "secrets are no longer renewed")
+        let_go(start_on_ticks(self._ticker, TICK), self.log, "secrets are no longer renewed")
 
     def stopService(self) -> None:
         """Close the links."""
@@ -574,7 +574,7 @@ class ClusterMember:
             late = set(await confirmed)
             unreached += [node for node, link in told.items() if node in late and not link.closed]
         if len(unreached) == len(others):
-            self.log.warn("nobody could be told that this node leaves")
+            self.log.warn("no other member could be told that this node leaves")
         return {
             "left": self.card.state.cluster,
             "unreached": unreached,

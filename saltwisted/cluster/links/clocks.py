@@ -15,8 +15,8 @@ from twisted.logger import Logger
 from saltwisted.domain.replica.pruning import PruneClock
 from saltwisted.errors import SaltwistedError, WireError
 from saltwisted.interfaces import IPeers
-from saltwisted.transports.beat import start_on_the_beat
-from saltwisted.transports.loose import as_deferred, let_go
+from saltwisted.transports.deferreds import as_deferred, let_go
+from saltwisted.transports.ticks import start_on_ticks
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 WORD = "clock"
@@ -66,7 +66,7 @@ class Clocks:
 
     def startService(self) -> None:
         """Compare from now on."""
-        let_go(start_on_the_beat(self._loop, EVERY), self.log, "nobody compares clocks")
+        let_go(start_on_ticks(self._loop, EVERY), self.log, "clocks are no longer compared")
 
     def stopService(self) -> None:
         """No more."""

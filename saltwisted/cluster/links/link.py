@@ -37,9 +37,9 @@ from saltwisted.cluster.links.commands import (
 )
 from saltwisted.errors import RemoteError, RequestTimeout, SaltwistedError, TransportClosed
 from saltwisted.interfaces import IPeerLink
-from saltwisted.transports.beat import on_the_beat
-from saltwisted.transports.loose import as_deferred, let_go
+from saltwisted.transports.deferreds import as_deferred, let_go
 from saltwisted.transports.reasons import why
+from saltwisted.transports.ticks import next_tick
 from saltwisted.transports.tls import Session
 
 ANSWER_TIME = 10.0
@@ -363,7 +363,7 @@ class Link:
 
     def connected(self) -> None:
         """The AMP connection stands: the dialling side greets."""
-        self._timer = self._clock.callLater(on_the_beat(self._clock, QUIET), self._watch)
+        self._timer = self._clock.callLater(next_tick(self._clock, QUIET), self._watch)
         if self.dialled:
             d = self.wire.callRemote(
                 Hello, version=VERSION, cluster=self._owner.cluster, release=__version__
@@ -435,7 +435,7 @@ class Link:
         if silence >= QUIET:
             d = self.wire.callRemote(Ping)
             d.addErrback(lambda failure: None)
-        self._timer = self._clock.callLater(on_the_beat(self._clock, QUIET), self._watch)
+        self._timer = self._clock.callLater(next_tick(self._clock, QUIET), self._watch)
 
     # Out
 
@@ -490,7 +490,7 @@ class Link:
     def _handle(self, word: str, body: bytes) -> Deferred[Any]:
         handler = self._answers.get(word)
         if handler is None:
-            return fail(PeerRefused(f"nobody here answers {word[:50]!r}"))
+            return fail(PeerRefused(f"no handler on this node for {word[:50]!r}"))
         d = maybeDeferred(handler, self.node, body)
         return d.addCallback(lambda got: as_deferred(got) if hasattr(got, "__await__") else got)
 

@@ -19,7 +19,7 @@ from saltwisted.cluster.links.peers import join_address, split_address
 from saltwisted.domain.replica.membership import Membership
 from saltwisted.errors import SaltwistedError, WireError
 from saltwisted.interfaces import IPeers
-from saltwisted.transports.loose import as_deferred
+from saltwisted.transports.deferreds import as_deferred
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 WORD = "ring"

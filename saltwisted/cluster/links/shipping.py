@@ -38,7 +38,7 @@ from saltwisted.domain.replica.ship import (
 from saltwisted.domain.replica.words import StatePart, encode, state_parts
 from saltwisted.errors import SaltwistedError, WireError
 from saltwisted.interfaces import ILog, IPeerLink, IPeers
-from saltwisted.transports.loose import as_deferred, let_go
+from saltwisted.transports.deferreds import as_deferred, let_go
 
 QUEUED_BYTES = 1024 * 1024
 """A whole state waits while so much of it waits in the link."""

@@ -16,7 +16,7 @@ from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.entry import Knowledge, covers
 from saltwisted.domain.roots.frames import STATE
 from saltwisted.domain.roots.guards import Forbidden
-from saltwisted.transports.loose import let_go
+from saltwisted.transports.deferreds import let_go
 
 REPLY_BYTES = 8 * 1024 * 1024
 """Bytes of changes in one answer; the peer asks again when it has them."""

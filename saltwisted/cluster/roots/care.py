@@ -21,7 +21,7 @@ from saltwisted.domain.roots.frames import REPAIR
 from saltwisted.domain.roots.hot import HotFiles
 from saltwisted.errors import StoreError
 from saltwisted.stores.roots import deep as rootdeep
-from saltwisted.transports.loose import let_go
+from saltwisted.transports.deferreds import let_go
 from saltwisted.words import WERE, are, counted
 
 DEEP_EVERY = 3600.0

@@ -21,10 +21,10 @@ from saltwisted.cluster.roots.look import RootLook
 from saltwisted.cluster.roots.watch import RootWatch
 from saltwisted.domain.replica.membership import WRITE
 from saltwisted.domain.roots import codec
-from saltwisted.domain.roots.entry import FILE, Version, covers, gap
+from saltwisted.domain.roots.entry import FILE, Version, count_missing, covers
 from saltwisted.errors import SaltwistedError, StoreError
 from saltwisted.stores.roots.index import Known
-from saltwisted.transports.loose import let_go
+from saltwisted.transports.deferreds import let_go
 from saltwisted.words import are
 
 
@@ -120,7 +120,7 @@ class RootCatchUp:
                 return
         best: tuple[int, RootLink] | None = None
         for link in core.writing_links():
-            lack = gap(known, link.knowledge[core.name])
+            lack = count_missing(known, link.knowledge[core.name])
             if lack and (best is None or lack > best[0]):
                 best = lack, link
         if best is None:

@@ -33,13 +33,13 @@ from saltwisted.domain.operations.arguments import (
 )
 from saltwisted.domain.operations.table import Call, Handler, Operation, Stream, owner_only
 from saltwisted.domain.replica.membership import RIGHTS, WRITE
-from saltwisted.domain.roots.entry import DIR, FILE, LINK, Dot, Entry, Version, gap
+from saltwisted.domain.roots.entry import DIR, FILE, LINK, Dot, Entry, Version, count_missing
 from saltwisted.domain.roots.guards import check_path
 from saltwisted.domain.roots.manifest import name_of
 from saltwisted.domain.roots.stamps import seconds
 from saltwisted.errors import DeniedError, RemoteError, SaltwistedError, StoreError
 from saltwisted.stores.progress import Progress
-from saltwisted.transports.loose import let_go
+from saltwisted.transports.deferreds import let_go
 from saltwisted.words import counted
 
 FAMILY = "roots"
@@ -525,7 +525,7 @@ class RootControl:
                 if not sync.may_have(node, share.name):
                     continue
                 if link is not None and share.name in link.knowledge and share.store is not None:
-                    lacks += gap(link.knowledge[share.name], share.store.knowledge)
+                    lacks += count_missing(link.knowledge[share.name], share.store.knowledge)
             peers[node] = {
                 "ok": link is not None and not lacks,
                 "lacks": lacks,

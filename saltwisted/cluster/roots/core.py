@@ -28,7 +28,7 @@ from saltwisted.errors import SaltwistedError, StoreError
 from saltwisted.stores.roots.objects import ContentStore
 from saltwisted.stores.roots.store import RootStore
 from saltwisted.stores.roots.worktree import WorkTree
-from saltwisted.transports.loose import let_go
+from saltwisted.transports.deferreds import let_go
 
 RETRY = 5.0
 """Seconds after which what did not work is tried again."""

@@ -23,7 +23,7 @@ from saltwisted.domain.roots.entry import DIR, GONE, Entry
 from saltwisted.domain.roots.guards import Brake
 from saltwisted.stores.roots.index import Known
 from saltwisted.stores.roots.newfiles import Seen
-from saltwisted.transports.loose import let_go
+from saltwisted.transports.deferreds import let_go
 from saltwisted.words import WERE, are
 
 LARGE_AGAIN = 1.0

@@ -29,7 +29,7 @@ from saltwisted.domain.roots.guards import Brake, Forbidden
 from saltwisted.domain.roots.index import NotYet, Outcome
 from saltwisted.domain.roots.moves import unfold
 from saltwisted.errors import SaltwistedError, StoreError
-from saltwisted.transports.loose import let_go
+from saltwisted.transports.deferreds import let_go
 from saltwisted.words import counted
 
 INLINE_UNPACK = 8 * 1024

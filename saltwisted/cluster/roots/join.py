@@ -20,7 +20,7 @@ from saltwisted.domain.roots.entry import DIR, Entry, Knowledge, covers, join
 from saltwisted.stores.roots.index import Known
 from saltwisted.stores.roots.newfiles import Seen
 from saltwisted.stores.roots.store import RootStore, discard
-from saltwisted.transports.loose import let_go
+from saltwisted.transports.deferreds import let_go
 from saltwisted.words import are
 
 STRANDED = 60.0

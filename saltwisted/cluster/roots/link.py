@@ -53,7 +53,7 @@ from saltwisted.domain.roots.guards import Forbidden
 from saltwisted.errors import StoreError, TransportClosed
 from saltwisted.stores.roots.objects import SMALL, ContentStore
 from saltwisted.transports.bulk import widen
-from saltwisted.transports.loose import let_go
+from saltwisted.transports.deferreds import let_go
 
 VERSION = 1
 WINDOW = 8 * 1024 * 1024

@@ -22,7 +22,7 @@ from saltwisted.domain.roots.pins import KEPT, Pin, Pins, reads_files
 from saltwisted.errors import StoreError, WireError
 from saltwisted.interfaces import IPeerLink, IPeers
 from saltwisted.stores.roots.marks import Mark, RootMarks
-from saltwisted.transports.loose import let_go
+from saltwisted.transports.deferreds import let_go
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 PIN = "roots-pin"

@@ -27,7 +27,7 @@ from saltwisted.cluster.roots.link import RootLink
 from saltwisted.cluster.roots.share import RootShare
 from saltwisted.domain.replica.membership import PILLAR, WRITE
 from saltwisted.domain.roots import codec
-from saltwisted.domain.roots.entry import Batch, Conflict, gap
+from saltwisted.domain.roots.entry import Batch, Conflict, count_missing
 from saltwisted.domain.roots.frames import BATCH, OFFER, STATE
 from saltwisted.domain.roots.guards import MIB, Forbidden, Limits
 from saltwisted.domain.roots.index import Outcome, Policy
@@ -39,7 +39,7 @@ from saltwisted.stores.roots.objects import ContentStore
 from saltwisted.stores.roots.served import Shared
 from saltwisted.stores.roots.store import DAY, RootStore
 from saltwisted.stores.roots.worktree import WorkTree
-from saltwisted.transports.loose import let_go
+from saltwisted.transports.deferreds import let_go
 from saltwisted.words import counted
 
 VERSION = 1
@@ -624,7 +624,7 @@ class RootSync:
         """Changes that the peer lacks, and that we lack of what it knows."""
         theirs = link.knowledge.get(share.name, {})
         ours = share.store.knowledge if share.store is not None else {}
-        return gap(theirs, ours), gap(ours, theirs)
+        return count_missing(theirs, ours), count_missing(ours, theirs)
 
     def peers(self) -> dict[str, dict[str, Any]]:
         """What is known of each peer's roots."""
@@ -659,7 +659,7 @@ class RootSync:
         if any(share.core.suspended for share in self.shares.values()):
             return "suspended"
         behind = sum(
-            gap(share.store.knowledge, link.knowledge.get(name, {}))
+            count_missing(share.store.knowledge, link.knowledge.get(name, {}))
             for name, share in self.shares.items()
             if share.store is not None
             for link in self.writers_of(name)

@@ -27,7 +27,7 @@ from saltwisted.domain.roots.guards import Forbidden, Limits, check_entry
 from saltwisted.domain.roots.manifest import Generation, generation_of
 from saltwisted.errors import SaltwistedError, StoreError
 from saltwisted.stores.roots.store import RootStore
-from saltwisted.transports.loose import let_go
+from saltwisted.transports.deferreds import let_go
 
 LIMIT = 2.0
 """Seconds in which a tree that is not here is brought, or given up."""

@@ -14,7 +14,7 @@ from twisted.internet.defer import Deferred, DeferredList
 from saltwisted.cluster.roots.sync import RootSync
 from saltwisted.errors import RemoteError, SaltwistedError, WireError
 from saltwisted.interfaces import IPeerLink, IPeers
-from saltwisted.transports.loose import as_deferred
+from saltwisted.transports.deferreds import as_deferred
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 WORD = "roots-written"

@@ -34,17 +34,12 @@ def joined(*parts: Knowledge) -> dict[Stream, int]:
     return result
 
 
-def met(one: Knowledge, other: Knowledge) -> dict[Stream, int]:
-    """What both know."""
-    return {s: min(n, other[s]) for s, n in one.items() if other.get(s, 0) > 0 and n > 0}
-
-
 def covers(knowledge: Knowledge, other: Knowledge) -> bool:
     """Whether everything in C{other} is known."""
     return all(knowledge.get(stream, 0) >= number for stream, number in other.items())
 
 
-def behind(knowledge: Knowledge, other: Knowledge) -> int:
+def count_missing(knowledge: Knowledge, other: Knowledge) -> int:
     """How many entries of C{other} are not known."""
     return sum(max(0, number - knowledge.get(stream, 0)) for stream, number in other.items())
 

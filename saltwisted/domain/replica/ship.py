@@ -16,7 +16,7 @@ The rules, for each peer:
    are equal, or something is broken: then it is reported, and the parts that differ are joined.
  - A peer that knows more of this node's own stream than the node itself shows that its disk was set
    back: a new incarnation begins. A node that has not answered yet may know more, too: until all
-   have, nothing is numbered under the incarnation of an earlier life (C{heard}).
+   have, nothing is numbered under the incarnation of an earlier life (C{caught_up}).
 
 Events are method calls with the time; what is to be done comes back as a list of effects.
 """
@@ -33,7 +33,14 @@ from attrs import define, field, frozen
 from saltwisted.domain.replica.digest import differing
 from saltwisted.domain.replica.entry import Entry, Stream, sized
 from saltwisted.domain.replica.fold import Fact
-from saltwisted.domain.replica.knowledge import Knowledge, advance, behind, beyond, covers, joined
+from saltwisted.domain.replica.knowledge import (
+    Knowledge,
+    advance,
+    beyond,
+    count_missing,
+    covers,
+    joined,
+)
 from saltwisted.domain.replica.words import (
     Again,
     BucketFacts,
@@ -262,9 +269,9 @@ class Shipper:
     The machine for one log and all its peers.
 
     @ivar node: this node's id.
-    @ivar heard: peers of which all is on disk here that they knew when they were linked, once in
-        this life.
-    @ivar met: peers that have said in this life what they know.
+    @ivar caught_up: peers of which this node has on disk all that they knew when they were linked,
+        once since this process started.
+    @ivar greeted: peers that have said what they know, once since this process started.
     """
 
     def __init__(self, node: str, log: LogView, dice: Random) -> None:
@@ -272,8 +279,8 @@ class Shipper:
         @param dice: spreads the digests in time.
         """
         self.node = node
-        self.heard: set[str] = set()
-        self.met: set[str] = set()
+        self.caught_up: set[str] = set()
+        self.greeted: set[str] = set()
         self._log = log
         self._dice = dice
         self._peers: dict[str, PeerProgress] = {}
@@ -351,7 +358,7 @@ class Shipper:
             peer.goal = message.knowledge
         peer.restart()
         peer.forgets = (message.forgotten, message.knowledge)
-        self.met.add(peer.node)
+        self.greeted.add(peer.node)
         return [
             *self._compare(peer),
             *self._check_own(peer),
@@ -554,8 +561,8 @@ class Shipper:
         taking = self._taking = joined(self._taking, self._log.knowledge())
         ready = [peer for peer in self._peers.values() if peer.ready]
         for peer in ready:
-            if peer.node not in self.heard and self.caught_up_with(peer.node):
-                self.heard.add(peer.node)
+            if peer.node not in self.caught_up and self.caught_up_with(peer.node):
+                self.caught_up.add(peer.node)
         if self._state is not None and self._state.until <= now:
             self._state_missed[self._state.peer] += 1
             self._state = None
@@ -782,13 +789,13 @@ class Shipper:
         state = self._peers.get(peer)
         if state is None or not state.ready:
             return None
-        return behind(state.known, self._log.knowledge())
+        return count_missing(state.known, self._log.knowledge())
 
     def lacks(self, peer: str) -> int | None:
         """The same, also of a peer that is away: by what it had; C{None} when it never was here."""
         lag = self.lag(peer)
         if lag is None and peer in self._left:
-            return behind(self._left[peer], self._log.knowledge())
+            return count_missing(self._left[peer], self._log.knowledge())
         return lag
 
     _handlers: Mapping[type, Any] = {

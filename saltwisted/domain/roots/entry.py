@@ -69,7 +69,7 @@ def join(one: Knowledge, other: Knowledge) -> dict[ReplicaId, int]:
     return both
 
 
-def gap(knowledge: Knowledge, other: Knowledge) -> int:
+def count_missing(knowledge: Knowledge, other: Knowledge) -> int:
     """How many dots C{other} has that C{knowledge} lacks."""
     return sum(max(counter - knowledge.get(replica, 0), 0) for replica, counter in other.items())
 

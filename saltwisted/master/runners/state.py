@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 from saltwisted.domain.targeting.globs import globbed
 from saltwisted.errors import TransportClosed
 from saltwisted.master.runner_table import Run, Runner
-from saltwisted.transports.loose import let_go
+from saltwisted.transports.deferreds import let_go
 
 
 async def event(

@@ -19,7 +19,7 @@ from saltwisted.errors import StoreError, WireError
 from saltwisted.master.context import Context
 from saltwisted.master.wheel_table import Call
 from saltwisted.stores.keys import DIRECTORIES
-from saltwisted.transports.loose import all_within, as_deferred, let_go
+from saltwisted.transports.deferreds import all_within, as_deferred, let_go
 from saltwisted.wire.rsa import PrivateKey, PublicKey, fingerprint
 
 log = Logger()

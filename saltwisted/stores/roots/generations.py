@@ -40,7 +40,7 @@ Source = Callable[[], tuple[Generation, ContentStore] | None]
 
 
 @frozen
-class Kept(Found):
+class GenerationFile(Found):
     """A file of a generation; C{full} is where it is in the working tree."""
 
     entry: Entry
@@ -116,7 +116,7 @@ class GenerationRoots(Roots):
 
     def _find_kept(
         self, root: str, rel: str, served: tuple[Generation, ContentStore] | None
-    ) -> Kept | None:
+    ) -> GenerationFile | None:
         full = f"{root}/{rel}"
         if served is None or self._ignored(full):
             return None
@@ -138,11 +138,11 @@ class GenerationRoots(Roots):
             seconds,
             seconds,
         )
-        return Kept(full, rel, os.stat_result(numbers), entry, store)
+        return GenerationFile(full, rel, os.stat_result(numbers), entry, store)
 
     def hash(self, found: Found) -> str | Deferred[str]:
         """The hash of a file: of a generation's, known without a look at the disk."""
-        if not isinstance(found, Kept):
+        if not isinstance(found, GenerationFile):
             return super().hash(found)
         digest = found.entry.content
         if self.hash_type == "sha256":
@@ -171,7 +171,9 @@ class GenerationRoots(Roots):
             hashed, found, lambda: self.run(_hash, found.store, found.entry, self.hash_type)
         ).addCallback(remember)
 
-    def _or_mended(self, d: Deferred[Any], found: Kept, again: Callable[[], Any]) -> Deferred[Any]:
+    def _or_mended(
+        self, d: Deferred[Any], found: GenerationFile, again: Callable[[], Any]
+    ) -> Deferred[Any]:
         """Once more after the content was mended, if it was damaged."""
 
         def failed(failure: Failure) -> Any:
@@ -183,7 +185,7 @@ class GenerationRoots(Roots):
 
     def read(self, found: Found, start: int, size: int) -> bytes | Deferred[bytes]:
         """A range of a file."""
-        if not isinstance(found, Kept):
+        if not isinstance(found, GenerationFile):
             return super().read(found, start, size)
         entry = found.entry
         length = min(size, entry.size - start)
@@ -197,7 +199,9 @@ class GenerationRoots(Roots):
             return data
         return self._or_mended(data, found, lambda: self._read_sound(found, start, length))
 
-    def _read_sound(self, found: Kept, start: int, length: int) -> bytes | Deferred[bytes]:
+    def _read_sound(
+        self, found: GenerationFile, start: int, length: int
+    ) -> bytes | Deferred[bytes]:
         """
         A range that is what it should be.
 
@@ -221,7 +225,9 @@ class GenerationRoots(Roots):
         joined: Deferred[Any] = learning.join()
         return joined.addCallback(lambda _: self._read_known(found, start, length))
 
-    def _read_known(self, found: Kept, start: int, length: int) -> bytes | Deferred[bytes]:
+    def _read_known(
+        self, found: GenerationFile, start: int, length: int
+    ) -> bytes | Deferred[bytes]:
         digest, whole = found.entry.content, found.entry.size
         sums = self._sound.of(digest)
         low, most = sound.span(whole, start, length)

@@ -15,9 +15,9 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import LoopingCall
 
 
-def on_the_beat(clock: Any, seconds: float) -> float:
+def next_tick(clock: Any, seconds: float) -> float:
     """
-    Seconds until the last beat that is no later than C{seconds} from now; up to one less.
+    Seconds until the last tick that is no later than C{seconds} from now; up to one less.
 
     @param seconds: one or more.
     """
@@ -25,11 +25,9 @@ def on_the_beat(clock: Any, seconds: float) -> float:
     return floor(now + seconds) - now
 
 
-def start_on_the_beat(
-    loop: LoopingCall, seconds: float, now: bool = False
-) -> Deferred[LoopingCall]:
+def start_on_ticks(loop: LoopingCall, seconds: float, now: bool = False) -> Deferred[LoopingCall]:
     """
-    Begin a loop that fires at the beat: from its second time on, or from its third if C{now}.
+    Begin a loop that fires at the ticks: from its second time on, or from its third if C{now}.
 
     @param seconds: whole ones; a loop with others finds its own way.
     """

@@ -5,7 +5,7 @@ from typing import Any
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.life.gap import WORD, Gap
+from saltwisted.cluster.life.standstill import WORD, Standstill
 from saltwisted.domain.replica.entry import Stream
 from saltwisted.domain.replica.knowledge import encode_knowledge
 from saltwisted.wire.msgpack import pack_bin
@@ -23,7 +23,7 @@ class GapTests(SynchronousTestCase):
         self.known: dict[Stream, int] = {}
         self.theirs: dict[Stream, int] = {}
         self.answered: list[bytes] = []
-        self.gap = Gap(
+        self.gap = Standstill(
             self.clock,
             self.near,
             lambda: self.known,

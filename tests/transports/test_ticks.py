@@ -5,7 +5,7 @@ from __future__ import annotations
 from twisted.internet.task import Clock, LoopingCall
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.transports.beat import on_the_beat, start_on_the_beat
+from saltwisted.transports.ticks import next_tick, start_on_ticks
 
 
 class BeatTests(SynchronousTestCase):
@@ -20,7 +20,7 @@ class BeatTests(SynchronousTestCase):
             loop = LoopingCall(lambda name=name: told.append((clock.seconds(), name)))
             loop.clock = clock
             self.addCleanup(loop.stop)
-            _ = start_on_the_beat(loop, seconds)
+            _ = start_on_ticks(loop, seconds)
 
         clock.pump([1 / 64] * 64 * 16)
 
@@ -30,10 +30,10 @@ class BeatTests(SynchronousTestCase):
         self.assertEqual([names.count(name) for name in "abc"], [10, 10, 2])
 
     def test_delay(self) -> None:
-        """A single timer comes at the beat, at most a second early and never late."""
+        """A single timer comes at a tick, at most a second early and never late."""
         clock = Clock()
         clock.advance(2.25)
 
-        delays = [on_the_beat(clock, seconds) for seconds in (1.0, 3.0, 30.0)]
+        delays = [next_tick(clock, seconds) for seconds in (1.0, 3.0, 30.0)]
 
         self.assertEqual(delays, [0.75, 2.75, 29.75])

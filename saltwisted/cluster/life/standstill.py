@@ -1,7 +1,7 @@
 """
 Nobody is served by what a node knew before it was stopped, asleep, or cut off.
 
-A gap of the reactor of over five seconds, by a clock that goes on while the machine is suspended
+A pause of the reactor of over five seconds, by a clock that goes on while the machine is suspended
 (C{CLOCK_BOOTTIME}): SIGSTOP and SIGCONT, a laptop's lid, a virtual machine that was paused. The
 first request after it, which may have waited in a socket for long, closes the gate before it is
 looked at. It is opened when every member that was linked has said what it knows and all of
@@ -26,13 +26,13 @@ from twisted.logger import Logger
 from saltwisted.domain.replica.knowledge import covers, decode_knowledge, encode_knowledge
 from saltwisted.errors import SaltwistedError, WireError
 from saltwisted.interfaces import IPeerLink, IPeers
-from saltwisted.transports.beat import start_on_the_beat
-from saltwisted.transports.loose import as_deferred, let_go
+from saltwisted.transports.deferreds import as_deferred, let_go
+from saltwisted.transports.ticks import start_on_ticks
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 WORD = "facts.known"
-GAP_SECONDS = 5.0
-BEAT_SECONDS = 1
+PAUSE_SECONDS = 5.0
+TICK_SECONDS = 1
 MOST_WAITING = 10_000
 STEP = 0.05
 Reply = Callable[[bytes], None]
@@ -43,12 +43,12 @@ def boottime() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
-class Gap:
+class Standstill:
     """
     A part of the service, started before the node catches up.
 
     @ivar closed: whether requests wait.
-    @ivar count: how many gaps there were.
+    @ivar count: how many pauses there were.
     """
 
     log = Logger()
@@ -95,7 +95,11 @@ class Gap:
         """Look at the clock from now on."""
         self._running = True
         self._seen = self._boot()
-        let_go(start_on_the_beat(self._beat, BEAT_SECONDS), self.log, "nobody looks for gaps")
+        let_go(
+            start_on_ticks(self._beat, TICK_SECONDS),
+            self.log,
+            "pauses are no longer noticed",
+        )
 
     def stopService(self) -> None:
         """Let nobody wait any more."""
@@ -120,13 +124,13 @@ class Gap:
 
     def _look(self) -> None:
         now = self._boot()
-        gap, self._seen = now - self._seen, now
-        if gap > GAP_SECONDS and self._running:
+        pause, self._seen = now - self._seen, now
+        if pause > PAUSE_SECONDS and self._running:
             self.count += 1
             self.log.warn(
-                "this process stood still for {gap:.0f} s: requests wait until it knows what "
+                "this process stood still for {pause:.0f} s: requests wait until it knows what "
                 "the other members did meanwhile",
-                gap=gap,
+                pause=pause,
             )
             # What was heard before it does not count
             self._goals, self._asked = {}, {}
