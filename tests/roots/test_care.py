@@ -13,8 +13,10 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.roots import control as rootcontrol
 from saltwisted.cluster.roots import join as rootjoin
+from saltwisted.cluster.roots.choice import RootChoice
 from saltwisted.cluster.roots.control import BY_WORD, RootControl
 from saltwisted.cluster.roots.link import Want
+from saltwisted.cluster.roots.questions import RootQuestions
 from saltwisted.cluster.roots.sync import READ_ONLY, Root, RootSync
 from saltwisted.domain.operations.table import Operations
 from saltwisted.domain.roots import hot
@@ -363,7 +365,7 @@ class RoleTests(NodesCase):
             os.mkfifo(f"{one.tree}/pipe")
             await self.start()
             await self.settle()
-            control = RootControl(one.sync, clock)
+            questions = RootQuestions(one.sync, RootChoice(one.sync))
             for path, why in (
                 ("4913", "does not take part: 4913 is excluded: editors, "),
                 (
@@ -377,12 +379,12 @@ class RoleTests(NodesCase):
                 ("/etc/passwd", "is in no share"),
             ):
                 try:
-                    await control.trace(call_of(path=path))
+                    await questions.trace(call_of(path=path))
                 except StoreError as error:
                     self.assertIn(why, str(error))
                 else:
                     self.fail(path)
-            found = await control.trace(call_of(path="f"))
+            found = await questions.trace(call_of(path="f"))
             self.assertEqual([row["visible"] for row in found], [True])
 
         return self.run_coroutine(story)
