@@ -69,7 +69,7 @@ def put(top: Path, block: Block) -> None:
 
 def copied(top: Path) -> None:
     """The tree, with programs in C{.venv/bin} as the page calls them."""
-    for name in ("saltwisted", "tests", "docs", "twisted", "newsfragments"):
+    for name in ("saltwisted", "tests", "docs", "twisted", "newsfragments", "packaging", "etc"):
         shutil.copytree(ROOT / name, top / name)
     for name in ("setup.cfg", "pyproject.toml", "README.md", "NEWS.md", "CONTRIBUTING.md"):
         shutil.copy2(ROOT / name, top / name)
