@@ -56,6 +56,8 @@ class LatencyMeter:
     def startService(self) -> None:
         """Begin to measure."""
         self._turned = self._reactor.seconds()
+        # What was used before is no callback's
+        self._used = time.thread_time()
         self._timer = self._reactor.callLater(PERIOD, self._tick)
         self._instrument()
 

@@ -9,6 +9,7 @@ from typing import Any
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.transports import latency
 from saltwisted.transports.latency import LITTLE, PERIOD, REST, LatencyMeter
 
 
@@ -63,6 +64,19 @@ class LatencyTests(SynchronousTestCase):
         self.reactor._pendingTimedCalls = [Waiting()]
         self.reactor.runUntilCurrent()
         self.assertAlmostEqual(self.meter.late_max, PERIOD + 0.25)
+
+    def test_before(self) -> None:
+        """What the process has used before the meter began is not the first callback's."""
+        self.meter.stopService()
+        used = 20.0
+        self.patch(latency.time, "thread_time", lambda: used)
+        self.meter.startService()
+        used += 0.25
+
+        self.reactor._doReadOrWrite(lambda: None)
+
+        self.assertAlmostEqual(self.meter.busy_max, 0.25)
+        self.assertEqual(self.meter.busy_long, 1)
 
     def test_forgets(self) -> None:
         """What was late is no longer recent after twenty seconds."""
