@@ -127,7 +127,7 @@ class SaltCopy(Salt):
                 with open(path, encoding="utf-8") as file:
                     files[path] = file.read()
             except UnicodeDecodeError:
-                _leave(f'{path} is no text. Use "--chunked" command line argument.')
+                _leave(f'{path} is not text. Use "--chunked" command line argument.')
             except OSError as error:
                 _leave(f"{path}: {error.strerror}")
         return self._job("cp.recv", [files, self.dest])

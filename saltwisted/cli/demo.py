@@ -202,7 +202,7 @@ class Demo:
                 raise PlaygroundError(f"{words[0]} left with status {done.returncode}")
             for text in expected:
                 if text not in done.stdout:
-                    raise PlaygroundError(f"the answer of {words[0]} lacks {text!r}")
+                    raise PlaygroundError(f"{text!r} is missing from the answer of {words[0]}")
 
         try:
             self._step(title, execute, shown)

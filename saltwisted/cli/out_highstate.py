@@ -45,7 +45,7 @@ def output(data: Any, opts: Options, **kwargs: Any) -> str:
     if isinstance(data, str):
         return data
     if isinstance(data, int):
-        raise TypeError("a number is no state return")  # shown by the nested outputter
+        raise TypeError("a number is not a state return")  # shown by the nested outputter
     if data is None:
         return "None"
     masters = [key for key in data if key.endswith("_master")]

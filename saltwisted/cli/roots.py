@@ -293,7 +293,7 @@ def _peer(one: Mapping[str, Any]) -> str:
     """How far a member is."""
     if one["ok"]:
         return "has everything"
-    parts = [f"lacks {counted(one['lacks'], 'change')}"] if one["lacks"] else []
+    parts = [f"{counted(one['lacks'], 'change')} missing"] if one["lacks"] else []
     return ": ".join([*parts, *([one["error"]] if one["error"] else [])]) or "not yet in step"
 
 

@@ -99,7 +99,7 @@ def _pattern_problems(pattern: str) -> list[str]:
     try:
         re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
-        return [f"{pattern!r} is no regular expression ({error}); it grants nothing"]
+        return [f"{pattern!r} is not a regular expression ({error}); it grants nothing"]
     return []
 
 

@@ -83,7 +83,7 @@ def seconds_of(value: Any, default: float) -> float:
     except (TypeError, ValueError, OverflowError):
         seconds = -1.0
     if not 0 <= seconds < 1e9:
-        raise RemoteError("SaltInvocationError", f"{str(value)[:50]!r} is no number of seconds")
+        raise RemoteError("SaltInvocationError", f"{str(value)[:50]!r} is not a number of seconds")
     return seconds
 
 

@@ -77,7 +77,7 @@ class Reserve:
         """Keep some room, now and again later."""
         self._loop = LoopingCall(lambda: Deferred.fromCoroutine(self._look()))
         self._loop.clock = self._clock
-        let_go(self._loop.start(PERIOD), self.log, "no room is kept on the disk any more")
+        let_go(self._loop.start(PERIOD), self.log, "space on the disk is no longer reserved")
 
     async def stopService(self) -> None:
         """What the databases have left is kept for the next start."""

@@ -163,7 +163,7 @@ def sign_key_of(config: MinionConfig) -> PublicKey | None:
     try:
         return PublicKey.from_pem(data)
     except WireError as error:
-        raise ConfigError(f"is no usable public key ({error.reason})", path) from error
+        raise ConfigError(f"is not a usable public key ({error.reason})", path) from error
 
 
 def keys_of(config: MinionConfig) -> Callable[[str], MasterKeyFile] | None:
@@ -191,7 +191,7 @@ def led_by(config: MinionConfig, found: Any) -> MinionConfig:
     names = [found] if isinstance(found, str) else found
     if not names or not isinstance(names, list) or not all(isinstance(n, str) and n for n in names):
         raise ConfigError(
-            f"{config.master} returned {str(found)[:200]!r}, which are no names of masters"
+            f"{config.master} returned {str(found)[:200]!r}, which are not names of masters"
         )
     led: MinionConfig = config.evolve(master=names, master_type="failover")
     return led

@@ -68,7 +68,7 @@ class LogTests(Pair):
             theirs.close("a test")
             await until(lambda: len(self.said) == 2, "two lines")
 
-            self.assertRegex(self.said[0], "^b is not connected any more: .*lost")
+            self.assertRegex(self.said[0], "^b is no longer connected: .*lost")
             self.assertEqual(self.said[1], "b is connected again")
             await self.a.stop()
             self.assertEqual(len(self.said), 2)
@@ -100,7 +100,7 @@ class LogTests(Pair):
             ours._watch()
             await until(lambda: self.said, "the line")
 
-            self.assertEqual(self.said[0], "b is not connected any more: no sign of life for 100 s")
+            self.assertEqual(self.said[0], "b is no longer connected: no sign of life for 100 s")
             self.assertLess(contact.seen, time.time() - 99)
 
         return run(play())

@@ -149,7 +149,7 @@ class OptionTests(SynchronousTestCase):
         for config, words in (
             ({"pam": ["fred"]}, "users are needed"),
             ({"pam": {"fred": ".*"}}, "pam: fred: a list of rules"),
-            ({"pam": {"fred": ["["]}}, "no regular expression"),
+            ({"pam": {"fred": ["["]}}, "not a regular expression"),
             ({"pam": {"fred": [{"a": [], "b": []}]}}, "one target"),
             ({"pam": {"fred": [{"a": [5]}]}}, "one function"),
             ({"file": {"fred": []}}, "^filename is needed"),

@@ -76,10 +76,10 @@ class HealthTests(SynchronousTestCase):
             return [(one.severity.value, one.text) for one in roots({"peers": {"m2": peer}})]
 
         self.assertEqual(lag(0, 0), [])
-        self.assertEqual(lag(1, 0), [("note", "roots: m2 lacks 1 change")])
+        self.assertEqual(lag(1, 0), [("note", "roots: 1 change is missing on m2")])
         ((severity, text),) = lag(0, LAG + 1)
         self.assertEqual(severity, "warning")
-        self.assertEqual(text, "roots: this node lacks 101 changes of m2")
+        self.assertEqual(text, "roots: 101 changes are missing here that m2 has")
 
     def test_node(self) -> None:
         """A clock that is off, and a peer that refuses."""

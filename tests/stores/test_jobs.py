@@ -350,8 +350,8 @@ class JobStoreTests(FolderTestCase):
             self.assertEqual(list(self.get(self.store.returns(JID))), ["web1"])
 
         self.assertEqual(
-            [text.partition(": ")[2][:40] for text in said],
-            ["a disk has erred: 1 row cannot be shown,"],
+            [text.partition(": ")[2].partition(",")[0] for text in said],
+            ["the disk returned wrong data: 1 row cannot be shown"],
         )
         self.assertEqual(self.get(self.store.totals())["returns"], 2)
 

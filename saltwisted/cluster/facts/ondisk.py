@@ -56,5 +56,5 @@ async def done_or_unknown(
     doing: Deferred[Any] = as_deferred(act())
     if await all_within(clock, FOR_EVER, [doing], problem):
         return await doing
-    let_go(doing, log, "what an operator wanted has failed after the disk had not answered")
+    let_go(doing, log, "an operator's request failed after the disk had stopped answering")
     raise unknown(problem())

@@ -49,7 +49,7 @@ LOOK = 1.0
 PASS = 600.0
 PAGES = 3600.0
 ANSWER_BYTES = 512 * 1024
-LACKING = "entries may be lacking here, and are being brought back from the other members"
+LACKING = "entries may be missing here and are being brought back from the other members"
 
 
 class JobCare:
@@ -247,8 +247,7 @@ class JobCare:
         if count:
             self.mended += count
             self.log.warn(
-                "{count} entries of {node} were lacking in the job cache, and have come back "
-                "from {peer}",
+                "{count} entries of {node} were missing from the job cache; {peer} has sent them",
                 count=count,
                 node=stream.node,
                 peer=link.node,
@@ -261,8 +260,8 @@ class JobCare:
         # Before they are gone: nobody may be told that there was nothing
         self._store.replica.lost(bad)
         self.log.error(
-            "{path}: a disk has erred: {rows} not what was written. They are taken out, and had "
-            "from the other members",
+            "{path}: the disk returned wrong data: {rows} not what was written. The other members "
+            "are asked for them",
             path=self._store.path,
             rows="1 row is" if len(bad) == 1 else f"{len(bad)} rows are",
         )

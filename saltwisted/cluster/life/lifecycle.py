@@ -414,7 +414,7 @@ class Lifecycle:
             try:
                 if self.state.phase != MEMBER or not self._running:
                     return
-                self.log.warn("{why}: the member begins anew", why=why)
+                self.log.warn("{why}: the member starts again", why=why)
                 await deferLater(self._reactor, GOOD_BYE)
                 await self._stop_member()
                 if self._running:
@@ -422,7 +422,7 @@ class Lifecycle:
             finally:
                 self._lock.release()
 
-        let_go(Deferred.fromCoroutine(begin()), self.log, "the member was not built anew")
+        let_go(Deferred.fromCoroutine(begin()), self.log, "the member could not be started again")
 
     # Founding and joining
 

@@ -251,7 +251,7 @@ class Peers:
             return
         current = {m.key: m for m in self._membership.members() if m.key != self._key}
         for key in [key for key in self._contacts if key not in current]:
-            self._drop(key, "it is no member any more")
+            self._drop(key, "it is no longer a member")
         for key, member in current.items():
             contact = self._contacts.get(key)
             if contact is None:
@@ -370,7 +370,7 @@ class Peers:
         """Its greeting is done. Of two links to one member, that of the lower name stays."""
         contact = self._contacts.get(link.session.key)
         if contact is None:
-            link.close("it is no member any more")
+            link.close("it is no longer a member")
             return
         old = contact.link
         if old is not None:
@@ -410,7 +410,7 @@ class Peers:
             if contact is not None and is_gone and self._running:
                 contact.is_away = True
                 self.log.warn(
-                    "{node} is not connected any more: {reason}", node=link.node, reason=reason
+                    "{node} is no longer connected: {reason}", node=link.node, reason=reason
                 )
             self._tell(link, False)
         if contact is not None and contact.link is None and contact.timer is None:

@@ -138,7 +138,7 @@ class Shipping:
             effects = self.machine.received(node, body, self._clock.seconds())
         except WireError as error:
             self.log.error(
-                "{node} sent something that is no message: {reason}",
+                "{node} sent something that is not a message: {reason}",
                 node=node,
                 reason=error.reason,
             )
@@ -270,7 +270,7 @@ class Shipping:
             except SaltwistedError as error:
                 self.log.error(
                     "{log}: {peer} knows more of this node than the node itself, and no new "
-                    "incarnation could be begun: {error}. That is tried again",
+                    "incarnation could be started: {error}. This node tries again",
                     log=self._log.name,
                     peer=effect.peer,
                     error=error,
@@ -294,16 +294,16 @@ class Shipping:
     def _doubted(self, effect: Doubted) -> None:
         self.log.error(
             "{log}: {peer} says again and again that it knows more of this node than the node "
-            "itself, and is not believed any more until this node is started anew. If its disk is "
-            "sound, it means ill: saltwisted remove --compromised {peer}",
+            "itself, and is not believed until this node restarts. If its disk is sound, it is "
+            "malicious: saltwisted remove --compromised {peer}",
             log=self._log.name,
             peer=effect.peer,
         )
 
     def _differs(self, effect: Differs) -> None:
         self.log.error(
-            "{log}: {peer} knows the same and holds other {kind}; what differs is being joined. A "
-            "disk or a program has erred",
+            "{log}: {peer} has the same knowledge but other {kind}; the differences are being "
+            "merged. A disk or a program is at fault",
             log=self._log.name,
             peer=effect.peer,
             kind=effect.kind,

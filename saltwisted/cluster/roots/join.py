@@ -221,4 +221,4 @@ class RootJoin:
         self._stranded_since = None
         d = core.owner.pool(set_anew, core.db)
         d = d.addCallback(lambda _: core.owner.stranded(core.name))
-        let_go(d, self.log, "roots: {share} cannot begin anew", share=core.name)
+        let_go(d, self.log, "roots: {share} cannot start again", share=core.name)

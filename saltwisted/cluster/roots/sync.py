@@ -701,7 +701,7 @@ def settings_of(options: Mapping[str, Any]) -> tuple[Settings, Limits, Policy]:
         raise ConfigError(f"cluster_roots: {error}") from error
     if "pillar_nodes" in options:
         raise ConfigError(
-            "cluster_roots: pillar_nodes is not an option any more: say once for all nodes "
+            "cluster_roots: pillar_nodes is no longer an option: say once for all nodes "
             "which members get pillars, with 'saltwisted members rights NODE read,write'"
         )
     conflict = options.get("conflict", "newest")

@@ -189,8 +189,8 @@ def _of_peer(node: str, peer: Mapping[str, Any]) -> Iterator[Finding]:
     shares = (peer.get("shares") or {}).values()
     lacks, ahead = (sum(int(one.get(way) or 0) for one in shares) for way in ("lacks", "ahead"))
     for count, text in (
-        (lacks, f"{node} lacks {counted(lacks, 'change')}"),
-        (ahead, f"this node lacks {counted(ahead, 'change')} of {node}"),
+        (lacks, f"{are(lacks, 'change')} missing on {node}"),
+        (ahead, f"{are(ahead, 'change')} missing here that {node} has"),
     ):
         if count:
             yield Finding(

@@ -379,8 +379,8 @@ class JobStore:
             # Nobody else has them: they stay where they are
             self._told_bad |= fresh
             self.log.error(
-                "{path}: a disk has erred: {rows} cannot be shown, for what is there is not what "
-                "was written",
+                "{path}: the disk returned wrong data: {rows} cannot be shown, because they "
+                "are not what was written",
                 path=self.path,
                 rows=counted(len(fresh), "row"),
             )
