@@ -11,7 +11,8 @@ import attrs
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.life.member import ClusterMember
-from saltwisted.domain.replica.entry import Dot
+from saltwisted.domain.causality.knowledge import Dot
+from saltwisted.domain.replica.entry import Stream
 from saltwisted.domain.replica.secrets import SESSION, Secrets
 from saltwisted.wire.sessionkey import SECRET_BYTES, SessionSecret
 from tests.master.rig import Rig, RigMinion
@@ -71,7 +72,7 @@ class MemberTests(SynchronousTestCase):
         """Another node has made a new session secret."""
         self.number += 1
         body = self.secrets.next_body(SESSION, value, 1.0, refuse_old=refuse_old)
-        self.secrets.apply(body, self.number, Dot("b", "0" * 16, self.number))
+        self.secrets.apply(body, self.number, Dot(Stream("b", "0" * 16), self.number))
         self.member._secrets_changed()
 
     def test_removal_ends_sessions(self) -> None:

@@ -17,8 +17,9 @@ from twisted.internet.task import deferLater
 from saltwisted.cluster.life.join import Admission, Joiner
 from saltwisted.cluster.links.peers import Peers
 from saltwisted.cluster.links.port import PeerPort
+from saltwisted.domain.causality.knowledge import Dot
 from saltwisted.domain.replica.certificates import NodeKey, issue
-from saltwisted.domain.replica.entry import Dot
+from saltwisted.domain.replica.entry import Stream
 from saltwisted.domain.replica.membership import Membership
 from saltwisted.domain.replica.secrets import Secrets
 from saltwisted.domain.replica.tokens import Token, Tokens, new_token
@@ -101,7 +102,7 @@ def introduce(*nodes: PeerNode) -> None:
             "about": {"addresses": [known.address], "slot": number, "version": "1"},
         }
         for node in nodes:
-            node.membership.apply(body, 1 + number, Dot("test", "0" * 16, number + 1))
+            node.membership.apply(body, 1 + number, Dot(Stream("test", "0" * 16), number + 1))
     for node in nodes:
         node.peers.membership_changed()
 
@@ -111,7 +112,7 @@ def remove(node: PeerNode, gone: PeerNode) -> None:
     node.membership.apply(
         {"op": "remove", "key": gone.key.id, "by": "test", "left": False},
         99,
-        Dot("test", "0" * 16, 99),
+        Dot(Stream("test", "0" * 16), 99),
     )
     node.peers.membership_changed()
 
@@ -180,7 +181,7 @@ class Admitter(PeerNode):
     def append(self, kind: str, body: Any) -> Deferred[None]:
         """Into the folds at once."""
         self._number += 1
-        dot = Dot(self.name, "0" * 16, self._number)
+        dot = Dot(Stream(self.name, "0" * 16), self._number)
         folds = {"member": self.membership, "token": self.tokens, "secret": self.secrets}
         folds[kind].apply(body, int(self.time * 1000) << 16 | self._number, dot)
         self.peers.membership_changed()

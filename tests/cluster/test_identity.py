@@ -11,7 +11,8 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.facts.identity import IdentityChange
-from saltwisted.domain.replica.entry import Dot
+from saltwisted.domain.causality.knowledge import Dot
+from saltwisted.domain.replica.entry import Stream
 from saltwisted.domain.replica.identity import decode
 from saltwisted.domain.replica.secrets import IDENTITY, PUBLISH, SESSION, Secrets
 from saltwisted.domain.replica.tokens import Tokens
@@ -66,7 +67,7 @@ class IdentityChangeTests(SynchronousTestCase):
         """Into the folds at once, and told as a log tells it."""
         self.number += 1
         fold = {"secret": self.secrets, "token": self.tokens}[kind]
-        fold.apply(body, self.number, Dot("a", "0" * 16, self.number))
+        fold.apply(body, self.number, Dot(Stream("a", "0" * 16), self.number))
         self.change.follow()
         return succeed(None)
 

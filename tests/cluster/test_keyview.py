@@ -13,8 +13,9 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.control import views
 from saltwisted.cluster.facts.keyview import KeyView
+from saltwisted.domain.causality.knowledge import Dot
 from saltwisted.domain.operations.table import Caller, Operations
-from saltwisted.domain.replica.entry import Dot
+from saltwisted.domain.replica.entry import Stream
 from saltwisted.domain.replica.keyset import KeySet
 from saltwisted.errors import RemoteError
 from tests.fakes.operations import ROOT, nobody_listens
@@ -29,14 +30,14 @@ class KeyViewTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.one, self.two = (key(n).public.pem.encode() for n in ("minion", "master"))
 
-    def acts(self) -> list[tuple[dict[str, Any], int, Dot]]:
+    def acts(self) -> list[tuple[dict[str, Any], int, Dot[Stream]]]:
         """A key pending on a, another accepted of the same id on b, then the first on c."""
         empty = KeySet()
         return [
-            (empty.act("pend", "web1", self.one, "a"), 1 * SECOND, Dot("a", "0" * 16, 1)),
-            (empty.act("accept", "web1", self.two, "b"), 2 * SECOND, Dot("b", "0" * 16, 1)),
-            (empty.act("accept", "web1", self.one, "c"), 3 * SECOND, Dot("c", "0" * 16, 1)),
-            (empty.act("pend", "web2", self.one, "a"), 4 * SECOND, Dot("a", "0" * 16, 2)),
+            (empty.act("pend", "web1", self.one, "a"), 1 * SECOND, Dot(Stream("a", "0" * 16), 1)),
+            (empty.act("accept", "web1", self.two, "b"), 2 * SECOND, Dot(Stream("b", "0" * 16), 1)),
+            (empty.act("accept", "web1", self.one, "c"), 3 * SECOND, Dot(Stream("c", "0" * 16), 1)),
+            (empty.act("pend", "web2", self.one, "a"), 4 * SECOND, Dot(Stream("a", "0" * 16), 2)),
         ]
 
     def view(self, acts: Any) -> KeyView:

@@ -12,8 +12,9 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.facts.logins import LOOK, PATIENCE, STEP, ClusterTokens
+from saltwisted.domain.causality.knowledge import Dot
 from saltwisted.domain.eauth import Token
-from saltwisted.domain.replica.entry import Dot
+from saltwisted.domain.replica.entry import Stream
 from saltwisted.domain.replica.logins import LINGER, LoginTokens
 from saltwisted.stores.tokens import TokenFiles
 
@@ -74,7 +75,7 @@ class Wired:
     async def _append(self, kind: str, body: Mapping[str, Any]) -> None:
         self.number += 1
         for fold in self.folds.values():
-            fold.apply(dict(body), self.number, Dot(self.origin, ZERO, self.number))
+            fold.apply(dict(body), self.number, Dot(Stream(self.origin, ZERO), self.number))
 
 
 class LoginTests(SynchronousTestCase):

@@ -11,7 +11,8 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.facts.rotation import ClusterRotation
-from saltwisted.domain.replica.entry import Dot
+from saltwisted.domain.causality.knowledge import Dot
+from saltwisted.domain.replica.entry import Stream
 from saltwisted.domain.replica.secrets import PUBLISH, Secrets
 from saltwisted.wire.crypticle import SessionKey
 from tests.cluster.memory import MemoryPeers
@@ -66,7 +67,7 @@ class Part:
 
     def take(self, body: dict[str, Any]) -> None:
         """A fact has come."""
-        self.secrets.apply(body, 0, Dot("x", "0" * 16, 0))
+        self.secrets.apply(body, 0, Dot(Stream("x", "0" * 16), 0))
         self.rotation.changed()
 
     def keys(self) -> list[str]:

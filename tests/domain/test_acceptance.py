@@ -9,8 +9,9 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.domain.causality.knowledge import Dot
 from saltwisted.domain.replica.acceptance import acceptance_number
-from saltwisted.domain.replica.entry import Dot
+from saltwisted.domain.replica.entry import Stream
 from saltwisted.domain.replica.keyset import KeySet
 from tests.wire.recorded import key
 
@@ -24,17 +25,17 @@ class AcceptanceTests(SynchronousTestCase):
         """They know nothing."""
         self.one, self.other = KeySet(), KeySet()
         self.count = 0
-        self.log: list[tuple[dict[str, Any], int, Dot]] = []
+        self.log: list[tuple[dict[str, Any], int, Dot[Stream]]] = []
 
     def act(self, act: str) -> None:
         """An act at the first node; the second hears of it later."""
         self.count += 1
         body = self.one.act(act, "web1", PUB)
-        entry = (body, self.count << 16, Dot("a", "0" * 16, self.count))
+        entry = (body, self.count << 16, Dot(Stream("a", "0" * 16), self.count))
         self.one.apply(*entry)
         self.log.append(entry)
 
-    def hear(self, entries: Sequence[tuple[dict[str, Any], int, Dot]]) -> None:
+    def hear(self, entries: Sequence[tuple[dict[str, Any], int, Dot[Stream]]]) -> None:
         """The second node hears."""
         for entry in entries:
             self.other.apply(*entry)

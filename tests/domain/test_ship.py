@@ -9,11 +9,11 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.domain.causality.knowledge import covers
 from saltwisted.domain.replica.book import Book
 from saltwisted.domain.replica.entry import Entry, Stream, sized
 from saltwisted.domain.replica.fold import Folds
 from saltwisted.domain.replica.keyset import KIND, KeySet
-from saltwisted.domain.replica.knowledge import covers
 from saltwisted.domain.replica.ship import (
     AGAIN_SECONDS,
     BATCH_BYTES,

@@ -9,7 +9,8 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.domain.replica.entry import Dot
+from saltwisted.domain.causality.knowledge import Dot
+from saltwisted.domain.replica.entry import Stream
 from saltwisted.domain.replica.tokens import (
     Token,
     Tokens,
@@ -33,7 +34,7 @@ class MinionTokenTests(SynchronousTestCase):
     def apply(self, body: dict[str, Any]) -> None:
         """In the order of the calls."""
         self.number += 1
-        self.tokens.apply(body, self.number, Dot("a", "0" * 16, self.number))
+        self.tokens.apply(body, self.number, Dot(Stream("a", "0" * 16), self.number))
 
     def token(self, **terms: Any) -> Token:
         """A live one."""

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.causality.clock import MAX_AHEAD_SECONDS, HybridClock, stamp_at
+from saltwisted.domain.causality.knowledge import Dot, count_missing, covers, joined
 from saltwisted.domain.replica.entry import (
-    Dot,
     Entry,
     Stream,
     decode_entries,
@@ -22,14 +22,7 @@ from saltwisted.domain.replica.entry import (
     pack_fields,
 )
 from saltwisted.domain.replica.fold import Fact, decode_fact, encode_fact
-from saltwisted.domain.replica.knowledge import (
-    advance,
-    count_missing,
-    covers,
-    decode_knowledge,
-    encode_knowledge,
-    joined,
-)
+from saltwisted.domain.replica.knowledge import advance, decode_knowledge, encode_knowledge
 from saltwisted.domain.replica.minions import BANKS, Minions
 from saltwisted.domain.replica.words import (
     Again,
@@ -83,7 +76,7 @@ facts = st.builds(
     Fact,
     maps,
     st.integers(0, 2**64 - 1),
-    st.builds(lambda s, n: Dot(*s, n), streams, st.integers(0, 2**40)),
+    st.builds(lambda s, n: Dot(s, n), streams, st.integers(0, 2**40)),
 )
 kinds = st.sampled_from(["keys", "secret"])
 pairs = st.lists(st.tuples(kinds, facts), max_size=3)
@@ -242,7 +235,7 @@ class MinionLaws(SynchronousTestCase):
                     nodes[who].apply(*fact)
             body = nodes[who].body(BANKS[bank], "m1", b"%d" % number)
             assert body is not None
-            fact = Fact(body, stamp, Dot(f"n{who}", "0" * 16, number + 1))
+            fact = Fact(body, stamp, Dot(Stream(f"n{who}", "0" * 16), number + 1))
             nodes[who].apply(*fact)
             made.append(fact)
             seen[who].append(fact)
@@ -275,7 +268,7 @@ class MinionLaws(SynchronousTestCase):
         for number, (bank, data) in enumerate(writes):
             body = minions.body(bank, "m1", data or None)
             if body is not None:
-                minions.apply(body, 0, Dot("n", "0" * 16, number + 1))
+                minions.apply(body, 0, Dot(Stream("n", "0" * 16), number + 1))
         sent, kept = Minions(), Minions()
         for fact in minions.dump():
             sent.apply(*decode_fact(encode_fact(fact)))

@@ -12,7 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.domain.replica.entry import Dot
+from saltwisted.domain.causality.knowledge import Dot
+from saltwisted.domain.replica.entry import Stream
 from saltwisted.domain.replica.fold import Fact, decode_fact, encode_fact
 from saltwisted.domain.replica.keyset import REVOCATIONS, KeySet, finger_of
 
@@ -41,7 +42,7 @@ class Node:
     def act(self, act: str, minion_id: str, pub: bytes, stamp: int) -> Fact:
         self.count += 1
         body = self.keys.act(act, minion_id, pub)
-        fact = Fact(body, stamp, Dot(self.name, self.incarnation, self.count))
+        fact = Fact(body, stamp, Dot(Stream(self.name, self.incarnation), self.count))
         self.take(fact)
         return fact
 
@@ -88,9 +89,9 @@ def brute_accepted(facts: Sequence[Fact], minion_id: str, pub: bytes) -> bool:
     ours = [f for f in facts if f.body["id"] == minion_id and f.body["fp"] == finger_of(pub)]
     revoked = [f.origin for f in ours if f.body["act"] in REVOCATIONS]
 
-    def saw(act: Fact, dot: Dot) -> bool:
+    def saw(act: Fact, dot: Dot[Stream]) -> bool:
         rows = {(n, i): number for n, i, number in act.body["seen"]}
-        return bool(rows.get((dot.node, dot.incarnation), 0) >= dot.number)
+        return bool(rows.get(dot.source, 0) >= dot.number)
 
     return any(all(saw(f, dot) for dot in revoked) for f in ours if f.body["act"] == "accept")
 

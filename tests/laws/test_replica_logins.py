@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.causality.clock import MAX_AHEAD_SECONDS, HybridClock, stamp_at
+from saltwisted.domain.causality.knowledge import Dot
 from saltwisted.domain.eauth import Token
-from saltwisted.domain.replica.entry import Dot, Stream
+from saltwisted.domain.replica.entry import Stream
 from saltwisted.domain.replica.fold import decode_fact, encode_fact
 from saltwisted.domain.replica.logins import LINGER, LoginTokens, delete_body, make_body
 from saltwisted.errors import WireError
@@ -48,7 +49,7 @@ def play(acts: list[Any]) -> LoginTokens:
     fold = LoginTokens()
     for number, (digest, token, stamp, node) in acts:
         body = delete_body(digest) if token is None else make_body(digest, token)
-        fold.apply(body, stamp, Dot(node, ZERO, number))
+        fold.apply(body, stamp, Dot(Stream(node, ZERO), number))
     return fold
 
 
@@ -83,8 +84,8 @@ class LoginLaws(SynchronousTestCase):
         """Deletions are forgotten when all have known them for long, and count in no digest."""
         fold = LoginTokens()
         token = Token(name="fred", eauth="pam", start=0.0, expire=100.0, epoch=1)
-        fold.apply(make_body(DIGESTS[0], token), 1, Dot("a", ZERO, 1))
-        fold.apply(delete_body(DIGESTS[1]), 1, Dot("a", ZERO, 2))
+        fold.apply(make_body(DIGESTS[0], token), 1, Dot(Stream("a", ZERO), 1))
+        fold.apply(delete_body(DIGESTS[1]), 1, Dot(Stream("a", ZERO), 2))
 
         before = fold.digest()
         self.assertEqual(fold.expire({Stream("a", ZERO): 9}, {Stream("a", ZERO): 1}), 0)
@@ -97,7 +98,7 @@ class LoginLaws(SynchronousTestCase):
         """Tokens that have ended, or are of before a removal, are their maker's to delete."""
         fold = LoginTokens()
         token = Token(name="fred", eauth="pam", start=0.0, expire=100.0, epoch=1)
-        fold.apply(make_body(DIGESTS[0], token), 1, Dot("a", ZERO, 1))
+        fold.apply(make_body(DIGESTS[0], token), 1, Dot(Stream("a", ZERO), 1))
 
         for now, epoch, node, found in (
             (100.0 + LINGER, 1, "a", []),
@@ -127,7 +128,7 @@ class LoginLaws(SynchronousTestCase):
             {"epoch": True},
         ):
             fold = LoginTokens()
-            self.assertRaises(WireError, fold.apply, {**good, **odd}, 1, Dot("a", ZERO, 1))
+            self.assertRaises(WireError, fold.apply, {**good, **odd}, 1, Dot(Stream("a", ZERO), 1))
             self.assertEqual(fold.registers, {})
 
     def test_T_TOK_1_skew(self) -> None:

@@ -14,7 +14,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.domain.replica.entry import Dot, finite
+from saltwisted.domain.causality.knowledge import Dot
+from saltwisted.domain.replica.entry import Stream, finite
 from saltwisted.domain.replica.fold import Fact, Registers, decode_fact, encode_fact
 from saltwisted.domain.replica.membership import PILLAR, READ, REMOVED, RIGHTS, WRITE, Membership
 from saltwisted.domain.replica.secrets import BANNED, KINDS, Secrets
@@ -107,7 +108,7 @@ def facts(bodies: Any) -> Any:
     )
     return rows.map(
         lambda found: [
-            Fact(body, stamp << 16, Dot(node, "0" * 16, number))
+            Fact(body, stamp << 16, Dot(Stream(node, "0" * 16), number))
             for number, (node, stamp, body) in enumerate(found, 1)
         ]
     )
@@ -253,7 +254,7 @@ class OddTests(SynchronousTestCase):
         """A fact with odd values is taken or refused, and what is taken can be told again."""
         for fold in (Membership(), Tokens(), Secrets()):
             try:
-                fold.apply(body, 1, Dot("n", "0" * 16, 1))
+                fold.apply(body, 1, Dot(Stream("n", "0" * 16), 1))
             except WireError:
                 continue
             for fact in fold.dump():
@@ -281,7 +282,7 @@ class RightsTests(SynchronousTestCase):
         for number, (key, rights) in enumerate(given):
             body = {"op": "add", "key": key, "node": key[0], "public": "", "by": "", "token": ""}
             body.update({"wait": False, "about": {}, "rights": list(rights)})
-            fold.apply(body, number, Dot("n", "0" * 16, number + 1))
+            fold.apply(body, number, Dot(Stream("n", "0" * 16), number + 1))
         one, two, three = fold.live()
 
         self.assertIn("write pillars", fold.why_not_rights(one, (READ, WRITE)))
@@ -289,7 +290,7 @@ class RightsTests(SynchronousTestCase):
         self.assertEqual(fold.why_not_rights(two, (READ,)), "")
         self.assertEqual(fold.why_not_rights(three, (READ,)), "")
         out = {"op": "remove", "key": one.key, "by": "", "left": True}
-        fold.apply(out, 9, Dot("n", "0" * 16, 9))
+        fold.apply(out, 9, Dot(Stream("n", "0" * 16), 9))
         self.assertIn("may write", fold.why_not_rights(two, (READ,)))
         self.assertIn("with pillars", fold.why_not_rights(three, (READ,)))
         self.assertEqual(fold.why_not_rights(two, RIGHTS), "")

@@ -15,7 +15,8 @@ from twisted.internet.defer import succeed
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.life.member import ClusterMember
-from saltwisted.domain.replica.entry import Dot
+from saltwisted.domain.causality.knowledge import Dot
+from saltwisted.domain.replica.entry import Stream
 from saltwisted.domain.replica.fold import Fact
 from saltwisted.domain.replica.keyset import KeySet, finger_of
 from saltwisted.domain.replica.tokens import MINION, Token, Tokens, minion_use
@@ -44,7 +45,9 @@ class Node:
     def write(self, kind: str, body: Any, stamp: int) -> None:
         """A fact of its own."""
         self.count += 1
-        self.take(kind, Fact(body, stamp << 16, Dot(self.name, self.incarnation, self.count)))
+        self.take(
+            kind, Fact(body, stamp << 16, Dot(Stream(self.name, self.incarnation), self.count))
+        )
 
     def take(self, kind: str, fact: Fact) -> None:
         """A fact of anybody."""

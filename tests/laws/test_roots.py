@@ -16,17 +16,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.domain.roots.entry import (
-    ABSENT,
-    Batch,
-    Entry,
-    Knowledge,
-    ReplicaId,
-    Version,
-    covers,
-    join,
-    lanes,
-)
+from saltwisted.domain.causality.knowledge import covers, joined
+from saltwisted.domain.roots.entry import ABSENT, Batch, Entry, Knowledge, ReplicaId, Version, lanes
 from saltwisted.domain.roots.index import Index, NotYet, Outcome, Policy, Rows
 from tests.roots.world import PATHS, Replica, Violation, World, file, random_run
 
@@ -190,7 +181,7 @@ class UnionMerge(Index):
         mine = self.knowledge
         self.knowledge = {}
         outcome = super().merge(rows, {})
-        self.knowledge = join(mine, knowledge)
+        self.knowledge = joined(mine, knowledge)
         return outcome
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from random import Random
 
+from saltwisted.domain.causality.knowledge import Dot, covers, joined, knows
 from saltwisted.domain.roots.entry import (
     ABSENT,
     DIR,
@@ -16,14 +17,10 @@ from saltwisted.domain.roots.entry import (
     GONE,
     Batch,
     Conflict,
-    Dot,
     Entry,
     ReplicaId,
     Version,
     ancestors,
-    covers,
-    join,
-    knows,
     lanes,
 )
 from saltwisted.domain.roots.index import Index, NotYet, Outcome, Policy
@@ -48,7 +45,7 @@ class Replica:
     def __init__(self, world: World, name: str) -> None:
         self.world = world
         self.name = name
-        self.conflicts: dict[tuple[bytes, Dot], Version] = {}
+        self.conflicts: dict[tuple[bytes, Dot[ReplicaId]], Version] = {}
         self.log: list[Batch] = []
         self.floor: dict[ReplicaId, int] = {}
         self.acked: dict[ReplicaId, int] = {}
@@ -109,7 +106,7 @@ class World:
         self.policy = policy or Policy()
         self._incarnations = 0
         self.stamp = 1000
-        self.history: dict[Dot, tuple[bytes, Entry, Batch]] = {}
+        self.history: dict[Dot[ReplicaId], tuple[bytes, Entry, Batch]] = {}
         self.replicas = [Replica(self, name) for name in NAMES[:count]]
         self.written = 0
 
@@ -310,7 +307,7 @@ class World:
         if any(g.knowledge != generations[0].knowledge for g in generations):
             raise Violation("knowledge differs")
         known = generations[0].knowledge
-        events: dict[bytes, list[tuple[Dot, Entry, Batch]]] = {}
+        events: dict[bytes, list[tuple[Dot[ReplicaId], Entry, Batch]]] = {}
         for dot, (path, entry, batch) in self.history.items():
             if knows(known, dot):
                 events.setdefault(path, []).append((dot, entry, batch))
@@ -323,7 +320,7 @@ class World:
             self._judge_path(path, living, generations[0])
 
     def _judge_path(
-        self, path: bytes, living: list[tuple[Dot, Entry, Batch]], generation: Generation
+        self, path: bytes, living: list[tuple[Dot[ReplicaId], Entry, Batch]], generation: Generation
     ) -> None:
         best = max(
             (Version(dot, batch.stamp, entry) for dot, entry, batch in living),
@@ -346,7 +343,7 @@ class World:
         """What anybody knows."""
         whole: dict[ReplicaId, int] = {}
         for replica in self.replicas:
-            whole = join(whole, replica.index.knowledge)
+            whole = joined(whole, replica.index.knowledge)
         return whole
 
 

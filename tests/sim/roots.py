@@ -39,7 +39,8 @@ from twisted.python.failure import Failure
 from saltwisted.cluster.roots import look as rootlook
 from saltwisted.cluster.roots.link import RootLink
 from saltwisted.cluster.roots.sync import Root, RootSync
-from saltwisted.domain.roots.entry import DIR, FILE, LINK, Batch, Dot, Version
+from saltwisted.domain.causality.knowledge import Dot
+from saltwisted.domain.roots.entry import DIR, FILE, LINK, Batch, ReplicaId, Version
 from saltwisted.domain.roots.guards import Limits
 from saltwisted.domain.roots.index import Policy
 from saltwisted.domain.roots.manifest import Generation
@@ -434,7 +435,9 @@ class World:
         self.steps = self.deaths = self.batches = self.set_backs = 0
         self.errors: list[str] = []
         self.shares: tuple[str, ...] = (SHARE,)
-        self.histories: defaultdict[str, dict[Dot, tuple[bytes, Any, Batch]]] = defaultdict(dict)
+        self.histories: defaultdict[str, dict[Dot[ReplicaId], tuple[bytes, Any, Batch]]] = (
+            defaultdict(dict)
+        )
         self.nodes: list[SimNode] = []
         self.readers: frozenset[str] = frozenset()
         self.ends: dict[frozenset[str], End] = {}
@@ -468,11 +471,11 @@ class World:
                 self.broken(f"{dot} was used twice")
             history[dot] = (path, entry, batch)
 
-    def _alive(self, name: str, dot: Dot) -> bool:
+    def _alive(self, name: str, dot: Dot[ReplicaId]) -> bool:
         return any(
-            name in node.stores and node.stores[name].knowledge.get(dot.replica, 0) >= dot.counter
+            name in node.stores and node.stores[name].knowledge.get(dot.source, 0) >= dot.number
             for node in self.nodes
-            if node.name != dot.replica.master
+            if node.name != dot.source.master
         )
 
     # -- the story
@@ -763,7 +766,7 @@ class _Replica:
         self.name = node.name
         store = node.stores[share]
         self.index = store.index
-        self.conflicts: dict[tuple[bytes, Dot], Version] = {
+        self.conflicts: dict[tuple[bytes, Dot[ReplicaId]], Version] = {
             (path, version.dot): version for path, version, _, _ in store.database.conflicts()
         }
 

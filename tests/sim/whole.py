@@ -726,7 +726,7 @@ def _live(host: Master, node: Master) -> Member | None:
 
 
 def _covers(known: Knowledge, dots: Sequence[Any]) -> bool:
-    return all(known.get(dot.stream, 0) >= dot.number for dot in dots)
+    return all(known.get(dot.source, 0) >= dot.number for dot in dots)
 
 
 def _counts(world: WholeWorld) -> Mapping[str, int]:

@@ -23,7 +23,8 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
 
-from saltwisted.domain.replica.knowledge import covers, decode_knowledge, encode_knowledge
+from saltwisted.domain.causality.knowledge import covers
+from saltwisted.domain.replica.knowledge import decode_knowledge, encode_knowledge
 from saltwisted.errors import SaltwistedError, WireError
 from saltwisted.interfaces import IPeerLink, IPeers
 from saltwisted.transports.deferreds import as_deferred, let_go

@@ -18,8 +18,8 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from saltwisted.domain.causality.knowledge import covers
 from saltwisted.domain.replica.entry import Entry, Stream
-from saltwisted.domain.replica.knowledge import covers
 from saltwisted.domain.replica.ship import (
     Differs,
     Doubted,

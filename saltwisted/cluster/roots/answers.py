@@ -12,8 +12,9 @@ from twisted.logger import Logger
 
 from saltwisted.cluster.roots.core import ShareCore
 from saltwisted.cluster.roots.link import RootLink
+from saltwisted.domain.causality.knowledge import covers
 from saltwisted.domain.roots import codec
-from saltwisted.domain.roots.entry import Knowledge, covers
+from saltwisted.domain.roots.entry import Knowledge
 from saltwisted.domain.roots.frames import STATE
 from saltwisted.domain.roots.guards import Forbidden
 from saltwisted.transports.deferreds import let_go

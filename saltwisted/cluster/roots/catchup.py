@@ -19,9 +19,10 @@ from saltwisted.cluster.roots.join import RootJoin
 from saltwisted.cluster.roots.link import RootLink, Want
 from saltwisted.cluster.roots.look import RootLook
 from saltwisted.cluster.roots.watch import RootWatch
+from saltwisted.domain.causality.knowledge import count_missing, covers
 from saltwisted.domain.replica.membership import WRITE
 from saltwisted.domain.roots import codec
-from saltwisted.domain.roots.entry import FILE, Version, count_missing, covers
+from saltwisted.domain.roots.entry import FILE, Version
 from saltwisted.errors import SaltwistedError, StoreError
 from saltwisted.stores.roots.index import Known
 from saltwisted.transports.deferreds import let_go

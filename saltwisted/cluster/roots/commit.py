@@ -16,7 +16,8 @@ from saltwisted.cluster.roots.care import RootCare
 from saltwisted.cluster.roots.core import RETRY, ShareCore
 from saltwisted.cluster.roots.watch import RootWatch
 from saltwisted.cluster.roots.work import commit_and_pack, keep_adopted
-from saltwisted.domain.roots.entry import FILE, LINK, Batch, Dot, Entry
+from saltwisted.domain.causality.knowledge import Dot
+from saltwisted.domain.roots.entry import FILE, LINK, Batch, Entry, ReplicaId
 from saltwisted.domain.roots.index import Outcome
 from saltwisted.errors import StoreError
 from saltwisted.stores.roots.index import Known
@@ -59,7 +60,7 @@ class RootCommit:
         tree: Mapping[bytes, Known | None] | None = None,
         beside: bytes | None = None,
         approved: str = "",
-        settled: Iterable[tuple[bytes, Dot]] = (),
+        settled: Iterable[tuple[bytes, Dot[ReplicaId]]] = (),
         note: str = "",
         founding: bool = False,
     ) -> Batch | None:

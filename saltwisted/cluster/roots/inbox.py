@@ -23,8 +23,9 @@ from saltwisted.cluster.roots.link import TURN, RootLink, Want
 from saltwisted.cluster.roots.look import RootLook
 from saltwisted.cluster.roots.work import prepare, store_inline, wants_of, weigh_batch
 from saltwisted.cluster.roots.write import RootWrite
+from saltwisted.domain.causality.knowledge import covers
 from saltwisted.domain.roots import codec
-from saltwisted.domain.roots.entry import FILE, Batch, Knowledge, ReplicaId, covers
+from saltwisted.domain.roots.entry import FILE, Batch, Knowledge, ReplicaId
 from saltwisted.domain.roots.guards import Brake, Forbidden
 from saltwisted.domain.roots.index import NotYet, Outcome
 from saltwisted.domain.roots.moves import unfold

@@ -15,8 +15,9 @@ from saltwisted.cluster.roots.look import RootLook
 from saltwisted.cluster.roots.watch import RootWatch
 from saltwisted.cluster.roots.work import keep_adopted, set_anew, set_joining
 from saltwisted.cluster.roots.write import RootWrite
+from saltwisted.domain.causality.knowledge import covers, joined
 from saltwisted.domain.replica.membership import WRITE
-from saltwisted.domain.roots.entry import DIR, Entry, Knowledge, covers, join
+from saltwisted.domain.roots.entry import DIR, Entry, Knowledge
 from saltwisted.stores.roots.index import Known
 from saltwisted.stores.roots.newfiles import Seen
 from saltwisted.stores.roots.store import RootStore, discard
@@ -207,7 +208,7 @@ class RootJoin:
         links = core.writing_links()
         known: Knowledge = {}
         for link in links:
-            known = join(known, link.knowledge[core.name])
+            known = joined(known, link.knowledge[core.name])
         all_here = set(core.writers()) <= {link.node for link in links}
         if not links or not all_here or not core.is_read_only or covers(known, core.db.knowledge):
             self._stranded_since = None

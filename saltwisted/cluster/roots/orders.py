@@ -13,7 +13,8 @@ from saltwisted.cluster.roots.inbox import RootInbox
 from saltwisted.cluster.roots.look import RootLook
 from saltwisted.cluster.roots.watch import RootWatch
 from saltwisted.cluster.roots.write import RootWrite
-from saltwisted.domain.roots.entry import Batch, Dot, Entry
+from saltwisted.domain.causality.knowledge import Dot
+from saltwisted.domain.roots.entry import Batch, Entry, ReplicaId
 from saltwisted.domain.roots.manifest import name_of
 from saltwisted.errors import StoreError
 from saltwisted.stores.roots.newfiles import Seen
@@ -97,11 +98,11 @@ class RootOrders:
             await self._writes.write()
         return {"share": core.name, "to": name_of(change.digest), "changed": len(wanted)}
 
-    async def resolve(self, path: bytes, take: Dot | None, user: str) -> int:
+    async def resolve(self, path: bytes, take: Dot[ReplicaId] | None, user: str) -> int:
         """Close the conflicts of a path, and make one of the lost versions visible if asked to."""
         return int(await self._core.locked(self._resolve, path, take, user))
 
-    async def _resolve(self, path: bytes, take: Dot | None, user: str) -> int:
+    async def _resolve(self, path: bytes, take: Dot[ReplicaId] | None, user: str) -> int:
         found = [
             one
             for one in self._core.db.database.conflicts()

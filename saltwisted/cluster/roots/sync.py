@@ -25,14 +25,15 @@ from twisted.python.failure import Failure
 from saltwisted.cluster.roots.core import STARTING, Settings
 from saltwisted.cluster.roots.link import RootLink
 from saltwisted.cluster.roots.share import RootShare
+from saltwisted.domain.causality.clock import skewed
+from saltwisted.domain.causality.knowledge import count_missing
 from saltwisted.domain.replica.membership import PILLAR, WRITE
 from saltwisted.domain.roots import codec
-from saltwisted.domain.roots.entry import Batch, Conflict, count_missing
+from saltwisted.domain.roots.entry import Batch, Conflict
 from saltwisted.domain.roots.frames import BATCH, OFFER, STATE
 from saltwisted.domain.roots.guards import MIB, Forbidden, Limits
 from saltwisted.domain.roots.index import Outcome, Policy
 from saltwisted.domain.roots.manifest import name_of
-from saltwisted.domain.roots.stamps import skewed
 from saltwisted.errors import ConfigError, SaltwistedError, StoreError
 from saltwisted.stores.roots.filework import Helper
 from saltwisted.stores.roots.objects import ContentStore
@@ -151,7 +152,7 @@ class RootSync:
         self._reactor = reactor
         self._fire = fire
         self._links: dict[str, RootLink] = {}
-        self._offsets: dict[str, int] = {}
+        self._offsets: dict[str, float] = {}
         self._totals: dict[str, list[int]] = {}
         self._running = False
         self._timers: list[Any] = []
@@ -415,7 +416,7 @@ class RootSync:
 
     def _take_clock(self, link: RootLink) -> None:
         if link.clock_ms:
-            self._offsets[link.node] = link.clock_ms - int(self.now() * 1000)
+            self._offsets[link.node] = link.clock_ms / 1000 - self.now()
             link.clock_ms = 0
         self._judge_clock()
 
@@ -426,7 +427,7 @@ class RootSync:
 
         @param ahead: seconds by which each is ahead of this node's.
         """
-        self._offsets = {node: int(seconds * 1000) for node, seconds in ahead.items()}
+        self._offsets = dict(ahead)
         self._judge_clock()
 
     def _judge_clock(self) -> None:
@@ -549,7 +550,7 @@ class RootSync:
                 "is not served, and is kept: saltwisted roots conflicts",
                 share=name,
                 path=os.fsdecode(path),
-                master=version.dot.replica.master,
+                master=version.dot.source.master,
             )
         if len(conflicts) > MOST_LINES:
             self.log.warn(
@@ -624,7 +625,7 @@ class RootSync:
         """Changes that the peer lacks, and that we lack of what it knows."""
         theirs = link.knowledge.get(share.name, {})
         ours = share.store.knowledge if share.store is not None else {}
-        return count_missing(theirs, ours), count_missing(ours, theirs)
+        return count_missing(theirs, ours), missing(ours, theirs)
 
     def peers(self) -> dict[str, dict[str, Any]]:
         """What is known of each peer's roots."""

@@ -15,6 +15,7 @@ from typing import Any
 from attrs import define, field
 
 from saltwisted.cluster.roots.link import Want
+from saltwisted.domain.causality.knowledge import Dot
 from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.delta import (
     apply_delta,
@@ -23,7 +24,7 @@ from saltwisted.domain.roots.delta import (
     pack_delta,
     unpack_delta,
 )
-from saltwisted.domain.roots.entry import DIR, FILE, GONE, Batch, Dot, Entry
+from saltwisted.domain.roots.entry import DIR, FILE, GONE, Batch, Entry, ReplicaId
 from saltwisted.domain.roots.guards import Brake, Forbidden
 from saltwisted.domain.roots.index import Outcome
 from saltwisted.domain.roots.manifest import Generation
@@ -185,7 +186,7 @@ def commit_and_pack(
     beside: bytes | None,
     unacked: int | None,
     approved: str,
-    settled: Sequence[tuple[bytes, Dot]],
+    settled: Sequence[tuple[bytes, Dot[ReplicaId]]],
     note: str,
     founding: bool,
 ) -> tuple[Batch, Outcome, bytes] | None:

@@ -140,7 +140,7 @@ class RootWrite:
         lanes = (store.index.main, store.index.bulk)
         copies: dict[bytes, Entry] = {}
         for path, version in outcome.conflicts:
-            if version.dot.replica in lanes and version.entry.kind == FILE:
+            if version.dot.source in lanes and version.entry.kind == FILE:
                 name = conflict_name(path, version)
                 if store.generation.get(name) is None:
                     copies[name] = version.entry
@@ -153,7 +153,7 @@ def conflict_name(path: bytes, version: Version) -> bytes:
     """Where a lost version is kept: behind the extension, so that no module is loaded twice."""
     tail = b".conflict-%x-%s-%s" % (
         version.stamp,
-        version.dot.replica.master.encode("utf-8", "replace").replace(b"/", b"_"),
+        version.dot.source.master.encode("utf-8", "replace").replace(b"/", b"_"),
         version.entry.content.hex()[:8].encode(),
     )
     head, name = split(path)

@@ -1,8 +1,10 @@
 """
-Hybrid logical clock: stamps that order facts of several nodes and can be shown to people.
+Hybrid logical clock: stamps that order what several nodes did, and can be shown to people.
+
+Facts, jobs and versions of files have stamps of the same kind.
 
 A stamp is one integer: 48 bits of milliseconds since 1970 and 16 bits of count (the node's id,
-which travels beside it, breaks ties). Stamps decide only between facts that did not
+which travels beside it, breaks ties). Stamps decide only between acts that did not
 know of each other; what has seen what is told by knowledge, never by clocks. So no stamp is ever
 refused or altered; a clock that is far off wins or loses ties, and nothing else.
 
@@ -11,6 +13,8 @@ may push the clock.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from attrs import define
 
@@ -66,3 +70,12 @@ class HybridClock:
         wall = stamp_at(now)
         if stamp <= wall + _AHEAD and (stamp > self.last or self.last > wall + _AHEAD):
             self.last = stamp
+
+
+def skewed(mine: float, peers: Sequence[float]) -> bool:
+    """Whether a clock is more than L{MAX_AHEAD_SECONDS} off the median of its peers' clocks."""
+    if not peers:
+        return False
+    ordered, half = sorted(peers), len(peers) // 2
+    median = (ordered[half] + ordered[~half]) / 2
+    return abs(mine - median) > MAX_AHEAD_SECONDS

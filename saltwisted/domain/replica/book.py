@@ -13,9 +13,10 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from saltwisted.domain.causality.clock import HybridClock
+from saltwisted.domain.causality.knowledge import joined
 from saltwisted.domain.replica.entry import Entry, Stream, pack_fields
 from saltwisted.domain.replica.fold import Fact, Folds
-from saltwisted.domain.replica.knowledge import Knowledge, advance, joined
+from saltwisted.domain.replica.knowledge import Knowledge, advance
 
 
 class Book:

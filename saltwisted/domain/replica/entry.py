@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from attrs import frozen
 
 from saltwisted.domain.causality.clock import is_stamp
+from saltwisted.domain.causality.knowledge import Dot
 from saltwisted.errors import WireError
 from saltwisted.interfaces import Entropy
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
@@ -31,19 +32,6 @@ class Stream(NamedTuple):
 
     node: str
     incarnation: str
-
-
-class Dot(NamedTuple):
-    """One place in a stream; number 0 is no place: the merged state of several entries."""
-
-    node: str
-    incarnation: str
-    number: int
-
-    @property
-    def stream(self) -> Stream:
-        """The stream alone."""
-        return Stream(self.node, self.incarnation)
 
 
 @frozen
@@ -63,9 +51,9 @@ class Entry:
     body: bytes
 
     @property
-    def dot(self) -> Dot:
+    def dot(self) -> Dot[Stream]:
         """Where it stands."""
-        return Dot(self.stream.node, self.stream.incarnation, self.number)
+        return Dot(Stream(self.stream.node, self.stream.incarnation), self.number)
 
     @property
     def size(self) -> int:

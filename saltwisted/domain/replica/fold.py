@@ -17,8 +17,9 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from saltwisted.domain.causality.clock import is_stamp
+from saltwisted.domain.causality.knowledge import Dot
 from saltwisted.domain.replica.digest import Buckets, bucket_of, hash_of
-from saltwisted.domain.replica.entry import Dot, Entry, decode_stream, fields_of, is_number
+from saltwisted.domain.replica.entry import Entry, Stream, decode_stream, fields_of, is_number
 from saltwisted.domain.replica.knowledge import Knowledge
 from saltwisted.errors import WireError
 from saltwisted.interfaces import Fold
@@ -37,12 +38,12 @@ class Fact(NamedTuple):
 
     body: Mapping[str, Any]
     stamp: int
-    origin: Dot
+    origin: Dot[Stream]
 
 
 def encode_fact(fact: Fact) -> list[Any]:
     """C{[node, incarnation, number, stamp, body]}."""
-    return [*fact.origin, fact.stamp, pack_bin(dict(fact.body))]
+    return [*fact.origin.source, fact.origin.number, fact.stamp, pack_bin(dict(fact.body))]
 
 
 def decode_fact(row: Any) -> Fact:
@@ -56,7 +57,7 @@ def decode_fact(row: Any) -> Fact:
     stream = decode_stream(row[0], row[1])
     if not is_stamp(row[3]) or not isinstance(row[4], bytes):
         raise WireError("fact")
-    return Fact(fields_of(row[4]), row[3], Dot(stream.node, stream.incarnation, row[2]))
+    return Fact(fields_of(row[4]), row[3], Dot(stream, row[2]))
 
 
 class Registers(Generic[State]):
@@ -85,7 +86,7 @@ class Registers(Generic[State]):
         raise NotImplementedError
 
     def join(
-        self, state: State | None, body: Mapping[str, Any], stamp: int, origin: Dot
+        self, state: State | None, body: Mapping[str, Any], stamp: int, origin: Dot[Stream]
     ) -> State | None:
         """
         The register with this fact in it; C{None} where nothing is known of it still.
@@ -113,7 +114,7 @@ class Registers(Generic[State]):
 
     # -- Fold
 
-    def apply(self, body: Mapping[str, Any], stamp: int, origin: Dot) -> Sequence[str]:
+    def apply(self, body: Mapping[str, Any], stamp: int, origin: Dot[Stream]) -> Sequence[str]:
         """
         Join one fact in.
 
@@ -204,7 +205,7 @@ class Unknown(Registers[frozenset[tuple[Any, ...]]]):
         state: frozenset[tuple[Any, ...]] | None,
         body: Mapping[str, Any],
         stamp: int,
-        origin: Dot,
+        origin: Dot[Stream],
     ) -> frozenset[tuple[Any, ...]]:
         """The set of places where this body was seen."""
         return (state or frozenset()) | {(*origin, stamp, pack_bin(dict(body)))}
@@ -282,7 +283,7 @@ class Folds:
         kind: str,
         body: Mapping[str, Any],
         stamp: int,
-        origin: Dot,
+        origin: Dot[Stream],
         changes: dict[str, list[Any]],
     ) -> None:
         changed = self.fold(kind).apply(body, stamp, origin)

@@ -28,10 +28,11 @@ from typing import Any
 from attrs import evolve, field, frozen
 
 from saltwisted.domain.causality.clock import is_stamp, stamp_seconds
+from saltwisted.domain.causality.knowledge import Dot, covers, joined
 from saltwisted.domain.keys import clean_key, valid_minion_id
-from saltwisted.domain.replica.entry import Dot, Stream, decode_stream, is_number
+from saltwisted.domain.replica.entry import Stream, decode_stream, is_number
 from saltwisted.domain.replica.fold import Fact, Registers
-from saltwisted.domain.replica.knowledge import Knowledge, covers, joined
+from saltwisted.domain.replica.knowledge import Knowledge
 from saltwisted.errors import WireError
 
 KIND = "keys"
@@ -181,7 +182,7 @@ class KeySet(Registers[KeyRegister]):
         return register_key(minion_id, finger)
 
     def join(
-        self, state: KeyRegister | None, body: Mapping[str, Any], stamp: int, origin: Dot
+        self, state: KeyRegister | None, body: Mapping[str, Any], stamp: int, origin: Dot[Stream]
     ) -> KeyRegister:
         """Join one act, or a register's merged state."""
         pub = body.get("pub", b"")
@@ -222,13 +223,13 @@ class KeySet(Registers[KeyRegister]):
         }
         if state.pub and state.word != "deleted":
             body["pub"] = state.pub
-        return [Fact(body, 0, Dot("-", "0" * 16, 0))]
+        return [Fact(body, 0, Dot(Stream("-", "0" * 16), 0))]
 
     def counts(self, state: KeyRegister) -> bool:
         """Deleted keys are forgotten after a while, by each node by itself."""
         return state.word not in ("deleted", "")
 
-    def apply(self, body: Mapping[str, Any], stamp: int, origin: Dot) -> Sequence[str]:
+    def apply(self, body: Mapping[str, Any], stamp: int, origin: Dot[Stream]) -> Sequence[str]:
         """
         Join an act in.
 
@@ -376,16 +377,18 @@ def _order(state: KeyRegister) -> tuple[int, str, str]:
     return (since.stamp, since.node, state.finger) if since is not None else (0, "", state.finger)
 
 
-def _of_act(empty: KeyRegister, act: str, seen: Seen, mark: Mark, origin: Dot) -> KeyRegister:
+def _of_act(
+    empty: KeyRegister, act: str, seen: Seen, mark: Mark, origin: Dot[Stream]
+) -> KeyRegister:
     if act in GRANTS:
         return evolve(empty, seen=seen, grants={act: mark})
     if act not in REVOCATIONS or origin.number < 1:
         raise WireError("key-act")
-    if seen.get(origin.stream, 0) >= origin.number:
+    if seen.get(origin.source, 0) >= origin.number:
         raise WireError("key-seen")
     revoked = Open(origin.number, act, mark)
-    known = {**seen, origin.stream: origin.number}
-    return evolve(empty, seen=known, open={origin.stream: revoked})
+    known = {**seen, origin.source: origin.number}
+    return evolve(empty, seen=known, open={origin.source: revoked})
 
 
 def _joined(one: KeyRegister, other: KeyRegister) -> KeyRegister:
@@ -424,11 +427,11 @@ def _joined_grants(one: KeyRegister, other: KeyRegister, seen: Seen) -> dict[str
     return grants
 
 
-def _mark(body: Mapping[str, Any], stamp: int, origin: Dot) -> Mark:
+def _mark(body: Mapping[str, Any], stamp: int, origin: Dot[Stream]) -> Mark:
     by = body.get("by", "")
     if not isinstance(by, str):
         raise WireError("key-by")
-    return Mark(stamp, origin.node, by[:200])
+    return Mark(stamp, origin.source.node, by[:200])
 
 
 def _write_mark(mark: Mark) -> list[Any]:

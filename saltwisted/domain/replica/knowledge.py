@@ -19,36 +19,6 @@ Knowledge = Mapping[Stream, int]
 MAX_STREAMS = 100_000
 
 
-def knows(knowledge: Knowledge, stream: Stream, number: int) -> bool:
-    """Whether an entry is known."""
-    return knowledge.get(stream, 0) >= number
-
-
-def joined(*parts: Knowledge) -> dict[Stream, int]:
-    """What is known when all of these are."""
-    result: dict[Stream, int] = {}
-    for part in parts:
-        for stream, number in part.items():
-            if number > result.get(stream, 0):
-                result[stream] = number
-    return result
-
-
-def covers(knowledge: Knowledge, other: Knowledge) -> bool:
-    """Whether everything in C{other} is known."""
-    return all(knowledge.get(stream, 0) >= number for stream, number in other.items())
-
-
-def count_missing(knowledge: Knowledge, other: Knowledge) -> int:
-    """How many entries of C{other} are not known."""
-    return sum(max(0, number - knowledge.get(stream, 0)) for stream, number in other.items())
-
-
-def beyond(knowledge: Knowledge, before: Knowledge) -> dict[Stream, int]:
-    """The part of C{knowledge} that was not in C{before}."""
-    return {s: n for s, n in knowledge.items() if n > before.get(s, 0)}
-
-
 def advance(knowledge: dict[Stream, int], entries: Iterable[Entry]) -> list[Entry]:
     """
     Take entries in, in place, as far as they follow without a gap.

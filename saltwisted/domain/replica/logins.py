@@ -18,10 +18,11 @@ from typing import Any
 
 from attrs import frozen
 
+from saltwisted.domain.causality.knowledge import Dot, knows
 from saltwisted.domain.eauth import NAME_LENGTH, Token
-from saltwisted.domain.replica.entry import Dot
+from saltwisted.domain.replica.entry import Stream
 from saltwisted.domain.replica.fold import Fact, Registers
-from saltwisted.domain.replica.knowledge import Knowledge, knows
+from saltwisted.domain.replica.knowledge import Knowledge
 from saltwisted.errors import WireError
 
 KIND = "login"
@@ -30,7 +31,7 @@ LINGER = 3600.0
 MAX_GROUPS = 4096
 _HEX = frozenset("0123456789abcdef")
 
-Place = tuple[int, Dot]
+Place = tuple[int, Dot[Stream]]
 
 
 @frozen
@@ -61,7 +62,9 @@ class LoginTokens(Registers[Login]):
             raise WireError("login-id")
         return found
 
-    def join(self, state: Login | None, body: Mapping[str, Any], stamp: int, origin: Dot) -> Login:
+    def join(
+        self, state: Login | None, body: Mapping[str, Any], stamp: int, origin: Dot[Stream]
+    ) -> Login:
         """See the class."""
         here = (stamp, origin)
         if body["op"] == "delete":
@@ -93,7 +96,7 @@ class LoginTokens(Registers[Login]):
         old = [
             key
             for key, state in self.registers.items()
-            if state.token is None and knows(dropped, state.place[1].stream, state.place[1].number)
+            if state.token is None and knows(dropped, state.place[1])
         ]
         for key in old:
             self.forget(key)
@@ -110,7 +113,7 @@ class LoginTokens(Registers[Login]):
             for key, state in self.registers.items()
             if state.token is not None
             and (now > state.token.expire + LINGER or state.token.epoch < epoch)
-            and ours(state.place[1].node)
+            and ours(state.place[1].source.node)
         ]
 
 

@@ -16,7 +16,8 @@ from typing import Any
 
 from attrs import evolve, frozen
 
-from saltwisted.domain.replica.entry import Dot
+from saltwisted.domain.causality.knowledge import Dot
+from saltwisted.domain.replica.entry import Stream
 from saltwisted.domain.replica.fold import Fact, Registers
 from saltwisted.errors import WireError
 
@@ -28,7 +29,7 @@ READ, WRITE, PILLAR = "read", "write", "pillar"
 RIGHTS = (READ, WRITE, PILLAR)
 """What a member may do with the roots: have files, change them, and have pillars."""
 
-Place = tuple[int, Dot]
+Place = tuple[int, Dot[Stream]]
 """When and where a fact arose: the order in which the later of two facts is found."""
 
 
@@ -121,7 +122,7 @@ class Membership(Registers[Member]):
         return key
 
     def join(
-        self, state: Member | None, body: Mapping[str, Any], stamp: int, origin: Dot
+        self, state: Member | None, body: Mapping[str, Any], stamp: int, origin: Dot[Stream]
     ) -> Member:
         """See the class."""
         old = state or Member(key=self.key_of(body))

@@ -16,10 +16,11 @@ from typing import Any
 
 from attrs import frozen
 
+from saltwisted.domain.causality.knowledge import Dot, knows
 from saltwisted.domain.keys import valid_minion_id
-from saltwisted.domain.replica.entry import Dot, is_number
+from saltwisted.domain.replica.entry import Stream, is_number
 from saltwisted.domain.replica.fold import Fact, Registers
-from saltwisted.domain.replica.knowledge import Knowledge, knows
+from saltwisted.domain.replica.knowledge import Knowledge
 from saltwisted.errors import WireError
 
 KIND = "minion"
@@ -38,11 +39,11 @@ class Value:
 
     version: int
     stamp: int
-    origin: Dot
+    origin: Dot[Stream]
     digest: bytes
 
     @property
-    def rank(self) -> tuple[int, int, Dot, bytes]:
+    def rank(self) -> tuple[int, int, Dot[Stream], bytes]:
         """The greatest wins."""
         return self.version, self.stamp, self.origin, self.digest
 
@@ -81,7 +82,7 @@ class Minions(Registers[Value]):
         return key_for(bank, minion_id)
 
     def join(
-        self, state: Value | None, body: Mapping[str, Any], stamp: int, origin: Dot
+        self, state: Value | None, body: Mapping[str, Any], stamp: int, origin: Dot[Stream]
     ) -> Value | None:
         """The newer one."""
         if not is_number(body["v"]):
@@ -99,7 +100,7 @@ class Minions(Registers[Value]):
         new = Value(body["v"], stamp, origin, digest)
         return new if state is None or new.rank > state.rank else state
 
-    def apply(self, body: Mapping[str, Any], stamp: int, origin: Dot) -> Sequence[str]:
+    def apply(self, body: Mapping[str, Any], stamp: int, origin: Dot[Stream]) -> Sequence[str]:
         """Join a value in; the cache gets it if it is the newest."""
         changed = super().apply(body, stamp, origin)
         if changed and self.taker is not None:
@@ -140,7 +141,7 @@ class Minions(Registers[Value]):
         old = [
             key
             for key, state in self.registers.items()
-            if not state.digest and knows(dropped, state.origin.stream, state.origin.number)
+            if not state.digest and knows(dropped, state.origin)
         ]
         for key in old:
             self.forget(key)

@@ -19,7 +19,8 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from saltwisted.domain.replica.entry import Dot, finite
+from saltwisted.domain.causality.knowledge import Dot
+from saltwisted.domain.replica.entry import Stream, finite
 from saltwisted.domain.replica.fold import Fact, Registers
 from saltwisted.errors import WireError
 
@@ -29,7 +30,7 @@ KINDS = (SESSION, PUBLISH, AUTHORITY, IDENTITY)
 KEPT = 2
 """Versions that are kept: the current one and the one before."""
 MAX_VALUE = 16 * 1024
-_NOWHERE = (0, Dot("*", "0" * 16, 0))
+_NOWHERE = (0, Dot(Stream("*", "0" * 16), 0))
 
 
 @frozen
@@ -75,7 +76,7 @@ class Secrets(Registers[Versions]):
         return str(what)
 
     def join(
-        self, state: Versions | None, body: Mapping[str, Any], stamp: int, origin: Dot
+        self, state: Versions | None, body: Mapping[str, Any], stamp: int, origin: Dot[Stream]
     ) -> Versions:
         """See the class."""
         old = state or Versions()

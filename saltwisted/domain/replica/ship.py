@@ -30,17 +30,11 @@ from typing import Any, Protocol
 
 from attrs import define, field, frozen
 
+from saltwisted.domain.causality.knowledge import beyond, count_missing, covers, joined
 from saltwisted.domain.replica.digest import differing
 from saltwisted.domain.replica.entry import Entry, Stream, sized
 from saltwisted.domain.replica.fold import Fact
-from saltwisted.domain.replica.knowledge import (
-    Knowledge,
-    advance,
-    beyond,
-    count_missing,
-    covers,
-    joined,
-)
+from saltwisted.domain.replica.knowledge import Knowledge, advance
 from saltwisted.domain.replica.words import (
     Again,
     BucketFacts,

@@ -19,7 +19,8 @@ from typing import Any
 
 from attrs import evolve, field, frozen
 
-from saltwisted.domain.replica.entry import Dot, finite
+from saltwisted.domain.causality.knowledge import Dot
+from saltwisted.domain.replica.entry import Stream, finite
 from saltwisted.domain.replica.fold import Fact, Registers
 from saltwisted.domain.replica.membership import RIGHTS, rights_of
 from saltwisted.errors import WireError
@@ -33,10 +34,10 @@ _CHECK = 4
 MASTER, MINION = "master", "minion"
 ROLES = (MASTER, MINION)
 MAX_USES = 10_000
-_NOWHERE = (0, Dot("*", "0" * 16, 0))
+_NOWHERE = (0, Dot(Stream("*", "0" * 16), 0))
 _VOID = "*"
 
-Place = tuple[int, Dot]
+Place = tuple[int, Dot[Stream]]
 
 
 @frozen(kw_only=True)
@@ -191,7 +192,9 @@ class Tokens(Registers[Known]):
             raise WireError("token-id")
         return str(found)
 
-    def join(self, state: Known | None, body: Mapping[str, Any], stamp: int, origin: Dot) -> Known:
+    def join(
+        self, state: Known | None, body: Mapping[str, Any], stamp: int, origin: Dot[Stream]
+    ) -> Known:
         """See the class."""
         old = state or Known()
         op = body["op"]

@@ -14,6 +14,7 @@ from typing import Any
 
 import msgpack
 
+from saltwisted.domain.causality.knowledge import Dot
 from saltwisted.domain.roots.entry import (
     ABSENT,
     DIR,
@@ -21,7 +22,6 @@ from saltwisted.domain.roots.entry import (
     LINK,
     Batch,
     Coded,
-    Dot,
     Entry,
     Knowledge,
     Move,
@@ -287,7 +287,7 @@ def pack_batch(batch: Batch, folded: bool = False, coded: Coded | None = None) -
             pack_knowledge(deps),
             pack_entries(entries, None if moves else coded),
             [
-                [path, dot.replica.master, dot.replica.incarnation, dot.counter]
+                [path, dot.source.master, dot.source.incarnation, dot.number]
                 for path, dot in batch.settled
             ],
             batch.approved,
@@ -334,7 +334,7 @@ def unpack_batch(data: bytes, limits: Limits) -> tuple[Batch, int]:
     return batch, hi
 
 
-def _unpack_settled(data: object) -> Iterable[tuple[bytes, Dot]]:
+def _unpack_settled(data: object) -> Iterable[tuple[bytes, Dot[ReplicaId]]]:
     if not isinstance(data, list) or len(data) > MAX_ENTRIES:
         raise Forbidden("batch")
     for item in data:
@@ -367,16 +367,15 @@ def pack_state(
 ) -> bytes:
     """All versions, all conflicts and what is known, as bytes."""
     replicas = sorted(
-        {v.dot.replica for row in rows.values() for v in row}
-        | {v.dot.replica for _, v in conflicts}
+        {v.dot.source for row in rows.values() for v in row} | {v.dot.source for _, v in conflicts}
     )
     number = {replica: at for at, replica in enumerate(replicas)}
 
     def table(pairs: list[tuple[bytes, Version]]) -> list[Any]:
         return [
             pack_entries([(path, version.entry) for path, version in pairs]),
-            [number[version.dot.replica] for _, version in pairs],
-            _differences([version.dot.counter for _, version in pairs]),
+            [number[version.dot.source] for _, version in pairs],
+            _differences([version.dot.number for _, version in pairs]),
             _differences([version.stamp for _, version in pairs]),
         ]
 

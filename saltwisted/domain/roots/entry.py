@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 from attrs import field, frozen
 
+from saltwisted.domain.causality.knowledge import Dot
+
 FILE, DIR, LINK, ABSENT = "f", "d", "l", "-"
 KINDS = FILE + DIR + LINK + ABSENT
 
@@ -39,39 +41,8 @@ def lanes(master: str, random: bytes) -> tuple[ReplicaId, ReplicaId]:
     )
 
 
-class Dot(NamedTuple):
-    """The name of one version."""
-
-    replica: ReplicaId
-    counter: int
-
-
 Knowledge = Mapping[ReplicaId, int]
 """Replica to counter: all its dots up to there are known."""
-
-
-def knows(knowledge: Knowledge, dot: Dot) -> bool:
-    """Whether a dot is inside a knowledge vector."""
-    return dot.counter <= knowledge.get(dot.replica, 0)
-
-
-def covers(knowledge: Knowledge, other: Knowledge) -> bool:
-    """Whether C{knowledge} holds everything that C{other} does."""
-    return all(counter <= knowledge.get(replica, 0) for replica, counter in other.items())
-
-
-def join(one: Knowledge, other: Knowledge) -> dict[ReplicaId, int]:
-    """Both together."""
-    both = dict(one)
-    for replica, counter in other.items():
-        if counter > both.get(replica, 0):
-            both[replica] = counter
-    return both
-
-
-def count_missing(knowledge: Knowledge, other: Knowledge) -> int:
-    """How many dots C{other} has that C{knowledge} lacks."""
-    return sum(max(counter - knowledge.get(replica, 0), 0) for replica, counter in other.items())
 
 
 class Entry(NamedTuple):
@@ -104,7 +75,7 @@ IMPLIED = Entry(DIR, 0o755)
 class Version(NamedTuple):
     """One version of a path; the stamp is a hybrid logical clock's, for order and display."""
 
-    dot: Dot
+    dot: Dot[ReplicaId]
     stamp: int
     entry: Entry
 
@@ -147,7 +118,7 @@ class Batch:
     stamp: int
     deps: Knowledge = field(repr=False)
     entries: tuple[tuple[bytes, Entry], ...]
-    settled: tuple[tuple[bytes, Dot], ...] = ()
+    settled: tuple[tuple[bytes, Dot[ReplicaId]], ...] = ()
     approved: str = ""
     moves: tuple[Move, ...] = ()
     coded: Coded | None = field(default=None, eq=False, repr=False)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 
 from attrs import define, field
 
+from saltwisted.domain.causality.knowledge import Dot, covers, joined, knows
 from saltwisted.domain.roots.entry import (
     ABSENT,
     DIR,
@@ -22,15 +23,11 @@ from saltwisted.domain.roots.entry import (
     IMPLIED,
     Batch,
     Conflict,
-    Dot,
     Entry,
     Knowledge,
     ReplicaId,
     Version,
     ancestors,
-    covers,
-    join,
-    knows,
     split,
 )
 from saltwisted.domain.roots.manifest import Folder, Generation, folder_digest, root_digest
@@ -187,7 +184,7 @@ class Index:
         seen: Knowledge | None = None,
         unacked: int | None = None,
         approved: str = "",
-        settled: Iterable[tuple[bytes, Dot]] = (),
+        settled: Iterable[tuple[bytes, Dot[ReplicaId]]] = (),
         founding: bool = False,
     ) -> tuple[Batch, Outcome] | None:
         """
@@ -349,7 +346,7 @@ class Index:
                     self.rows[path] = after
                 else:
                     self.rows.pop(path, None)
-        self.knowledge = join(self.knowledge, knowledge)
+        self.knowledge = joined(self.knowledge, knowledge)
         self.number += 1
         for path in sorted(outcome.rows, reverse=True):
             self._lost(path, outcome)
@@ -412,7 +409,7 @@ class Index:
             if self.knowledge.get(lane, 0) == sure:
                 continue
             for path, row in list(self.rows.items()):
-                doubtful = [v for v in row if v.dot.replica == lane and v.dot.counter > sure]
+                doubtful = [v for v in row if v.dot.source == lane and v.dot.number > sure]
                 if not doubtful:
                     continue
                 again[path] = doubtful[0].entry

@@ -30,10 +30,11 @@ from twisted.internet.threads import deferToThreadPool
 from twisted.logger import Logger
 from twisted.python.threadpool import ThreadPool
 
+from saltwisted.domain.causality.knowledge import beyond, joined
 from saltwisted.domain.replica.book import Book
 from saltwisted.domain.replica.entry import Entry, Stream, new_incarnation
 from saltwisted.domain.replica.fold import Fact, Folds
-from saltwisted.domain.replica.knowledge import Knowledge, beyond, joined
+from saltwisted.domain.replica.knowledge import Knowledge
 from saltwisted.errors import StoreError
 from saltwisted.interfaces import Entropy, ILog
 from saltwisted.stores import files

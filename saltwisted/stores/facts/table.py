@@ -14,7 +14,8 @@ from typing import Any
 
 from attrs import frozen
 
-from saltwisted.domain.replica.entry import Dot, Entry, Stream, fields_of
+from saltwisted.domain.causality.knowledge import Dot
+from saltwisted.domain.replica.entry import Entry, Stream, fields_of
 from saltwisted.domain.replica.fold import Fact
 from saltwisted.domain.replica.knowledge import Knowledge
 from saltwisted.errors import WireError
@@ -165,7 +166,7 @@ def add_facts(db: sqlite3.Connection, streams: Streams, facts: Iterable[tuple[st
 
 def _fact_row(streams: Streams, kind: str, fact: Fact) -> tuple[Any, ...]:
     place, stamp, body = fact.origin.number, signed(fact.stamp), packed(fact)
-    stream = streams.of(fact.origin.stream)
+    stream = streams.of(fact.origin.source)
     return (kind, stream, place, stamp, body, row_crc(kind, place, stamp, body))
 
 
@@ -233,7 +234,7 @@ def read_facts(db: sqlite3.Connection) -> Iterator[tuple[str, Fact]]:
             fields = fields_of(body)
         except WireError:
             continue
-        yield kind, Fact(fields, unsigned(stamp), Dot(node, incarnation, place))
+        yield kind, Fact(fields, unsigned(stamp), Dot(Stream(node, incarnation), place))
 
 
 def read_entries(

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 
 from twisted.logger import Logger
 
-from saltwisted.domain.roots.entry import Dot, Entry, ReplicaId, Version
+from saltwisted.domain.causality.knowledge import Dot
+from saltwisted.domain.roots.entry import Entry, ReplicaId, Version
 from saltwisted.errors import StoreError
 from saltwisted.stores.database import (
     change_many,
@@ -451,11 +452,11 @@ class IndexDatabase:
             for path, *rest, at, state in self._db.execute("SELECT * FROM conflict ORDER BY path")
         ]
 
-    def settle(self, path: bytes, dot: Dot) -> None:
+    def settle(self, path: bytes, dot: Dot[ReplicaId]) -> None:
         """An operator closed a conflict."""
         self._db.execute(
             "UPDATE conflict SET state='settled' WHERE path=? AND rid=? AND ctr=?",
-            (path, self.number(dot.replica), dot.counter),
+            (path, self.number(dot.source), dot.number),
         )
 
     def drop_conflicts(self, before: float) -> None:

@@ -17,6 +17,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from attrs import evolve, frozen
 
+from saltwisted.domain.causality.clock import HybridClock, stamp_seconds
+from saltwisted.domain.causality.knowledge import Dot, joined, knows
 from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.entry import (
     FILE,
@@ -24,19 +26,15 @@ from saltwisted.domain.roots.entry import (
     Batch,
     Coded,
     Conflict,
-    Dot,
     Entry,
     Knowledge,
     ReplicaId,
     Version,
-    join,
-    knows,
     lanes,
 )
 from saltwisted.domain.roots.guards import MAX_ENTRIES, Limits
 from saltwisted.domain.roots.index import Index, NotYet, Outcome, Policy
 from saltwisted.domain.roots.manifest import Generation
-from saltwisted.domain.roots.stamps import Stamps
 from saltwisted.errors import StoreError
 from saltwisted.stores.files import make_dir, remove
 from saltwisted.stores.roots.index import Change, IndexDatabase, Known
@@ -176,7 +174,7 @@ class RootStore:
         self.index.number = int(database.get("number", 0))
         self.tree: dict[bytes, Known] = database.tree()
         self.peers = database.peers()
-        self.stamps = Stamps(int(database.get("stamp", 0)))
+        self.stamps = HybridClock(int(database.get("stamp", 0)))
         self.objects = ContentStore(self.folder, database.places(), self._step)
         self.generation: Generation = self.index.generation(self._now())
         self.knowledge: Knowledge = dict(self.generation.knowledge)
@@ -272,7 +270,7 @@ class RootStore:
         seen: Knowledge | None = None,
         unacked: int | None = None,
         approved: str = "",
-        settled: Iterable[tuple[bytes, Dot]] = (),
+        settled: Iterable[tuple[bytes, Dot[ReplicaId]]] = (),
         note: str = "",
         founding: bool = False,
     ) -> tuple[Batch, Outcome] | None:
@@ -288,7 +286,7 @@ class RootStore:
         now = self._now()
         made = self.index.commit(
             wanted,
-            self.stamps.next(int(now * 1000)),
+            self.stamps.tick(now),
             bulk=bulk,
             seen=seen,
             unacked=unacked,
@@ -320,7 +318,7 @@ class RootStore:
             rehearsed, outcome = None, self.index.apply(batch)
         if outcome is None:
             return None
-        self.stamps.seen(batch.stamp, int(self._now() * 1000))
+        self.stamps.observe(batch.stamp, self._now())
         self._persist(outcome, batch, None, batch.replica.master, note, came, rehearsed)
         return outcome
 
@@ -564,7 +562,7 @@ class RootStore:
     def keep_adopted(self, kept: Sequence[tuple[bytes, Entry]]) -> None:
         """Files of this node's old tree that the cluster's replaces: kept as conflicts here."""
         now = self._now()
-        stamp = self.stamps.next(int(now * 1000))
+        stamp = self.stamps.tick(now)
         # They were never in the index: names of their own, that no real version gets later
         apart = ReplicaId(self.master, self._entropy(8))
         lost = [
@@ -608,7 +606,7 @@ class RootStore:
         known = self.peers.get(peer, {})
         if all(known.get(replica, 0) >= counter for replica, counter in knowledge.items()):
             return
-        self.peers[peer] = join(known, knowledge)
+        self.peers[peer] = joined(known, knowledge)
         with self.database.transaction():
             self.database.put_peer(peer, self.peers[peer])
 
@@ -643,7 +641,7 @@ class RootStore:
         self.write_behind()
         trusted: dict[ReplicaId, int] = {}
         for vector in self.peers.values():
-            trusted = join(trusted, vector)
+            trusted = joined(trusted, vector)
         old = (self.index.main, self.index.bulk)
         incarnation = self._entropy(8)
         again = self.index.reincarnate(*lanes(self.master, incarnation), trusted)
@@ -725,7 +723,7 @@ class RootStore:
         for path, row in self.index.rows.items():
             if len(row) != 1 or row[0].entry != GONE:
                 continue
-            age = now - (row[0].stamp >> 16) / 1000
+            age = now - stamp_seconds(row[0].stamp)
             everywhere = all(knows(known, row[0].dot) for known in members)
             if (everywhere and age > DAY) or age > delete_ttl:
                 dead.append(path)
