@@ -22,8 +22,9 @@ FOLDER = ROOT / "docs" / "machines"
 sys.path.insert(0, str(ROOT))
 
 from saltwisted.domain import keys  # noqa: E402
+from saltwisted.domain.causality.knowledge import Dot  # noqa: E402
 from saltwisted.domain.replica import keyset, membership  # noqa: E402
-from saltwisted.domain.replica.entry import Dot  # noqa: E402
+from saltwisted.domain.replica.entry import Stream  # noqa: E402
 from saltwisted.minion import failover, rules  # noqa: E402
 
 NOTE = "Written by `docs/make_machines.py` from the code; do not edit."
@@ -272,7 +273,7 @@ def member_steps() -> list[Step]:
 
     def act(body: dict[str, Any]) -> Callable[[Any, int], None]:
         def do(fold: Any, number: int) -> None:
-            fold.apply({"key": KEY, **body}, number, Dot("n", "0" * 16, number))
+            fold.apply({"key": KEY, **body}, number, Dot(Stream("n", "0" * 16), number))
 
         return do
 
@@ -310,7 +311,7 @@ def key_steps() -> list[Step]:
 
     def act(name: str) -> Callable[[Any, int], None]:
         def do(fold: Any, number: int) -> None:
-            fold.apply(fold.act(name, "m", pub), number << 20, Dot("n", "0" * 16, number))
+            fold.apply(fold.act(name, "m", pub), number << 20, Dot(Stream("n", "0" * 16), number))
 
         return do
 
