@@ -82,7 +82,7 @@ def available(name: str) -> bool:
     return name in get_all()
 
 
-def count_missing(name: str) -> bool:
+def missing(name: str) -> bool:
     """
     Whether there is no such service.
 

@@ -343,7 +343,7 @@ def available(name: Any) -> bool:
     return _check_available(name)
 
 
-def count_missing(name: Any) -> bool:
+def missing(name: Any) -> bool:
     """
     Whether there is no such unit.
 

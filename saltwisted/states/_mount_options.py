@@ -109,7 +109,7 @@ class Rules:
             option = f"{key}={number_of(key, value)}"
         return option
 
-    def count_missing(
+    def missing(
         self,
         options: Iterable[str],
         fstype: str,

@@ -159,7 +159,7 @@ def exists(name: str, **kwargs: Any) -> dict[str, Any]:
     return ret
 
 
-def count_missing(name: str, **kwargs: Any) -> dict[str, Any]:
+def missing(name: str, **kwargs: Any) -> dict[str, Any]:
     """
     A path is not there; nothing is done about it if it is.
     """

@@ -231,12 +231,12 @@ class PythonVersionTests(SynchronousTestCase):
 class MountTests(SynchronousTestCase):
     """Options and devices of mounted file systems."""
 
-    def count_missing(self, options: list[str], fstype: str = "ext4", **active: Any) -> list[str]:
+    def missing(self, options: list[str], fstype: str = "ext4", **active: Any) -> list[str]:
         """The options that are not in force."""
         rules = _mount_options.Rules.make(None, None, None, None, None)
         return rules.missing(options, fstype, {"opts": [], **active}, lambda kind, name: "7")[0]
 
-    def test_count_missing(self) -> None:
+    def test_missing(self) -> None:
         """Only options that a file system shows are missed, as it would show them."""
         self.assertEqual(self.missing(["ro", "nofail", "_netdev"], opts=["rw"]), ["ro"])
         self.assertEqual(self.missing(["tcp"], "nfs", opts=["proto=tcp"]), [])

@@ -81,7 +81,7 @@ class BackendTests(SynchronousTestCase):
     def test_no_pam(self) -> None:
         """Without libpam nobody is let in, and the log is told."""
 
-        def count_missing(name: str, file: str) -> Any:
+        def missing(name: str, file: str) -> Any:
             raise pam.PamMissing("libpam is not installed here")
 
         self.patch(pam, "_library", missing)

@@ -625,7 +625,7 @@ class RootSync:
         """Changes that the peer lacks, and that we lack of what it knows."""
         theirs = link.knowledge.get(share.name, {})
         ours = share.store.knowledge if share.store is not None else {}
-        return count_missing(theirs, ours), missing(ours, theirs)
+        return count_missing(theirs, ours), count_missing(ours, theirs)
 
     def peers(self) -> dict[str, dict[str, Any]]:
         """What is known of each peer's roots."""
