@@ -10,7 +10,8 @@ from typing import Any
 
 from saltwisted.cluster.roots.share import RootShare
 from saltwisted.cluster.roots.sync import RootSync
-from saltwisted.domain.roots.entry import Dot, Version
+from saltwisted.domain.causality.knowledge import Dot
+from saltwisted.domain.roots.entry import ReplicaId, Version
 from saltwisted.domain.roots.guards import check_path
 from saltwisted.errors import StoreError
 
@@ -76,6 +77,6 @@ class RootChoice:
         raise StoreError("has no such lost version", os.fsdecode(path))
 
 
-def name_of_dot(dot: Dot) -> str:
+def name_of_dot(dot: Dot[ReplicaId]) -> str:
     """A version as operators name it."""
-    return f"{dot.replica.master}:{dot.replica.incarnation.hex()[:8]}:{dot.counter}"
+    return f"{dot.source.master}:{dot.source.incarnation.hex()[:8]}:{dot.number}"

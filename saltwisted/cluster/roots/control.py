@@ -23,6 +23,7 @@ from saltwisted.cluster.roots.questions import RootQuestions
 from saltwisted.cluster.roots.share import RootShare
 from saltwisted.cluster.roots.sync import RootSync
 from saltwisted.cluster.roots.written import RootWritten
+from saltwisted.domain.causality.knowledge import count_missing
 from saltwisted.domain.operations.arguments import (
     FLAG,
     SECONDS,
@@ -34,7 +35,7 @@ from saltwisted.domain.operations.arguments import (
 )
 from saltwisted.domain.operations.table import Call, Handler, Operation, Stream, owner_only
 from saltwisted.domain.replica.membership import WRITE
-from saltwisted.domain.roots.entry import DIR, LINK, Entry, count_missing
+from saltwisted.domain.roots.entry import DIR, LINK, Entry
 from saltwisted.errors import DeniedError, RemoteError, SaltwistedError, StoreError
 from saltwisted.stores.progress import Progress
 from saltwisted.transports.deferreds import let_go

@@ -13,11 +13,11 @@ from typing import Any
 from saltwisted.cluster.roots.choice import RootChoice, name_of_dot
 from saltwisted.cluster.roots.share import RootShare
 from saltwisted.cluster.roots.sync import RootSync
+from saltwisted.domain.causality.clock import stamp_seconds
 from saltwisted.domain.operations.table import Call
 from saltwisted.domain.replica.membership import RIGHTS
 from saltwisted.domain.roots.entry import DIR, FILE, LINK, Entry, Version
 from saltwisted.domain.roots.manifest import name_of
-from saltwisted.domain.roots.stamps import seconds
 from saltwisted.errors import StoreError
 
 SHOWN = 64 * 1024
@@ -150,7 +150,7 @@ class RootQuestions:
                 "now": _entry(row[0].entry),
             }
             for path, row in sorted(store.index.rows.items())
-            if row and row[0].dot.counter > theirs.get(row[0].dot.replica, 0)
+            if row and row[0].dot.number > theirs.get(row[0].dot.source, 0)
         ]
 
     async def trace(self, call: Call) -> Any:
@@ -174,8 +174,8 @@ class RootQuestions:
                             *(
                                 link.node
                                 for link in links
-                                if link.knowledge[share.name].get(version.dot.replica, 0)
-                                >= version.dot.counter
+                                if link.knowledge[share.name].get(version.dot.source, 0)
+                                >= version.dot.number
                             ),
                         ],
                         "known_to": len(links) + 1,
@@ -260,8 +260,8 @@ def _entry(entry: Entry | None) -> dict[str, Any] | None:
 def _version(version: Version) -> dict[str, Any]:
     return {
         "version": name_of_dot(version.dot),
-        "master": version.dot.replica.master,
-        "written": seconds(version.stamp),
+        "master": version.dot.source.master,
+        "written": stamp_seconds(version.stamp),
         "entry": _entry(version.entry),
     }
 
