@@ -588,7 +588,13 @@ class MemberService:
     # What the parts ask
 
     async def append(self, kind: str, body: Mapping[str, Any]) -> Any:
-        """Add a fact, and remember the last for L{settled}."""
+        """
+        Add a fact, and remember the last for L{settled}.
+
+        @raises StoreError: the disk refuses, or this node has told the others that it leaves.
+        """
+        if self.cluster.closed:
+            raise StoreError(self.cluster.closed)
         self._last = await self.log.append(kind, body)
         return self._last
 

@@ -8,11 +8,14 @@ import os
 import shutil
 import signal
 import sqlite3
+import threading
 import time
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.errors import SaltwistedError
 from saltwisted.wire.rsa import PrivateKey
+from saltwisted.worker.control import ControlClient
 from tests.cluster.real import OurNode, cluster
 from tests.harness import OurMinion, scratch, until
 
@@ -28,9 +31,9 @@ def listed(node: OurNode) -> dict[str, list[str]]:
     return found
 
 
-def signed_in(node: OurNode, minion_id: str) -> None:
+def signed_in(node: OurNode, minion_id: str, pub: str = "") -> None:
     """A pending key, as a sign-in leaves it."""
-    pub = PrivateKey.generate(2048).public.pem + "\n"
+    pub = pub or PrivateKey.generate(2048).public.pem + "\n"
     with open(f"{node.pki}/minions_pre/{minion_id}", "w") as file:
         file.write(pub)
 
@@ -176,6 +179,53 @@ class KeyTests(SynchronousTestCase):
         until("b to have it deleted", lambda: "minions" not in listed(b))
 
         self.assertIn("stood still", b.tail())
+
+    def test_while_it_leaves(self) -> None:
+        """
+        Of what a node is given while it leaves, all that it calls done is done everywhere; and
+        what it refuses is left as it was. Another member is slow, so that it takes seconds.
+        """
+        a, b, c = cluster(self, "a b c")
+        names = [f"web{number:02}" for number in range(40)]
+        pub = PrivateKey.generate(2048).public.pem + "\n"
+        for name in names:
+            signed_in(b, name, pub)
+        self.everywhere([a, c], {"minions_pre": names})
+        accepted: list[str] = []
+        refused: list[str] = []
+
+        def work(names: list[str]) -> None:
+            with ControlClient(path=b.socket_path, timeout=30.0) as client:
+                for name in names:
+                    try:
+                        said = client.call("wheel", fun="key.accept", kwarg={"match": name})
+                    except SaltwistedError as error:
+                        said = {"success": False, "return": str(error)}
+                    if not said["success"]:
+                        refused.append(str(said["return"]))
+                        return
+                    accepted.append(name)
+
+        assert c.process is not None
+        c.process.send_signal(signal.SIGSTOP)
+        self.addCleanup(c.process.send_signal, signal.SIGCONT)
+        # Each is told after two seconds that c has not confirmed; some begin at any moment
+        operators = [
+            threading.Thread(target=work, args=[names[first::8]], daemon=True) for first in range(8)
+        ]
+        for operator in operators:
+            operator.start()
+            time.sleep(0.25)
+        until("a first key", lambda: accepted)
+
+        b.command("leave", check=True)
+
+        for operator in operators:
+            operator.join(60)
+        c.process.send_signal(signal.SIGCONT)
+        rest = [name for name in names if name not in accepted]
+        self.everywhere([a, c], {"minions": sorted(accepted), "minions_pre": rest})
+        self.assertIn("leaves its cluster, and no member takes a change", " ".join(refused))
 
     def test_node_does_not_run(self) -> None:
         """On a node that does not run keys are listed, and not changed: that would be undone."""

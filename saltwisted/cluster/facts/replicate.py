@@ -123,7 +123,7 @@ class KeyReplica:
         self._early: dict[str, Shown] = {}
         self._awaited: list[Deferred[None]] = []
         self._writes = False
-        self._running = False
+        self._running = self._ended = False
         self._writer: IDelayedCall | None = None
         self._vanished: dict[str, float] = {}
         self._recent: deque[float] = deque()
@@ -141,6 +141,7 @@ class KeyReplica:
 
     def startService(self) -> Deferred[None]:
         """Make directories and log the same: the log wins. Fires when they are."""
+        self._ended = False
         return Deferred.fromCoroutine(self._start())
 
     async def _start(self) -> None:
@@ -209,7 +210,7 @@ class KeyReplica:
         """Write no more."""
         self._let_in()
         self._flush()
-        self._running = False
+        self._running, self._ended = False, True
         for call in (self._writer, self._judge):
             if call is not None and call.active():
                 call.cancel()
@@ -318,6 +319,12 @@ class KeyReplica:
             at the start, would undo.
         """
         refuse(self._problem())
+        if self._ended:
+            raise StoreError(
+                "not done: this node does not serve its cluster any more. Nothing was changed; "
+                "use another member",
+                self._keys.pki_dir,
+            )
         if not self._running:
             raise StoreError(
                 "not done: this node takes in what the other members did meanwhile, and serves "

@@ -41,7 +41,7 @@ from saltwisted.domain.replica.secrets import (
     ban_body,
 )
 from saltwisted.domain.replica.tokens import MINION, Tokens, minion_use
-from saltwisted.errors import DeniedError, SaltwistedError
+from saltwisted.errors import DeniedError, SaltwistedError, StoreError
 from saltwisted.interfaces import Entropy
 from saltwisted.transports.deferreds import as_deferred, let_go
 from saltwisted.transports.ticks import start_on_ticks
@@ -59,6 +59,7 @@ KEEP_FACTS = 1.0
 OWN_LAG = {"keys": 0, "returns": 0}
 TICK = 30
 ASK_AGAIN = 600.0
+CLOSED = "this node leaves its cluster, and no member takes a change from it any more: use another"
 """Seconds in which a node that was admitted may fetch its answer again, if it never got it."""
 
 
@@ -100,6 +101,7 @@ class ClusterMember:
     @ivar deny_minion: the act that denies an accepted key, by minion id and the beginning of its
         fingerprint; C{None} when an operator has decided about it.
     @ivar rights: what this node was built to do with the roots.
+    @ivar closed: why nothing more is appended, once the others are told that this node leaves.
     """
 
     reactor: Any
@@ -135,6 +137,7 @@ class ClusterMember:
     _running: bool = False
     _floor: int = 0
     _leaving: bool = False
+    closed: str = ""
     _removed: set[str] = field(factory=set)
 
     # Service
@@ -563,8 +566,19 @@ class ClusterMember:
         others = self.others()
         minions = int(self.status().get("minions") or 0)
         alone, not_returned = await self.drain()
+        # Whoever waits for what was done here hears that the others have it
+        await self.settled()
         told = {link.node: link for link in self.peers.links()}
-        await self.append("member", {"op": "remove", "key": self.key, "by": by, "left": True})
+        going = as_deferred(
+            self.append("member", {"op": "remove", "key": self.key, "by": by, "left": True})
+        )
+        # What is added from now on comes after it, and nobody takes that of one who is no member
+        self.closed = CLOSED
+        try:
+            await going
+        except StoreError:
+            self.closed = ""
+            raise
         # A node that has it closes the link: that is as good as a confirmation
         confirmed = as_deferred(self.settled())
         while not confirmed.called and not all(link.closed for link in told.values()):
