@@ -59,6 +59,7 @@ class Publisher:
         self._servers: list[IPublishServer] = []
         self.key = key
         self.next_key: SessionKey | None = None
+        self.next_is_told = False
         self.under: tuple[SessionKey, ...] = ()
         self.published = 0
         self.on_publish: list[Callable[[], None]] = []
@@ -68,14 +69,24 @@ class Publisher:
         self._servers.append(server)
 
     def prepare_rotation(self) -> SessionKey:
-        """Make the key that the next L{rotate} switches to, so that it can be handed out before."""
-        if self.next_key is None:
+        """
+        Make the key that the next L{rotate} switches to, so that it can be handed out before.
+
+        One that somebody was told is replaced: it may be he who is refused now.
+        """
+        if self.next_key is None or self.next_is_told:
             self.next_key = SessionKey.generate(self._entropy)
+            self.next_is_told = False
+        return self.next_key
+
+    def tell_next(self) -> SessionKey | None:
+        """The key to come, for a minion that may know it."""
+        self.next_is_told = self.next_key is not None
         return self.next_key
 
     def rotate(self) -> None:
         """Switch to a new publish key; publications under the old one cannot be made any more."""
-        self.adopt(self.prepare_rotation())
+        self.adopt(self.next_key or self.prepare_rotation())
 
     def adopt(self, key: SessionKey) -> None:
         """Publish under this key, which another master may have made, from now on."""

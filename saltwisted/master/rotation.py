@@ -26,6 +26,9 @@ COALESCE = 1.0
 that our own minions have to fetch the next key."""
 PATIENCE = 60.0
 """Seconds after which a rotation that was asked for no longer waits for sign-ins."""
+SPACING = 5.0
+"""Seconds between two changes: a stock minion that hears of one by a job signs in for its key,
+which takes seconds where the machine is busy, and could not read the job with the key after."""
 RETRY = 0.5
 
 
@@ -58,6 +61,7 @@ class Rotation:
         self._rotated = rotated
         self._call: IDelayedCall | None = None
         self._asked = 0.0
+        self._last = -SPACING
         self.agree: Callable[[str], None] | None = None
         self.count = 0
 
@@ -66,11 +70,14 @@ class Rotation:
         if self.agree is not None:
             self.agree(why)
             return
-        if self._call is not None:
+        pending = self._call is not None
+        if pending and not self._publisher.next_is_told:
             return
-        self.log.info("the publish key will be made new: {why}", why=why)
         self._publisher.prepare_rotation()
         self._announce()
+        if pending:
+            return
+        self.log.info("the publish key will be made new: {why}", why=why)
         self._asked = self._clock.seconds()
         self._call = self._clock.callLater(COALESCE, self._switch)
 
@@ -80,10 +87,13 @@ class Rotation:
         return self._call is not None
 
     def _switch(self) -> None:
-        if self._clock.seconds() - self._asked < PATIENCE and not self._settled():
+        now = self._clock.seconds()
+        wait = now - self._asked < PATIENCE and not self._settled()
+        if wait or now - self._last < SPACING:
             self._call = self._clock.callLater(RETRY, self._switch)
             return
         self._call = None
+        self._last = now
         self._publisher.rotate()
         self.count += 1
         self._rotated()

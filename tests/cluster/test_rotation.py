@@ -163,6 +163,14 @@ class RotationTests(SynchronousTestCase):
         self.clock.pump([0.5] * 2)
         self.assertEqual(self.keys_in_use(), [new, new])
 
+    def test_five_seconds_between_two(self) -> None:
+        """Who needs seconds to sign in for one key gets it before there is another."""
+        for number in range(40):
+            self.parts[number % 2].rotation.request("a test")
+            self.clock.pump([0, 0.5, 0])
+
+        self.assertIn(self.a.secrets.versions(PUBLISH)[0].version, (4, 5))
+
     def test_waits_a_minute_at_most(self) -> None:
         """Somebody who signs in without end keeps the old key for a minute, not longer."""
         old = self.keys_in_use()

@@ -463,6 +463,36 @@ class RotationTests(SynchronousTestCase):
         rig.clock.pump([0.5] * 4)
         self.assertNotEqual(rig.ctx.publisher.key, first)
 
+    def test_five_seconds_between_two(self) -> None:
+        """Who needs seconds to sign in for one key gets it before there is another."""
+        rig = Rig(self)
+        keys = [rig.ctx.publisher.key]
+        for _ in range(40):
+            rig.ctx.rotation.request("test")
+            rig.clock.advance(0.5)
+            if rig.ctx.publisher.key != keys[-1]:
+                keys.append(rig.ctx.publisher.key)
+
+        self.assertEqual(len(keys), 1 + 4)
+
+    def test_T_KEY_1_refused_and_told(self) -> None:
+        """
+        A minion that was told the next key and is refused before it is used cannot read what is
+        published under the one that follows.
+        """
+        rig = Rig(self)
+        minion = RigMinion(rig, "web1").accepted()
+        minion.sign_in()
+        rig.ctx.rotation.request("somebody else was deleted")
+        told = minion.ask("_saltwisted_keys")["next"]
+        self.successResultOf(
+            _pump(rig, rig.ctx.dispatcher.wheel("key.delete", ["web1"], {}, "root"))
+        )
+        rig.clock.pump([0.5] * 4)
+
+        self.assertEqual(rig.ctx.rotation.count, 1)
+        self.assertNotIn(rig.ctx.publisher.key.text, (told, minion.publish_key))
+
     def test_former_keys(self) -> None:
         """Our minions are told, for a minute, which keys were in use before."""
         rig = Rig(self)
@@ -471,16 +501,17 @@ class RotationTests(SynchronousTestCase):
         keys = [rig.ctx.publisher.key.text]
         self.assertEqual(minion.ask("_saltwisted_keys"), {"aes": keys[0]})
         for _ in range(2):
+            rig.clock.advance(10)
             rig.ctx.rotation.request("test")
-            rig.clock.advance(2)
+            rig.clock.advance(1)
             keys.insert(0, rig.ctx.publisher.key.text)
 
         self.assertEqual(
             minion.ask("_saltwisted_keys"), {"aes": keys[0], "before": [keys[1], keys[2]]}
         )
-        rig.clock.advance(59)
+        rig.clock.advance(50)
         self.assertEqual(minion.ask("_saltwisted_keys"), {"aes": keys[0], "before": [keys[1]]})
-        rig.clock.advance(2)
+        rig.clock.advance(11)
         self.assertEqual(minion.ask("_saltwisted_keys"), {"aes": keys[0]})
 
     def test_hello_under_another_key(self) -> None:

@@ -59,8 +59,8 @@ def file(minion: WireMinion, path: str) -> str:
 def jobs(node: Node, wanted: list[dict[str, Any]]) -> dict[str, Any]:
     """The argument of each job."""
     found = {}
-    for jid in (record["jid"] for record in wanted if record.get("jid")):
-        said = node.runner("jobs.list_job", jid)
+    jids = [record["jid"] for record in wanted if record.get("jid")]
+    for jid, said in node.runner("jobs.list_job", jids).items():
         arguments = said.get("Arguments") if isinstance(said, dict) else None
         if arguments:
             found[jid] = arguments[0]
@@ -70,8 +70,8 @@ def jobs(node: Node, wanted: list[dict[str, Any]]) -> dict[str, Any]:
 def returns(node: Node, wanted: list[dict[str, Any]]) -> dict[str, str]:
     """The digest of each return."""
     found = {}
-    for jid in sorted({record["key"].partition("/")[0] for record in wanted}):
-        said = node.runner("jobs.lookup_jid", jid)
+    jids = sorted({record["key"].partition("/")[0] for record in wanted})
+    for jid, said in node.runner("jobs.lookup_jid", jids).items():
         values = said.get("data", said) if isinstance(said, dict) else {}
         for name, value in values.items():
             found[f"{jid}/{name}"] = digest(str(value))

@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterable
 from typing import Any
 
 from saltwisted.cli.keyfiles import lay_down_beginning
@@ -82,10 +83,17 @@ class Node(OurNode):
         finally:
             client.close()
 
-    def runner(self, fun: str, *args: Any) -> Any:
-        """What a runner of it says."""
-        done = self.ask("runner", 60.0, fun=fun, arg=list(args))
-        return done.get("return", done) if isinstance(done, dict) else done
+    def runner(self, fun: str, each: Iterable[str]) -> dict[str, Any]:
+        """What a runner of it says of each of these."""
+        client = ControlClient(path=self.socket_path, timeout=60.0)
+        found = {}
+        try:
+            for one in each:
+                done = client.call("runner", fun=fun, arg=[one])
+                found[one] = done.get("return", done) if isinstance(done, dict) else done
+        finally:
+            client.close()
+        return found
 
     def cli(self, *words: str, seconds: float = 40.0) -> tuple[int | None, str, str]:
         """One of our commands: its exit status (none: it did not end), and what it said."""

@@ -8,6 +8,7 @@ from unittest import mock
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.cluster.facts import rotation
 from saltwisted.minion.channel import Session
 from saltwisted.minion.connection import MasterLink
 from saltwisted.wire.crypticle import SessionKey
@@ -24,9 +25,13 @@ class RotationTests(SynchronousTestCase):
     """Keys are deleted on all nodes again and again, and jobs are given meanwhile."""
 
     def test_seeds(self) -> None:
-        """Each job comes to each minion once, and ours sign in for no change."""
+        """
+        Each job comes to each minion once, and ours sign in for no change, also where changes come
+        more quickly than they do.
+        """
         changes = 0
         for seed in range(2, 2 + count(4, 20, 100)):
+            self.patch(rotation, "SPACING", 5.0 * (seed % 2))
             world = World(seed).run()
             changes += world.nodes[0].rotation._used
         self.assertGreater(changes, 12)
@@ -36,6 +41,8 @@ class RotationTests(SynchronousTestCase):
         Found out: minions that sign in for what they cannot read, and give up what the newest key
         does not open; nodes that do not wait for the sign-ins of stock minions.
         """
+        # Both take more changes than there are
+        self.patch(rotation, "SPACING", 0.0)
         read_held = MasterLink._read_held
         with (
             mock.patch.object(MasterLink, "_want_keys", MasterLink._sign_in_soon),

@@ -35,6 +35,9 @@ which nothing is published under the old key any more."""
 LAGGARDS = 5.0
 """Seconds that a linked node has to store the new version, and that our minions have that sign in,
 before this node hands it out."""
+SPACING = 5.0
+"""Seconds between two new versions: a stock minion that hears of one by a job signs in for its key,
+which takes seconds where the machine is busy, and could not read the job with the key after."""
 RETRY = 0.5
 
 
@@ -136,7 +139,8 @@ class ClusterRotation:
     def _begin(self) -> None:
         now = self._clock.seconds()
         under_way = now - self._since < PATIENCE and not self._all_use()
-        if under_way or (now - self._asked_at < PATIENCE and not self._settled()):
+        busy = now - self._asked_at < PATIENCE and not self._settled()
+        if under_way or busy or now - self._since < SPACING:
             self._asked = self._clock.callLater(RETRY, self._begin)
             return
         self._asked = None

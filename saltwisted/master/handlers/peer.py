@@ -155,8 +155,9 @@ def publish_keys(ctx: Context, who: str, cmd: PublishKeys) -> dict[str, Any]:
     A stock master answers this unknown command with an empty map, which is heartbeat enough.
     """
     keys: dict[str, Any] = {"aes": ctx.publisher.key.text}
-    if ctx.publisher.next_key is not None:
-        keys["next"] = ctx.publisher.next_key.text
+    following = ctx.publisher.tell_next()
+    if following is not None:
+        keys["next"] = following.text
     if former := ctx.publisher.former():
         keys["before"] = [key.text for key in former]
     masters = list(ctx.masters())
