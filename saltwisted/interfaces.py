@@ -55,9 +55,6 @@ class IKeyStore(Protocol):
     def pending(self, minion_id: str) -> bytes | None:
         """The pending public key, or C{None}."""
 
-    def rejected(self, minion_id: str) -> bytes | None:
-        """The rejected public key, or C{None}."""
-
     def denied(self, minion_id: str) -> bytes | None:
         """The denied public key, or C{None}."""
 

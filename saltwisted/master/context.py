@@ -1,7 +1,8 @@
 """
-What a request handler may use: one record of interfaces, never a service.
+What a request handler may use: one record of the master's parts.
 
-A handler that needs something asks for it here; a test fills in fakes.
+A handler that needs something takes it from here, and builds nothing itself. A test fills in
+fakes.
 """
 
 from __future__ import annotations

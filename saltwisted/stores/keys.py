@@ -154,10 +154,6 @@ class KeyStore:
         """The pending key, or C{None}."""
         return self._read("pending", self._folders["pending"], minion_id)
 
-    def rejected(self, minion_id: str) -> bytes | None:
-        """The rejected key, or C{None}."""
-        return self._read("rejected", self._folders["rejected"], minion_id)
-
     def denied(self, minion_id: str) -> bytes | None:
         """The first key that was denied for this id, or C{None}."""
         return self._read("denied", self._folders["denied"], minion_id)
