@@ -18,7 +18,8 @@ from twisted.internet.defer import succeed
 
 from saltwisted.cluster.facts.rotation import ClusterRotation
 from saltwisted.config.options import MasterConfig
-from saltwisted.domain.replica.entry import Dot
+from saltwisted.domain.causality.knowledge import Dot
+from saltwisted.domain.replica.entry import Stream
 from saltwisted.domain.replica.secrets import PUBLISH, Secrets
 from saltwisted.domain.targeting.matchers import MinionFacts
 from saltwisted.errors import AuthenticationError
@@ -77,7 +78,7 @@ class Node(FakeMaster):
 
     def take(self, body: dict[str, Any]) -> None:
         """A fact has come."""
-        self.secrets.apply(body, 0, Dot("x", "0" * 16, 0))
+        self.secrets.apply(body, 0, Dot(Stream("x", "0" * 16), 0))
         self.rotation.changed()
 
     def handle(self, frame: bytes) -> bytes | None:
