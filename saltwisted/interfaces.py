@@ -11,6 +11,7 @@ are plain data or frozen classes from C{wire} and C{domain}.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 Entropy = Callable[[int], bytes]
@@ -345,3 +346,163 @@ class IPeers(Protocol):
         Have a framed connection of its own to each member for C{purpose}: C{factory(node,
         dialled)} makes the protocol of either side.
         """
+
+
+# -- what a master asks of whatever stands beside it (docs/adr/008-seams-before-walls.md); what it
+# does alone is in L{saltwisted.master.seams}
+
+
+class IKeyChanges(Protocol):
+    """Who confirms that keys have changed."""
+
+    def together(self) -> AbstractContextManager[None]:
+        """Entered while an operator changes several keys: they become one act."""
+
+    def settled(self) -> Awaitable[Sequence[str]]:
+        """
+        Awaited after an operator has changed keys; the members that have not confirmed the change
+        by then.
+        """
+
+
+class IVoucher(Protocol):
+    """Who else lets a minion in, beside the site's rules."""
+
+    def pre_accepted(self, auth: Any) -> bool:
+        """Whether a token stands for who signs in (L{saltwisted.wire.commands.Auth}); uses it."""
+
+
+class ISecrets(Protocol):
+    """Where the secrets come from that session keys are derived from."""
+
+    def versions(self) -> Sequence[Any]:
+        """The L{saltwisted.wire.sessionkey.SessionSecret}s that count, newest first."""
+
+    def acceptance(self, minion_id: str) -> int | None:
+        """Number of the acceptance of a minion's key, or C{None} when it is not accepted."""
+
+
+class IKeyAgreement(Protocol):
+    """Who decides when the publish key changes."""
+
+    def request(self, why: str) -> bool:
+        """Take a request for a new key over; false if the master makes one by itself."""
+
+
+class IJobHearer(Protocol):
+    """Who hears of each job that is published here."""
+
+    def job_published(self, job: Mapping[str, Any], minions: Sequence[str]) -> None:
+        """A job (its map, the minions) goes out now."""
+
+    def unreached(self, jid: str) -> Sequence[str]:
+        """The minions that a job of the last minutes could not be sent to."""
+
+
+class IAcknowledging(Protocol):
+    """
+    When a minion is told that its master has what it sent. Returns today; whatever else has to be
+    on another disk before that is asked for in the same way.
+    """
+
+    def return_stored(self, jid: str, minion_id: str) -> Any:
+        """
+        A return is on disk here: a Deferred that fires when it may be acknowledged, or C{None} if
+        it may be at once.
+        """
+
+    def repeated(self, minion_id: str, load: Mapping[str, Any]) -> str | None:
+        """The jid that a return without one has on another node, or C{None}."""
+
+    def one_copy(self, jid: str) -> Awaitable[Sequence[str]]:
+        """The minions whose return is on this node alone, where there are several."""
+
+
+class IPins(Protocol):
+    """Which generation of the files a minion is served, and where that of a job is pinned."""
+
+    @property
+    def newest(self) -> Any:
+        """The L{saltwisted.master.fileserver.FileServer} of the newest files."""
+
+    def files(self, minion: str) -> Any:
+        """
+        The file server for one minion while a job of its is pinned, or a Deferred of it;
+        C{None} for that of the newest files.
+        """
+
+    def facts(self, jid: str, fun: Any) -> Mapping[str, str]:
+        """What else the record of a new job says."""
+
+    def notes(self, jid: str) -> Mapping[str, Any]:
+        """What became known of a job since it was recorded."""
+
+    def published(self, jid: str, minions: Sequence[str]) -> None:
+        """A job goes out now: its minions are pinned."""
+
+    def returned(self, jid: str, minion: str) -> None:
+        """A minion has returned: it is served the newest again."""
+
+
+class IPillarHolders(Protocol):
+    """Who compiles a pillar, and from what."""
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether this master has no pillars, and asks one that has them."""
+
+    def ask(self, question: bytes) -> Awaitable[bytes]:
+        """
+        Have another master answer (L{saltwisted.master.handlers.pillar}); the private reply, sealed
+        for its minion.
+
+        @raises TransportClosed: nobody has.
+        """
+
+    def generation(self) -> int:
+        """Changes when what pillars are compiled from is replaced as a whole."""
+
+    def roots(self, configured: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The directories of C{pillar_roots}, by environment, that are read in their place."""
+
+
+class IWhereabouts(Protocol):
+    """Which minions are at other nodes."""
+
+    def elsewhere(self) -> Mapping[str, str]:
+        """Minion to node; nothing for a master alone."""
+
+    def refresh(self) -> Awaitable[None]:
+        """Awaited before an answer that shall be of this moment."""
+
+    def came(self, minion_id: str) -> None:
+        """A minion has signed in here, or has spoken for the first time."""
+
+
+class IMasters(Protocol):
+    """Where our minions find the masters that stand together."""
+
+    def masters(self) -> Sequence[str]:
+        """C{host} or C{host:port} of each; nothing for a master alone."""
+
+    @property
+    def serves(self) -> str:
+        """Which of them is this one."""
+
+
+class IGate(Protocol):
+    """Whether a request may be looked at now."""
+
+    def keeps(self, frame: bytes, peer: str, reply: Callable[[bytes], None]) -> bool:
+        """Take a request over that has to wait; it comes back by itself."""
+
+
+class IPruneTime(Protocol):
+    """What time it is for who forgets."""
+
+    def time(self) -> float | None:
+        """C{None}: nothing may be forgotten now."""
+
+    @property
+    def problem(self) -> str:
+        """Why nothing may be, or C{""}; for the status."""

@@ -93,6 +93,10 @@ class JidMaker:
         """Never give out a jid at or before this moment (microseconds since 1970) again."""
         self._last = max(self._last, mark)
 
+    def take_slot(self, slot: int) -> None:
+        """The node's slot from now on; below 0 it has none."""
+        self.slot = slot if slot >= 0 else None
+
     def make(self, now: float) -> str:
         """A new jid, at or just after C{now} (seconds since 1970)."""
         micro = max(round(now * 1_000_000), self._last + 1)

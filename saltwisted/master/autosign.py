@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable
 
 from twisted.logger import Logger
 
 from saltwisted.config.options import MasterConfig
 from saltwisted.domain.keys import grains_match, id_matches, may_be_trusted, signing_lines
 from saltwisted.errors import StoreError
+from saltwisted.interfaces import IVoucher
 from saltwisted.stores import files
 from saltwisted.stores.keys import KeyStore
 from saltwisted.wire.commands import Auth
@@ -26,19 +26,14 @@ MAX_RULES = 4 * 1024 * 1024
 
 
 class Autosign:
-    """
-    Answers whether a key of this id is to be accepted or rejected by rule.
-
-    @ivar by_token: C{by_token(auth)}: whether a token of the cluster stands for who signs in;
-        nothing on a lone master.
-    """
+    """Answers whether a key of this id is to be accepted or rejected by rule."""
 
     log = Logger()
 
-    def __init__(self, config: MasterConfig, keys: KeyStore) -> None:
+    def __init__(self, config: MasterConfig, keys: KeyStore, voucher: IVoucher) -> None:
         self._config = config
         self._keys = keys
-        self.by_token: Callable[[Auth], bool] = lambda auth: False
+        self._voucher = voucher
 
     def _lines(self, path: str | None) -> tuple[str, ...]:
         if not path:
@@ -77,7 +72,7 @@ class Autosign:
             return True
         if id_matches(minion_id, self._lines(config.autosign_file)):
             return True
-        if self.by_token(auth):
+        if self._voucher.pre_accepted(auth):
             return True
         minutes = float(config.autosign_timeout or 120)
         if self._keys.take_autosign(minion_id, now, minutes):

@@ -24,6 +24,7 @@ from saltwisted.master import runner_table as runners
 from saltwisted.master import wheel_table as wheels
 from saltwisted.master.chosen import Chosen
 from saltwisted.master.context import Context
+from saltwisted.master.ground import Ground
 from saltwisted.master.runners.auth import hidden_arguments, hidden_value
 from saltwisted.transports.deferreds import let_go
 
@@ -56,8 +57,8 @@ class Calls:
 
     log = Logger()
 
-    def __init__(self, ctx: Context, new_jid: Callable[[], str], chosen: Chosen) -> None:
-        self._ctx = ctx
+    def __init__(self, ground: Ground, new_jid: Callable[[], str], chosen: Chosen) -> None:
+        self._ground = ground
         self._new_jid = new_jid
         self._chosen = chosen
         self._runners = runners.functions()
@@ -66,6 +67,7 @@ class Calls:
 
     async def runner(
         self,
+        ctx: Context,
         fun: str,
         arg: Sequence[Any],
         kwarg: Mapping[str, Any],
@@ -94,7 +96,7 @@ class Calls:
             jid = self._new_jid()
         tag = f"salt/run/{jid}"
         stream = stream or _silent
-        run = runners.Run(self._ctx, jid, user, self._progress(tag, stream), stream, exact=exact)
+        run = runners.Run(ctx, jid, user, self._progress(tag, stream), stream, exact=exact)
         function = self._runners.get(fun)
         call = self._call(
             "runner",
@@ -106,7 +108,7 @@ class Calls:
             jid,
             tag,
             user,
-            keep and bool(self._ctx.config.runner_returns),
+            keep and bool(self._ground.config.runner_returns),
         )
         if not background:
             result = await call
@@ -125,16 +127,17 @@ class Calls:
                 **(data if isinstance(data, dict) else {"data": data}),
                 "_stamp": self._stamp(),
             }
-            self._ctx.bus.fire(f"{tag}/{end}", event)
+            self._ground.bus.fire(f"{tag}/{end}", event)
             await stream({"tag": f"{tag}/{end}", "data": event})
 
         return progress
 
     def _stamp(self) -> str:
-        return datetime.fromtimestamp(self._ctx.now(), UTC).isoformat(timespec="microseconds")
+        return datetime.fromtimestamp(self._ground.now(), UTC).isoformat(timespec="microseconds")
 
     async def wheel(
         self,
+        ctx: Context,
         fun: str,
         arg: Sequence[Any],
         kwarg: Mapping[str, Any],
@@ -144,7 +147,7 @@ class Calls:
         """Call a wheel function; C{keep} it in the job cache, as stock does for remote callers."""
         jid = self._new_jid()
         tag = f"salt/wheel/{jid}"
-        call = wheels.Call(self._ctx, user)
+        call = wheels.Call(ctx, user)
         return await self._call(
             "wheel",
             fun,
@@ -171,7 +174,7 @@ class Calls:
         user: str,
         keep: bool,
     ) -> dict[str, Any]:
-        bus = self._ctx.bus
+        bus = self._ground.bus
         base = {"fun": f"{kind}.{fun}", "jid": jid, "user": user}
         secret = kind == "runner" and fun.startswith("auth.")
         shown, named = hidden_arguments(arg, kwarg) if secret else (arg, kwarg)
@@ -192,16 +195,16 @@ class Calls:
         result["retcode"] = 0 if success else 1
         seen = hidden_value(value) if secret else value
         told = {**base, "fun_args": fun_args, "return": seen, "success": success}
-        if keep and self._ctx.config.job_cache:
+        if keep and self._ground.config.job_cache:
             await self._keep(told, stamp)
         bus.fire(f"{tag}/ret", told)
         return result
 
     async def _keep(self, told: dict[str, Any], stamp: str) -> None:
         """Into the job cache, as stock has it: the whole event is the return of this master."""
-        name, jid = self._ctx.node, told["jid"]
+        name, jid = self._ground.node, told["jid"]
         job = {"fun": told["fun"], "arg": [], "tgt": name, "tgt_type": "list", "user": told["user"]}
-        jobs = self._ctx.jobs
+        jobs = self._ground.jobs
         load = {"id": name, "jid": jid, "return": {**told, "_stamp": stamp}}
         try:
             await jobs.save_job(jid, job, [])

@@ -11,7 +11,7 @@ from typing import Any
 
 from saltwisted.domain.jobids import JobInParts
 from saltwisted.errors import DeniedError
-from saltwisted.master.context import Context
+from saltwisted.master.ground import Ground
 
 LATEST = 256
 """Chosen jids that are remembered here; of older ones the job cache knows."""
@@ -20,8 +20,8 @@ LATEST = 256
 class Chosen:
     """What has begun under chosen jids on this master."""
 
-    def __init__(self, ctx: Context) -> None:
-        self._ctx = ctx
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
         self._begun: OrderedDict[str, JobInParts] = OrderedDict()
 
     async def part(self, jid: str, load: Mapping[str, Any], user: str) -> JobInParts:
@@ -30,7 +30,7 @@ class Chosen:
 
         @raises DeniedError: the jid is another job's.
         """
-        part = JobInParts.first(user, load, self._ctx.now())
+        part = JobInParts.first(user, load, self._ground.now())
         job = await self._enter(jid, part)
         if job is not part and not job.has_part(part):
             raise self._refused(jid, user)
@@ -42,14 +42,14 @@ class Chosen:
 
         @raises DeniedError: the jid is in use.
         """
-        part = JobInParts.first(user, {"fun": fun, "arg": arg}, self._ctx.now())
+        part = JobInParts.first(user, {"fun": fun, "arg": arg}, self._ground.now())
         if await self._enter(jid, part) is not part:
             raise self._refused(jid, user)
 
     async def _enter(self, jid: str, part: JobInParts) -> JobInParts:
         job = self._begun.get(jid)
         if job is None:
-            record = await self._ctx.jobs.job(jid)
+            record = await self._ground.jobs.job(jid)
             # Another may have come while the disk was asked. A minion's claim reserves nothing
             job = self._begun.get(jid)
             if job is None:
@@ -62,5 +62,5 @@ class Chosen:
         return job
 
     def _refused(self, jid: str, user: str) -> DeniedError:
-        self._ctx.counters["denied:jid"] += 1
+        self._ground.counters["denied:jid"] += 1
         return DeniedError(f"job {jid} is not the job that {user} wants to publish")

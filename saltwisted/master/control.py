@@ -27,8 +27,9 @@ from saltwisted.domain.operations.arguments import (
 from saltwisted.domain.operations.table import ACCOUNT, ANYBODY, Call, Operation, Operations
 from saltwisted.errors import RemoteError, StoreError
 from saltwisted.master.context import Context
+from saltwisted.master.loads import arguments_of, delimiter_of
 from saltwisted.master.logins import NotProven
-from saltwisted.master.permits import CREDENTIALS, arguments_of, delimiter_of
+from saltwisted.master.permits import CREDENTIALS
 from saltwisted.master.rights import BESIDE, Rights, as_job, as_ping
 
 TARGET = (
@@ -160,13 +161,13 @@ class Control:
         """
         args = call.args
         arg, kwarg = arguments_of(args)
-        return await self._ctx.dispatcher.runner(
+        return await self._ctx.runner(
             args["fun"],
             arg,
             kwarg,
             call.user,
             call.stream,
-            bool(args.get("async")),
+            background=bool(args.get("async")),
             keep=bool(args.get("keep", True)),
             jid=args.get("jid"),
         )
@@ -174,7 +175,7 @@ class Control:
     async def wheel(self, call: Call) -> Any:
         """Run a wheel function, such as those of keys."""
         arg, kwarg = arguments_of(call.args)
-        return await self._ctx.dispatcher.wheel(call.args["fun"], arg, kwarg, call.user)
+        return await self._ctx.wheel(call.args["fun"], arg, kwarg, call.user)
 
     async def mk_token(self, call: Call) -> Any:
         """Make a token for a name and a password of external authentication."""

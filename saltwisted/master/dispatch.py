@@ -21,10 +21,9 @@ from saltwisted.domain.jobids import BEGUN, judged_jid
 from saltwisted.domain.targeting.nodegroups import unfold
 from saltwisted.domain.targeting.selection import Universe, guesses_pillar, pillar_words
 from saltwisted.errors import DeniedError, RemoteError, TargetError
-from saltwisted.master.calls import Calls
 from saltwisted.master.chosen import Chosen
-from saltwisted.master.context import Context
-from saltwisted.master.permits import check_size, delimiter_of, seconds_of
+from saltwisted.master.ground import Ground
+from saltwisted.master.loads import check_size, delimiter_of, seconds_of
 from saltwisted.master.runs import AwaitedJob
 from saltwisted.master.targets import Targets
 from saltwisted.master.workers import WorkerPool
@@ -42,46 +41,47 @@ class Dispatcher:
     """
     Turns Salt's C{publish} load into a job that minions run.
 
-    @ivar closed: why no job is taken any more; empty while some are.
+    @ivar chosen: the jids that callers have chosen.
     """
 
     log = Logger()
 
-    def __init__(self, ctx: Context, jids: JidMaker, workers: WorkerPool | None = None) -> None:
+    def __init__(self, ground: Ground, jids: JidMaker, workers: WorkerPool | None = None) -> None:
         """
         @param workers: where regular expressions are tried that may take for ever; without
             them those mean nobody.
         """
-        self._ctx = ctx
-        self.closed = ""
-        self.targets = Targets(ctx.clock, self.universe, workers)
+        self._ground = ground
+        self._closed = ""
+        self.targets = Targets(ground.clock, self.universe, workers)
         self._jids = jids
         self._issuers: OrderedDict[str, str] = OrderedDict()
-        self._chosen = Chosen(ctx)
-        self._calls = Calls(ctx, self.new_jid, self._chosen)
-        self.runner = self._calls.runner
-        self.wheel = self._calls.wheel
+        self.chosen = Chosen(ground)
 
     def new_jid(self) -> str:
         """A fresh job id: 20 digits of UTC time, growing on this node."""
-        return self._jids.make(self._ctx.now())
+        return self._jids.make(self._ground.now())
 
     def universe(self) -> Universe:
         """What target expressions are judged by: accepted ids and cached minion data."""
-        ctx = self._ctx
+        ground = self._ground
         return Universe(
             # A copy: the search takes several turns, and keys come and go between them
-            accepted=list(ctx.keys.accepted_ids()),
-            fetch=ctx.cache.get,
-            part=ctx.cache.part,
-            cached=ctx.cache.ids,
-            nodegroups=ctx.config.nodegroups or {},
-            data_cache=bool(ctx.config.minion_data_cache),
+            accepted=list(ground.keys.accepted_ids()),
+            fetch=ground.cache.get,
+            part=ground.cache.part,
+            cached=ground.cache.ids,
+            nodegroups=ground.config.nodegroups or {},
+            data_cache=bool(ground.config.minion_data_cache),
         )
 
+    def close(self, why: str) -> None:
+        """Take no more jobs; who brings one is told why."""
+        self._closed = why
+
     def _see_whether_open(self) -> None:
-        if self.closed:
-            raise RemoteError("ClusterError", self.closed)
+        if self._closed:
+            raise RemoteError("ClusterError", self._closed)
 
     async def publish(
         self, load: Mapping[str, Any], user: str, jid: str = "", exact: bool = False
@@ -98,7 +98,7 @@ class Dispatcher:
             is none, a node group that is not there, or this master takes no more jobs.
         @raises DeniedError: the jid is another job's, or the target would guess pillar values.
         """
-        ctx = self._ctx
+        ground = self._ground
         self._see_whether_open()
         if "tgt" not in load or not load.get("fun"):
             raise RemoteError("SaltInvocationError", "a job needs a target and a function")
@@ -108,9 +108,9 @@ class Dispatcher:
         delimiter = delimiter_of(load)
         check_size(load)
         chosen = "" if jid else judged_jid(load.get("jid"))
-        groups = ctx.config.nodegroups or {}
+        groups = ground.config.nodegroups or {}
         if exact and guesses_pillar(tgt, tgt_type, groups):
-            ctx.counters["denied:pillar-guess"] += 1
+            ground.counters["denied:pillar-guess"] += 1
             raise DeniedError(f"{user} may not target by pillar with wildcards")
         selection = await self.targets.find(tgt, tgt_type, delimiter, exact=exact)
         # It may have begun to hand over what it has while the minions were being found
@@ -119,7 +119,7 @@ class Dispatcher:
             by_pillar = exact and pillar_words(tgt, tgt_type, groups)
             tgt, tgt_type = unfold(tgt, tgt_type, groups)
         except TargetError as error:
-            conf_file = f"{ctx.config.config_dir}/master"
+            conf_file = f"{ground.config.config_dir}/master"
             reason = error.reason.replace("the master config file", conf_file)
             raise RemoteError("SaltInvocationError", reason) from None
         minions: Sequence[str] = selection.minions
@@ -136,7 +136,7 @@ class Dispatcher:
         if by_pillar:
             # Minions would read the words themselves, each in its own pillar and not exactly
             tgt, tgt_type = list(minions), "list"
-        whole = await self._chosen.part(chosen, load, user) if chosen else None
+        whole = await self.chosen.part(chosen, load, user) if chosen else None
         jid = jid or chosen or self.new_jid()
         job = self._job_map(load, kwargs, tgt, tgt_type, delimiter, jid, user)
         announced = {
@@ -150,15 +150,17 @@ class Dispatcher:
             "missing": list(selection.missing),
         }
         if not kwargs.get("nocache"):
-            record = {**job, "kwargs": _plain(kwargs), **ctx.job_facts(jid, job["fun"])}
+            facts = ground.seams.pins.facts(jid, job["fun"])
+            record = {**job, "kwargs": _plain(kwargs), **facts}
             if whole is None:
-                await ctx.jobs.save_job(jid, record, list(minions))
+                await ground.jobs.save_job(jid, record, list(minions))
             else:
                 record[BEGUN] = whole.begun
-                await ctx.jobs.save_job(jid, record, whole.join(minions), chosen=True)
-        ctx.bus.fire(f"salt/job/{jid}/new", announced)
-        ctx.publisher.publish(job, minions)
-        ctx.job_published(job, minions)
+                await ground.jobs.save_job(jid, record, whole.join(minions), chosen=True)
+        ground.bus.fire(f"salt/job/{jid}/new", announced)
+        ground.publisher.publish(job, minions)
+        ground.seams.pins.published(jid, minions)
+        ground.seams.hearer.job_published(job, minions)
         return {"jid": jid, "minions": list(minions), "missing": list(selection.missing)}
 
     def _job_map(
@@ -223,19 +225,16 @@ class Dispatcher:
         @param gather_job_timeout: seconds that they have to say so.
         @return: items C{published}, C{return} as they come, and C{missing} at the end.
         """
-        config = self._ctx.config
+        config = self._ground.config
         return AwaitedJob(
-            self._ctx,
+            self._ground,
             partial(self.publish, exact=exact),
+            self.new_jid,
             dict(load),
             user,
             seconds_of(timeout, config.timeout),
             seconds_of(gather_job_timeout, config.gather_job_timeout),
         ).items()
-
-    def running_runners(self) -> list[dict[str, Any]]:
-        """Runners and wheel functions that have not ended."""
-        return list(self._calls.active.values())
 
     # -- the bus, and messages of our own ----------------------------------------------
 
@@ -249,7 +248,7 @@ class Dispatcher:
         def receive(tag: str, data: Mapping[str, Any]) -> None:
             stream({"tag": tag, "data": data})
 
-        stops = [self._ctx.bus.subscribe(str(prefix), receive) for prefix in prefixes]
+        stops = [self._ground.bus.subscribe(str(prefix), receive) for prefix in prefixes]
         try:
             stream({"tag": "", "data": {}, "ready": True})
             await for_ever
@@ -259,7 +258,7 @@ class Dispatcher:
 
     def announce_next_key(self) -> None:
         """Tell our own minions to fetch the next publish key; stock ones are not addressed."""
-        self._ctx.publisher.publish(
+        self._ground.publisher.publish(
             {
                 "fun": REKEY,
                 "arg": [],
@@ -275,7 +274,7 @@ class Dispatcher:
     def ping_all(self) -> None:
         """C{ping_on_rotate}: make every minion sign in again now rather than at the next job."""
         load = {"tgt": "*", "fun": "test.ping", "arg": []}
-        let_go(self.publish(load, self._ctx.config.user), self.log, "ping_on_rotate failed")
+        let_go(self.publish(load, self._ground.config.user), self.log, "ping_on_rotate failed")
 
 
 def _plain(kwargs: Mapping[str, Any]) -> dict[str, Any]:

@@ -86,7 +86,7 @@ class Maintenance:
             write()
 
     def _prune(self) -> Any:
-        return self._ctx.jobs.prune()
+        return self._ctx.jobs.prune(self._ctx.seams.prune_time.time)
 
     def _loop(self) -> None:
         """Salt's C{loop_interval}: presence events and the drop file."""

@@ -14,18 +14,16 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from attrs import define, field
 from twisted.logger import Logger
 
 from saltwisted.errors import RemoteError
 from saltwisted.interfaces import IPillarSource
+from saltwisted.master.ground import Ground
 from saltwisted.master.workers import WorkerPool
 from saltwisted.wire.msgpack import pack, unpack
-
-if TYPE_CHECKING:
-    from saltwisted.master.context import Context
 
 ENTRY = "saltwisted.worker.pillar.work:serve"
 TIMEOUT = 300.0
@@ -74,8 +72,8 @@ class Pillars:
 
     log = Logger()
 
-    def __init__(self, ctx: Context, workers: PillarWorkers) -> None:
-        self._ctx = ctx
+    def __init__(self, ground: Ground, workers: PillarWorkers) -> None:
+        self._ground = ground
         self._workers = workers
         self._kept: OrderedDict[tuple[str, bytes], CachedPillar] = OrderedDict()
         self._bytes = 0
@@ -83,7 +81,7 @@ class Pillars:
 
     def startService(self) -> None:
         """Tell the workers the configuration."""
-        self._workers.set_fact("opts", self._ctx.facts.get("opts") or self._ctx.config.as_opts())
+        self._workers.set_fact("opts", self._ground.pillar_opts())
 
     def reconfigure(self) -> None:
         """The configuration has new values: pillars are compiled again, with them."""
@@ -140,9 +138,9 @@ class Pillars:
         kept = self._kept.get(key)
         if kept is not None and not fresh and self._holds(kept, grains):
             self._kept.move_to_end(key)
-            self._ctx.counters["pillar:kept"] += 1
+            self._ground.counters["pillar:kept"] += 1
             return kept.packed
-        self._ctx.counters["pillar:compiled"] += 1
+        self._ground.counters["pillar:compiled"] += 1
         payload = {
             "do": "pillar",
             "id": minion_id,
@@ -154,17 +152,17 @@ class Pillars:
             "extra": extra,
         }
         for _ in range(TRIES):
-            generation = self._ctx.pillar_generation()
+            generation = self._ground.seams.pillars.generation()
             answer = await self._workers.call(ENTRY, payload, TIMEOUT)
-            if generation == self._ctx.pillar_generation():
+            if generation == self._ground.seams.pillars.generation():
                 break
             # Half of it may have been compiled from the roots before
         for line in answer["log"][:LOG_LINES]:
             self.log.error("pillar of {minion}: {line}", minion=minion_id, line=line[:500])
         packed: bytes = answer["packed"]
         self._keep(key, packed, answer, grains)
-        if not (override or ext or extra) and self._ctx.config.minion_data_cache:
-            self._ctx.cache.put("pillar", minion_id, unpack(packed))
+        if not (override or ext or extra) and self._ground.config.minion_data_cache:
+            self._ground.cache.put("pillar", minion_id, unpack(packed))
         return packed
 
     async def top(
@@ -184,7 +182,7 @@ class Pillars:
         return found
 
     def _check(self) -> None:
-        if self._ctx.pillar_elsewhere is not None:
+        if self._ground.seams.pillars.elsewhere:
             raise RemoteError("SaltRunnerError", "this master has no pillars: ask one that has")
 
     async def tops(self, minion_id: str) -> dict[str, list[str]]:

@@ -10,24 +10,16 @@ own minions tell it by subscribing to a topic of their own.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from saltwisted.domain.presence import known_addresses, present_ids
+from saltwisted.interfaces import IWhereabouts
 from saltwisted.master.sessions import Sessions
 from saltwisted.stores.cache import MinionCache
 
 
-async def _nothing() -> None:
-    """A master without peers knows all there is to know."""
-
-
 class Presence:
-    """
-    Answers who is connected, from sessions, cached grains and connections.
-
-    @ivar elsewhere: minions at other nodes, with the node; none without a cluster.
-    @ivar refresh: awaited before an answer that shall be of this moment.
-    """
+    """Answers who is connected, from sessions, cached grains and connections."""
 
     def __init__(
         self,
@@ -35,11 +27,13 @@ class Presence:
         cache: MinionCache,
         connected: Callable[[], Collection[str]],
         now: Callable[[], float],
+        whereabouts: IWhereabouts,
         recent: float = 60.0,
         subscribed: Callable[[str], bool] = lambda minion_id: False,
     ) -> None:
         """
         @param connected: addresses with a connection to the publish port.
+        @param whereabouts: which minions are at other nodes.
         @param subscribed: whether a minion of ours subscribes to its own topic at this moment.
         @param recent: seconds for which one authenticated request counts as presence.
         """
@@ -49,8 +43,15 @@ class Presence:
         self._now = now
         self._recent = recent
         self._subscribed = subscribed
-        self.elsewhere: Callable[[], Mapping[str, str]] = dict
-        self.refresh: Callable[[], Awaitable[None]] = _nothing
+        self._whereabouts = whereabouts
+
+    async def refresh(self) -> None:
+        """Awaited before an answer that shall be of this moment."""
+        await self._whereabouts.refresh()
+
+    def elsewhere(self) -> Mapping[str, str]:
+        """Minions at other nodes, with the node."""
+        return self._whereabouts.elsewhere()
 
     def present(self, ids: Iterable[str]) -> set[str]:
         """Those of C{ids} that are here now, or at another node of the cluster."""

@@ -94,6 +94,14 @@ class Publisher:
         self.key = key
         self.next_key = None
 
+    def expect(self, key: SessionKey | None) -> None:
+        """The key that will follow, which another master may have made; if one will."""
+        self.next_key = key
+
+    def publish_under(self, keys: Sequence[SessionKey]) -> None:
+        """While nodes hand out different keys, publish under each of these; or just under ours."""
+        self.under = tuple(keys)
+
     def former(self) -> list[SessionKey]:
         """The keys that were in use until lately, newest first."""
         now = self._seconds()

@@ -83,15 +83,19 @@ class Requests:
             Private: self._reply_private,
             Elsewhere: self._reply_elsewhere,
         }
-        self.closed = False
-        self.keeps: Callable[[bytes, str, Reply], bool] | None = None
+        self._gate = ctx.seams.gate
+        self._closed = False
+
+    def close(self) -> None:
+        """Answer nobody any more."""
+        self._closed = True
 
     def handle(self, frame: bytes, peer: str, reply: Reply) -> None:
         """Answer one frame; C{reply} is called exactly once, now or later."""
-        if self.closed:
+        if self._closed:
             self._counters["refused:closed"] += 1
             return
-        if self.keeps is not None and self.keeps(frame, peer, reply):
+        if self._gate.keeps(frame, peer, reply):
             self._counters["kept"] += 1
             return
         try:
@@ -157,8 +161,7 @@ class Requests:
             raise WireError("ttl")
         if not session.fresh(ts):
             raise WireError("stale")
-        session.seen = self._ctx.now()
-        session.address = peer
+        session.spoke(peer, self._ctx.now())
         cmd = load.get("cmd")
         row = self._sealed.get(cmd) if type(cmd) is str else None
         if row is None:

@@ -15,9 +15,9 @@ from saltwisted.domain.acl import blacklisted
 from saltwisted.domain.operations.table import Caller, Judge, Right, owner_only
 from saltwisted.errors import DeniedError, RemoteError
 from saltwisted.master.context import Context
+from saltwisted.master.loads import arguments_of
 from saltwisted.master.logins import NotProven
 from saltwisted.master.permits import (
-    arguments_of,
     local_may_publish,
     may_call,
     tell_refusal,

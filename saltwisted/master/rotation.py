@@ -19,6 +19,7 @@ from typing import Any
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
+from saltwisted.interfaces import IKeyAgreement
 from saltwisted.master.publisher import Publisher
 
 COALESCE = 1.0
@@ -33,11 +34,7 @@ RETRY = 0.5
 
 
 class Rotation:
-    """
-    Coalesces requests for a new publish key and switches to it.
-
-    @ivar agree: takes the requests instead, where several nodes share the key.
-    """
+    """Coalesces requests for a new publish key and switches to it."""
 
     log = Logger()
 
@@ -48,11 +45,13 @@ class Rotation:
         settled: Callable[[], bool],
         announce: Callable[[], None],
         rotated: Callable[[], None],
+        agreement: IKeyAgreement,
     ) -> None:
         """
         @param settled: whether no accepted minion waits for the answer to its sign-in.
         @param announce: tell our own minions that a next key is ready.
         @param rotated: called after each switch (event C{key}, C{ping_on_rotate}).
+        @param agreement: takes the requests over where several nodes share the key.
         """
         self._clock = clock
         self._publisher = publisher
@@ -62,13 +61,12 @@ class Rotation:
         self._call: IDelayedCall | None = None
         self._asked = 0.0
         self._last = -SPACING
-        self.agree: Callable[[str], None] | None = None
+        self._agreement = agreement
         self.count = 0
 
     def request(self, why: str) -> None:
         """Ask for a rotation; it happens once for all that ask within the next moment."""
-        if self.agree is not None:
-            self.agree(why)
+        if self._agreement.request(why):
             return
         pending = self._call is not None
         if pending and not self._publisher.next_is_told:

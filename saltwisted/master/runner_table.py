@@ -71,6 +71,10 @@ class Run:
         """Publish a job in the caller's name, and follow it; see L{Dispatcher.run}."""
         return self.ctx.dispatcher.run(load, self.user, timeout, gather_job_timeout, self.exact)
 
+    def show_by(self, outputter: str) -> None:
+        """Have the value shown by one of Salt's outputters."""
+        self.outputter = outputter
+
     async def say(self, text: str) -> None:
         """A line for the caller's standard output."""
         await self.tell({"say": text})

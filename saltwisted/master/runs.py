@@ -18,7 +18,7 @@ from twisted.logger import Logger
 
 from saltwisted.domain.jobids import judged_jid
 from saltwisted.domain.jobs import Done, Effect, PublishFindJob, RunningJob, Yield
-from saltwisted.master.context import Context
+from saltwisted.master.ground import Ground
 from saltwisted.transports.deferreds import let_go
 
 
@@ -37,15 +37,17 @@ class AwaitedJob:
 
     def __init__(
         self,
-        ctx: Context,
+        ground: Ground,
         publish: Publish,
+        new_jid: Callable[[], str],
         load: dict[str, Any],
         user: str,
         timeout: float,
         gather: float,
     ) -> None:
-        self._ctx = ctx
+        self._ground = ground
         self._publish = publish
+        self._new_jid = new_jid
         self._load = load
         self._user = user
         self._timeout = timeout
@@ -67,8 +69,7 @@ class AwaitedJob:
 
         Leaving early (the caller went away) stops the waiting, never the job.
         """
-        dispatcher = self._ctx.dispatcher
-        own = "" if self._chosen else dispatcher.new_jid()
+        own = "" if self._chosen else self._new_jid()
         jid = self._chosen or own
         self._listen(f"salt/job/{jid}/ret/", self._returned)
         try:
@@ -93,11 +94,11 @@ class AwaitedJob:
             self._stop()
 
     def _listen(self, prefix: str, receiver: Callable[[str, Mapping[str, Any]], None]) -> None:
-        self._stops.append(self._ctx.bus.subscribe(prefix, receiver))
+        self._stops.append(self._ground.bus.subscribe(prefix, receiver))
 
     def _begin(self, jid: str, minions: list[str]) -> None:
         self._job = RunningJob(jid, set(minions), self._timeout, self._gather)
-        self._apply(self._job.begin(self._ctx.clock.seconds()))
+        self._apply(self._job.begin(self._ground.clock.seconds()))
         early, self._early = self._early, []
         for minion, data in early:
             if not self._shared or minion in self._job.expected:
@@ -114,13 +115,13 @@ class AwaitedJob:
     def _found(self, tag: str, data: Mapping[str, Any]) -> None:
         if self._job is not None:
             minion = tag.rsplit("/ret/", 1)[-1]
-            self._apply(self._job.answered(minion, data, self._ctx.clock.seconds()))
+            self._apply(self._job.answered(minion, data, self._ground.clock.seconds()))
             self._schedule()
 
     def _tick(self) -> None:
         self._timer = None
         if self._job is not None:
-            self._apply(self._job.tick(self._ctx.clock.seconds()))
+            self._apply(self._job.tick(self._ground.clock.seconds()))
             self._schedule()
 
     def _schedule(self) -> None:
@@ -129,8 +130,8 @@ class AwaitedJob:
             self._timer = None
         due = self._job.next_tick() if self._job is not None and not self._ended else None
         if due is not None:
-            delay = max(due - self._ctx.clock.seconds(), 0.01)
-            self._timer = self._ctx.clock.callLater(delay, self._tick)
+            delay = max(due - self._ground.clock.seconds(), 0.01)
+            self._timer = self._ground.clock.callLater(delay, self._tick)
 
     def _apply(self, effects: list[Effect]) -> None:
         for effect in effects:
@@ -150,8 +151,8 @@ class AwaitedJob:
         self._ended = True
         if not missing:
             return
-        present = self._ctx.presence.present(missing)
-        cache = self._ctx.cache
+        present = self._ground.presence.present(missing)
+        cache = self._ground.cache
         self._items.append(
             {
                 "kind": "missing",
@@ -163,7 +164,7 @@ class AwaitedJob:
     def _ask(self, ids: tuple[str, ...]) -> None:
         """Ask the silent whether they still run the job."""
         assert self._job is not None
-        jid = self._ctx.dispatcher.new_jid()
+        jid = self._new_jid()
         self._listen(f"salt/job/{jid}/ret/", self._found)
         load = {
             "tgt": list(ids),
@@ -176,7 +177,7 @@ class AwaitedJob:
     async def _ask_and_tell(self, load: Mapping[str, Any], jid: str) -> None:
         await self._publish(load, self._user, jid)
         if self._job is not None:
-            self._job.asked(self._ctx.clock.seconds())
+            self._job.asked(self._ground.clock.seconds())
             self._schedule()
 
     def _stop(self) -> None:

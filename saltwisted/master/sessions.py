@@ -68,6 +68,11 @@ class MinionSession:
             self.tok = tok
         return good
 
+    def spoke(self, address: str, now: float) -> None:
+        """It has made a request that was in order, from this address."""
+        self.seen = now
+        self.address = address
+
     def fresh(self, ts: int | None) -> bool:
         """Whether a request of this C{ts} is not older than the window; advances the mark."""
         if ts is None:
@@ -101,16 +106,22 @@ class Sessions:
     A minion may hold the key of the secret before, or one that another node handed out: what
     does not open with the key that it used last is tried with the others that it may use.
 
-    @ivar on_arrival: called with the id of a minion that signs in, or speaks for the first time
+    @param came: called with the id of a minion that signs in, or speaks for the first time
         since it did, or since the start.
     """
 
-    def __init__(self, keys: KeyStore, store: SessionStore, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        keys: KeyStore,
+        store: SessionStore,
+        now: Callable[[], float],
+        came: Callable[[str], None] = lambda minion_id: None,
+    ) -> None:
         self._keys = keys
         self._store = store
         self._now = now
         self._live: dict[str, MinionSession] = {}
-        self.on_arrival: list[Callable[[str], None]] = []
+        self._came = came
         keys.on_change(self._key_changed)
 
     def _key_changed(self, minion_id: str, old: str, new: str) -> None:
@@ -174,12 +185,8 @@ class Sessions:
             return None
         session = MinionSession(minion_id, pub, public, lent.key, lent.ends)
         self._live[minion_id] = session
-        self._arrived(minion_id)
+        self._came(minion_id)
         return session
-
-    def _arrived(self, minion_id: str) -> None:
-        for receiver in self.on_arrival:
-            receiver(minion_id)
 
     def sign_in(self, minion_id: str, pub: bytes) -> MinionSession | None:
         """The session to hand out in a sign-in reply; a sign-in also resets the replay window."""
@@ -191,7 +198,7 @@ class Sessions:
         if session is None or session.pub != pub or session.key != lent.key:
             session = self._open(minion_id, pub, lent)
         else:
-            self._arrived(minion_id)
+            self._came(minion_id)
         if session is not None:
             session.ends = lent.ends
             session.newest = 0

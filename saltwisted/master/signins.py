@@ -28,14 +28,13 @@ from twisted.logger import Logger
 from saltwisted.domain.keys import Answer, SignIn, Verdict, clean_key, judge, valid_minion_id
 from saltwisted.domain.pace import Pace
 from saltwisted.errors import StoreError, WireError
-from saltwisted.master.context import Context
+from saltwisted.master.ground import Ground
 from saltwisted.transports.deferreds import let_go
 from saltwisted.transports.threads import Threads
 from saltwisted.wire.commands import Auth
 from saltwisted.wire.crypticle import SessionKey
 from saltwisted.wire.envelope import BAD_LOAD
 from saltwisted.wire.handshake import (
-    Handovers,
     MasterIdentity,
     accepted_reply,
     bad_algorithm,
@@ -83,8 +82,8 @@ class SignIns:
 
     log = Logger()
 
-    def __init__(self, ctx: Context, identity: MasterIdentity, threads: Threads) -> None:
-        self._ctx = ctx
+    def __init__(self, ground: Ground, identity: MasterIdentity, threads: Threads) -> None:
+        self._ground = ground
         self._identity = identity
         self._threads = threads
         self._fresh: OrderedDict[tuple[str, bytes, str], Waiting] = OrderedDict()
@@ -99,12 +98,8 @@ class SignIns:
 
     def startService(self) -> None:
         """Sign the first publish key now, so that the first sign-in need not wait for it."""
-        self._identity.digest_signature(self._ctx.publisher.key)
-        self._ctx.keys.on_change(self._decided)
-
-    def hand_over(self, handovers: Handovers) -> None:
-        """What our minions are told of the keys that this master's has replaced."""
-        self._identity.handovers = handovers
+        self._identity.digest_signature(self._ground.publisher.key)
+        self._ground.keys.on_change(self._decided)
 
     def stopService(self) -> None:
         """Those who still wait will ask again."""
@@ -139,11 +134,11 @@ class SignIns:
         queue = self._unknown
         if known:
             # A minion with a session here waits only for the new publish key; one without, for all
-            queue = self._known if auth.id in self._ctx.sessions.live() else self._fresh
+            queue = self._known if auth.id in self._ground.sessions.live() else self._fresh
         key = (auth.id, pub, peer)
         waiting = queue.get(key)
         if waiting is not None:
-            self._ctx.counters["signin:repeated"] += 1
+            self._ground.counters["signin:repeated"] += 1
             waiting.auth, waiting.version, waiting.reply = auth, version, reply
             return
         if len(queue) >= WAITING:
@@ -152,11 +147,11 @@ class SignIns:
         self._start()
 
     def _is_accepted(self, minion_id: str, pub: bytes) -> bool:
-        stored = self._ctx.keys.accepted(minion_id)
+        stored = self._ground.keys.accepted(minion_id)
         return stored is not None and clean_key(stored) == pub
 
     def _start(self) -> None:
-        room = self._pace.room(self._ctx.clock.seconds(), len(self._known))
+        room = self._pace.room(self._ground.clock.seconds(), len(self._known))
         while self._running < AT_ONCE:
             work: list[Work] = []
             queue = self._queue(room)
@@ -172,11 +167,11 @@ class SignIns:
                 continue
             self._running += 1
             self._letting_in += _accepted(work)
-            d: Deferred[Any] = self._threads.run(self._answer, work, self._ctx.publisher.key)
+            d: Deferred[Any] = self._threads.run(self._answer, work, self._ground.publisher.key)
             let_go(d.addBoth(self._answered, work), self.log, "a batch of sign-ins was lost")
         if self._known and not room and self._later is None:
             delay = self._pace.delay(min(len(self._known), BATCH))
-            self._later = self._ctx.clock.callLater(delay, self._go_on)
+            self._later = self._ground.clock.callLater(delay, self._go_on)
 
     def _go_on(self) -> None:
         self._later = None
@@ -208,11 +203,11 @@ class SignIns:
                 return
             work.append(self._work(waiting, verdict))
         except StoreError as error:
-            self._ctx.counters["failed:_auth"] += 1
+            self._ground.counters["failed:_auth"] += 1
             self.log.error("a key cannot be stored: {error}", error=error)
             waiting.reply(BAD_LOAD)
         except Exception:
-            self._ctx.counters["failed:_auth"] += 1
+            self._ground.counters["failed:_auth"] += 1
             self.log.failure(
                 "the sign-in of {minion} failed", minion=waiting.auth.id[:200], foreign=True
             )
@@ -230,7 +225,7 @@ class SignIns:
         if not patience > 0 or len(self._held) >= HELD:
             return False
         waiting.auth = evolve(waiting.auth, patience=0.0)
-        later = self._ctx.clock.callLater(patience, self._let_go, minion_id, verdict)
+        later = self._ground.clock.callLater(patience, self._let_go, minion_id, verdict)
         self._held[minion_id] = (waiting, later)
         return True
 
@@ -242,7 +237,7 @@ class SignIns:
     def _tell(self, waiting: Waiting, verdict: Verdict) -> None:
         work = [Work(waiting, _RET[verdict.answer])]
         self._running += 1
-        d: Deferred[Any] = self._threads.run(self._answer, work, self._ctx.publisher.key)
+        d: Deferred[Any] = self._threads.run(self._answer, work, self._ground.publisher.key)
         let_go(d.addBoth(self._answered, work), self.log, "a kept answer was lost")
 
     def _decided(self, minion_id: str, old: str, new: str) -> None:
@@ -255,21 +250,21 @@ class SignIns:
         later.cancel()
         key = (minion_id, waiting.pub, waiting.peer)
         self._fresh.setdefault(key, waiting)
-        self._ctx.clock.callLater(0, self._start)
+        self._ground.clock.callLater(0, self._start)
 
     def _judge(self, waiting: Waiting) -> Verdict:
-        ctx = self._ctx
+        ground = self._ground
         auth = waiting.auth
         if not valid_minion_id(auth.id):
             return judge(SignIn(minion_id=auth.id, pub=waiting.pub))
         state, stored = "", b""
         for candidate in ("rejected", "accepted", "pending"):
-            found = ctx.keys.key(candidate, auth.id)
+            found = ground.keys.key(candidate, auth.id)
             if found is not None:
                 state, stored = candidate, found
                 break
-        undecided = state in ("", "pending") and not ctx.config.open_mode
-        rejects = undecided and ctx.autosign.rejects(auth.id)
+        undecided = state in ("", "pending") and not ground.config.open_mode
+        rejects = undecided and ground.autosign.rejects(auth.id)
         connected, is_connected = self._connected(auth.id)
         waiting.stored = stored
         verdict = judge(
@@ -284,43 +279,43 @@ class SignIns:
                 and not rejects
                 # Of another key than the pending one no rule is asked: it is denied
                 and clean_key(stored) in (b"", waiting.pub)
-                and ctx.autosign.accepts(auth, ctx.now()),
-                open_mode=bool(ctx.config.open_mode),
-                max_minions=int(ctx.config.max_minions or 0),
+                and ground.autosign.accepts(auth, ground.now()),
+                open_mode=bool(ground.config.open_mode),
+                max_minions=int(ground.config.max_minions or 0),
                 connected=connected,
                 is_connected=is_connected,
             )
         )
         if verdict.write:
-            ctx.keys.put(verdict.write, auth.id, verdict.pub + b"\n")
+            ground.keys.put(verdict.write, auth.id, verdict.pub + b"\n")
         return verdict
 
     def _connected(self, minion_id: str) -> tuple[int, bool]:
         """How many minions are connected, and whether this is one; only C{max_minions} asks."""
-        ctx = self._ctx
-        if int(ctx.config.max_minions or 0) <= 0:
+        ground = self._ground
+        if int(ground.config.max_minions or 0) <= 0:
             return 0, False
-        here = ctx.presence.present(ctx.keys.accepted_ids())
+        here = ground.presence.present(ground.keys.accepted_ids())
         return len(here), minion_id in here
 
     def _work(self, waiting: Waiting, verdict: Verdict) -> Work:
-        ctx = self._ctx
+        ground = self._ground
         auth = waiting.auth
-        ctx.counters["signin:" + (verdict.act or "invalid")] += 1
-        if ctx.config.auth_events and verdict.act:
+        ground.counters["signin:" + (verdict.act or "invalid")] += 1
+        if ground.config.auth_events and verdict.act:
             event = {
                 "result": verdict.result,
                 "act": verdict.act,
                 "id": auth.id,
                 "pub": auth.pub,
             }
-            ctx.bus.fire("salt/auth", event)
+            ground.bus.fire("salt/auth", event)
         if verdict.answer is not Answer.ACCEPT:
             return Work(waiting, _RET[verdict.answer])
-        stored = waiting.stored if not verdict.write else ctx.keys.accepted(auth.id)
-        session = ctx.sessions.sign_in(auth.id, stored or waiting.pub)
+        stored = waiting.stored if not verdict.write else ground.keys.accepted(auth.id)
+        session = ground.sessions.sign_in(auth.id, stored or waiting.pub)
         if session is None:
-            ctx.counters["refused:weak-key"] += 1
+            ground.counters["refused:weak-key"] += 1
             return Work(waiting, False)
         return Work(waiting, True, session.public, session.key)
 
@@ -345,7 +340,7 @@ class SignIns:
                         item.minion_key,
                         publish_key,
                         item.session,
-                        int(self._ctx.config.publish_port),
+                        int(self._ground.config.publish_port),
                         waiting.version,
                     )
             except WireError:

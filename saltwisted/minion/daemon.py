@@ -61,9 +61,8 @@ class Minion(Service):
         facts by itself; its return fields.
     @param bus: the minion's own event bus.
     @param pick: the master to ask, or C{None} when there is none.
-
-    @ivar on_facts: called with pillar and grains when they have changed.
-    @ivar on_master: called with true when a master has come up, and with false when the last
+    @param on_facts: called with pillar and grains when they have changed.
+    @param on_master: called with true when a master has come up, and with false when the last
         one has gone.
     """
 
@@ -79,6 +78,8 @@ class Minion(Service):
         bus: IEventBus,
         pick: Callable[[], MasterLink | None],
         marks: Callable[[], Any] = tuple,
+        on_facts: Callable[[Mapping[str, Any], Mapping[str, Any]], None] = lambda p, g: None,
+        on_master: Callable[[bool], None] = lambda there: None,
     ) -> None:
         self._clock = clock
         self._config = config
@@ -92,8 +93,8 @@ class Minion(Service):
         self.pillar: dict[str, Any] = {}
         self.opts = config.as_opts()
         self.blackouts: list[list[str]] = []
-        self.on_facts: Callable[[Mapping[str, Any], Mapping[str, Any]], None] = lambda p, g: None
-        self.on_master: Callable[[bool], None] = lambda there: None
+        self._on_facts = on_facts
+        self._on_master = on_master
         self._up: set[str] = set()
         self._loop: LoopingCall | None = None
         self._unsubscribe: list[Callable[[], None]] = []
@@ -178,7 +179,7 @@ class Minion(Service):
             for source in (self.pillar, self.grains)
             if source.get("minion_blackout")
         ]
-        self.on_facts(self.pillar, self.grains)
+        self._on_facts(self.pillar, self.grains)
 
     def reconfigure(self, names: Iterable[str]) -> None:
         """These options of the configuration have new values: jobs from now on see them."""
@@ -203,14 +204,14 @@ class Minion(Service):
             self.opts["master"] = name
         self._facts.set_fact("opts", self.opts)
         self._bus.fire("__master_connected", {"master": name})
-        self.on_master(True)
+        self._on_master(True)
 
     def master_down(self, name: str) -> None:
         """A master has gone."""
         self._up.discard(name)
         self._bus.fire("__master_disconnected", {"master": name})
         if not self._up:
-            self.on_master(False)
+            self._on_master(False)
 
     def startup_job(self) -> tuple[str, list[Any]] | None:
         """What C{startup_states} asks to be run at the first connection."""

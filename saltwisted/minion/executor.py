@@ -140,7 +140,11 @@ class Executor:
         self._queue: deque[Running] = deque()
         self._running: dict[Running, None] = {}
         self._stopped = False
-        self.blackouts: Sequence[Sequence[str]] = ()
+        self._blackouts: Sequence[Sequence[str]] = ()
+
+    def black_out(self, blackouts: Sequence[Sequence[str]]) -> None:
+        """What jobs may still call from now on, by each blackout that the minion is under."""
+        self._blackouts = blackouts
 
     def run(self, order: Order) -> Running:
         """
@@ -247,7 +251,7 @@ class Executor:
         payload: dict[str, Any] = {
             **self._settings,
             "job": dict(order.job),
-            "blackouts": [list(each) for each in self.blackouts],
+            "blackouts": [list(each) for each in self._blackouts],
             "private": order.private,
             "via": order.via,
         }

@@ -70,14 +70,20 @@ class Caller:
 
     @param patience: seconds that a request waits for a master to be there at all.
     @param grains: this machine's, for the pillar that comes with each sign-in.
+    @param ending: called when the command has what it wants, and the connection ends.
     """
 
     def __init__(
-        self, reactor: Any, config: MinionConfig, patience: float, grains: Mapping[str, Any]
+        self,
+        reactor: Any,
+        config: MinionConfig,
+        patience: float,
+        grains: Mapping[str, Any],
+        ending: Callable[[], None] = lambda: None,
     ) -> None:
         self.reactor = reactor
         self.patience = patience
-        self.ending: Callable[[], None] = lambda: None
+        self._ending = ending
         self.threads = Threads(reactor, 2, "caller")
         self.zeromq = ZeroMQ(reactor)
         outside = Outside(
@@ -131,7 +137,7 @@ class Caller:
 
     def stop(self) -> None:
         """Let the master go."""
-        self.ending()
+        self._ending()
         self.links.stopService()
         self.zeromq.shutdown()
         self.threads.stopService()
@@ -205,9 +211,14 @@ def main(reactor: Any, argv: Sequence[str]) -> int:
             grains = dict(make_grains(config.as_opts()))
             if config.master_type == "func":
                 config = led_by(config, _asked(config, grains))
-            caller = Caller(reactor, config, options["timeout"], grains)
-            # That the connection ends with the command is no news.
-            caller.ending = lambda: globalLogPublisher.removeObserver(observe)
+            caller = Caller(
+                reactor,
+                config,
+                options["timeout"],
+                grains,
+                # That the connection ends with the command is no news.
+                lambda: globalLogPublisher.removeObserver(observe),
+            )
         except SaltwistedError as error:
             sys.stderr.write(f"salt-call: {error}\n")
             return 1

@@ -1,29 +1,29 @@
 """
 The parts of C{--role cluster} that carry jobs, returns, events, presence and the publish key.
 
-Introduces L{saltwisted.cluster} to the master's context; nothing is decided here.
+Introduces L{saltwisted.cluster} to the stores and the master; nothing is decided here.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable
+from functools import partial
 from random import Random
 from typing import Any
 
 from saltwisted.cluster.facts.rotation import ClusterRotation
 from saltwisted.cluster.jobs.care import JobCare
-from saltwisted.cluster.jobs.events import Events
+from saltwisted.cluster.jobs.events import Events, is_row
 from saltwisted.cluster.jobs.forward import Forward
 from saltwisted.cluster.jobs.presence import ClusterPresence
+from saltwisted.cluster.life.drain import Drain
 from saltwisted.cluster.links.shipping import Shipping
-from saltwisted.domain.replica.secrets import PUBLISH, Secrets
-from saltwisted.interfaces import IPeers
+from saltwisted.domain.replica.secrets import PUBLISH
+from saltwisted.roles.clusterfacts import ClusterFacts
 from saltwisted.roles.master import Master
+from saltwisted.roles.stores import Stores
 from saltwisted.wire.crypticle import SessionKey
-
-GATHER = 0.005
-"""Seconds for which returns are collected under load before they go to the other nodes."""
 
 
 class ClusterJobs:
@@ -32,85 +32,42 @@ class ClusterJobs:
 
     @ivar shipping: of jobs and returns; to be started before the links.
 
-    @param append: C{append(kind, body)} of the fact log.
-    @param listen: C{listen(kind, receiver)}: of changes of facts.
-    @param others: the other members.
+    @param master: C{master()}: the master beside it, which is asked when it has been built.
     """
 
-    def __init__(
-        self,
-        master: Master,
-        node: str,
-        peers: IPeers,
-        secrets: Secrets,
-        append: Callable[[str, Mapping[str, Any]], Awaitable[Any]],
-        listen: Callable[[str, Callable[[Sequence[Any]], None]], None],
-        others: Callable[[], Sequence[str]],
-    ) -> None:
-        reactor = master.reactor
-        ctx = master.ctx
-        config = ctx.config
-        master.jobs.node = node
-        master.jobs.replica.gather = GATHER
-        self.shipping = Shipping(node, master.jobs.replica, peers, reactor)
+    def __init__(self, stores: Stores, facts: ClusterFacts, master: Callable[[], Master]) -> None:
+        self._stores, self._facts, self._master = stores, facts, master
+        self.shipping = Shipping(facts.node, stores.jobs.replica, facts.peers, stores.reactor)
         self.presence = ClusterPresence(
-            reactor,
-            ctx.now,
-            node,
-            peers,
-            lambda: ctx.presence.perhaps(ctx.keys.accepted_ids()),
-            ctx.presence.here,
+            stores.reactor,
+            stores.now,
+            facts.node,
+            facts.peers,
+            lambda: master().ctx.presence.perhaps(stores.keys.accepted_ids()),
+            lambda ids: master().ctx.presence.here(ids),
+            lambda minion_id: self.forward.arrived(minion_id),
         )
-        self.forward = Forward(
-            clock=reactor,
-            node=node,
-            bus=ctx.bus,
-            peers=peers,
-            jobs=master.jobs,
-            holders=self.presence,
-            publish=ctx.publisher.publish,
-            counters=ctx.counters,
-            window=float(config.publish_window),
-            copies=int(config.return_copies),
-        )
+        self.forward = self._forward()
         self.care = JobCare(
-            reactor,
-            master.jobs,
-            peers,
-            others,
+            stores.reactor,
+            stores.jobs,
+            facts.peers,
+            facts.others,
             self.shipping.machine.has_all_of,
             Random(),  # noqa: S311 - spreads load
         )
-        master.jobs.on_anew += [self.forward.begun_anew, self.shipping.begun_anew]
+        stores.jobs.on_anew.extend((self.forward.begun_anew, self.shipping.begun_anew))
         self.events = Events(
-            reactor, node, os.urandom(8).hex(), ctx.bus, peers, self._is_kept, ctx.counters
+            stores.reactor,
+            facts.node,
+            os.urandom(8).hex(),
+            stores.bus,
+            facts.peers,
+            partial(is_row, bool(stores.config.job_cache)),
+            stores.counters,
         )
-
-        def make() -> Awaitable[Any]:
-            value = SessionKey.generate(ctx.entropy).text.encode()
-            return append("secret", secrets.next_body(PUBLISH, value, ctx.now()))
-
-        self.rotation = ClusterRotation(
-            reactor,
-            peers,
-            ctx.publisher,
-            lambda: secrets.versions(PUBLISH),
-            make,
-            ctx.signins.settled,
-            ctx.dispatcher.announce_next_key,
-            master.key_is_new,
-        )
-        listen("secret", lambda changes: self.rotation.changed())
-        self._job_cache = bool(config.job_cache)
-        self.presence.arrived = self.forward.arrived
-        ctx.sessions.on_arrival.append(self.presence.came)
-        ctx.presence.elsewhere = self.presence.elsewhere
-        ctx.presence.refresh = self.presence.refresh
-        ctx.job_published = self.forward.job_published
-        ctx.return_stored = self.forward.return_stored
-        ctx.repeated = self.forward.repeated
-        ctx.unreached = self.forward.unreached
-        ctx.rotation.agree = self.rotation.request
+        self.rotation = self._rotation()
+        facts.folds.listen("secret", lambda changes: self.rotation.changed())
         self.parts: list[Any] = [
             self.rotation,
             self.presence,
@@ -119,6 +76,50 @@ class ClusterJobs:
             self.care,
         ]
 
-    def _is_kept(self, data: Mapping[str, Any]) -> bool:
-        """Whether a return comes to the others as a row of the job cache."""
-        return self._job_cache and data.get("jid") != "nocache" and not data.get("nocache")
+    def _forward(self) -> Forward:
+        stores, facts = self._stores, self._facts
+        return Forward(
+            clock=stores.reactor,
+            node=facts.node,
+            bus=stores.bus,
+            peers=facts.peers,
+            jobs=stores.jobs,
+            holders=self.presence,
+            publish=stores.publisher.publish,
+            counters=stores.counters,
+            window=float(stores.config.publish_window),
+            copies=int(stores.config.return_copies),
+            others=facts.others,
+        )
+
+    def _rotation(self) -> ClusterRotation:
+        stores, facts, master = self._stores, self._facts, self._master
+
+        def make() -> Awaitable[Any]:
+            value = SessionKey.generate(stores.entropy).text.encode()
+            return facts.own.append("secret", facts.secrets.next_body(PUBLISH, value, stores.now()))
+
+        return ClusterRotation(
+            stores.reactor,
+            facts.peers,
+            stores.publisher,
+            lambda: facts.secrets.versions(PUBLISH),
+            make,
+            lambda: master().ctx.signins.settled(),
+            lambda: master().ctx.dispatcher.announce_next_key(),
+            lambda: master().key_is_new(),
+        )
+
+    def drain(self) -> Drain:
+        """What this node does with its minions and their returns before it leaves."""
+        master = self._master
+        return Drain(
+            clock=self._stores.reactor,
+            peers=self._facts.peers,
+            where=self.presence,
+            rows=self._stores.jobs.replica,
+            live=lambda: master().ctx.sessions.live(),
+            under_way=self.forward.under_way,
+            take_no_jobs=lambda why: master().ctx.dispatcher.close(why),
+            answer_nobody=lambda: master().requests.close(),
+        )

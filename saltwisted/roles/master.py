@@ -1,6 +1,9 @@
 """
 C{--role master}: which parts make a master, and in which order they start.
 
+L{Stores} are opened, then the L{Master} is built on them with its L{Seams}: those of a master
+alone here, those of a node in L{saltwisted.roles.cluster}.
+
 Stores before sockets: nobody is answered before the keys are read and the job
 cache is open. Nothing is decided here.
 """
@@ -9,8 +12,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from twisted.logger import Logger
@@ -18,24 +20,22 @@ from zmq import ZMQError
 
 from saltwisted import __version__
 from saltwisted.config.options import MasterConfig
-from saltwisted.domain.jid import JidMaker, jid_mark
-from saltwisted.domain.replica.pruning import PruneClock
-from saltwisted.errors import ConfigError, PortError, WireError
+from saltwisted.domain.operations.table import Operation
+from saltwisted.errors import PortError
 from saltwisted.master.announced import Announced
 from saltwisted.master.autosign import Autosign
+from saltwisted.master.calls import Calls
 from saltwisted.master.context import Context
 from saltwisted.master.control import Control, table_of
 from saltwisted.master.dispatch import Dispatcher
-from saltwisted.master.fileserver import FileServer
-from saltwisted.master.logins import ENTRY as LOGIN_ENTRY
-from saltwisted.master.logins import NEAR_ENTRY, Logins
+from saltwisted.master.ground import Ground
+from saltwisted.master.logins import Logins
 from saltwisted.master.maintenance import Maintenance
 from saltwisted.master.pillars import Pillars
 from saltwisted.master.presence import Presence
-from saltwisted.master.publisher import Publisher
 from saltwisted.master.requests import Requests
-from saltwisted.master.reserve import Reserve
 from saltwisted.master.rotation import Rotation
+from saltwisted.master.seams import Seams
 from saltwisted.master.sessions import Sessions
 from saltwisted.master.sharing import PublishKeyFile
 from saltwisted.master.signins import SignIns
@@ -51,36 +51,22 @@ from saltwisted.roles.notify import StatusLine
 from saltwisted.roles.ports import TcpPorts, check_transport
 from saltwisted.roles.privileges import become, check_owner, keep_memory, restrict_umask
 from saltwisted.roles.reload import MASTER_BUILT_IN, Reload
-from saltwisted.stores.cache import MinionCache
-from saltwisted.stores.files import make_dir, read_file, sweep_temporary
+from saltwisted.roles.stores import Stores
 from saltwisted.stores.jobs.history import JobHistory
-from saltwisted.stores.jobs.store import JobStore
-from saltwisted.stores.keys import KeyStore, master_keys
-from saltwisted.stores.roots.served import Roots
-from saltwisted.stores.secrets import SecretFile
-from saltwisted.stores.sessions import SessionStore
-from saltwisted.stores.shared import SharedPublishKey, alone
-from saltwisted.stores.tokens import TokenFiles
-from saltwisted.transports.bus import EventBus
+from saltwisted.stores.keys import KeyStore
 from saltwisted.transports.ipc import ControlServer
 from saltwisted.transports.latency import LatencyMeter
 from saltwisted.transports.localdoor import LocalDoor
-from saltwisted.transports.threads import Threads
-from saltwisted.transports.workers import PoolLimits, WarmPool
 from saltwisted.transports.zeromq.fairness import Keepalive, ZeroMQ
 from saltwisted.transports.zeromq.publisher import PubServer
 from saltwisted.transports.zeromq.router import RouterServer
-from saltwisted.wire.crypticle import SessionKey
-from saltwisted.wire.handshake import MasterIdentity, signed_form_of
 from saltwisted.wire.publication import topic_of
-from saltwisted.wire.rsa import PrivateKey, PublicKey
 from saltwisted.worker.process.configio import load_from_disk
-from saltwisted.worker.process.warm import exec_warm_parent
 
 log = Logger()
 SOCKET = "saltwisted.sock"
-PILLAR_ENTRY = "saltwisted.worker.pillar.work:serve"
-ROOTS_ENTRY = "saltwisted.stores.roots.filework:serve"
+Rows = tuple[Iterable[Operation], Mapping[str, tuple[str, str]]]
+"""Rows of another part for the table of operations, and names that stand for several of them."""
 
 
 def build(reactor: Any, config_dir: str | None, log_level: str | None) -> OrderedService:
@@ -98,7 +84,8 @@ def build(reactor: Any, config_dir: str | None, log_level: str | None) -> Ordere
     check_owner(config)
     tune_malloc()
     logs = observer(config, log_level, os.environ)
-    master = Master(reactor, config)
+    stores = Stores(reactor, config)
+    master = Master(stores, stores.seams())
     return OrderedService(
         reactor,
         [
@@ -112,81 +99,13 @@ def build(reactor: Any, config_dir: str | None, log_level: str | None) -> Ordere
         reload=Reload(
             config,
             lambda: load_from_disk("master", config_dir),
-            master.files_threads.run,
+            stores.files_threads.run,
             MASTER_BUILT_IN,
             lambda names: master.ctx.pillars.reconfigure(),
             logs,
             log_level,
         ),
     )
-
-
-def shared_pki(config: MasterConfig) -> str:
-    """Salt's C{cluster_pki_dir}, a directory that masters have in common; C{""} for none."""
-    return config.cluster_pki_dir or "" if config.cluster_id else ""
-
-
-def identity_of(config: MasterConfig) -> MasterIdentity:
-    """
-    The master's key pair, made when there is none, and its signing key if it has one.
-
-    With a C{cluster_pki_dir} it is C{cluster.pem} there, the same for all, as in Salt.
-
-    @raises StoreError: when a file is missing, unreadable or refused.
-    """
-    passphrase = config.key_pass or None
-
-    def generate() -> tuple[bytes, bytes]:
-        key = PrivateKey.generate(max(int(config.keysize), 2048))
-        return key.pem(passphrase).encode(), (key.public.pem + "\n").encode()
-
-    def public_of(private: bytes) -> bytes:
-        return (PrivateKey.from_pem(private, passphrase).public.pem + "\n").encode()
-
-    common = shared_pki(config)
-    if common:
-        passphrase = config.cluster_key_pass or None
-        with alone(common):
-            pair = master_keys(common, generate, public_of, name="cluster")
-    else:
-        pair = master_keys(config.pki_dir, generate, public_of)
-    key = PrivateKey.from_pem(pair.private, passphrase)
-    sign_key = None
-    if config.master_sign_pubkey and config.master_use_pubkey_signature:
-        signature, shown = pub_signature_of(config, pair.public)
-        return MasterIdentity(key, shown, None, signature)
-    if config.master_sign_pubkey:
-        passphrase = config.signing_key_pass or config.key_pass or None
-        sign_pair = master_keys(
-            config.pki_dir, generate, public_of, name=config.master_sign_key_name
-        )
-        sign_key = PrivateKey.from_pem(sign_pair.private, passphrase)
-    return MasterIdentity(key, pair.public, sign_key)
-
-
-def pub_signature_of(config: MasterConfig, public: bytes) -> tuple[bytes, bytes]:
-    """
-    The signature that C{salt-key --gen-signature} has made, and the form of the public key that
-    it is for.
-
-    @raises ConfigError: there is none, or it is another key's.
-    """
-    name = config.master_pubkey_signature or f"{config.id}_pubkey_signature"
-    path = os.path.join(config.pki_dir, name)
-    signature = read_file(path, 65536)
-    if not signature:
-        raise ConfigError(
-            f"master_use_pubkey_signature is set, but {path} does not exist: make it with "
-            "salt-key --gen-signature where the signing key is, and copy it"
-        )
-    signer = read_file(os.path.join(config.pki_dir, f"{config.master_sign_key_name}.pub"), 65536)
-    try:
-        shown = signed_form_of(public, signature, PublicKey.from_pem(signer) if signer else None)
-    except WireError as error:
-        raise ConfigError(
-            f"{path} is not a signature of this master's key ({error.reason})"
-        ) from error
-    return signature.strip(), shown
 
 
 class KeyWrites:
@@ -265,185 +184,201 @@ class ZeroMqPorts:
     def stopService(self) -> None:
         """Answer nobody any more, and close."""
         self.open = False
-        self._requests.closed = True
+        self._requests.close()
         self.requests.stop()
         self.publications.stop()
         self._zeromq.shutdown()
+
+
+def ports_of(
+    reactor: Any, config: MasterConfig, requests: Requests, ctx: Context
+) -> TcpPorts | ZeroMqPorts:
+    """
+    The ports of the transport that is configured.
+
+    @raises ConfigError: there is none of that name.
+    """
+    check_transport(config)
+    if config.transport != "tcp":
+        return ZeroMqPorts(reactor, config, requests)
+    announced = Announced(ctx.sessions, ctx.publisher.readable)
+    return TcpPorts(reactor, config, requests, announced)
 
 
 class Master:
     """
     Builds the parts of one master around one context; C{parts} start in order.
 
-    @ivar stores: by name, what has a C{problem} while the disk refuses it.
+    @ivar disks: by name, what has a C{problem} while the disk refuses it.
+    @ivar below: the parts that start before minions are answered.
+    @ivar doors: the ports, and what comes after them.
     """
 
-    def __init__(self, reactor: Any, config: MasterConfig) -> None:
+    def __init__(
+        self,
+        stores: Stores,
+        seams: Seams,
+        rows: Sequence[Rows] = (),
+        disks: Mapping[str, Any] | None = None,
+    ) -> None:
+        """
+        @param rows: what is offered besides.
+        @param disks: what else has a C{problem} while the disk refuses it.
+        """
+        reactor, config = stores.reactor, stores.config
         self.reactor = reactor
         self.config = config
+        self.stores = stores
         self.began = time.monotonic()
-        now = time.time
-        entropy = os.urandom
-        counters: Counter[str] = Counter()
-        for path in (config.pki_dir, config.cachedir):
-            make_dir(path)
-            sweep_temporary(path)
-        self.files_threads = Threads(reactor, 4, "files")
-        self.reserve = Reserve(
-            reactor, (config.cachedir, config.pki_dir), lambda *work: self.files_threads.run(*work)
-        )
-        self.reserve.open()
-        identity = identity_of(config)
-        self.crypto_threads = Threads(reactor, 2, "crypto")
-        common = shared_pki(config)
-        keys = KeyStore(common or config.pki_dir, background=self.files_threads.start)
-        keys.open()
-        shared = SharedPublishKey(common, entropy) if common else None
-        if shared is not None:
-            shared.open()
-        bus = EventBus(now)
-        self.cache = cache = MinionCache(config.cachedir, self.files_threads.start, clock=reactor)
-        self.jobs = jobs = JobStore(
+        self.session_store = stores.sessions(seams.secrets)
+        self.ctx = self._context(seams)
+        self.meter = LatencyMeter(reactor)
+        self.requests = Requests(self.ctx, sealed_commands(), clear_commands())
+        self.ports = ports_of(reactor, config, self.requests, self.ctx)
+        stores.publisher.add_server(self.ports.publications)
+        operations = table_of(Control(self.ctx, self.status), stores.counters)
+        for more, by_word in rows:
+            operations.add(more, by_word)
+        self.disks: dict[str, Any] = {
+            "disk": stores.reserve,
+            "jobs": stores.jobs,
+            "cache": stores.cache,
+            "pruning": seams.prune_time,
+            **(disks or {}),
+        }
+        self.control = ControlServer(
             reactor,
-            os.path.join(config.cachedir, "saltwisted", "jobs.sqlite"),
-            now,
-            float(config.keep_jobs_seconds),
-            (int(config.job_claims_max), int(config.job_claims_size_max)),
+            LocalDoor(operations).handle,
+            os.path.join(config.sock_dir, SOCKET),
+            counters=stores.counters,
         )
-        self.store = store = SessionStore(
-            config.cachedir,
-            SecretFile(
-                os.path.join(common or config.cachedir, "saltwisted", "session_secret"),
-                entropy,
-                now,
-                float(config.publish_session) / 2,
+        self.sharing = self._sharing()
+        self.below = self._below()
+        self.doors = self._doors()
+
+    def _context(self, seams: Seams) -> Context:
+        """What the handlers may use: the ground, and the parts that stand on it."""
+        stores = self.stores
+        ground = self._ground(seams)
+        dispatcher = Dispatcher(ground, stores.jids, stores.warm)
+        signins = SignIns(ground, stores.identity, stores.crypto_threads)
+        return Context.of(
+            ground,
+            dispatcher=dispatcher,
+            calls=Calls(ground, dispatcher.new_jid, dispatcher.chosen),
+            logins=Logins(
+                stores.reactor,
+                stores.config,
+                stores.now,
+                stores.entropy,
+                stores.warm,
+                seams.tokens,
+                stores.counters,
             ),
-            now,
-            float(config.publish_session),
-            keys.acceptance,
-            keys.accepted_at,
+            pillars=Pillars(ground, stores.warm),
+            signins=signins,
+            rotation=Rotation(
+                stores.reactor,
+                stores.publisher,
+                signins.settled,
+                dispatcher.announce_next_key,
+                self.rotated,
+                seams.agreement,
+            ),
         )
-        sessions = Sessions(keys, store, now)
-        publish_key = shared.key if shared else SessionKey.generate(entropy)
-        publisher = Publisher(config, identity.key, entropy, publish_key, reactor.seconds)
+
+    def _ground(self, seams: Seams) -> Ground:
+        stores, config = self.stores, self.config
+        sessions = Sessions(stores.keys, self.session_store, stores.now, seams.whereabouts.came)
         presence = Presence(
             sessions,
-            cache,
+            stores.cache,
             lambda: self.ports.publications.addresses,
-            now,
+            stores.now,
+            seams.whereabouts,
             float(config.loop_interval or 60),
             lambda minion_id: topic_of(minion_id) in self.ports.publications.topics,
         )
-        self.roots = Roots(config.file_roots, self.files_threads.run, config)
-        self.ctx = Context(
+        return Ground(
             config=config,
             node=config.id,
-            clock=reactor,
-            now=now,
-            entropy=entropy,
-            identity=identity.key,
-            bus=bus,
-            keys=keys,
-            jobs=jobs,
-            cache=cache,
+            clock=stores.reactor,
+            now=stores.now,
+            entropy=stores.entropy,
+            identity=stores.identity.key,
+            bus=stores.bus,
+            keys=stores.keys,
+            jobs=stores.jobs,
+            cache=stores.cache,
             sessions=sessions,
-            publisher=publisher,
+            publisher=stores.publisher,
             presence=presence,
             users=UserKeys(
                 config.cachedir,
                 config.user,
                 [user for user in config.publisher_acl if isinstance(user, str)],
-                entropy,
+                stores.entropy,
                 bool(config.client_acl_verify),
             ),
-            autosign=Autosign(config, keys),
-            files=FileServer(self.roots, config),
-            pool=self.crypto_threads.run,
-            counters=counters,
-            started=now(),
+            autosign=Autosign(config, stores.keys, seams.voucher),
+            pool=stores.crypto_threads.run,
+            counters=stores.counters,
+            seams=seams,
+            started=stores.now(),
         )
-        self.warm = WarmPool(
-            reactor,
-            # Forked from here it would hold a second copy of Twisted: 34 MiB instead of 9, and 18
-            # when it has made its first pillar, before which it imports nothing for that
-            exec_warm_parent,
-            exec_warm_parent,
-            pools={
-                PILLAR_ENTRY: PoolLimits(keep=0),
-                # One process, which the pool of the roots keeps busy, and which goes soon after
-                ROOTS_ENTRY: PoolLimits(size=1, idle=1.0, calls=100_000),
-                # PAM waits for seconds after a wrong password
-                LOGIN_ENTRY: PoolLimits(size=4, queue=256),
-                NEAR_ENTRY: PoolLimits(size=4, queue=256),
-            },
+
+    def _sharing(self) -> PublishKeyFile | None:
+        """What keeps the publish key the same on masters with a common C{cluster_pki_dir}."""
+        stores = self.stores
+        if stores.shared is None:
+            return None
+        return PublishKeyFile(
+            self.reactor,
+            stores.shared,
+            stores.publisher,
+            stores.files_threads.run,
+            self.key_is_new,
         )
-        tokens = TokenFiles(os.path.join(config.cachedir, "tokens"), self.files_threads.run, now)
-        self.ctx.logins = Logins(reactor, config, now, entropy, self.warm, tokens, counters)
-        self.tokens = tokens
-        self.jids = JidMaker()
-        jobs.on_open.append(lambda: self.jids.resume(jid_mark(jobs.newest_jid(self.jids.slot))))
-        self.ctx.dispatcher = Dispatcher(self.ctx, self.jids, self.warm)
-        self.ctx.pillars = Pillars(self.ctx, self.warm)
-        self.ctx.signins = SignIns(self.ctx, identity, self.crypto_threads)
-        self.ctx.rotation = Rotation(
-            reactor,
-            publisher,
-            self.ctx.signins.settled,
-            self.ctx.dispatcher.announce_next_key,
-            self.rotated,
-        )
-        self.meter = LatencyMeter(reactor)
-        self.requests = Requests(self.ctx, sealed_commands(), clear_commands())
-        check_transport(config)
-        self.ports: TcpPorts | ZeroMqPorts
-        if config.transport == "tcp":
-            announced = Announced(sessions, publisher.readable)
-            self.ports = TcpPorts(reactor, config, self.requests, announced)
-        else:
-            self.ports = ZeroMqPorts(reactor, config, self.requests)
-        publisher.add_server(self.ports.publications)
-        self.operations = table_of(Control(self.ctx, self.status), counters)
-        self.stores: dict[str, Any] = {"disk": self.reserve, "jobs": jobs, "cache": cache}
-        self._prune_alone(now)
-        self.control = ControlServer(
-            reactor,
-            LocalDoor(self.operations).handle,
-            os.path.join(config.sock_dir, SOCKET),
-            counters=counters,
-        )
-        self.parts: list[Any] = [
-            self.warm,
-            KeyWrites(keys),
-            self.files_threads,
-            self.crypto_threads,
-            self.reserve,
+
+    @property
+    def parts(self) -> list[Any]:
+        """All, in the order of their start."""
+        return [*self.below, *self.doors]
+
+    def _below(self) -> list[Any]:
+        stores, jobs = self.stores, self.stores.jobs
+        return [
+            stores.warm,
+            KeyWrites(stores.keys),
+            stores.files_threads,
+            stores.crypto_threads,
+            stores.reserve,
             jobs,
             JobHistory(
-                reactor,
+                self.reactor,
                 jobs,
                 os.path.dirname(jobs.path),
-                self.files_threads.run,
-                stock_history(reactor, config.cachedir, jobs.path),
+                stores.files_threads.run,
+                stock_history(self.reactor, self.config.cachedir, jobs.path),
             ),
-            cache,
-            store,
-            tokens,
-            self.roots,
+            stores.cache,
+            self.session_store,
+            stores.tokens,
+            stores.roots,
             self.ctx.pillars,
             self.ctx.signins,
             self.control,
+        ]
+
+    def _doors(self) -> list[Any]:
+        return [
             self.ports,
             self.meter,
-            Maintenance(self.ctx, [cache.retry]),
-            Trimmer(reactor, self.files_threads.start),
-            Collector(reactor),
+            Maintenance(self.ctx, [self.stores.cache.retry]),
+            Trimmer(self.reactor, self.stores.files_threads.start),
+            Collector(self.reactor),
+            *([self.sharing] if self.sharing is not None else []),
         ]
-        self.sharing: PublishKeyFile | None = None
-        if shared is not None:
-            self.sharing = PublishKeyFile(
-                reactor, shared, publisher, self.files_threads.run, self.key_is_new
-            )
-            self.parts.append(self.sharing)
 
     def rotated(self) -> None:
         """After a switch to a new publish key of our own."""
@@ -465,18 +400,6 @@ class Master:
             ret=self.config.ret_port,
             seconds=time.monotonic() - self.began,
         )
-
-    def _prune_alone(self, now: Callable[[], float]) -> None:
-        """A master without peers goes by its own clock, unless that jumps."""
-        rules = PruneClock()
-
-        def at() -> float | None:
-            wall, runtime = now(), time.clock_gettime(time.CLOCK_BOOTTIME)
-            rules.compare(wall, runtime, (), {})
-            return rules.time(wall, runtime)
-
-        self.jobs.prune_time = at
-        self.stores["pruning"] = rules
 
     def status(self) -> dict[str, Any]:
         """What C{status} on the control socket answers."""
@@ -511,4 +434,4 @@ class Master:
 
     def problems(self) -> dict[str, str]:
         """Which stores cannot write, and why."""
-        return {name: str(store.problem) for name, store in self.stores.items() if store.problem}
+        return {name: str(store.problem) for name, store in self.disks.items() if store.problem}

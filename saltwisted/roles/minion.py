@@ -445,6 +445,8 @@ class MinionRole:
             self.bus,
             self.pick,
             partial(grain_marks, config.config_dir, config.extension_modules),
+            self.facts,
+            lambda there: self.returns.connected() if there else self.returns.disconnected(),
         )
         self.jobs = Jobs(
             reactor,
@@ -505,10 +507,6 @@ class MinionRole:
         self.server = ControlServer(reactor, self.control.handle, socket)
         self.meter = LatencyMeter(reactor)
         self.startup = self.minion.startup_job()
-        self.minion.on_facts = self.facts
-        self.minion.on_master = lambda there: (
-            self.returns.connected() if there else self.returns.disconnected()
-        )
         self.parts: list[Any] = [
             self.warm,
             self.threads,
@@ -574,7 +572,7 @@ class MinionRole:
 
     def facts(self, pillar: Mapping[str, Any], grains: Mapping[str, Any]) -> None:
         """Pillar or grains have changed."""
-        self.executor.blackouts = self.minion.blackouts
+        self.executor.black_out(self.minion.blackouts)
         self.scheduler.set_facts(pillar, grains)
 
     def save_schedule(self, schedule: Mapping[str, Any]) -> None:

@@ -97,6 +97,6 @@ class TcpPorts:
     def stopService(self) -> None:
         """Answer nobody any more, and close."""
         self.open = False
-        self._requests.closed = True
+        self._requests.close()
         self.requests.stop()
         self.publications.stop()

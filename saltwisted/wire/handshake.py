@@ -163,6 +163,10 @@ class MasterIdentity:
         self._digests: OrderedDict[str, bytes] = OrderedDict()
         self._pub_sigs: dict[str, bytes] = {}
 
+    def hand_over(self, handovers: Handovers) -> None:
+        """What our minions are told of the keys that this one has replaced."""
+        self.handovers = handovers
+
     def digest_signature(self, publish_key: SessionKey) -> bytes:
         """The X9.31 signature over L{digest_of} a publish key; some 5 ms the first time."""
         signature = self._digests.get(publish_key.text)

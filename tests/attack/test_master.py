@@ -143,7 +143,7 @@ class Attacks(SynchronousTestCase):
         old_key = rig.ctx.publisher.key
         self.assertEqual(old.ask("_file_envs"), ["base"])
 
-        d = Deferred.fromCoroutine(rig.ctx.dispatcher.wheel("key.delete", ["web1"], {}, "root"))
+        d = Deferred.fromCoroutine(rig.ctx.wheel("key.delete", ["web1"], {}, "root"))
         rig.clock.pump([0] * 5)
         self.successResultOf(d)
         self.assertEqual(old.ask("_file_envs"), "bad load")
@@ -180,7 +180,7 @@ class Attacks(SynchronousTestCase):
 
             (reply,) = rig.ask(pack({"enc": "clear", "load": load, "version": 3}))
             rig.ctx.keys.put("pending", "file", pem.encode())
-            d = Deferred.fromCoroutine(rig.ctx.dispatcher.wheel("key.accept", ["file"], {}, "root"))
+            d = Deferred.fromCoroutine(rig.ctx.wheel("key.accept", ["file"], {}, "root"))
             rig.clock.pump([0] * 5)
             self.successResultOf(d)
 
@@ -228,9 +228,7 @@ class Attacks(SynchronousTestCase):
                 (answer["success"], answer["return"]), (False, f"'{fun}' is not available.")
             )
         for fun in ("key.accept", "key.delete", "key.finger", "key.key_str"):
-            d = Deferred.fromCoroutine(
-                rig.ctx.dispatcher.wheel(fun, ["../../../etc/passwd"], {}, "root")
-            )
+            d = Deferred.fromCoroutine(rig.ctx.wheel(fun, ["../../../etc/passwd"], {}, "root"))
             rig.clock.pump([0] * 5)
             self.assertEqual(self.successResultOf(d)["return"], {})
         self.assertEqual(_tree(rig.home), before)

@@ -8,26 +8,36 @@ from typing import Any
 from unittest.mock import MagicMock
 
 import attrs
+from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.life.member import ClusterMember
 from saltwisted.domain.causality.knowledge import Dot
 from saltwisted.domain.replica.entry import Stream
 from saltwisted.domain.replica.secrets import SESSION, Secrets
+from saltwisted.master.seams import LoneSecrets, Seams
 from saltwisted.wire.sessionkey import SECRET_BYTES, SessionSecret
 from tests.master.rig import Rig, RigMinion
 
 OLD, NEW = bytes(SECRET_BYTES), b"n" * SECRET_BYTES
 
 
+class OtherSecrets(Rig):
+    """A master whose sessions come from secrets that a test can change."""
+
+    def beside(self, alone: Seams) -> Seams:
+        """As alone, but for the secrets."""
+        self.session_secrets = [SessionSecret(1, OLD, self.clock.seconds())]
+        secrets = LoneSecrets(lambda: tuple(self.session_secrets), alone.secrets.acceptance)
+        return evolve(alone, secrets=secrets)
+
+
 class SessionTests(SynchronousTestCase):
     """A master, and somebody who can derive every session of the old secret."""
 
     def setUp(self) -> None:
-        self.rig = Rig(self)
-        now = self.rig.clock.seconds()
-        self.secrets = [SessionSecret(1, OLD, now)]
-        self.rig.store.secrets = lambda: tuple(self.secrets)
+        self.rig = OtherSecrets(self)
+        self.secrets = self.rig.session_secrets
         self.minion = RigMinion(self.rig, "web1").accepted()
 
     def test_old_secret_is_worth_nothing(self) -> None:

@@ -10,21 +10,24 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from queue import Empty, SimpleQueue
 from random import Random
 from typing import Any
 
+from attrs import evolve
 from twisted.internet.defer import Deferred, fail
 from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.jobs.care import JobCare
-from saltwisted.cluster.jobs.events import Events
+from saltwisted.cluster.jobs.events import Events, is_row
 from saltwisted.cluster.jobs.forward import Forward
 from saltwisted.cluster.jobs.presence import ClusterPresence
 from saltwisted.cluster.links.shipping import Shipping
 from saltwisted.errors import RemoteError, RequestTimeout, SaltwistedError, TransportClosed
+from saltwisted.master.seams import LoneSecrets, Seams
 from saltwisted.stores.jobs.store import JobStore
 from saltwisted.transports.deferreds import as_deferred
 from saltwisted.wire.sessionkey import SessionSecret
@@ -169,9 +172,14 @@ class Node(Rig):
         self.nodes = nodes
         self.name = name
         super().__init__(nodes.test, jobs=self._job_store, clock=nodes.clock, id=name, **options)
-        ctx = self.ctx
-        self.store.secrets = lambda: (SECRET,)
-        self.store.acceptance = lambda minion_id: 1
+        self.services = [self.shipping, self.where, self.forward, self.relay, self.care]
+        for service in self.services:
+            service.startService()
+        self.running = True
+
+    def beside(self, alone: Seams) -> Seams:
+        """The parts of a cluster."""
+        nodes, name = self.nodes, self.name
         self.peers = MemoryPeers(name, nodes.clock)
         self.shipping = Shipping(name, self.jobs.replica, self.peers, nodes.clock, Random(1))
         self.where = ClusterPresence(
@@ -179,38 +187,31 @@ class Node(Rig):
             nodes.clock.seconds,
             name,
             self.peers,
-            ctx.keys.accepted_ids,
-            ctx.presence.here,
+            self.keys.accepted_ids,
+            lambda ids: self.ctx.presence.here(ids),
+            lambda minion_id: self.forward.arrived(minion_id),
         )
         self.forward = Forward(
             clock=nodes.clock,
             node=name,
-            bus=ctx.bus,
+            bus=self.bus,
             peers=self.peers,
             jobs=self.jobs,
             holders=self.where,
-            publish=ctx.publisher.publish,
-            counters=ctx.counters,
-            window=float(ctx.config.publish_window),
-            copies=int(ctx.config.return_copies),
+            publish=self.publisher.publish,
+            counters=self.counters,
+            window=float(self.config.publish_window),
+            copies=int(self.config.return_copies),
         )
         self.relay = Events(
             nodes.clock,
             name,
             name + "1",
-            ctx.bus,
+            self.bus,
             self.peers,
-            lambda data: data.get("jid") != "nocache" and not data.get("nocache"),
-            ctx.counters,
+            partial(is_row, True),
+            self.counters,
         )
-        self.where.arrived = self.forward.arrived
-        ctx.sessions.on_arrival.append(self.where.came)
-        ctx.job_published = self.forward.job_published
-        ctx.return_stored = self.forward.return_stored
-        ctx.repeated = self.forward.repeated
-        ctx.unreached = self.forward.unreached
-        ctx.presence.elsewhere = self.where.elsewhere
-        ctx.presence.refresh = self.where.refresh
         self.care = JobCare(
             nodes.clock,
             self.jobs,
@@ -220,16 +221,22 @@ class Node(Rig):
             Random(1),
         )
         self.jobs.on_anew += [self.forward.begun_anew, self.shipping.begun_anew]
-        self.services = [self.shipping, self.where, self.forward, self.relay, self.care]
-        for service in self.services:
-            service.startService()
-        self.running = True
+        return evolve(
+            alone,
+            secrets=LoneSecrets(lambda: (SECRET,), lambda minion_id: 1),
+            hearer=self.forward,
+            acknowledging=self.forward,
+            whereabouts=self.where,
+        )
 
     def _job_store(self, home: str) -> JobStore:
         store = JobStore(
-            self.nodes.threads, os.path.join(home, "jobs.sqlite"), self.nodes.clock.seconds, 0
+            self.nodes.threads,
+            os.path.join(home, "jobs.sqlite"),
+            self.nodes.clock.seconds,
+            0,
+            node=self.name,
         )
-        store.node = self.name
         store.startService()
         return store
 

@@ -35,7 +35,7 @@ class ShownTests(SynchronousTestCase):
 
     def run_at(self, node: Node, fun: str, *arg: Any, **kwarg: Any) -> Any:
         """The value of a runner."""
-        call = node.ctx.dispatcher.runner(fun, list(arg), kwarg, "root", keep=False)
+        call = node.ctx.runner(fun, list(arg), kwarg, "root", keep=False)
         return self.nodes.get(Deferred.fromCoroutine(call))["return"]
 
     def test_T_RET_1_not_for_it(self) -> None:
@@ -114,7 +114,7 @@ class ShownTests(SynchronousTestCase):
 
     def test_odd_running_jobs(self) -> None:
         """What one minion says that it runs breaks no list of running jobs for the others."""
-        call = Deferred.fromCoroutine(self.a.ctx.dispatcher.runner("jobs.active", [], {}, "root"))
+        call = Deferred.fromCoroutine(self.a.ctx.runner("jobs.active", [], {}, "root"))
         asked = self.nodes.until(
             lambda: [j for j in self.a.published_jobs() if j["fun"] == "saltutil.running"],
             "the question",

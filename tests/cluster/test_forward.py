@@ -120,7 +120,7 @@ class ForwardTests(SynchronousTestCase):
             )
             (event,) = self.fired(node, f"salt/job/{jid}/ret/n")
             self.assertEqual((event["id"], event["return"]), ("n", {"x": 1}))
-            runner = node.ctx.dispatcher.runner("jobs.print_job", [jid], {}, "root")
+            runner = node.ctx.runner("jobs.print_job", [jid], {}, "root")
             shown.append(self.nodes.get(Deferred.fromCoroutine(runner))["return"])
             self.assertEqual(len(self.fired(node, f"{jid}/new")), 1)
         self.assertEqual(sorted(shown[0][jid]["Result"]), ["m", "n"])
@@ -299,7 +299,7 @@ class ForwardTests(SynchronousTestCase):
         self.nodes.settle()
         self.nodes.turn(31)
 
-        runner = self.a.ctx.dispatcher.runner("jobs.lookup_jid", [jid], {"missing": True}, "root")
+        runner = self.a.ctx.runner("jobs.lookup_jid", [jid], {"missing": True}, "root")
         shown = self.nodes.get(Deferred.fromCoroutine(runner))["return"]
         self.assertEqual(shown["away"], "Minion was not reached")
         self.assertEqual(shown["m"], "Minion did not return")
@@ -323,7 +323,7 @@ class ForwardTests(SynchronousTestCase):
         self.b.ask(self.n.frame({"cmd": "_file_envs"}))
 
         for node in (self.a, self.b, self.c):
-            runner = node.ctx.dispatcher.runner("manage.present", [], {}, "root")
+            runner = node.ctx.runner("manage.present", [], {}, "root")
             found = self.nodes.get(Deferred.fromCoroutine(runner))
             self.assertEqual(found["return"], ["m", "n"], node.name)
 

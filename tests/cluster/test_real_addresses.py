@@ -8,8 +8,8 @@ import os
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.cluster.life.settings import own_hosts
 from saltwisted.domain.replica.tokens import parse
-from saltwisted.roles.cluster import own_hosts
 from tests.cluster.real import nodes
 from tests.harness import write_config
 from tests.interop.network import needs_namespaces, run

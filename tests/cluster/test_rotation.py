@@ -4,6 +4,7 @@ The publish key of a cluster: stored by all before one hands it out, old and new
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from twisted.internet.defer import succeed
@@ -30,6 +31,14 @@ class User:
     def adopt(self, key: SessionKey) -> None:
         """Use it."""
         self.key, self.next_key = key, None
+
+    def expect(self, key: SessionKey | None) -> None:
+        """It will follow."""
+        self.next_key = key
+
+    def publish_under(self, keys: Sequence[SessionKey]) -> None:
+        """Several, or none."""
+        self.under = tuple(keys)
 
 
 class Part:

@@ -20,7 +20,6 @@ from saltwisted.domain.replica.entry import Stream
 from saltwisted.domain.replica.fold import Fact
 from saltwisted.domain.replica.keyset import KeySet, finger_of
 from saltwisted.domain.replica.tokens import MINION, Token, Tokens, minion_use
-from saltwisted.roles.cluster import MemberService
 
 modest = settings(
     derandomize=True,
@@ -86,7 +85,6 @@ class Node:
 
     def follow(self) -> None:
         """The product's own rules, on these folds."""
-        role: Any = SimpleNamespace(keyset=self.folds["key"])
 
         def append(kind: str, body: Any) -> Any:
             self.write("key", body, 9)
@@ -94,7 +92,7 @@ class Node:
 
         member: Any = SimpleNamespace(
             tokens=self.folds["token"],
-            deny_minion=lambda *args: MemberService._deny_minion(role, *args),
+            deny_minion=self.folds["key"].denial,
             append=append,
             log=MagicMock(),
         )

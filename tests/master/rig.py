@@ -23,15 +23,18 @@ from saltwisted.domain.jid import JidMaker
 from saltwisted.domain.operations.table import Operations
 from saltwisted.master import turns
 from saltwisted.master.autosign import Autosign
+from saltwisted.master.calls import Calls
 from saltwisted.master.context import Context
 from saltwisted.master.control import Control, table_of
 from saltwisted.master.dispatch import Dispatcher
 from saltwisted.master.fileserver import FileServer
+from saltwisted.master.ground import Ground
 from saltwisted.master.logins import Logins
 from saltwisted.master.presence import Presence
 from saltwisted.master.publisher import Publisher
 from saltwisted.master.requests import Requests
 from saltwisted.master.rotation import Rotation
+from saltwisted.master.seams import LonePins, LonePruneTime, LoneSecrets, Seams
 from saltwisted.master.sessions import Sessions
 from saltwisted.master.signins import SignIns
 from saltwisted.master.table import clear_commands, sealed_commands
@@ -159,12 +162,9 @@ class Rig:
         keys = KeyStore(config.pki_dir)
         keys.open()
         secrets = SecretFile(os.path.join(config.cachedir, "secret"), entropy, now)
-        self.store = store = SessionStore(config.cachedir, secrets, now, acceptance=keys.acceptance)
-        store.startService()
         cache = MinionCache(config.cachedir)
         cache.startService()
-        sessions = Sessions(keys, store, now)
-        publisher = Publisher(
+        self.publisher = publisher = Publisher(
             config, key("master"), entropy, SessionKey.generate(entropy), self.clock.seconds
         )
         self.publications = FakePublishServer()
@@ -174,42 +174,61 @@ class Rig:
         roots.startService()
         self.events: list[tuple[str, dict[str, Any]]] = []
         self.jobs = jobs(self.home) if jobs else FakeJobs()
-        self.ctx = Context(
+        self.config, self.bus, self.keys, self.counters = config, EventBus(now), keys, Counter()
+        self.backends = FakeBackends()
+        tokens = TokenFiles(os.path.join(config.cachedir, "tokens"), threads.run, now)
+        tokens.startService()
+        seams = self.beside(
+            Seams(
+                pins=LonePins(FileServer(roots, config)),
+                secrets=LoneSecrets(secrets, keys.acceptance),
+                tokens=tokens,
+                prune_time=LonePruneTime(now, now),
+            )
+        )
+        store = SessionStore(
+            config.cachedir, seams.secrets.versions, now, acceptance=seams.secrets.acceptance
+        )
+        store.startService()
+        sessions = Sessions(keys, store, now, seams.whereabouts.came)
+        ground = Ground(
             config=config,
             node=config.id,
             clock=self.clock,
             now=now,
             entropy=entropy,
             identity=key("master"),
-            bus=EventBus(now),
+            bus=self.bus,
             keys=keys,
             jobs=self.jobs,  # type: ignore[arg-type]
             cache=cache,
             sessions=sessions,
             publisher=publisher,
-            presence=Presence(sessions, cache, lambda: self.connected, now),
+            presence=Presence(sessions, cache, lambda: self.connected, now, seams.whereabouts),
             users=UserKeys(config.cachedir, "root", [], entropy),
-            autosign=Autosign(config, keys),
-            files=FileServer(roots, config),
+            autosign=Autosign(config, keys, seams.voucher),
             pool=threads.run,
-            counters=Counter(),
+            counters=self.counters,
+            seams=seams,
         )
-        self.ctx.bus.subscribe("", lambda tag, data: self.events.append((tag, dict(data))))
-        self.backends = FakeBackends()
-        tokens = TokenFiles(os.path.join(config.cachedir, "tokens"), threads.run, now)
-        tokens.startService()
-        self.ctx.logins = Logins(
-            self.clock, config, now, entropy, self.backends, tokens, self.ctx.counters
-        )
-        self.ctx.dispatcher = Dispatcher(self.ctx, JidMaker())
-        self.ctx.pillars = FakePillars()  # type: ignore[assignment]
-        self.ctx.signins = SignIns(self.ctx, self.identity, threads)  # type: ignore[arg-type]
-        self.ctx.rotation = Rotation(
-            self.clock,
-            publisher,
-            self.ctx.signins.settled,
-            self.ctx.dispatcher.announce_next_key,
-            lambda: self.ctx.bus.fire("key", {"rotate_aes_key": True}),
+        self.bus.subscribe("", lambda tag, data: self.events.append((tag, dict(data))))
+        dispatcher = Dispatcher(ground, JidMaker())
+        signins = SignIns(ground, self.identity, threads)  # type: ignore[arg-type]
+        self.ctx = Context.of(
+            ground,
+            dispatcher=dispatcher,
+            calls=Calls(ground, dispatcher.new_jid, dispatcher.chosen),
+            logins=Logins(self.clock, config, now, entropy, self.backends, tokens, self.counters),
+            pillars=FakePillars(),
+            signins=signins,
+            rotation=Rotation(
+                self.clock,
+                publisher,
+                signins.settled,
+                dispatcher.announce_next_key,
+                lambda: self.bus.fire("key", {"rotate_aes_key": True}),
+                seams.agreement,
+            ),
         )
         self.requests = Requests(self.ctx, sealed_commands(), clear_commands())
         self.entropy = entropy
@@ -221,6 +240,10 @@ class Rig:
     def door(self) -> LocalDoor:
         """What its control socket calls."""
         return LocalDoor(self.table())
+
+    def beside(self, alone: Seams) -> Seams:
+        """What stands beside this master; to be replaced by a rig with peers."""
+        return alone
 
     def ask(self, frame: bytes, peer: str = "127.0.0.1") -> list[bytes]:
         """Send a frame; the answers so far (at most one comes ever)."""

@@ -74,9 +74,7 @@ class JidTests(SynchronousTestCase):
                 answer = self.clear(jid=bad, key=self.key)
                 self.assertEqual(answer["error"]["name"], "SaltInvocationError", bad)
             text = f"{str(bad)[:100]!r} is not a job id"
-            run = self.rig.ctx.dispatcher.runner(
-                "salt.execute", ["*", "test.ping"], {"jid": bad}, "root"
-            )
+            run = self.rig.ctx.runner("salt.execute", ["*", "test.ping"], {"jid": bad}, "root")
             self.assertEqual(self.successResultOf(Deferred.fromCoroutine(run))["return"], text)
             given = ["*", "test.ping", [], None, "glob", "", bad]
             self.assertEqual(self.web1.ask("minion_runner", fun="salt.execute", arg=given), text)
@@ -239,7 +237,7 @@ class PillarTargetTests(SynchronousTestCase):
         """The operator's own targets have wildcards as ever."""
         self.rig.ctx.cache.put("pillar", "db1", {"secret": "abc"})
         for fun, arg in (("mine.get", ["secret:a*", "x", "pillar"]),):
-            call = self.rig.ctx.dispatcher.runner(fun, arg, {}, "root")
+            call = self.rig.ctx.runner(fun, arg, {}, "root")
             found = self.successResultOf(Deferred.fromCoroutine(call))
             self.assertEqual(found["return"], {"db1": "db1"})
         load = {"tgt": "not I@secret:a*", "tgt_type": "compound", "fun": "test.ping"}

@@ -17,6 +17,7 @@ from saltwisted.master.chunks import Chunks
 from saltwisted.master.fileserver import FileServer, parse_path
 from saltwisted.master.handlers import files as handlers
 from saltwisted.master.replies import Chunk
+from saltwisted.master.seams import LonePins
 from saltwisted.stores.roots.served import Roots
 from saltwisted.wire.commands import parse_command
 from saltwisted.wire.msgpack import pack, unpack
@@ -66,7 +67,8 @@ class FilesTestCase(FolderTestCase):
 
     def context(self) -> Any:
         """What the commands work with."""
-        return SimpleNamespace(files=self.server, pinned=lambda who: None, chunks=self.chunks)
+        seams = SimpleNamespace(pins=LonePins(self.server))
+        return SimpleNamespace(files=self.server, seams=seams, chunks=self.chunks)
 
 
 class RecordedTests(FilesTestCase):

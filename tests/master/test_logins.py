@@ -447,7 +447,7 @@ class LoginTests(SynchronousTestCase):
 
     def runner(self, fun: str, *arg: Any, **kwarg: Any) -> Any:
         """Call a runner as root; its value."""
-        call = Deferred.fromCoroutine(self.rig.ctx.dispatcher.runner(fun, arg, kwarg, "root"))
+        call = Deferred.fromCoroutine(self.rig.ctx.runner(fun, arg, kwarg, "root"))
         self.rig.clock.pump([0.1] * 20)
         return self.successResultOf(call)["return"]
 

@@ -23,6 +23,7 @@ from saltwisted.master.context import Context
 from saltwisted.master.handlers.pillar import pillar as handler
 from saltwisted.master.pillars import Pillars
 from saltwisted.master.replies import Private
+from saltwisted.master.seams import LonePillars
 from saltwisted.wire.commands import Pillar, parse_command
 from saltwisted.wire.msgpack import unpack
 from saltwisted.worker.pillar.work import PillarWorker
@@ -92,17 +93,16 @@ class PillarCase(SynchronousTestCase):
         self.ctx = cast(
             Context,
             SimpleNamespace(
-                pillar_elsewhere=None,
-                pillar_generation=lambda: 0,
+                seams=SimpleNamespace(pillars=LonePillars()),
                 config=config,
-                facts={},
+                pillar_opts=config.as_opts,
                 counters=Counter(),
                 cache=self.cache,
                 bus=SimpleNamespace(fire=lambda tag, data: self.fired.append((tag, data))),
             ),
         )
         pillars = Pillars(self.ctx, self.pool)
-        self.ctx.pillars = pillars
+        vars(self.ctx)["pillars"] = pillars
         pillars.startService()
         return pillars
 

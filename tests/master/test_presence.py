@@ -8,6 +8,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.master.presence import Presence
+from saltwisted.master.seams import LoneWhereabouts
 
 IDS = [f"m{number}" for number in range(100)]
 
@@ -33,7 +34,9 @@ class PerhapsTests(SynchronousTestCase):
         self.connected: set[str] = set()
         sessions: Any = SimpleNamespace(live=lambda: self.live)
         cache: Any = Cache()
-        self.presence = Presence(sessions, cache, lambda: self.connected, lambda: 100.0)
+        self.presence = Presence(
+            sessions, cache, lambda: self.connected, lambda: 100.0, LoneWhereabouts()
+        )
 
     def test_nobody(self) -> None:
         """Without a connection, and without a request in this life, nobody is looked for."""

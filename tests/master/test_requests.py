@@ -302,7 +302,7 @@ class PublishTests(SynchronousTestCase):
 
         async def find(*args: Any, **kwargs: Any) -> Any:
             found = await real(*args, **kwargs)
-            dispatcher.closed = "this node leaves"
+            dispatcher.close("this node leaves")
             return found
 
         self.patch(dispatcher.targets, "find", find)
@@ -388,9 +388,7 @@ class RotationTests(SynchronousTestCase):
             rig.ctx.keys.put("accepted", f"m{number}", key("minion").public.pem.encode())
         before = rig.ctx.publisher.key
 
-        self.successResultOf(
-            _pump(rig, rig.ctx.dispatcher.wheel("key.delete", [], {"match": "m*"}, "root"))
-        )
+        self.successResultOf(_pump(rig, rig.ctx.wheel("key.delete", [], {"match": "m*"}, "root")))
         rig.clock.pump([1] * 5)
 
         self.assertNotEqual(rig.ctx.publisher.key, before)
@@ -403,12 +401,10 @@ class RotationTests(SynchronousTestCase):
         for name in ("one", "two"):
             rig.ctx.keys.put("accepted", name, key("minion").public.pem.encode())
 
-        self.successResultOf(_pump(rig, rig.ctx.dispatcher.wheel("key.delete", ["one"], {}, "r")))
+        self.successResultOf(_pump(rig, rig.ctx.wheel("key.delete", ["one"], {}, "r")))
         self.assertFalse(rig.ctx.rotation.pending)
         self.successResultOf(
-            _pump(
-                rig, rig.ctx.dispatcher.wheel("key.delete", ["two"], {"rotate_aes_key": True}, "r")
-            )
+            _pump(rig, rig.ctx.wheel("key.delete", ["two"], {"rotate_aes_key": True}, "r"))
         )
         self.assertTrue(rig.ctx.rotation.pending)
         rig.ctx.rotation.stop()
@@ -546,7 +542,7 @@ class RunnerTests(SynchronousTestCase):
         rig = Rig(self)
 
         def run(fun: str, *arg: object) -> object:
-            call = rig.ctx.dispatcher.runner(f"cache.{fun}", list(arg), {}, "root")
+            call = rig.ctx.runner(f"cache.{fun}", list(arg), {}, "root")
             return self.successResultOf(_run(call))["return"]
 
         self.assertIsNone(run("store", "a/b", "k", {"x": 1}))
@@ -562,7 +558,7 @@ class RunnerTests(SynchronousTestCase):
         rig, silent = Rig(self), Rig(self, runner_returns=False)
 
         def run(fun: str, *arg: object, at: Any = rig, **more: Any) -> Any:
-            call = at.ctx.dispatcher.runner(fun, list(arg), {}, "root", **more)
+            call = at.ctx.runner(fun, list(arg), {}, "root", **more)
             return self.successResultOf(_run(call))
 
         first = run("test.arg", 1)["jid"]
@@ -590,7 +586,7 @@ class RunnerTests(SynchronousTestCase):
             items.append(item)
 
         def run(fun: str, *arg: object) -> Any:
-            return _run(rig.ctx.dispatcher.runner(fun, list(arg), {}, "root", stream))
+            return _run(rig.ctx.runner(fun, list(arg), {}, "root", stream))
 
         self.assertEqual(self.successResultOf(run("test.stdout_print"))["return"], "bar")
         self.assertEqual(items, [{"say": "foo"}])
@@ -617,7 +613,7 @@ class RunnerTests(SynchronousTestCase):
                 handle.write(text)
 
         def run(fun: str, **kwarg: Any) -> Any:
-            call = rig.ctx.dispatcher.runner(f"saltutil.{fun}", [], kwarg, "root")
+            call = rig.ctx.runner(f"saltutil.{fun}", [], kwarg, "root")
             return self.successResultOf(_run(call))["return"]
 
         def there() -> list[str]:
@@ -641,7 +637,7 @@ class RunnerTests(SynchronousTestCase):
         rig = Rig(self)
 
         def run(**kwarg: Any) -> Any:
-            call = rig.ctx.dispatcher.runner("fileserver.envs", [], kwarg, "root")
+            call = rig.ctx.runner("fileserver.envs", [], kwarg, "root")
             return self.successResultOf(_run(call))["return"]
 
         self.assertEqual(run(), ["base"])
@@ -660,7 +656,7 @@ class RunnerTests(SynchronousTestCase):
             ("cache.clear_git_lock", "No locks were removed"),
         ):
             arg = ["gitfs"] if fun.startswith("cache") else []
-            answer = self.successResultOf(_run(rig.ctx.dispatcher.runner(fun, arg, {}, "root")))
+            answer = self.successResultOf(_run(rig.ctx.runner(fun, arg, {}, "root")))
             self.assertEqual(answer["return"], words)
 
 

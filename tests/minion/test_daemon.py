@@ -51,9 +51,9 @@ class MinionTests(SynchronousTestCase):
             self.bus,
             lambda: self.link,  # type: ignore[arg-type, return-value]
             lambda: self.marks,
+            lambda pillar, grains: self.told.append((pillar, grains)),
+            self.master.append,
         )
-        self.minion.on_facts = lambda pillar, grains: self.told.append((pillar, grains))
-        self.minion.on_master = self.master.append
         if self.link is not None:
             self.link.on_pillar = self.minion.take_pillar
 

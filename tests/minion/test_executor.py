@@ -37,7 +37,7 @@ class ExecutorTests(SynchronousTestCase):
 
     def test_payload(self) -> None:
         """A process gets the job, the settings, the blackouts, and nothing that is not set."""
-        self.executor.blackouts = [["test.ping"]]
+        self.executor.black_out([["test.ping"]])
         running = self.executor.run(self.order("1", via="red"))
         self.executor.run(
             self.order("2", private=True, listed=True, return_jid="req", without=("grains",))

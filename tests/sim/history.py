@@ -114,7 +114,6 @@ class HistoryNode(JobNode):
             self.now,
             clock.seconds,
         )
-        self.jobs.prune_time = self.clocks.time
         self.care = QuickCare(
             clock,
             self.jobs,
@@ -131,7 +130,7 @@ class HistoryNode(JobNode):
     def keep(self) -> None:
         """What maintenance does by the clock."""
         if self.alive and not self.frozen:
-            self.jobs.prune().addErrback(lambda failure: None)
+            self.jobs.prune(self.clocks.time).addErrback(lambda failure: None)
         self.keeping = self.world.clock.callLater(3.0, self.keep)
 
     def kill(self) -> None:

@@ -227,11 +227,9 @@ class JobStoreTests(FolderTestCase):
         self.save(load("web1"))
         self.get(self.store.prune())
         self.now += 5000
-        self.store.prune_time = lambda: None
 
-        self.assertEqual(self.get(self.store.prune()), 0)
-        self.store.prune_time = lambda: self.now
-        self.assertEqual(self.get(self.store.prune()), 2)
+        self.assertEqual(self.get(self.store.prune(lambda: None)), 0)
+        self.assertEqual(self.get(self.store.prune(lambda: self.now)), 2)
 
     def test_damage_met_by_a_reader(self) -> None:
         """A file that is damaged under a running store is put aside when a reader meets it."""

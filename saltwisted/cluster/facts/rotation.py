@@ -44,12 +44,18 @@ RETRY = 0.5
 class IKeyUser(Protocol):
     """The master's publisher."""
 
-    key: SessionKey
-    next_key: SessionKey | None
-    under: tuple[SessionKey, ...]
+    @property
+    def key(self) -> SessionKey:
+        """The one that is handed out."""
 
     def adopt(self, key: SessionKey) -> None:
-        """Hand this key out, and publish under it."""
+        """Hand this key out, and publish under it; none is expected to follow."""
+
+    def expect(self, key: SessionKey | None) -> None:
+        """The key that will follow, if one will."""
+
+    def publish_under(self, keys: Sequence[SessionKey]) -> None:
+        """Publish under each of these; with none, under the one that is handed out."""
 
 
 @define
@@ -129,12 +135,13 @@ class ClusterRotation:
 
     # -- asking for one
 
-    def request(self, why: str) -> None:
+    def request(self, why: str) -> bool:
         """Ask for a new key; it is one for all that ask within the next moment."""
         if self._asked is None and self._running:
             self.log.info("the publish key of the cluster will be made new: {why}", why=why)
             self._asked_at = self._clock.seconds()
             self._asked = self._clock.callLater(COALESCE, self._begin)
+        return True
 
     def _begin(self) -> None:
         now = self._clock.seconds()
@@ -163,13 +170,13 @@ class ClusterRotation:
         elif newest.version > self._stored:
             self._stored = newest.version
             self._since = self._clock.seconds()
-            self._publisher.next_key = _key(newest)
+            self._publisher.expect(_key(newest))
             self._announce()
             self._tell_all()
             self._plan(COALESCE)
         elif newest.version == self._stored:
             # A rival of ours under the same number has won
-            self._publisher.next_key = _key(newest)
+            self._publisher.expect(_key(newest))
         self._both()
 
     def _plan(self, delay: float) -> None:
@@ -194,7 +201,7 @@ class ClusterRotation:
         self._used = self._stored = secret.version
         if is_new:
             self._publisher.adopt(key)
-        self._publisher.next_key = None
+        self._publisher.expect(None)
         self._tell_all()
         self._both()
         if is_new and not first:
@@ -207,11 +214,11 @@ class ClusterRotation:
         keys = tuple(_key(each) for each in reversed(self._versions()))
         left = self._since + PATIENCE - self._clock.seconds()
         if left > 0 and not self._all_use():
-            self._publisher.under = keys if self._publisher.key in keys else ()
+            self._publisher.publish_under(keys if self._publisher.key in keys else ())
             if self._expiry is None:
                 self._expiry = self._clock.callLater(left, self._expired)
         else:
-            self._publisher.under = ()
+            self._publisher.publish_under(())
 
     def _expired(self) -> None:
         self._expiry = None

@@ -144,3 +144,8 @@ class Events:
         if len(self._order) > REMEMBERED:
             self._seen.discard(self._order.popleft())
         return True
+
+
+def is_row(job_cache: bool, data: Mapping[str, Any]) -> bool:
+    """Whether a return comes to the others as a row of the job cache, and not as an event."""
+    return job_cache and data.get("jid") != "nocache" and not data.get("nocache")

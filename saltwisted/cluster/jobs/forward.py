@@ -77,6 +77,7 @@ class Forward:
     Sends and takes jobs and returns. Reactor thread only.
 
     @param publish: sends a job map to this node's minions.
+    @param others: the other members.
     """
 
     log = Logger()
@@ -94,9 +95,11 @@ class Forward:
         counters: Counter[str],
         window: float = 30.0,
         copies: int = 2,
+        others: Callable[[], Collection[str]] = tuple,
     ) -> None:
         self._clock = clock
         self._node = node
+        self._members = others
         self._bus = bus
         self._peers = peers
         self._jobs = jobs
@@ -132,7 +135,7 @@ class Forward:
             self._timer.cancel()
             self._timer = None
 
-    # -- what the master tells and asks (L{saltwisted.master.context.Context})
+    # -- what the master tells and asks (IJobHearer, IAcknowledging)
 
     def job_published(self, job: Mapping[str, Any], minions: Sequence[str]) -> None:
         """A job of this node went out here: send it to the others."""
@@ -161,6 +164,13 @@ class Forward:
     def unreached(self, jid: str) -> Sequence[str]:
         """Expected minions that were on no node while the job could be published."""
         return self._unreached.get(jid, ())
+
+    async def one_copy(self, jid: str) -> Sequence[str]:
+        """
+        The minions whose return is on this node alone. One without other members has one copy of
+        everything: that is no news.
+        """
+        return await self._jobs.one_copy(jid) if self._members() else ()
 
     def arrived(self, minion_id: str) -> None:
         """A minion has come to this node: it may have missed a job."""

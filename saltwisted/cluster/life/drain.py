@@ -4,11 +4,19 @@ What a node hands over before it leaves.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Any
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any, Protocol
 
+from attrs import define
 from twisted.internet.task import deferLater
 
+from saltwisted.interfaces import IPeers
+
+DRAIN_TIME = 10.0
+"""Seconds that a node which leaves waits until others have its jobs and returns."""
+RETURN_TIME = 30.0
+"""Seconds that it waits for returns of minions that run a job."""
+LEAVES = "this node leaves its cluster and takes no more jobs: give it to another member"
 QUIET = 0.3
 """Seconds without anything new, after which what was under way has been written."""
 STEP = 0.05
@@ -58,3 +66,65 @@ async def drained(
             return 0
         await deferLater(clock, STEP)
     return max(stored() - confirmed(), 0)
+
+
+class Where(Protocol):
+    """Who is where; see L{saltwisted.cluster.jobs.presence}."""
+
+    def holders(self) -> Mapping[str, str]:
+        """Minion to node."""
+
+    def own(self) -> Mapping[str, float]:
+        """The minions at this node."""
+
+
+class Rows(Protocol):
+    """The job log."""
+
+    @property
+    def stored_number(self) -> int:
+        """The number of our newest entry on disk."""
+
+    @property
+    def confirmed_number(self) -> int:
+        """Up to which number some other node has them."""
+
+
+@define(kw_only=True)
+class Drain:
+    """
+    Minions go elsewhere, and what they have brought here goes to the others.
+
+    @ivar live: ids of the minions that have a session here.
+    @ivar under_way: of some minions those that have not returned to one of the latest jobs.
+    @ivar take_no_jobs: C{take_no_jobs(why)}: who brings one is told why.
+    @ivar answer_nobody: minions go elsewhere from then on.
+    """
+
+    clock: Any
+    peers: IPeers
+    where: Where
+    rows: Rows
+    live: Callable[[], Collection[str]]
+    under_way: Callable[[Collection[str]], Awaitable[set[str]]]
+    take_no_jobs: Callable[[str], None]
+    answer_nobody: Callable[[], None]
+
+    async def __call__(self) -> tuple[int, list[str]]:
+        """How many entries no other node has, and who has not returned."""
+        # What was said to be done would be on nobody's disk but ours
+        self.take_no_jobs(LEAVES)
+        # Who listens here, and who has another master besides, but may bring a return here alone
+        here = {*self.where.own(), *(set(self.live()) & set(self.where.holders()))}
+        # As long as they may bring it here: a stock minion that turns to another master while it
+        # runs a job can lose what comes of it
+        late = await returned(self.clock, lambda: self.under_way(here), RETURN_TIME)
+        self.answer_nobody()
+        alone = await drained(
+            self.clock,
+            lambda: self.rows.stored_number,
+            lambda: self.rows.confirmed_number,
+            lambda: bool(self.peers.links()),
+            DRAIN_TIME,
+        )
+        return alone, late

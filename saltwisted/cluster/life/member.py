@@ -50,7 +50,7 @@ from saltwisted.wire.commands import Auth
 from saltwisted.wire.crypticle import SessionKey
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 from saltwisted.wire.rsa import fingerprint
-from saltwisted.wire.sessionkey import SECRET_BYTES, SessionSecret
+from saltwisted.wire.sessionkey import SECRET_BYTES
 
 STATUS, FAREWELL = "status", "farewell"
 STATUS_TIME = 1.5
@@ -59,8 +59,8 @@ KEEP_FACTS = 1.0
 OWN_LAG = {"keys": 0, "returns": 0}
 TICK = 30
 ASK_AGAIN = 600.0
-CLOSED = "this node leaves its cluster, and no member takes a change from it any more: use another"
 """Seconds in which a node that was admitted may fetch its answer again, if it never got it."""
+CLOSED = "this node leaves its cluster, and no member takes a change from it any more: use another"
 
 
 class Farewell(Protocol):
@@ -193,7 +193,7 @@ class ClusterMember:
 
     def others(self) -> list[str]:
         """Ids of the other live members."""
-        return [member.node for member in self.membership.live() if member.key != self.key]
+        return self.membership.others(self.key)
 
     @property
     def serves(self) -> str:
@@ -458,11 +458,6 @@ class ClusterMember:
         return True
 
     # Secrets
-
-    def session_secrets(self) -> tuple[SessionSecret, ...]:
-        """The secrets that minions' sessions come from, newest first."""
-        found = self.secrets.versions(SESSION)
-        return tuple(SessionSecret(each.version, each.value, each.born) for each in found)
 
     def _tick(self) -> None:
         """One node, the lowest of those that see each other, makes new versions in time."""

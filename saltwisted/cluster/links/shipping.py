@@ -71,13 +71,19 @@ class Shipping:
     log = Logger()
 
     def __init__(
-        self, node: str, replica: ILog, peers: IPeers, clock: Any, dice: Random | None = None
+        self,
+        node: str,
+        replica: ILog,
+        peers: IPeers,
+        clock: Any,
+        dice: Random | None = None,
+        on_refused: Callable[[str, bool], None] = lambda peer, by_peer: None,
     ) -> None:
         """
         @param clock: the reactor.
         """
         self.machine = Shipper(node, replica, dice or Random())  # noqa: S311 - spreads load
-        self.on_refused: Callable[[str, bool], None] = lambda peer, by_peer: None
+        self.on_refused = on_refused
         self.on_differs: Callable[[str, str], None] = lambda peer, kind: None
         self.on_news: Callable[[], None] = lambda: None
         self._log = replica

@@ -43,6 +43,7 @@ class RootPins:
     """
     Reactor thread only; a part of the service, for its file of marks.
 
+    @ivar newest: the file server of the newest generations.
     @param view: makes a file server over these generations: C{view({share: generation})}.
     """
 
@@ -63,6 +64,7 @@ class RootPins:
         self._view = view
         self._counters = counters
         self._store = marks
+        self.newest = view({})
         self._pins = Pins()
         self._views: OrderedDict[tuple[bytes, ...], Any] = OrderedDict()
         self._chosen: OrderedDict[str, dict[str, bytes]] = OrderedDict()

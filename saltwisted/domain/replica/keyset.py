@@ -356,6 +356,24 @@ class KeySet(Registers[KeyRegister]):
             body["pub"] = clean_key(pub) + b"\n"
         return body
 
+    def denial(self, minion_id: str, start: str) -> dict[str, Any] | None:
+        """
+        The act that ends what a token should not have begun; none when somebody has decided.
+
+        @param start: how the fingerprint of the key begins.
+        """
+        for register in self.of_id(minion_id):
+            if register.finger.startswith(start) and register.word == "accepted":
+                if register.seen:
+                    return None
+                return self.act_on("deny", minion_id, register.finger, "a token used up")
+        return None
+
+    def is_revoked(self, minion_id: str, finger: str) -> bool:
+        """Whether a revocation of a key is known."""
+        known = self.register(minion_id, finger)
+        return known is not None and bool(known.seen)
+
     def act_on(self, act: str, minion_id: str, finger: str, by: str = "") -> dict[str, Any]:
         """The same of a key that the cluster knows already."""
         state = self.register(minion_id, finger)

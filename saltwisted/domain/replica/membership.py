@@ -190,6 +190,14 @@ class Membership(Registers[Member]):
         """Those that may link, by node id."""
         return [member for member in self.live() if member.state == MEMBER]
 
+    def others(self, key: str) -> list[str]:
+        """Ids of the live members but for the one with this key."""
+        return [member.node for member in self.live() if member.key != key]
+
+    def all_may(self, right: str) -> bool:
+        """Whether every live member has a right."""
+        return all(right in member.rights for member in self.live())
+
     def named(self, node: str) -> Iterator[Member]:
         """Live registers with this node id; more than one only after a partition."""
         return (member for member in self.live() if member.node == node)

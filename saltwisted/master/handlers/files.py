@@ -32,7 +32,7 @@ from saltwisted.wire.commands import (
 
 def _from_files(ctx: Context, who: str, act: Callable[[FileServer], Any]) -> Any:
     """Ask what this minion is served: the newest files, or those that its job is pinned to."""
-    pinned = ctx.pinned(who)
+    pinned = ctx.seams.pins.files(who)
     if isinstance(pinned, Deferred):
         return pinned.addCallback(act)
     return act(pinned or ctx.files)

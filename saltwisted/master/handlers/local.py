@@ -13,10 +13,10 @@ from typing import Any
 
 from saltwisted.errors import DeniedError, RemoteError, StoreError, WireError
 from saltwisted.master.context import Context
+from saltwisted.master.loads import arguments_of
 from saltwisted.master.logins import NotProven
 from saltwisted.master.permits import (
     CREDENTIALS,
-    arguments_of,
     local_may_publish,
     may_call,
     tell_refusal,
@@ -117,7 +117,7 @@ async def runner(ctx: Context, request: ClearRequest, peer: str) -> bytes:
         user = await _caller(ctx, request.load, "runner", peer, arg, kwarg)
     except (NotProven, RemoteError) as error:
         return _denied(ctx, error)
-    started = await ctx.dispatcher.runner(cmd.fun, arg, kwarg, user, background=True)
+    started = await ctx.runner(cmd.fun, arg, kwarg, user, background=True)
     return pack({"tag": started["tag"], "jid": started["jid"]})
 
 
@@ -135,7 +135,7 @@ async def wheel(ctx: Context, request: ClearRequest, peer: str) -> bytes:
     except (NotProven, RemoteError) as error:
         return _denied(ctx, error)
     try:
-        result = await ctx.dispatcher.wheel(cmd.fun, arg, kwarg, user, keep=True)
+        result = await ctx.wheel(cmd.fun, arg, kwarg, user, keep=True)
     except (DeniedError, RemoteError) as error:
         return _refusal("SaltInvocationError", str(error))
     return pack({"tag": result["tag"], "data": result})

@@ -16,7 +16,8 @@ from saltwisted.domain.targeting.bounds import fault
 from saltwisted.domain.targeting.selection import exact_form, guesses_pillar
 from saltwisted.errors import DeniedError, RemoteError
 from saltwisted.master.context import Context
-from saltwisted.master.permits import seconds_of, tell_refusal
+from saltwisted.master.loads import seconds_of
+from saltwisted.master.permits import tell_refusal
 from saltwisted.wire.commands import (
     MinionPub,
     MinionPublish,
@@ -127,7 +128,7 @@ async def minion_runner(ctx: Context, who: str, cmd: MinionRunner) -> Any:
         tell_refusal(ctx, f"minion {who}", f"run {cmd.fun}", "peer_run")
         return {}
     try:
-        result = await ctx.dispatcher.runner(cmd.fun, _args(cmd.arg), {}, who, exact=True)
+        result = await ctx.runner(cmd.fun, _args(cmd.arg), {}, who, exact=True)
     except DeniedError:
         return {}
     return result.get("return")
@@ -138,7 +139,7 @@ async def revoke_auth(ctx: Context, who: str, cmd: RevokeAuth) -> bool:
     if not ctx.config.allow_minion_key_revoke:
         ctx.counters["denied:revoke_auth"] += 1
         return False
-    await ctx.dispatcher.wheel(
+    await ctx.wheel(
         "key.delete",
         [],
         {"match": who, "exact": True, "preserve_minions": bool(cmd.preserve_minion_cache)},
@@ -160,8 +161,8 @@ def publish_keys(ctx: Context, who: str, cmd: PublishKeys) -> dict[str, Any]:
         keys["next"] = following.text
     if former := ctx.publisher.former():
         keys["before"] = [key.text for key in former]
-    masters = list(ctx.masters())
+    masters = list(ctx.seams.masters.masters())
     if masters:
         keys["masters"] = masters
-        keys["self"] = ctx.own_address
+        keys["self"] = ctx.seams.masters.serves
     return keys

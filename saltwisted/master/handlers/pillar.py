@@ -26,17 +26,22 @@ UNREACHED = {"_errors": ["This master has no pillars, and it reaches no master t
 async def pillar(ctx: Context, who: str, cmd: Pillar) -> Any:
     """Compile it, and remember the grains that came with the request."""
     grains = {**cmd.grains, "id": who}
-    elsewhere = ctx.pillar_elsewhere
-    packed = b"" if elsewhere is not None else await _compiled(ctx, who, cmd)
+    elsewhere = ctx.seams.pillars.elsewhere
+    packed = b"" if elsewhere else await _compiled(ctx, who, cmd)
     if ctx.config.minion_data_cache:
         ctx.cache.put("grains", who, grains)
         if ctx.config.minion_data_cache_events:
             ctx.bus.fire(f"minion/refresh/{who}", {"Minion data cache refresh": who})
-    if elsewhere is not None:
-        return Elsewhere(partial(elsewhere, who, cmd), pack(UNREACHED))
+    if elsewhere:
+        return Elsewhere(partial(_ask, ctx, who, cmd), pack(UNREACHED))
     if str(cmd.ver) != "2" and ctx.config.pillar_version == 1:
         return unpack(packed)
     return Private(packed)
+
+
+def _ask(ctx: Context, who: str, cmd: Pillar, nonce: str, enc_algo: str, sig_algo: str) -> Any:
+    """Have another master make the reply; a Deferred or coroutine of its bytes."""
+    return ctx.seams.pillars.ask(question(who, cmd, nonce, enc_algo, sig_algo))
 
 
 async def _compiled(ctx: Context, who: str, cmd: Pillar) -> bytes:

@@ -2,7 +2,7 @@
 C{_return} and C{_syndic_return}: what minions send when a job is done.
 
 A return is acknowledged once it is on disk, and announced on the bus then; a node with peers waits
-for the disk of one of them as well (L{Context.return_stored}). A
+for the disk of one of them as well (L{IAcknowledging<saltwisted.interfaces.IAcknowledging>}). A
 disk that refuses means no answer: the minion keeps the return and tries again.
 """
 
@@ -33,7 +33,7 @@ def minion_return(ctx: Context, who: str, cmd: Return) -> Any:
     load = cmd.load
     jid = load.get("jid")
     if jid == REQUEST:
-        known = ctx.repeated(who, load)
+        known = ctx.seams.acknowledging.repeated(who, load)
         jid = known or ctx.dispatcher.new_jid()
         load["jid"] = jid
         requested = known is None
@@ -47,9 +47,10 @@ def minion_return(ctx: Context, who: str, cmd: Return) -> Any:
         return None
     saved: Deferred[bool] = ctx.jobs.save_return(load, requested=requested)
 
-    def stored(_new: bool) -> Deferred[None] | None:
+    def stored(_new: bool) -> Any:
         announce(ctx, who, load)
-        return ctx.return_stored(load["jid"], who)
+        ctx.seams.pins.returned(load["jid"], who)
+        return ctx.seams.acknowledging.return_stored(load["jid"], who)
 
     return saved.addCallback(stored)
 

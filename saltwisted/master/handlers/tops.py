@@ -37,7 +37,7 @@ def master_opts(ctx: Context, who: str, cmd: MasterOpts) -> dict[str, Any]:
     }
     if cmd.env_only:
         return opts
-    every = ctx.facts.get("opts") or config.as_opts()
+    every = ctx.pillar_opts()
     opts.update({name: every.get(name) for name in SHARED})
     return opts
 

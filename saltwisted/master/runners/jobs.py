@@ -90,10 +90,10 @@ async def list_job(
     described.pop(CLAIMED, None)
     if claimed := claimed_by(job, returns):
         described[CLAIMED] = claimed
-    if mixed := run.ctx.job_notes(jid).get("mixed"):
+    if mixed := run.ctx.seams.pins.notes(jid).get("mixed"):
         # Minions that were served from other trees as well, and which
         described["Mixed"] = mixed
-    if alone := list(await run.ctx.one_copy(jid)):
+    if alone := list(await run.ctx.seams.acknowledging.one_copy(jid)):
         # Acknowledged with one copy: lost, if this node's disk is before others are back
         described["OneCopy"] = alone
     return {
@@ -139,12 +139,12 @@ async def lookup_jid(
     if missing:
         for minion in data.get("Minions", []):
             if minion not in results:
-                reached = minion not in run.ctx.unreached(str(jid))
+                reached = minion not in run.ctx.seams.hearer.unreached(str(jid))
                 shown[minion] = "Minion did not return" if reached else "Minion was not reached"
     first = next(iter(results.values()), None)
     outputter = first.get("out") if first else None
     if outputter:
-        run.outputter = str(outputter)
+        run.show_by(str(outputter))
         return {"outputter": outputter, "data": shown}
     return shown
 
@@ -206,7 +206,7 @@ async def list_jobs(
     found = await _found(run, search_metadata, search_function, search_target, start_time, end_time)
     shown = {job["jid"]: entry for job, entry in found}
     if outputter:
-        run.outputter = outputter
+        run.show_by(outputter)
         return {"outputter": outputter, "data": shown}
     return shown
 
@@ -299,7 +299,7 @@ async def list_jobs_filter(
         shown.append({**entry, "JID": job["jid"]})
     shown.reverse()
     if outputter:
-        run.outputter = outputter
+        run.show_by(outputter)
         return {"outputter": outputter, "data": shown}
     return shown
 
@@ -397,7 +397,7 @@ async def master(run: Run) -> list[Any]:
 
         salt-run jobs.master
     """
-    return [dict(job) for job in run.ctx.dispatcher.running_runners()]
+    return [dict(job) for job in run.ctx.calls.active.values()]
 
 
 FUNCTIONS: dict[str, Runner] = {

@@ -95,7 +95,7 @@ async def _change(call: Call, chosen: Mapping[str, Sequence[str]], target: str) 
     """Move keys into a state, a slice at a time, one event each."""
     ctx = call.ctx
     done = 0
-    with ctx.keys_together():
+    with ctx.seams.key_changes.together():
         for group, ids in chosen.items():
             state = STATE.get(group)
             if state is None or state == target:
@@ -166,7 +166,7 @@ async def _outcome(call: Call, keys: dict[str, list[str]]) -> dict[str, list[str
 
     Under C{unconfirmed} are those that have not said so in time.
     """
-    late = await call.ctx.keys_settled()
+    late = await call.ctx.seams.key_changes.settled()
     return {**keys, "unconfirmed": list(late)} if late else keys
 
 
@@ -258,7 +258,7 @@ async def _delete(
     ctx = call.ctx
     preserve = preserve_minions or bool(ctx.config.preserve_minion_cache)
     done = 0
-    with ctx.keys_together():
+    with ctx.seams.key_changes.together():
         for group, ids in chosen.items():
             state = STATE.get(group)
             if state is None:
@@ -338,10 +338,10 @@ async def gen_accept(
     if call.ctx.keys.accepted(id_) is not None and not force:
         return {}
     pair = await gen(call, id_, keysize)
-    with call.ctx.keys_together():
+    with call.ctx.seams.key_changes.together():
         call.ctx.keys.put("accepted", id_, pair["pub"].encode())
     await _flushed(call.ctx)
-    await call.ctx.keys_settled()
+    await call.ctx.seams.key_changes.settled()
     return pair
 
 

@@ -95,6 +95,7 @@ class ReplicaLog:
         folds: Folds,
         entropy: Entropy = os.urandom,
         now: Callable[[], float] = time.time,
+        heard: Callable[[], bool] = lambda: True,
     ) -> None:
         self.path = path
         self.folds = folds
@@ -105,7 +106,7 @@ class ReplicaLog:
         self._epoch = 0
         self._anew: _Write | None = None
         self.renewals: list[str] = []
-        self.heard: Callable[[], bool] = lambda: True
+        self.heard = heard
         self._reactor = reactor
         self._node = node
         self._entropy = entropy

@@ -440,7 +440,9 @@ class JobLog:
     log = Logger()
     name = "jobs"
 
-    def __init__(self, store: JobRows) -> None:
+    def __init__(
+        self, store: JobRows, gather: float = 0.0, heard: Callable[[], bool] = lambda: True
+    ) -> None:
         self._store = store
         self._receivers: list[Receiver] = []
         self._new: list[Callable[[Sequence[Entry]], None]] = []
@@ -454,8 +456,8 @@ class JobLog:
         self._gathered: list[Entry] = []
         self._gathered_at = -1e9
         self._gathering: Any = None
-        self.gather = 0.0
-        self.heard: Callable[[], bool] = lambda: True
+        self.gather = gather
+        self.heard = heard
         self._renewals = 0
         self._held: list[Deferred[None]] = []
         self._lost: dict[int, float] = {}

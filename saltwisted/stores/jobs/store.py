@@ -143,9 +143,10 @@ class JobStore:
     @param now: seconds since 1970.
     @param keep_seconds: age at which L{prune} forgets a job; 0 keeps for ever, as in Salt.
     @param claims: how many returns that no job expects are kept of one minion, and bytes of them.
-    @ivar prune_time: what time it is for who prunes; C{None}: nothing may be pruned now.
+    @param gather: as for L{JobLog}.
+    @param heard: as for L{JobLog}.
     @ivar replica: the same rows as a log that other nodes can have.
-    @ivar node: this node's id in a cluster; to be set before the start.
+    @ivar node: this node's id in a cluster.
     @ivar on_open: called when the file is open, before anything is written.
     @ivar loaded: the file that the log knows of: the writer may have begun another one.
     @ivar on_anew: called when another file was begun while this store runs.
@@ -165,10 +166,12 @@ class JobStore:
         now: Callable[[], float] = time.time,
         keep_seconds: float = 86400.0,
         claims: tuple[int, int] = (10_000, 256 * 1024 * 1024),
+        node: str = "",
+        gather: float = 0.0,
+        heard: Callable[[], bool] = lambda: True,
     ) -> None:
         self.path = path
         self.keep_seconds = keep_seconds
-        self.prune_time: Callable[[], float | None] = now
         self.counts = Counts()
         self.claims = Claims(*claims)
         self._told_dropped = 1
@@ -180,7 +183,7 @@ class JobStore:
         self._thread: threading.Thread | None = None
         self._stopping = False
         self._db: sqlite3.Connection | None = None
-        self.node = ""
+        self.node = node
         self.on_open: list[Callable[[], None]] = []
         self.on_anew: list[Callable[[], None]] = []
         self.on_owed: list[Callable[[], None]] = []
@@ -192,7 +195,7 @@ class JobStore:
         self._told_epoch = self.loaded = 0
         self._moved = False
         self._inode = 0
-        self.replica = JobLog(self)
+        self.replica = JobLog(self, gather, heard)
         self._book = Book(0, {}, 0, 0, 0)
         self._last = 0
         self._at = 0.0
@@ -487,16 +490,19 @@ class JobStore:
         if len(self._known) > _REMEMBERED:
             del self._known[next(iter(self._known))]
 
-    def prune(self) -> Deferred[int]:
+    def prune(self, by: Callable[[], float | None] | None = None) -> Deferred[int]:
         """
         Forget jobs older than C{keep_seconds}, a few hundred rows per transaction.
 
         Others' writes go in between; fires with the number of rows removed.
-        """
-        return Deferred.fromCoroutine(self._prune_all())
 
-    async def _prune_all(self) -> int:
-        at = self.prune_time()
+        @param by: what time it is for who forgets; C{None}: nothing may be forgotten now. Without
+            it, this store's own clock.
+        """
+        return Deferred.fromCoroutine(self._prune_all(by or self._now))
+
+    async def _prune_all(self, by: Callable[[], float | None]) -> int:
+        at = by()
         if self.keep_seconds <= 0 or at is None:
             return 0
         before = at - self.keep_seconds

@@ -1,0 +1,64 @@
+"""
+What stands in a load that asks for a job or a function, read before anybody judges it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from saltwisted.domain.acl import command_fault
+from saltwisted.domain.targeting.bounds import fault
+from saltwisted.domain.targeting.traverse import DELIMITER
+from saltwisted.errors import RemoteError
+
+
+def delimiter_of(load: Mapping[str, Any]) -> str:
+    """What stands between the keys of a target into grains or pillar."""
+    kwargs = load.get("kwargs")
+    return str((kwargs.get("delimiter") if isinstance(kwargs, Mapping) else None) or DELIMITER)
+
+
+def check_size(load: Mapping[str, Any]) -> None:
+    """
+    Look at the form of a publish load, and measure it, before anybody reads what is in it.
+
+    @raises RemoteError: it has another form, or is more than anybody judges.
+    """
+    tgt_type = str(load.get("tgt_type") or "glob")
+    reason = command_fault(load.get("fun")) or fault(load.get("tgt"), tgt_type, delimiter_of(load))
+    if not isinstance(load.get("arg") or [], (list, tuple)):
+        reason = "The arguments of a command are a list"
+    elif not isinstance(load.get("kwargs") or {}, Mapping):
+        reason = "What else a command carries is a map"
+    if reason:
+        raise RemoteError("SaltInvocationError", reason)
+
+
+def arguments_of(load: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
+    """
+    C{arg} and C{kwarg} of a call of a runner or wheel function.
+
+    @raises RemoteError: they are neither a list nor a map with text for keys.
+    """
+    arg, kwarg = load.get("arg") or [], load.get("kwarg") or {}
+    if not isinstance(arg, (list, tuple)):
+        raise RemoteError("SaltInvocationError", "The arguments of a command are a list")
+    if not isinstance(kwarg, Mapping) or not all(isinstance(key, str) for key in kwarg):
+        raise RemoteError("SaltInvocationError", "Keyword arguments are a map")
+    return list(arg), dict(kwarg)
+
+
+def seconds_of(value: Any, default: float) -> float:
+    """
+    How long somebody wants to wait.
+
+    @raises RemoteError: that is no time.
+    """
+    try:
+        seconds = float(value or default)
+    except (TypeError, ValueError, OverflowError):
+        seconds = -1.0
+    if not 0 <= seconds < 1e9:
+        raise RemoteError("SaltInvocationError", f"{str(value)[:50]!r} is not a number of seconds")
+    return seconds

@@ -1,0 +1,232 @@
+"""
+What a master asks of whatever stands beside it, and what it does when nobody does.
+
+A master is built with L{Seams}; nothing is put into it later. Each attribute is a small Protocol
+of L{saltwisted.interfaces} with a C{Lone...} implementation here: what comes next (claims of work,
+acknowledged events) is one more of them. docs/adr/008-seams-before-walls.md says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from attrs import field, frozen
+from twisted.internet.defer import succeed
+
+from saltwisted.domain.replica.pruning import PruneClock
+from saltwisted.interfaces import (
+    IAcknowledging,
+    IGate,
+    IJobHearer,
+    IKeyAgreement,
+    IKeyChanges,
+    IMasters,
+    IPillarHolders,
+    IPins,
+    IPruneTime,
+    ISecrets,
+    IVoucher,
+    IWhereabouts,
+)
+from saltwisted.master.fileserver import FileServer
+from saltwisted.master.logins import Tokens
+
+
+class LoneKeyChanges:
+    """There are no members that could lag."""
+
+    def together(self) -> AbstractContextManager[None]:
+        """Each change is an act of its own."""
+        return nullcontext()
+
+    def settled(self) -> Awaitable[Sequence[str]]:
+        """Nobody else is to be told."""
+        return succeed(())
+
+
+class LoneVoucher:
+    """Nobody but the site's rules lets a minion in."""
+
+    def pre_accepted(self, auth: Any) -> bool:
+        """There are no tokens for minions."""
+        return False
+
+
+class LoneSecrets:
+    """The secret in a file, and the acceptances that the key directories show."""
+
+    def __init__(
+        self,
+        versions: Callable[[], Sequence[Any]],
+        acceptance: Callable[[str], int | None],
+    ) -> None:
+        self._versions = versions
+        self._acceptance = acceptance
+
+    def versions(self) -> Sequence[Any]:
+        """Of the file."""
+        return self._versions()
+
+    def acceptance(self, minion_id: str) -> int | None:
+        """By the directories."""
+        return self._acceptance(minion_id)
+
+
+class LoneAgreement:
+    """Nobody shares the publish key."""
+
+    def request(self, why: str) -> bool:
+        """The master makes a new one by itself."""
+        return False
+
+
+class LoneHearer:
+    """Nobody else has minions."""
+
+    def job_published(self, job: Mapping[str, Any], minions: Sequence[str]) -> None:
+        """There is nobody to be told."""
+
+    def unreached(self, jid: str) -> Sequence[str]:
+        """It is not known who was reached."""
+        return ()
+
+
+class LoneAcknowledging:
+    """What is on this disk is acknowledged."""
+
+    def return_stored(self, jid: str, minion_id: str) -> None:
+        """At once."""
+
+    def repeated(self, minion_id: str, load: Mapping[str, Any]) -> str | None:
+        """There is no other node that could have it."""
+        return None
+
+    def one_copy(self, jid: str) -> Awaitable[Sequence[str]]:
+        """One copy is all that there can be, and no news."""
+        return succeed(())
+
+
+@frozen
+class LonePins:
+    """Files are served as they lie in their directories."""
+
+    newest: FileServer
+
+    def files(self, minion: str) -> None:
+        """All minions are served the same."""
+
+    def facts(self, jid: str, fun: Any) -> Mapping[str, str]:
+        """There are no generations."""
+        return {}
+
+    def notes(self, jid: str) -> Mapping[str, Any]:
+        """Nothing becomes known."""
+        return {}
+
+    def published(self, jid: str, minions: Sequence[str]) -> None:
+        """Nobody is pinned."""
+
+    def returned(self, jid: str, minion: str) -> None:
+        """Nobody was pinned."""
+
+
+class LonePillars:
+    """Pillars are compiled here, from their directories."""
+
+    elsewhere = False
+
+    def ask(self, question: bytes) -> Awaitable[bytes]:
+        """@raises RuntimeError: always, since pillars are here."""
+        raise RuntimeError("a master with pillars asks nobody")
+
+    def generation(self) -> int:
+        """Directories are never replaced as a whole."""
+        return 0
+
+    def roots(self, configured: Mapping[str, Any]) -> Mapping[str, Any]:
+        """As they are configured."""
+        return configured
+
+
+class LoneWhereabouts:
+    """There are no other nodes."""
+
+    def elsewhere(self) -> Mapping[str, str]:
+        """Nobody."""
+        return {}
+
+    def refresh(self) -> Awaitable[None]:
+        """This master knows all that there is to know."""
+        return succeed(None)
+
+    def came(self, minion_id: str) -> None:
+        """Nobody has missed it."""
+
+
+class LoneMasters:
+    """Minions know their master by their own configuration."""
+
+    serves = ""
+
+    def masters(self) -> Sequence[str]:
+        """They are told nothing."""
+        return ()
+
+
+class LoneGate:
+    """There is nobody to catch up with."""
+
+    def keeps(self, frame: bytes, peer: str, reply: Callable[[bytes], None]) -> bool:
+        """No request waits."""
+        return False
+
+
+class LonePruneTime:
+    """A master goes by its own clock, unless that jumps."""
+
+    def __init__(self, now: Callable[[], float], runtime: Callable[[], float]) -> None:
+        """
+        @param runtime: seconds that nobody sets, those of sleep too.
+        """
+        self._now = now
+        self._runtime = runtime
+        self._rules = PruneClock()
+
+    def time(self) -> float | None:
+        """By the clock, if it has gone evenly."""
+        wall, runtime = self._now(), self._runtime()
+        self._rules.compare(wall, runtime, (), {})
+        return self._rules.time(wall, runtime)
+
+    @property
+    def problem(self) -> str:
+        """That the clock has jumped."""
+        return self._rules.problem
+
+
+@frozen(kw_only=True)
+class Seams:
+    """
+    What stands beside a master.
+
+    @ivar pins: which files minions are served.
+    @ivar secrets: what session keys are derived from.
+    @ivar tokens: where login tokens are kept.
+    @ivar prune_time: for who forgets old jobs.
+    """
+
+    pins: IPins
+    secrets: ISecrets
+    tokens: Tokens
+    prune_time: IPruneTime
+    key_changes: IKeyChanges = field(factory=LoneKeyChanges)
+    voucher: IVoucher = field(factory=LoneVoucher)
+    agreement: IKeyAgreement = field(factory=LoneAgreement)
+    hearer: IJobHearer = field(factory=LoneHearer)
+    acknowledging: IAcknowledging = field(factory=LoneAcknowledging)
+    pillars: IPillarHolders = field(factory=LonePillars)
+    whereabouts: IWhereabouts = field(factory=LoneWhereabouts)
+    masters: IMasters = field(factory=LoneMasters)
+    gate: IGate = field(factory=LoneGate)

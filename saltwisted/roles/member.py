@@ -1,0 +1,306 @@
+"""
+A member of a cluster: stores, what stands beside a master, and the master.
+
+L{Cluster} is made on the stores and gives the seams that the master is built with. What of the
+cluster asks something of the master does so when it runs, by C{master()}. Nothing is decided here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from saltwisted.cluster.control import ClusterControl, views
+from saltwisted.cluster.facts.identity import IdentityChange
+from saltwisted.cluster.facts.keyview import KeyView
+from saltwisted.cluster.facts.upkeep import Upkeep
+from saltwisted.cluster.life.condition import Condition
+from saltwisted.cluster.life.drift import option_of
+from saltwisted.cluster.life.join import Admission
+from saltwisted.cluster.life.lifecycle import Lifecycle, MemberCard
+from saltwisted.cluster.life.member import ClusterMember
+from saltwisted.cluster.links.census import CensusTaker
+from saltwisted.cluster.roots.control import BY_WORD
+from saltwisted.config.options import MasterConfig
+from saltwisted.domain.replica.joining import Attempts
+from saltwisted.master.seams import Seams
+from saltwisted.roles.base import OrderedService
+from saltwisted.roles.clusterfacts import ClusterFacts
+from saltwisted.roles.clusterjobs import ClusterJobs
+from saltwisted.roles.clusterroots import ClusterRoots
+from saltwisted.roles.master import Master, Rows
+from saltwisted.roles.stores import Stores
+from saltwisted.stores.identity import new_pair, own_pair
+from saltwisted.transports.deferreds import as_deferred
+from saltwisted.wire.rsa import fingerprint
+
+
+class Cluster:
+    """
+    What stands beside the master of a member.
+
+    @ivar seams: what the master is built with.
+    @ivar member: its membership.
+    """
+
+    def __init__(
+        self,
+        stores: Stores,
+        card: MemberCard,
+        lifecycle: Lifecycle,
+        master: Callable[[], Master],
+    ) -> None:
+        self._stores, self._card, self._lifecycle, self._master = stores, card, lifecycle, master
+        self.facts = ClusterFacts(stores, card, lifecycle, master, lambda: self.member.closed)
+        self.jobs = ClusterJobs(stores, self.facts, master)
+        self.roots = ClusterRoots(stores, self.facts, master)
+        self.condition = self._condition()
+        self.admission = self._admission()
+        self.member = self._member()
+        self._introduce()
+        self.seams = self._seams()
+
+    def _seams(self) -> Seams:
+        facts, jobs = self.facts, self.jobs
+        return Seams(
+            key_changes=facts.keys,
+            voucher=self.member,
+            secrets=facts.session_secrets,
+            tokens=facts.logins,
+            agreement=jobs.rotation,
+            hearer=jobs.forward,
+            acknowledging=jobs.forward,
+            whereabouts=jobs.presence,
+            pins=self.roots.pins,
+            pillars=self.roots.relay,
+            masters=self.member,
+            gate=facts.standstill,
+            prune_time=facts.clocks,
+        )
+
+    def _introduce(self) -> None:
+        """Who hears of what."""
+        sync, lifecycle = self.roots.sync, self._lifecycle
+        self.facts.clocks.on_compared.append(sync.clocks_compared)
+        sync.on_stranded.append(
+            lambda name: lifecycle.build_anew(f"{name} is ahead of all nodes that may write")
+        )
+        sync.on_damaged.append(
+            lambda name: lifecycle.build_anew(f"the index of {name} is damaged on disk")
+        )
+
+    def _condition(self) -> Condition:
+        stores, master = self._stores, self._master
+        return Condition(
+            uptime=lambda: stores.now() - master().ctx.started,
+            is_open=lambda: master().ports.open,
+            minions=lambda: len(master().ctx.presence.here(stores.keys.accepted_ids())),
+            problems=lambda: master().problems(),
+            knowledge=self.facts.log.knowledge,
+            catch_up=self.facts.catch_up,
+            keys=self.facts.keys,
+            roots=self.roots,
+        )
+
+    def _admission(self) -> Admission:
+        stores, facts, config = self._stores, self.facts, self._stores.config
+        identity = partial(own_pair, config.pki_dir)
+        return Admission(
+            node=facts.node,
+            cluster=facts.cluster,
+            key=facts.key,
+            clock=stores.reactor,
+            now=stores.now,
+            entropy=stores.entropy,
+            membership=facts.membership,
+            tokens=facts.tokens,
+            secrets=facts.secrets,
+            log_append=facts.own.append,
+            identity=identity,
+            fingerprint=lambda: fingerprint(identity()[1], config.hash_type),
+            minions=lambda: len(stores.keys.accepted_ids()),
+            cluster_secret=self._lifecycle.settings.cluster_secret,
+            alarm=stores.bus.fire,
+            ask_peers=lambda word, body, seconds: self.member.ask_peers(word, body, seconds),
+            census=CensusTaker(
+                stores.reactor, stores.keys, self.roots.generations, partial(option_of, config)
+            ).take,
+            attempts=Attempts(),
+        )
+
+    def _identity(self) -> IdentityChange:
+        stores, facts, config = self._stores, self.facts, self._stores.config
+        return IdentityChange(
+            files=self._lifecycle.files,
+            secrets=facts.secrets,
+            own=partial(own_pair, config.pki_dir),
+            key=stores.identity.key,
+            generate=partial(new_pair, config),
+            in_thread=stores.crypto_threads.run,
+            append=facts.own.append,
+            settled=facts.own.settled,
+            void_tokens=facts.tokens.void_body,
+            adopt=self._lifecycle.change_identity,
+            show=stores.identity.hand_over,
+            minions=self._minions,
+            now=stores.now,
+            entropy=stores.entropy,
+            hash_type=config.hash_type,
+        )
+
+    def _member(self) -> ClusterMember:
+        stores, facts, jobs, master = self._stores, self.facts, self.jobs, self._master
+        return ClusterMember(
+            reactor=stores.reactor,
+            card=self._card,
+            lifecycle=self._lifecycle,
+            membership=facts.membership,
+            tokens=facts.tokens,
+            secrets=facts.secrets,
+            peers=facts.peers,
+            admission=self.admission,
+            identity=self._identity(),
+            append=facts.own.append,
+            listen=facts.folds.listen,
+            settled=facts.own.settled,
+            unwritten=lambda: facts.log.problem,
+            status=self.condition.status,
+            lags=self._lags,
+            holders=self._holders,
+            set_slot=stores.jids.take_slot,
+            fire=stores.bus.fire,
+            in_thread=stores.files_threads.start,
+            is_revoked=facts.keyset.is_revoked,
+            end_sessions=lambda: master().ctx.sessions.end_all(),
+            drain=jobs.drain(),
+            deny_minion=facts.keyset.denial,
+            session_period=float(stores.config.publish_session) / 2,
+            rights=facts.rights,
+            now=stores.now,
+            entropy=stores.entropy,
+        )
+
+    def _minions(self) -> tuple[Sequence[str], Sequence[str]]:
+        """Those that are accepted, and those of them that are here or at another member."""
+        accepted = self._stores.keys.accepted_ids()
+        return sorted(accepted), sorted(self._master().ctx.presence.present(accepted))
+
+    async def _holders(self) -> Mapping[str, str]:
+        await self.jobs.presence.refresh()
+        return self.jobs.presence.holders()
+
+    def _lags(self, node: str) -> dict[str, Any]:
+        return {
+            "keys": self.facts.shipping.machine.lacks(node),
+            "returns": self.jobs.shipping.machine.lacks(node),
+        }
+
+    def jobs_heard(self) -> bool:
+        """Whether all other members have said in this life what jobs they know."""
+        return self.jobs.shipping.machine.greeted.issuperset(self.facts.others())
+
+    def rows(self) -> list[Rows]:
+        """What the node offers beside what a master does."""
+        facts, control = self.facts, self.roots.control
+        shown = KeyView(facts.keyset, self._stores.config.hash_type)
+        return [
+            (views(facts.drift, facts.ring, shown), {}),
+            (control.operations(), BY_WORD),
+        ]
+
+    def parts(self) -> list[Any]:
+        """In the order of their start: the ports come after them."""
+        facts, jobs = self.facts, self.jobs
+        return [
+            facts.log,
+            Upkeep(self._stores.reactor, facts.log),
+            facts.minions,
+            facts.logins,
+            facts.shipping,
+            jobs.shipping,
+            self.member,
+            # Before the start has ended: it may be stopped meanwhile, and then knows too little
+            facts.standstill,
+            facts.catch_up,
+            facts.keys,
+            *jobs.parts,
+            *self.roots.parts,
+            facts.clocks,
+        ]
+
+
+class MemberService:
+    """
+    A member, for the lifecycle.
+
+    @ivar beside: what stands beside its master.
+    @ivar cluster: its membership, for questions.
+    """
+
+    def __init__(
+        self,
+        reactor: Any,
+        config: MasterConfig,
+        card: MemberCard,
+        lifecycle: Lifecycle,
+        control: ClusterControl,
+    ) -> None:
+        stores = Stores(reactor, config, card.state.node, lambda: self.beside.jobs_heard())
+        self.beside = Cluster(stores, card, lifecycle, lambda: self.master)
+        self.cluster = self.beside.member
+        self.master = Master(
+            stores,
+            self.beside.seams,
+            [(control.operations(), {}), *self.beside.rows()],
+            {"facts": self.beside.facts.log},
+        )
+        # A node that is stopped closes its doors before it closes its links
+        parts = [*self.master.below, *self.beside.parts(), *self.master.doors]
+        self._service = OrderedService(
+            reactor, parts, failed=self._failed, started=self.master.started, inner=True
+        )
+        self._error: BaseException | None = None
+
+    # What the lifecycle asks
+
+    async def startService(self) -> None:
+        """
+        Start all parts; returns when minions are served.
+
+        @raises BaseException: whatever kept a part from starting.
+        """
+        await as_deferred(self._service.startService())
+        if self._error is not None:
+            raise self._error
+
+    def stopService(self) -> Any:
+        """Stop all parts."""
+        return self._service.stopService()
+
+    def _failed(self, error: BaseException) -> None:
+        self._error = error
+
+    def others(self) -> list[str]:
+        """The other members."""
+        return self.beside.facts.others()
+
+    def waiting(self) -> str:
+        """Why minions are not answered on both ports; empty if they are."""
+        return self.beside.condition.waiting()
+
+    def problems(self) -> list[str]:
+        """Which stores cannot write, and why."""
+        return self.beside.condition.said()
+
+    def work(self) -> list[dict[str, Any]]:
+        """What is being done that takes long, for people who wait."""
+        return self.beside.roots.sync.work()
+
+    def progress(self) -> Any:
+        """Something that changes for as long as a start gets on."""
+        return self.beside.condition.progress()
+
+    def reconfigure(self) -> None:
+        """Options have new values: pillars are compiled again."""
+        self.master.ctx.pillars.reconfigure()

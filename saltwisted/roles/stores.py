@@ -1,0 +1,155 @@
+"""
+What a master stands on: its disk, its threads and its worker processes.
+
+A cluster beside the master uses the same. Opened before anything else; nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from saltwisted.config.options import MasterConfig
+from saltwisted.domain.jid import JidMaker, jid_mark
+from saltwisted.interfaces import ISecrets
+from saltwisted.master.fileserver import FileServer
+from saltwisted.master.logins import ENTRY as LOGIN_ENTRY
+from saltwisted.master.logins import NEAR_ENTRY
+from saltwisted.master.pillars import ENTRY as PILLAR_ENTRY
+from saltwisted.master.publisher import Publisher
+from saltwisted.master.reserve import Reserve
+from saltwisted.master.seams import LonePins, LonePruneTime, LoneSecrets, Seams
+from saltwisted.stores.cache import MinionCache
+from saltwisted.stores.files import make_dir, sweep_temporary
+from saltwisted.stores.identity import identity_of, shared_pki
+from saltwisted.stores.jobs.store import JobStore
+from saltwisted.stores.keys import KeyStore
+from saltwisted.stores.roots.served import Roots
+from saltwisted.stores.secrets import SecretFile
+from saltwisted.stores.sessions import SessionStore
+from saltwisted.stores.shared import SharedPublishKey
+from saltwisted.stores.tokens import TokenFiles
+from saltwisted.transports.bus import EventBus
+from saltwisted.transports.threads import Threads
+from saltwisted.transports.workers import PoolLimits, WarmPool
+from saltwisted.wire.crypticle import SessionKey
+from saltwisted.worker.process.warm import exec_warm_parent
+
+ROOTS_ENTRY = "saltwisted.stores.roots.filework:serve"
+GATHER = 0.005
+"""Seconds for which returns are collected under load before they go to other nodes."""
+
+
+class Stores:
+    """
+    Opened when made; the parts that run are started by the role.
+
+    @ivar shared: the publish key that masters with a common C{cluster_pki_dir} have; or C{None}.
+    """
+
+    def __init__(
+        self,
+        reactor: Any,
+        config: MasterConfig,
+        node: str = "",
+        heard: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """
+        @param node: this node's id, if it has peers.
+        @param heard: whether all other members have said in this life what jobs they know.
+        @raises ConfigError: what the configuration says of the keys cannot work.
+        @raises StoreError: the keys cannot be read or made.
+        """
+        self.reactor, self.config = reactor, config
+        self.now, self.entropy = time.time, os.urandom
+        self.counters: Counter[str] = Counter()
+        self.bus = EventBus(self.now)
+        for path in (config.pki_dir, config.cachedir):
+            make_dir(path)
+            sweep_temporary(path)
+        self.files_threads = Threads(reactor, 4, "files")
+        self.crypto_threads = Threads(reactor, 2, "crypto")
+        folders = (config.cachedir, config.pki_dir)
+        self.reserve = Reserve(reactor, folders, lambda *work: self.files_threads.run(*work))
+        self.reserve.open()
+        self.identity = identity_of(config)
+        common = shared_pki(config)
+        self.keys = KeyStore(common or config.pki_dir, background=self.files_threads.start)
+        self.keys.open()
+        self.shared = SharedPublishKey(common, self.entropy) if common else None
+        if self.shared is not None:
+            self.shared.open()
+        publish_key = self.shared.key if self.shared else SessionKey.generate(self.entropy)
+        self.publisher = Publisher(
+            config, self.identity.key, self.entropy, publish_key, reactor.seconds
+        )
+        self.cache = MinionCache(config.cachedir, self.files_threads.start, clock=reactor)
+        self.jids = JidMaker()
+        self.jobs = self._job_store(node, heard)
+        self.secrets = SecretFile(
+            os.path.join(common or config.cachedir, "saltwisted", "session_secret"),
+            self.entropy,
+            self.now,
+            float(config.publish_session) / 2,
+        )
+        tokens = os.path.join(config.cachedir, "tokens")
+        self.tokens = TokenFiles(tokens, self.files_threads.run, self.now)
+        self.roots = Roots(config.file_roots, self.files_threads.run, config)
+        self.warm = warm_pool(reactor)
+
+    def _job_store(self, node: str, heard: Callable[[], bool]) -> JobStore:
+        config = self.config
+        jobs = JobStore(
+            self.reactor,
+            os.path.join(config.cachedir, "saltwisted", "jobs.sqlite"),
+            self.now,
+            float(config.keep_jobs_seconds),
+            (int(config.job_claims_max), int(config.job_claims_size_max)),
+            node,
+            GATHER if node else 0.0,
+            heard,
+        )
+        jobs.on_open.append(lambda: self.jids.resume(jid_mark(jobs.newest_jid(self.jids.slot))))
+        return jobs
+
+    def sessions(self, secrets: ISecrets) -> SessionStore:
+        """The session keys of minions, from these secrets."""
+        return SessionStore(
+            self.config.cachedir,
+            secrets.versions,
+            self.now,
+            float(self.config.publish_session),
+            secrets.acceptance,
+            self.keys.accepted_at,
+        )
+
+    def seams(self) -> Seams:
+        """Those of a master alone."""
+        return Seams(
+            pins=LonePins(FileServer(self.roots, self.config)),
+            secrets=LoneSecrets(self.secrets, self.keys.acceptance),
+            tokens=self.tokens,
+            prune_time=LonePruneTime(self.now, lambda: time.clock_gettime(time.CLOCK_BOOTTIME)),
+        )
+
+
+def warm_pool(reactor: Any) -> WarmPool:
+    """The worker processes."""
+    return WarmPool(
+        reactor,
+        # Forked from here it would hold a second copy of Twisted: 34 MiB instead of 9, and 18
+        # when it has made its first pillar, before which it imports nothing for that
+        exec_warm_parent,
+        exec_warm_parent,
+        pools={
+            PILLAR_ENTRY: PoolLimits(keep=0),
+            # One process, which the pool of the roots keeps busy, and which goes soon after
+            ROOTS_ENTRY: PoolLimits(size=1, idle=1.0, calls=100_000),
+            # PAM waits for seconds after a wrong password
+            LOGIN_ENTRY: PoolLimits(size=4, queue=256),
+            NEAR_ENTRY: PoolLimits(size=4, queue=256),
+        },
+    )
