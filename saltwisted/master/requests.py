@@ -16,7 +16,7 @@ from functools import partial
 from inspect import isawaitable
 from typing import Any
 
-from attrs import frozen
+from attrs import define
 from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -49,9 +49,13 @@ LARGE = 128 * 1024
 Reply = Callable[[bytes], None]
 
 
-@frozen
+@define
 class Asked:
-    """A request of a signed-in minion that a handler is at, and where its answer goes."""
+    """
+    A request of a signed-in minion that a handler is at, and where its answer goes.
+
+    Nobody changes it; it is not frozen because one is made for each request.
+    """
 
     row: Row
     request: SealedRequest
@@ -173,45 +177,31 @@ class Requests:
         self._counters[row.counter] += 1
         command = parse_command(load)
         pending = Asked(row, request, session, nonce, reply)
-        self._finish(
-            partial(row.handler, self._ctx, session.minion_id, command),
-            partial(self._answer, pending),
-            partial(self._failed, pending),
-            row.counter,
+        try:
+            value = row.handler(self._ctx, session.minion_id, command)
+            if not isawaitable(value):
+                self._answer(pending, value)
+                return
+        except Exception:
+            self._failed(pending, Failure())
+            return
+        self._later(
+            value, partial(self._answer, pending), partial(self._failed, pending), row.counter
         )
 
-    def _finish(
+    def _later(
         self,
-        handle: Callable[[], Any],
+        value: Any,
         answer: Callable[[Any], None],
         failed: Callable[[Failure], None],
         cmd: str,
     ) -> None:
         """
-        Answer with what a handler gives back, at once or later, or with how it failed. One that
-        is awaited and one that is not are treated alike, also when their value cannot be sent.
+        Answer with what a handler is still at, in the same way as with what it has at once: also
+        a value that cannot be sent is a failure, and not silence.
         """
-
-        def told(value: Any) -> None:
-            try:
-                answer(value)
-            except Exception:
-                failed(Failure())
-
-        try:
-            value = handle()
-        except Exception:
-            failed(Failure())
-            return
-        if isawaitable(value):
-            let_go(
-                as_deferred(value).addCallbacks(told, failed),
-                self.log,
-                "no reply to {cmd}",
-                cmd=cmd,
-            )
-        else:
-            told(value)
+        d = as_deferred(value).addCallback(answer).addErrback(failed)
+        let_go(d, self.log, "no reply to {cmd}", cmd=cmd)
 
     def _check_identity(
         self, request: SealedRequest, common: Common, session: MinionSession
@@ -328,7 +318,15 @@ class Requests:
                 self.log.failure("{cmd} failed", failure=failure, cmd=row.counter, foreign=True)
             reply(BAD_LOAD)
 
-        self._finish(partial(row.handler, self._ctx, request, peer), answer, failed, row.counter)
+        try:
+            value = row.handler(self._ctx, request, peer)
+            if not isawaitable(value):
+                answer(value)
+                return
+        except Exception:
+            failed(Failure())
+            return
+        self._later(value, answer, failed, row.counter)
 
 
 def _after(result: Any, call: Callable[[], None]) -> Any:
