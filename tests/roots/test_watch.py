@@ -16,6 +16,7 @@ from saltwisted.domain.roots.entry import DIR, FILE, LINK, Entry, lanes
 from saltwisted.domain.roots.index import Index
 from saltwisted.domain.roots.pins import UNUSED, Pins, reads_files
 from saltwisted.errors import StoreError
+from saltwisted.master.chunks import Chunks
 from saltwisted.master.fileserver import FileServer
 from saltwisted.stores.roots.generations import GenerationFile, GenerationRoots
 from saltwisted.stores.roots.objects import ContentStore
@@ -189,7 +190,10 @@ class ServedTests(SynchronousTestCase):
             again = maybeDeferred(roots.read, found, size - 2, 100)
             self.failureResultOf(again, StoreError)
             self.failureResultOf(maybeDeferred(roots.hash, found), StoreError)
-            start = self.successResultOf(maybeDeferred(files.serve_file, path, "base", size - 3))
+            place = Chunks().place()
+            start = self.successResultOf(
+                maybeDeferred(files.serve_file, path, "base", size - 3, None, place)
+            )
             self.assertEqual(start, "")
 
     def test_find_and_read(self) -> None:
