@@ -96,7 +96,7 @@ def overview() -> str:
         ("/etc/saltwisted/master, master.d/*.conf", "the master's configuration"),
         ("/etc/saltwisted/minion, minion.d/*.conf", "the minion's configuration"),
         ("/etc/saltwisted/pki", "keys"),
-        ("/var/cache/saltwisted", "job cache, sessions, what can be made anew"),
+        ("/var/cache/saltwisted", "job cache, sessions, what can be made again"),
         ("/var/log/saltwisted", "logs, beside the journal"),
         ("/run/saltwisted", "control sockets"),
     ):

@@ -46,7 +46,7 @@ class Chunks:
     def _give(self) -> None:
         self.held -= 1
         if self._giving:
-            return  # the loop below goes on: whoever gives back at once must not make it deep
+            return  # the loop below goes on: a caller that gives back at once must not make it deep
         self._giving = True
         try:
             while self._waiting and self.held < self._most:

@@ -56,7 +56,7 @@ class LatencyMeter:
     def startService(self) -> None:
         """Begin to measure."""
         self._turned = self._reactor.seconds()
-        # What was used before is no callback's
+        # What was used before is not a callback's
         self._used = time.thread_time()
         self._timer = self._reactor.callLater(PERIOD, self._tick)
         self._instrument()

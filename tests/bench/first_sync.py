@@ -6,7 +6,7 @@ Our minion is connected to the first node. It is pinged by way of a node's contr
 after another: by the node that gives, at last by the one that takes. Printed are the waits and,
 since a busy machine makes everybody wait, the CPU that the node's main thread used meanwhile, and
 what the nodes' own meters saw of single callbacks.
-20 000 files and 1 GiB unless said otherwise. This is no test.
+20 000 files and 1 GiB unless said otherwise. This is not a test.
 """
 
 from __future__ import annotations

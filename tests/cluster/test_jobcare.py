@@ -220,7 +220,7 @@ class JobCareTests(SynchronousTestCase):
         self.comes_back(self.b)
 
     def test_new_link(self) -> None:
-        """Whoever is linked anew is compared with soon, and not when all are."""
+        """Whoever is linked again is compared with soon, and not when all are."""
         self.quiet()
         self.harm(self.b, "DELETE FROM returns WHERE id > 'web5'")
         self.stays(self.b, 6)
@@ -321,7 +321,7 @@ class JobCareTests(SynchronousTestCase):
         self.assertEqual((returns["web3"]["return"], self.b.care.bad), (True, 1))
 
     def test_pages(self) -> None:
-        """The pages of the file are checked now and then, and a damaged file is filled anew."""
+        """The pages of the file are checked now and then, and a damaged file is filled again."""
         self.harm(
             self.b,
             "PRAGMA writable_schema=ON",
