@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from configparser import ConfigParser
 from pathlib import Path
 
+import yaml
 from twisted.trial.unittest import SynchronousTestCase
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -110,6 +111,31 @@ class NewsTests(SynchronousTestCase):
             f"### Mended\n\n- Whistles do not.\n\n{tail.lstrip()}",
         )
         self.assertEqual({path.name for path in (copy / "newsfragments").iterdir()}, OTHERS)
+
+
+class HookTests(SynchronousTestCase):
+    """C{.pre-commit-config.yaml}."""
+
+    def test_local(self) -> None:
+        """Each hook is local, runs what C{.[dev]} installs, and so fetches nothing."""
+        config = ConfigParser()
+        config.read(ROOT / "setup.cfg")
+        extra = {
+            line.split()[0] for line in config["options.extras_require"]["dev"].split("\n") if line
+        }
+        brought = {
+            "ruff": "ruff", "mypy": "mypy", "python": "hypothesis",
+            "trailing-whitespace-fixer": "pre-commit-hooks",
+            "end-of-file-fixer": "pre-commit-hooks", "check-merge-conflict": "pre-commit-hooks",
+        }  # fmt: skip
+        repos = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+        hooks = [hook for repo in repos for hook in repo["hooks"]]
+
+        self.assertEqual({repo["repo"] for repo in repos}, {"local"})
+        self.assertEqual({hook["language"] for hook in hooks}, {"system"})
+        for hook in hooks:
+            self.assertIn(brought[hook["entry"].split()[0]], extra)
+        self.assertIn("pre-commit", extra)
 
 
 class LicenceTests(SynchronousTestCase):
