@@ -35,7 +35,8 @@ after:
 """,
     "web/tool.sh": "#!/bin/sh\necho tool $1\n",
     "slow.sls": "begun: {test.nop: []}\n"
-    "wait:\n  cmd.run: [{name: sleep 4}]\nnext:\n  test.nop: []\n",
+    "wait:\n  cmd.run: [{name: 'until [ -e GATE ]; do sleep 0.1; done', timeout: 120}]\n"
+    "next:\n  test.nop: []\n",
     "broken.sls": "a:\n  test.nop:\n    - name: {{ nothing.here }}\n",
     "custom.sls": "own:\n  mine.done: []\n",
     "_states/mine.py": (
@@ -53,13 +54,14 @@ class StateRunTests(SynchronousTestCase):
     def setUp(self) -> None:
         """One master, one minion, one tree."""
         home = scratch(self)
+        self.gate = os.path.join(home, "gate")  # the state C{wait} waits for this file
         self.master = OurMaster(home, state_events=True)
         self.addCleanup(self.master.kill)
         for name, text in FILES.items():
             path = os.path.join(self.master.file_root, name)
             os.makedirs(os.path.dirname(path), exist_ok=True)
             with open(path, "w") as handle:
-                handle.write(text)
+                handle.write(text.replace("GATE", self.gate))
         for name, text in (("top.sls", "base: {'*': [p]}\n"), ("p.sls", "site: blog\n")):
             with open(os.path.join(self.master.pillar_root, name), "w") as handle:
                 handle.write(text)
@@ -118,6 +120,8 @@ class StateRunTests(SynchronousTestCase):
         self.assertIsInstance(conflict, list, str(self.master.run("jobs.lookup_jid", jid)))
         self.assertIn(f"with jid {jid}", conflict[0])
         self._apply("state.soft_kill", jid, "next")
+        with open(self.gate, "w"):
+            pass
         queued = self._apply("state.apply", "web.site", "queue=True")
         self.assertEqual(len(queued), 4)
         ended = self.master.run("jobs.lookup_jid", jid)

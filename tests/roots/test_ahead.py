@@ -9,7 +9,7 @@ from twisted.internet.defer import Deferred
 
 from saltwisted.cluster.roots.link import RootLink
 from saltwisted.domain.roots import codec, frames
-from saltwisted.stores.roots import worktree
+from saltwisted.stores.roots import treeread
 from tests.roots.nodes import NodesCase, sleep, until
 from tests.roots.test_hostile import HostilePeer
 
@@ -19,8 +19,8 @@ class AheadTests(NodesCase):
 
     def test_before_the_batch(self) -> Deferred[None]:
         """A node has large and small contents of a tree whose batch nobody has made yet."""
-        self.patch(worktree, "TOLD", 10_000)
-        self.patch(worktree, "BULK", 100_000)
+        self.patch(treeread, "TOLD", 10_000)
+        self.patch(treeread, "BULK", 100_000)
 
         async def story() -> None:
             a, b = await self.make("ab")
@@ -53,7 +53,7 @@ class AheadTests(NodesCase):
 
     def test_what_changes_is_not_offered(self) -> Deferred[None]:
         """A byte more in a large file travels as a difference, and is not fetched whole before."""
-        self.patch(worktree, "BULK", 100_000)
+        self.patch(treeread, "BULK", 100_000)
 
         async def story() -> None:
             a, b = await self.make("ab")

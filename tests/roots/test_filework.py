@@ -10,7 +10,7 @@ from typing import Any
 
 from saltwisted.domain.roots.entry import FILE, Entry
 from saltwisted.errors import RemoteError, StoreError
-from saltwisted.stores.roots import filework, newfiles, objects, worktree
+from saltwisted.stores.roots import filework, newfiles, objects, treeread
 from saltwisted.stores.roots import sites as rootsites
 from saltwisted.stores.roots.objects import ContentStore
 from saltwisted.stores.roots.treefs import Identity
@@ -54,7 +54,7 @@ class HelperCase(test_sites.TreeCase):
         super().setUp()
         self.helper = Helper()
         self.addCleanup(self.helper.pool.shutdown)
-        self.tree._helper = self.tree._sites._helper = self.helper
+        self.tree.reader._helper = self.tree.reader._sites._helper = self.helper
         for module in (newfiles, rootsites):
             self.patch(module, "FEW", 5)
             self.patch(module, "AT_ONCE", 7)
@@ -95,10 +95,10 @@ class ReadTests(HelperCase):
         """As without help; what is new is told once it is in the store."""
         made = self.fill()
         told: list[tuple[bytes, int]] = []
-        self.tree.tell(lambda path, size: None, told.extend)
-        self.patch(worktree, "TOLD", 1)
+        self.tree.reader.tell(lambda path, size: None, told.extend)
+        self.patch(treeread, "TOLD", 1)
 
-        seen = self.tree.scan({}, self.store.objects)
+        seen = self.tree.reader.scan({}, self.store.objects)
 
         self.assertEqual(self.helper.asked, 9)
         self.check_seen(made, seen)
@@ -111,7 +111,7 @@ class ReadTests(HelperCase):
             with self.subTest(error=error):
                 made = self.fill()
                 self.helper.asked, self.helper.bad = 0, {4: error}
-                self.check_seen(made, self.tree.scan({}, self.store.objects))
+                self.check_seen(made, self.tree.reader.scan({}, self.store.objects))
                 self.assertLessEqual(self.helper.asked, 5)
 
     def test_files_change_meanwhile(self) -> None:
@@ -132,9 +132,9 @@ class ReadTests(HelperCase):
             made[third] = b"C" + made[third][1:]
 
         self.helper.before = change
-        seen = self.tree.scan({}, self.store.objects)
+        seen = self.tree.reader.scan({}, self.store.objects)
         if seen.again:
-            more = self.tree.look(seen.again, {}, self.store.objects)
+            more = self.tree.reader.look(seen.again, {}, self.store.objects)
             seen.changed.update({path: one for path, one in more.changed.items() if one})
             seen.again.clear()
         self.check_seen(made, seen)
@@ -149,14 +149,14 @@ class ReadTests(HelperCase):
     def test_durable(self) -> None:
         """What was committed is there after a restart; packs in which nothing is kept are not."""
         made = self.fill()
-        seen = self.tree.scan({}, self.store.objects)
+        seen = self.tree.reader.scan({}, self.store.objects)
         self.store.commit({path: one.entry for path, one in seen.changed.items() if one})
-        self.tree.scan({}, self.store.objects)
+        self.tree.reader.scan({}, self.store.objects)
         packs = os.listdir(f"{self.folder}/store/packs")
         self.store.close()
         self.store = self.open()
         self.assertLessEqual(set(os.listdir(f"{self.folder}/store/packs")), set(packs))
-        self.check_seen(made, self.tree.scan({}, self.store.objects))
+        self.check_seen(made, self.tree.reader.scan({}, self.store.objects))
         self.assertEqual(self.store.drop_damaged(), {})
         for path, data in made.items():
             entry = self.store.generation.get(path)
@@ -310,7 +310,7 @@ class MakeTests(HelperCase, test_sites.PrepareTests):
 
     def test_somebody_waits(self) -> None:
         """Who wants to write waits for what was asked, not for all."""
-        self.helper.before = lambda request: setattr(self.tree._sites, "_hurried", True)
+        self.helper.before = lambda request: setattr(self.tree.reader._sites, "_hurried", True)
         self.prepare(self.entries("top"))
         self.assertLessEqual(self.helper.asked, 2)
         self.assertEqual(self.made(), 7 * self.helper.asked)

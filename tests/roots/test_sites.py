@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.roots.entry import DIR, FILE, Batch, Entry, ReplicaId
 from saltwisted.domain.roots.guards import Limits
-from saltwisted.stores.roots import worktree
+from saltwisted.stores.roots import displaced, treewrite
 from saltwisted.stores.roots.index import Known
 from saltwisted.stores.roots.store import RootStore
 from saltwisted.stores.roots.worktree import WorkTree
@@ -68,9 +68,9 @@ class TreeCase(SynchronousTestCase):
                 with open(full, "rb") as file:
                     self.assertEqual(file.read(), self.store.objects.read(entry.content))
 
-    def write(self, entries: Any) -> worktree.Written:
+    def write(self, entries: Any) -> displaced.Written:
         """Write to the tree, and remember."""
-        done = self.tree.write(entries, self.store.tree, self.store.objects)
+        done = self.tree.writer.write(entries, self.store.tree, self.store.objects)
         self.store.remember(done.known, done.moved)
         return done
 
@@ -87,7 +87,7 @@ class PrepareTests(TreeCase):
 
     def prepare(self, entries: dict[bytes, Entry]) -> None:
         """Make what can be made."""
-        self.tree.prepare(self.batch(entries), self.store.tree, self.store.objects)
+        self.tree.writer.prepare(self.batch(entries), self.store.tree, self.store.objects)
 
     def made(self) -> int:
         """How many files are in hidden directories."""
@@ -104,7 +104,7 @@ class PrepareTests(TreeCase):
         self.prepare(entries)
         self.assertEqual(self.made(), 10)
         self.assertFalse(os.path.exists(f"{self.root}/top"))
-        self.assertEqual(self.tree.scan({}, self.store.objects).changed, {})
+        self.assertEqual(self.tree.reader.scan({}, self.store.objects).changed, {})
         entries = self.entries("top", here=30)
         self.prepare(entries)
         self.assertEqual(self.made(), 30)
@@ -121,13 +121,13 @@ class PrepareTests(TreeCase):
         after = {known.identity.inode for known in done.known.values() if known and known.identity}
         self.assertLessEqual(inodes - after, {os.stat(f"{self.root}/.saltwisted-root").st_ino})
         # What is remembered is what is there
-        self.assertEqual(self.tree.scan(self.store.tree, self.store.objects).changed, {})
+        self.assertEqual(self.tree.reader.scan(self.store.tree, self.store.objects).changed, {})
 
     def test_dropped(self) -> None:
         """A batch that never becomes complete leaves nothing."""
         self.prepare(self.entries("top", here=10))
         self.assertNotEqual(self.listed(), set())
-        self.tree.drop_prepared()
+        self.tree.writer.drop_prepared()
         self.assertEqual(self.listed(), set())
 
     def test_another_is_written(self) -> None:
@@ -152,7 +152,7 @@ class PrepareTests(TreeCase):
         self.assertEqual(done.again, {b"top/2"})
         with open(f"{self.root}/top/2") as file:
             self.assertEqual(file.read(), "mine")
-        self.tree.drop_prepared()
+        self.tree.writer.drop_prepared()
         self.assertEqual(self.listed(), {"top"})
 
     def test_another_root(self) -> None:
@@ -175,7 +175,7 @@ class FailedLookTests(TreeCase):
             raise OSError(5, "broken")
 
         self.patch(self.tree.fs, "list", refuse)
-        self.assertRaises(OSError, self.tree.scan, {}, self.store.objects)
+        self.assertRaises(OSError, self.tree.reader.scan, {}, self.store.objects)
         self.assertEqual(self.tree.progress.doing, "")
         self.patch(self.tree.fs, "sync", refuse)
         self.assertRaises(OSError, self.write, self.entries("top"))
@@ -189,7 +189,7 @@ class LeftOverTests(TreeCase):
         """Who copies or moves a directory in which a file is being written takes its half along."""
         self.write(self.entries("top"))
         seen: list[str] = []
-        real = worktree.make
+        real = treewrite.make
 
         def make(fs: Any, path: bytes, *args: Any) -> Any:
             info = real(fs, path, *args)
@@ -197,11 +197,11 @@ class LeftOverTests(TreeCase):
             seen.extend(name for name in os.listdir(f"{self.root}/copy") if name.startswith("."))
             return info
 
-        self.patch(worktree, "make", make)
+        self.patch(treewrite, "make", make)
         digest = self.store.objects.put(b"other")
         self.write({b"top/2": Entry(FILE, 0o640, 5, MTIME, digest)})
         self.assertEqual(len(seen), 1)
-        self.tree.scan(self.store.tree, self.store.objects)
+        self.tree.reader.scan(self.store.tree, self.store.objects)
         self.assertEqual([n for n in os.listdir(f"{self.root}/copy") if n.startswith(".")], [])
 
 
@@ -234,7 +234,7 @@ class ManyTests(TreeCase):
                 real(f"{self.root}/top/new", f"{self.root}/top/4")
             real(name, *args, **more)
 
-        self.patch(worktree.os, "rename", rename)
+        self.patch(treewrite.os, "rename", rename)
         gone = [path for path, entry in entries.items() if entry.kind == FILE]
         done = self.write(dict.fromkeys(gone))
         self.assertEqual(edited, [b"4"])
@@ -257,8 +257,8 @@ class ManyTests(TreeCase):
                     file.write("!")
             return data
 
-        self.patch(worktree.os, "read", read)
-        seen = self.tree.scan({}, self.store.objects)
+        self.patch(treewrite.os, "read", read)
+        seen = self.tree.reader.scan({}, self.store.objects)
         self.assertEqual(len(seen.changed) + len(seen.again), COUNT + 1)
         known = seen.changed.get(b"top/7")
         if known is not None:
@@ -275,7 +275,7 @@ class ManyTests(TreeCase):
         self.tree.open((os.stat(self.root).st_dev, os.stat(self.root).st_ino))
         with open(f"{self.root}/a", "w") as file:
             file.write("a")
-        seen = self.tree.scan({}, self.store.objects)
+        seen = self.tree.reader.scan({}, self.store.objects)
         self.assertEqual(seen.young, {b"a"})
         known = seen.changed[b"a"]
         assert known is not None
@@ -334,7 +334,7 @@ class BehindTests(TreeCase):
         """In memory at once, on the disk with the rows; in the order of the changes."""
         entries = {
             **self.entries("top"),
-            **{b"n%d" % n: Entry(DIR, 0o755) for n in range(2 * worktree.MANY + 200)},
+            **{b"n%d" % n: Entry(DIR, 0o755) for n in range(2 * treewrite.MANY + 200)},
         }
         self.store.commit(entries)
         self.assertTrue(self.store.is_behind_log)

@@ -13,7 +13,7 @@ from twisted.logger import globalLogPublisher
 from saltwisted.cluster.roots.control import RootControl
 from saltwisted.domain.operations.table import Operations
 from saltwisted.domain.roots.health import of_share
-from saltwisted.stores.roots import worktree
+from saltwisted.stores.roots import treeread
 from saltwisted.stores.roots.sites import BULK
 from tests.fakes.operations import ROOT, nobody_listens
 from tests.roots.nodes import SHARE, Node, NodesCase, clock, until
@@ -142,14 +142,14 @@ class UnreadTests(NodesCase):
             await self.settle_open(a, b)
             self.assertEqual(set(a.share.look.unread), {b"large"})
 
-            usual = worktree.content_of
+            usual = treeread.content_of
 
             def broken(fs: Any, path: bytes, store: Any, seen: Any = None) -> Any:
                 if path == b"large":
                     raise OSError(errno.EIO, os.strerror(errno.EIO), "large")
                 return usual(fs, path, store, seen)
 
-            self.patch(worktree, "content_of", broken)
+            self.patch(treeread, "content_of", broken)
             os.chmod(a.path("large"), 0o644)
             await until(lambda: a.share.look.unread == {b"large": os.strerror(errno.EIO)})
 

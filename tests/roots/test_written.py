@@ -37,13 +37,13 @@ class WrittenTests(NodesCase):
             (a, b), (asks, _), _ = await self._pair()
             may_write = threading.Event()
             self.addCleanup(may_write.set)
-            write = b.share.core.tree.write
+            write = b.share.core.tree.writer.write
 
             def slowly(*args: Any) -> Any:
                 may_write.wait(60)
                 return write(*args)
 
-            self.patch(b.share.core.tree, "write", slowly)
+            self.patch(b.share.core.tree.writer, "write", slowly)
             a.write("f.sls", "text")
             control = RootControl(a.sync, clock, asks)
             d = Deferred.fromCoroutine(control.sync(call_of(wait=True)))

@@ -44,7 +44,7 @@ from saltwisted.domain.roots.entry import DIR, FILE, LINK, Batch, ReplicaId, Ver
 from saltwisted.domain.roots.guards import Limits
 from saltwisted.domain.roots.index import Policy
 from saltwisted.domain.roots.manifest import Generation
-from saltwisted.stores.roots import worktree
+from saltwisted.stores.roots import treeread
 from saltwisted.stores.roots.store import RootStore
 from tests.roots import world as judges
 from tests.sim.cluster import Broken, FastClock
@@ -490,15 +490,15 @@ class World:
         """Where the disks of all nodes are; afterwards nothing of them is left."""
         base = "/dev/shm" if os.path.isdir("/dev/shm") else None
         self.folder = tempfile.mkdtemp(prefix="simroots-", dir=base)
-        told, share = worktree.TOLD, rootlook.SCAN_SHARE
+        told, share = treeread.TOLD, rootlook.SCAN_SHARE
         # Seconds that pass here are none of the processor's: they make no look at everything dear
         rootlook.SCAN_SHARE = 0
         # In half of all worlds each new content is offered before its batch is made
-        worktree.TOLD = 1 if self.seed % 2 else told
+        treeread.TOLD = 1 if self.seed % 2 else told
         try:
             yield
         finally:
-            worktree.TOLD, rootlook.SCAN_SHARE = told, share
+            treeread.TOLD, rootlook.SCAN_SHARE = told, share
             for node in self.nodes:
                 node.kill()
             shutil.rmtree(self.folder, ignore_errors=True)

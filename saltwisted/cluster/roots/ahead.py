@@ -67,17 +67,19 @@ class RootAhead:
     def read_large(self, path: bytes) -> Deferred[Known | None]:
         """Take in a large file; C{None} if it is being written, or gone."""
         core = self._core
-        d: Deferred[Known | None] = self._owner.pool(core.tree.take_large, path, core.db.objects)
+        d: Deferred[Known | None] = self._owner.pool(
+            core.tree.reader.take_large, path, core.db.objects
+        )
         return d
 
     def begin(self) -> None:
         """A look begins."""
         self._early, self._reading = 0, {}
-        self._core.tree.tell(self._large_found, self._new_found)
+        self._core.tree.reader.tell(self._large_found, self._new_found)
 
     def end(self) -> None:
         """It has ended."""
-        self._core.tree.tell(None, None)
+        self._core.tree.reader.tell(None, None)
 
     def reading(self) -> dict[bytes, Deferred[Known | None]]:
         """The large files that are being read since; they are the caller's now."""

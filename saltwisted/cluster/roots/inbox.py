@@ -355,7 +355,7 @@ class RootInbox:
         ):
             self._prepared = False
             let_go(
-                self._core.aside.run(self._core.owner.pool, self._core.tree.drop_prepared),
+                self._core.aside.run(self._core.owner.pool, self._core.tree.writer.drop_prepared),
                 self.log,
                 "roots: {share}: what was prepared stays",
                 share=self._core.name,

@@ -170,9 +170,9 @@ class RootJoin:
             return
         if core.settings.rejoin == "merge":
             return
-        seen: Seen = await core.pool(tree.scan, {}, store.objects)
+        seen: Seen = await core.pool(tree.reader.scan, {}, store.objects)
         for path in seen.large:
-            known = await core.pool(tree.take_large, path, store.objects)
+            known = await core.pool(tree.reader.take_large, path, store.objects)
             if known is not None:
                 seen.changed[path] = known
         generation = store.generation

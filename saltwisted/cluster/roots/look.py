@@ -248,7 +248,7 @@ class RootLook:
         core, store = self._core, self._core.db
         if core.suspended:
             raise StoreError(f"is suspended: {core.suspended}", core.name)
-        seen: Seen = await core.pool(core.tree.scan, store.tree, store.objects)
+        seen: Seen = await core.pool(core.tree.reader.scan, store.tree, store.objects)
         found = []
         for path, known in sorted(seen.changed.items()):
             before = store.generation.get(path)
@@ -315,14 +315,14 @@ class RootLook:
         known: Mapping[bytes, Known] = store.tree
         if paths is None:
             watch.unlisted.clear()
-            seen: Seen = await pool(tree.scan, known, store.objects)
+            seen: Seen = await pool(tree.reader.scan, known, store.objects)
             self.skipped, self.unread = dict(seen.skipped), dict(seen.unread)
         else:
             fresh: list[bytes]
             fresh, first = await pool(look_closely, tree, paths, known, store, watch.running)
             # What is in them is listed after they are watched: nothing falls between
             await watch.add(fresh)
-            seen = first or await pool(tree.look, paths, known, store.objects)
+            seen = first or await pool(tree.reader.look, paths, known, store.objects)
             for path in paths:
                 self.skipped.pop(path, None)
                 if self.unread.pop(path, None) and path not in seen.unread:
@@ -330,7 +330,7 @@ class RootLook:
                     watch.unlisted.add(path)
             if watch.unlisted:
                 tops, watch.unlisted = watch.unlisted, set()
-                seen.add(await pool(tree.scan, known, store.objects, tops))
+                seen.add(await pool(tree.reader.scan, known, store.objects, tops))
             self.skipped.update(seen.skipped)
             self.unread.update(seen.unread)
         for _ in range(MOST_LAYERS):
@@ -342,7 +342,7 @@ class RootLook:
                 break
             # What was made in them before they were watched has made no event
             both = await pool(overlay, known, seen)
-            more: Seen = await pool(tree.scan, both, store.objects, fresh)
+            more: Seen = await pool(tree.reader.scan, both, store.objects, fresh)
             seen.add(more)
             self.skipped.update(more.skipped)
             self.unread.update(more.unread)

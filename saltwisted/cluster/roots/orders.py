@@ -68,7 +68,7 @@ class RootOrders:
         core.held.clear()
         if core.suspended:
             await self._look.trust_root()
-            seen: Seen = await core.pool(core.tree.scan, store.tree, store.objects)
+            seen: Seen = await core.pool(core.tree.reader.scan, store.tree, store.objects)
             gone.update({path: None for path, known in seen.changed.items() if known is None})
         await core.pool(store.remember, dict(gone))
         await self._writes.write()

@@ -124,16 +124,16 @@ def look_closely(
     watching: bool,
 ) -> tuple[list[bytes], Seen | None]:
     """Directories that have to be watched first; where there are none, what is at the paths."""
-    fresh = tree.fresh_folders(paths, known) if watching else []
-    return fresh, None if fresh else tree.look(paths, known, store.objects)
+    fresh = tree.reader.fresh_folders(paths, known) if watching else []
+    return fresh, None if fresh else tree.reader.look(paths, known, store.objects)
 
 
 def look_back(
     tree: WorkTree, folders: Iterable[bytes], paths: Iterable[bytes], known: Mapping[bytes, Known]
 ) -> tuple[set[bytes], set[bytes]]:
     """Which of these directories, and of these paths, are not as we left them."""
-    touched = tree.touched(folders, known)
-    return touched, tree.touched(paths, known)
+    touched = tree.reader.touched(folders, known)
+    return touched, tree.reader.touched(paths, known)
 
 
 def look_again(tree: WorkTree, batch: Batch, store: RootStore) -> Seen:
@@ -146,7 +146,7 @@ def look_again(tree: WorkTree, batch: Batch, store: RootStore) -> Seen:
     known = store.tree
     moving = tuple(move.old + b"/" for move in batch.moves)
     paths = (p for p, _ in batch.entries if p in known and not p.startswith(moving))
-    return tree.look(islice(paths, MOST_AGAIN), known, store.objects)
+    return tree.reader.look(islice(paths, MOST_AGAIN), known, store.objects)
 
 
 def to_write(
@@ -332,4 +332,4 @@ def prepare(store: RootStore, tree: WorkTree, batch: Batch) -> None:
     files). Not under the lock.
     """
     store.keep_objects()
-    tree.prepare(batch, store.tree, store.objects)
+    tree.writer.prepare(batch, store.tree, store.objects)

@@ -17,8 +17,8 @@ from saltwisted.domain.roots.entry import DIR, FILE, Batch, Entry, Version, spli
 from saltwisted.domain.roots.guards import MAX_NAME
 from saltwisted.domain.roots.index import Outcome
 from saltwisted.errors import StoreError
+from saltwisted.stores.roots.displaced import Written
 from saltwisted.stores.roots.index import Known
-from saltwisted.stores.roots.worktree import Written
 
 TRASH_TIME = 60.0
 """Seconds for which what was exchanged is kept: somebody may still write to it."""
@@ -69,7 +69,7 @@ class RootWrite:
         self._watch.hold()
         try:
             done: Written = await core.pool(
-                core.tree.write, wanted, store.tree, store.objects, moves
+                core.tree.writer.write, wanted, store.tree, store.objects, moves
             )
         finally:
             self._watch.go_on()
@@ -123,7 +123,7 @@ class RootWrite:
         core = self._core
         if core.suspended:
             return
-        left, done = await core.pool(core.tree.empty_trash, TRASH_TIME, core.db.objects)
+        left, done = await core.pool(core.tree.displaced.empty, TRASH_TIME, core.db.objects)
         await self._commit_edits(done.edits)
         if done.edits:
             await self.write()
