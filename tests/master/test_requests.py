@@ -481,9 +481,7 @@ class RotationTests(SynchronousTestCase):
         minion.sign_in()
         rig.ctx.rotation.request("somebody else was deleted")
         told = minion.ask("_saltwisted_keys")["next"]
-        self.successResultOf(
-            _pump(rig, rig.ctx.dispatcher.wheel("key.delete", ["web1"], {}, "root"))
-        )
+        self.successResultOf(_pump(rig, rig.ctx.wheel("key.delete", ["web1"], {}, "root")))
         rig.clock.pump([0.5] * 4)
 
         self.assertEqual(rig.ctx.rotation.count, 1)
