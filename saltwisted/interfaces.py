@@ -348,7 +348,7 @@ class IPeers(Protocol):
         """
 
 
-# -- what a master asks of whatever stands beside it (docs/adr/008-seams-before-walls.md); what it
+# -- what a master asks of whatever stands beside it (docs/adr/009-seams-before-walls.md); what it
 # does alone is in L{saltwisted.master.seams}
 
 

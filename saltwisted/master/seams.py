@@ -3,7 +3,7 @@ What a master asks of whatever stands beside it, and what it does when nobody do
 
 A master is built with L{Seams}; nothing is put into it later. Each attribute is a small Protocol
 of L{saltwisted.interfaces} with a C{Lone...} implementation here: what comes next (claims of work,
-acknowledged events) is one more of them. docs/adr/008-seams-before-walls.md says why.
+acknowledged events) is one more of them. docs/adr/009-seams-before-walls.md says why.
 """
 
 from __future__ import annotations
