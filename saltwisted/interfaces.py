@@ -358,6 +358,9 @@ class IKeyChanges(Protocol):
     def together(self) -> AbstractContextManager[None]:
         """Entered while an operator changes several keys: they become one act."""
 
+    def in_one(self) -> AbstractContextManager[None]:
+        """Entered while several sign-ins are decided: what they change is written as one."""
+
     def settled(self) -> Awaitable[Sequence[str]]:
         """
         Awaited after an operator has changed keys; the members that have not confirmed the change

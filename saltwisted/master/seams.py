@@ -41,6 +41,10 @@ class LoneKeyChanges:
         """Each change is an act of its own."""
         return nullcontext()
 
+    def in_one(self) -> AbstractContextManager[None]:
+        """Nothing is logged."""
+        return nullcontext()
+
     def settled(self) -> Awaitable[Sequence[str]]:
         """Nobody else is to be told."""
         return succeed(())

@@ -157,12 +157,13 @@ class SignIns:
             queue = self._queue(room)
             if queue is None:
                 break
-            while len(work) < BATCH and queue is not None:
-                if queue is self._known:
-                    room -= 1
-                    self._pace.took()
-                self._decide_into(queue.popitem(last=False)[1], work)
-                queue = self._queue(room)
+            with self._ground.seams.key_changes.in_one():
+                while len(work) < BATCH and queue is not None:
+                    if queue is self._known:
+                        room -= 1
+                        self._pace.took()
+                    self._decide_into(queue.popitem(last=False)[1], work)
+                    queue = self._queue(room)
             if not work:
                 continue
             self._running += 1

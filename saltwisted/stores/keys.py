@@ -239,6 +239,14 @@ class KeyStore:
         """The key in any state."""
         return self._read(state, self._folders[state], minion_id)
 
+    def seen(self, state: str, minion_id: str) -> bytes | None:
+        """The key in a state as last seen: for who hears of a change that was made in here."""
+        folder = self._folders[state]
+        known = folder.keys.get(minion_id)
+        if known is not None and known[0] is _UNREAD:
+            return self._read(state, folder, minion_id)
+        return None if known is None else known[1] or None
+
     # -- writing
 
     def put(self, state: str, minion_id: str, pub: bytes) -> None:

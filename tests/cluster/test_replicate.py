@@ -531,6 +531,30 @@ class KeyReplicaTests(SynchronousTestCase):
         a.turn()
         self.assertEqual(a.shown(), {})
 
+    def test_in_one(self) -> None:
+        """
+        Keys that come in one breath are one entry, and need no look at the disk; a full disk keeps
+        nobody out who asks for nothing new.
+        """
+        a, _ = self.pair()
+        before = len(a.entries)
+        looked: list[str] = []
+        look = a.keys.key
+        self.patch(a.keys, "key", lambda state, name: looked.append(name) or look(state, name))
+
+        with a.replica.in_one():
+            for number in range(8):
+                a.keys.put("accepted", f"web{number}", ONE)
+        a.problem = "the disk is full"
+        with a.replica.in_one():
+            pass
+
+        self.assertEqual(len(a.entries), before + 1)
+        self.assertEqual(looked, [])
+        for number in range(8):
+            self.assertEqual(a.keyset.view(f"web{number}").holder.state, "accepted")
+            self.assertEqual(a.keys.accepted(f"web{number}"), ONE)
+
     def test_together(self) -> None:
         """What is done to many keys at once is one entry, and the same on the other node."""
         a, b = self.pair()

@@ -4,7 +4,8 @@ The order in which sign-ins are answered: nobody is pushed back by who can wait.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -50,6 +51,27 @@ class OrderTests(SynchronousTestCase):
         auth = parse_command({"cmd": "_auth", "id": minion_id, "pub": self.pub}, clear=True)
         assert isinstance(auth, Auth)
         self.signins.submit(auth, 3, "peer", lambda reply: None)
+
+    def test_in_one(self) -> None:
+        """The keys of one batch are written as one: a cluster makes one entry of them."""
+        groups: list[list[str]] = []
+
+        @contextmanager
+        def together() -> Iterator[None]:
+            groups.append([])
+            yield
+
+        ctx = self.rig.ctx
+        for number in (1, 2):
+            self.come(f"busy{number}")
+        ctx.keys.on_change(lambda minion_id, old, new: groups[-1].append(minion_id))
+        self.patch(ctx.seams.key_changes, "in_one", together)
+        for number in range(BATCH):
+            self.come(f"new{number}", known=False)
+
+        self.threads.batches[0][1].callback(None)
+
+        self.assertEqual(groups, [[f"new{number}" for number in range(BATCH)]])
 
     def test_order(self) -> None:
         """

@@ -226,13 +226,15 @@ class KeyReplica:
         """What lies in the directories now."""
         pubs: dict[str, bytes] = {}
         state = finger = denied = ""
+        # Who has just changed something himself need not look at the disk for it
+        key = self._keys.seen if self._keys.inside else self._keys.key
         for each in EXCLUSIVE:
-            pub = self._keys.key(each, minion_id)
+            pub = key(each, minion_id)
             if pub is not None:
                 state, finger = each, finger_of(pub)
                 pubs[finger] = pub
                 break
-        pub = self._keys.key("denied", minion_id)
+        pub = key("denied", minion_id)
         if pub is not None:
             denied = finger_of(pub)
             pubs[denied] = pub
@@ -331,6 +333,12 @@ class KeyReplica:
                 "after that. Nothing was changed; try again then, or use another member",
                 self._keys.pki_dir,
             )
+        with self.in_one():
+            yield
+
+    @contextmanager
+    def in_one(self) -> Iterator[None]:
+        """What happens to many keys in here is one entry, for up to L{MAX_ACTS} of them."""
         if self._batch is not None:
             yield
             return

@@ -87,6 +87,7 @@ class ClusterPresence:
         self._own_mark = b""
         self._elsewhere: Mapping[str, str] = {}
         self._holders: Mapping[str, str] = {}
+        self._stale = False
         self._timer: IDelayedCall | None = None
         self._settling: dict[str, IDelayedCall] = {}
         self._waiting: list[Deferred[None]] = []
@@ -113,6 +114,12 @@ class ClusterPresence:
 
     def holders(self) -> Mapping[str, str]:
         """Minion to node, of all nodes; the map is replaced, never changed."""
+        if self._stale:
+            # Made for who asks, not for each of the thousands that sign in after a restart
+            self._stale = False
+            others = [(node, other.minions) for node, other in sorted(self._others.items())]
+            # One that two nodes claim has left one of them a moment ago: who is here, is here
+            self._holders = merged_holders([*others, (self._node, self._own)])
         return self._holders
 
     def own(self) -> Mapping[str, float]:
@@ -159,12 +166,10 @@ class ClusterPresence:
         elsewhere, and was not missed here, or was restarted: how long it has been here counts from
         now.
         """
-        if minion_id in self._own:
-            self._own[minion_id] = self._clock.seconds()
-        else:
-            self._own = {**self._own, minion_id: self._clock.seconds()}
+        if minion_id not in self._own:
             self._own_mark = b""
-            self._merge()
+            self._stale = True
+        self._own[minion_id] = self._clock.seconds()
         if minion_id not in self._settling and not self._stopped:
             call = self._clock.callLater(SETTLING, self._settled, minion_id)
             self._settling[minion_id] = call
@@ -201,7 +206,7 @@ class ClusterPresence:
         self._own = {minion_id: before.get(minion_id, now) for minion_id in found}
         if before.keys() != self._own.keys():
             self._own_mark = b""
-            self._merge()
+            self._stale = True
         for minion_id in sorted(self._own.keys() - before.keys() - self._settling.keys()):
             self.arrived(minion_id)
         waiting, self._waiting = self._waiting, []
@@ -209,10 +214,10 @@ class ClusterPresence:
             each.callback(None)
 
     def _merge(self) -> None:
+        """Other nodes have other minions."""
         others = [(node, other.minions) for node, other in sorted(self._others.items())]
         self._elsewhere = merged_holders(others)
-        # A minion that two nodes claim has left one of them a moment ago: who is here, is here
-        self._holders = merged_holders([*others, (self._node, self._own)])
+        self._stale = True
 
     # -- the word
 
