@@ -33,7 +33,7 @@ class LoginTests(TestCase):
 
     def good_on(self, node: OurNode, token: str) -> bool:
         """Whether a node honours it."""
-        job = self.call(node, "match", tgt="*", fun="test.ping", kwargs={"token": token})
+        job = self.call(node, "match", tgt="*", kwargs={"token": token})
         return job is not None
 
     def test_one_login_for_all(self) -> None:
