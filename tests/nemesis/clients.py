@@ -422,11 +422,17 @@ class Readers(Client):
         def ask(cmd: str, **fields: Any) -> Any:
             return self.ask(node, self.id, cmd, **fields)
 
+        def announced() -> Any:
+            said = ask("_file_hash", path=path, saltenv="base")
+            return said.get("hsum") if isinstance(said, dict) else None
+
         def read() -> dict[str, Any]:
+            before = announced()
             data = served(ask, path)
-            if data is None:
-                return {"result": UNKNOWN, "value": ""}
-            return {"result": OK, "value": hashlib.sha256(data).hexdigest()}
+            found = "" if data is None else hashlib.sha256(data).hexdigest()
+            # Its parts are of two versions, if it changed meanwhile: a minion begins again then
+            whole = found == before or before == announced()
+            return {"result": OK if found and whole else UNKNOWN, "value": found}
 
         self.do("read", node, path, read)
 

@@ -253,7 +253,7 @@ class Nemesis:
 
     def blow_damage_contents(self, node: Node) -> None:
         """Bits of what it serves flip in its content store, while it runs."""
-        found = sorted(self.contents(node))
+        found = until("contents", lambda: sorted(self.contents(node)), 30, 0.5)
         self.lost(node, 0.0)
         for path in self.dice.sample(found, min(3, len(found))):
             places = node.disk.damage(path, self.dice)
