@@ -329,19 +329,9 @@ class TreeWriter:
                     done.again.add(path)
                     self._root.fs.unlink(temporary)
                     return
-            elif self._root.fs.exchange(temporary, path):
-                aside = self._displaced.name()
-                self._root.fs.rename_new(temporary, aside)
-                self._displaced.inspect(
-                    path, aside, before or Known(entry, Identity.of(info)), store, done
-                )
             else:
-                aside = self._displaced.name()
-                self._root.fs.rename_new(path, aside)
-                self._root.fs.rename_new(temporary, path)
-                self._displaced.inspect(
-                    path, aside, before or Known(entry, Identity.of(info)), store, done
-                )
+                was = before or Known(entry, Identity.of(info))
+                self._displaced.inspect(path, self._exchanged(temporary, path), was, store, done)
         except OSError:
             with suppress(OSError):
                 self._root.fs.unlink(temporary)
@@ -357,6 +347,18 @@ class TreeWriter:
             done.again.add(path)
             return
         done.known[path] = Known(entry, Identity.of(after) if after is not None else None)
+
+    def _exchanged(self, temporary: bytes, path: bytes) -> bytes:
+        """Put what we made in the place of what is there; answers with where that is now."""
+        fs = self._root.fs
+        if fs.exchange(temporary, path):
+            aside = self._displaced.name()
+            fs.rename_new(temporary, aside)
+        else:
+            aside = self._displaced.name()
+            fs.rename_new(path, aside)
+            fs.rename_new(temporary, path)
+        return aside
 
     def _same(self, path: bytes, info: os.stat_result, entry: Entry, store: ContentStore) -> bool:
         """Whether an unknown file is what should be there already (a tree that is adopted)."""
