@@ -17,7 +17,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from saltwisted.domain.jid import JidMaker
-from saltwisted.domain.jobids import BEGUN, judged_jid
+from saltwisted.domain.jobids import BEGUN, JobInParts, judged_jid
 from saltwisted.domain.targeting.nodegroups import unfold
 from saltwisted.domain.targeting.selection import Universe, guesses_pillar, pillar_words
 from saltwisted.errors import DeniedError, RemoteError, TargetError
@@ -124,15 +124,10 @@ class Dispatcher:
             raise RemoteError("SaltInvocationError", reason) from None
         minions: Sequence[str] = selection.minions
         if not minions:
-            return {
-                "jid": None,
-                "minions": [],
-                "error": (
-                    f"Master could not resolve minions for target {load['tgt']}"
-                    if not selection.missing
-                    else "No minions matched the target."
-                ),
-            }
+            reason = f"Master could not resolve minions for target {load['tgt']}"
+            if selection.missing:
+                reason = "No minions matched the target."
+            return {"jid": None, "minions": [], "error": reason}
         if by_pillar:
             # Minions would read the words themselves, each in its own pillar and not exactly
             tgt, tgt_type = list(minions), "list"
@@ -150,18 +145,33 @@ class Dispatcher:
             "missing": list(selection.missing),
         }
         if not kwargs.get("nocache"):
-            facts = ground.seams.pins.facts(jid, job["fun"])
-            record = {**job, "kwargs": _plain(kwargs), **facts}
-            if whole is None:
-                await ground.jobs.save_job(jid, record, list(minions))
-            else:
-                record[BEGUN] = whole.begun
-                await ground.jobs.save_job(jid, record, whole.join(minions), chosen=True)
+            await self._record(job, kwargs, minions, whole)
         ground.bus.fire(f"salt/job/{jid}/new", announced)
         ground.publisher.publish(job, minions)
         ground.seams.pins.published(jid, minions)
         ground.seams.hearer.job_published(job, minions)
         return {"jid": jid, "minions": list(minions), "missing": list(selection.missing)}
+
+    async def _record(
+        self,
+        job: Mapping[str, Any],
+        kwargs: Mapping[str, Any],
+        minions: Sequence[str],
+        whole: JobInParts | None,
+    ) -> None:
+        """
+        Have the job on disk.
+
+        @param whole: what the job is a part of, if its jid was the caller's choice.
+        """
+        ground, jid = self._ground, job["jid"]
+        facts = ground.seams.pins.facts(jid, job["fun"])
+        record = {**job, "kwargs": _plain(kwargs), **facts}
+        if whole is None:
+            await ground.jobs.save_job(jid, record, list(minions))
+        else:
+            record[BEGUN] = whole.begun
+            await ground.jobs.save_job(jid, record, whole.join(minions), chosen=True)
 
     def _job_map(
         self,
