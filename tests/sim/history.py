@@ -3,8 +3,8 @@ What L{tests.sim.jobs} plays, and what can take history away: clocks, damaged ro
 
 Nodes prune what is older than a day, though no play lasts as long: nothing may ever be pruned. One
 node's clock jumps by days, for some seconds or for good. At one node rows vanish, or hold flipped
-bits, or the whole job cache is damaged while it runs, and another begun. What must hold besides
-what holds there:
+bits, or the whole job cache is damaged while it runs, and another begun, or an earlier copy of it
+takes its place. What must hold besides what holds there:
 
  - All that was acknowledged with two copies is everywhere in the end, and so is all that was
    acknowledged with one copy at another node than the damaged one.
@@ -148,6 +148,7 @@ class HistoryWorld(JobWorld):
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
         self.luck = Random(f"history {seed}")
+        self.copies = Random(f"copies {seed}")
         self.nodes = [HistoryNode(self, node.name) for node in self.nodes]
         for minion in self.fleet:
             node = self.dice.choice(self.nodes)
@@ -166,6 +167,8 @@ class HistoryWorld(JobWorld):
         """Play it."""
         for _ in range(self.luck.randint(1, 4)):
             self.clock.callLater(self.luck.uniform(5, 60), self.harm)
+        if self.copies.random() < 0.5:
+            self.clock.callLater(self.copies.uniform(5, 50), self._copy, self.victim)
         super().run()
 
     def harm(self) -> None:
@@ -221,6 +224,28 @@ class HistoryWorld(JobWorld):
             if self.safe[key] >= 2:
                 self.broken(f"{key}: acknowledged with two copies, and only at {node.name}")
             del self.safe[key]
+
+    def _copy(self, node: HistoryNode) -> None:
+        self.tell(f"a copy of the job cache of {node.name} is made")
+        node.jobs_disk.remember()
+        self.clock.callLater(self.copies.uniform(2, 15), self._go_back, node)
+
+    def _go_back(self, node: HistoryNode) -> None:
+        """Its job cache is as it was some seconds ago; mostly its inode does not say so."""
+        if self.healed:
+            return
+        self.tell(f"the job cache of {node.name} is set back")
+        self.damaged += 1
+        self.kill(node)
+        held = [key for key in self.safe if self._holds(node, *key)]
+        node.jobs_disk.set_back(node.jobs_disk.days.pop(), self.copies.random() < 0.3)
+        for key in held:
+            if not self._elsewhere(node, key) and not self._holds(node, *key):
+                if self.safe[key] >= 2:
+                    self.broken(f"{key}: acknowledged with two copies, and only at {node.name}")
+                del self.safe[key]
+        self.lost_at = self.clock.seconds()
+        self.clock.callLater(self.copies.choice((0.01, 5.0)), self.start, node)
 
     def _lost(self, node: HistoryNode) -> None:
         self.tell(f"{node.name} has begun another one")
