@@ -7,6 +7,7 @@ from __future__ import annotations
 import gc
 from typing import Any
 
+from twisted.internet.defer import succeed
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.jobs.care import JobCare
@@ -14,6 +15,7 @@ from saltwisted.cluster.links.shipping import Shipping
 from saltwisted.domain.replica.pruning import PruneClock
 from saltwisted.domain.replica.ship import Shipper
 from saltwisted.stores.jobs import store as jobs
+from saltwisted.stores.jobs.log import JobLog
 from tests.sim.cluster import Broken
 from tests.sim.history import HistoryWorld
 from tests.sim.play import count
@@ -73,6 +75,12 @@ class MutationTests(SynchronousTestCase):
         """Rows are not read again."""
         self.patch(JobCare, "_look", lambda care: None)
         self.caught(first=5)
+
+    def test_set_back_unnoticed(self) -> None:
+        """A node goes on with its old numbers though others know more of them."""
+        self.patch(Shipper, "_check_own", lambda machine, peer: [])
+        self.patch(JobLog, "go_on", lambda log: succeed(None))
+        self.caught(first=11, most=3)
 
     def test_old_belief(self) -> None:
         """What was on the damaged disk counts as known."""
