@@ -19,6 +19,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 import saltwisted
+from saltwisted.modules import _file_source
 from saltwisted.worker.exceptions import MinionError
 from saltwisted.worker.fetch import fetch
 from tests.certificates import Authority
@@ -123,11 +124,10 @@ class TlsTests(SynchronousTestCase):
         opts = {"cachedir": self.folders[0], "file_roots": {}, "renderer": "jinja|yaml"}
         opts["ca_bundle"] = self.trusted.ca
         asked = load("http", salt={"config.get": lambda name, default: default}, opts=opts)
-        files = load("file")
         return {
             "fetch": fetched,
             "http.query": lambda url: asked.query(url).get("body") == "content",
-            "file.source_list": lambda url: bool(files._reachable(url)),
+            "file.source_list": lambda url: bool(_file_source._reachable(url)),
         }
 
     def test_T_TLS_1(self) -> None:
