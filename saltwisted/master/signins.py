@@ -17,7 +17,8 @@ kept for that time, and is made as soon as somebody decides about the key.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from attrs import define, evolve
@@ -153,17 +154,26 @@ class SignIns:
     def _start(self) -> None:
         room = self._pace.room(self._ground.clock.seconds(), len(self._known))
         while self._running < AT_ONCE:
-            work: list[Work] = []
+            decided: list[tuple[Waiting, Verdict]] = []
             queue = self._queue(room)
             if queue is None:
                 break
             with self._ground.seams.key_changes.in_one():
-                while len(work) < BATCH and queue is not None:
+                while len(decided) < BATCH and queue is not None:
                     if queue is self._known:
                         room -= 1
                         self._pace.took()
-                    self._decide_into(queue.popitem(last=False)[1], work)
+                    waiting = queue.popitem(last=False)[1]
+                    with self._answering(waiting):
+                        verdict = self._judge(waiting)
+                        if verdict.answer is not Answer.PENDING or not self._hold(waiting, verdict):
+                            decided.append((waiting, verdict))
                     queue = self._queue(room)
+            # Only now: a key that is new has no session before its acceptance is in the log
+            work: list[Work] = []
+            for waiting, verdict in decided:
+                with self._answering(waiting):
+                    work.append(self._work(waiting, verdict))
             if not work:
                 continue
             self._running += 1
@@ -197,12 +207,11 @@ class SignIns:
                 return queue
         return None
 
-    def _decide_into(self, waiting: Waiting, work: list[Work]) -> None:
+    @contextmanager
+    def _answering(self, waiting: Waiting) -> Iterator[None]:
+        """A minion whose sign-in fails is told to come again; the others of its batch go on."""
         try:
-            verdict = self._judge(waiting)
-            if verdict.answer is Answer.PENDING and self._hold(waiting, verdict):
-                return
-            work.append(self._work(waiting, verdict))
+            yield
         except StoreError as error:
             self._ground.counters["failed:_auth"] += 1
             self.log.error("a key cannot be stored: {error}", error=error)

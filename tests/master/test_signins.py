@@ -73,6 +73,32 @@ class OrderTests(SynchronousTestCase):
 
         self.assertEqual(groups, [[f"new{number}" for number in range(BATCH)]])
 
+    def test_new_key_has_a_session(self) -> None:
+        """
+        A session comes from an acceptance that is in the log: a minion whose key is new is let in,
+        not turned away, where a batch of keys becomes one entry at its end.
+        """
+        logged = False
+
+        @contextmanager
+        def together() -> Iterator[None]:
+            nonlocal logged
+            yield
+            logged = True
+
+        self.rig = Rig(self, auto_accept=True)
+        self.signins = SignIns(self.rig.ctx, self.rig.identity, self.threads)  # type: ignore[arg-type]
+        ctx = self.rig.ctx
+        sign_in = ctx.sessions.sign_in
+        self.patch(ctx.seams.key_changes, "in_one", together)
+        self.patch(ctx.sessions, "sign_in", lambda *args: sign_in(*args) if logged else None)
+
+        self.come("web1", known=False)
+
+        self.assertEqual([ids for ids, _ in self.threads.batches], [["web1"]])
+        self.assertFalse(self.signins.settled())
+        self.assertEqual(ctx.counters["refused:weak-key"], 0)
+
     def test_order(self) -> None:
         """
         Who comes again before those that only lack the new publish key, strangers last; and yet
