@@ -59,6 +59,9 @@ class IKeyStore(Protocol):
     def denied(self, minion_id: str) -> bytes | None:
         """The denied public key, or C{None}."""
 
+    def key(self, state: str, minion_id: str) -> bytes | None:
+        """The public key in this state, or C{None}."""
+
     def list_keys(self) -> Mapping[str, Sequence[str]]:
         """State (C{accepted pending rejected denied}) to sorted ids."""
 

@@ -16,8 +16,10 @@ from saltwisted.cluster.links.census import CensusTaker
 from saltwisted.domain.merge import checked, key_digest
 from saltwisted.domain.roots.entry import Entry
 from saltwisted.errors import TransportClosed
+from saltwisted.stores.keys import KeyStore
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 from tests.cluster.rig import Admitter, introduce, joiner, run
+from tests.harness import scratch
 
 
 class Keys:
@@ -30,17 +32,15 @@ class Keys:
         """All accepted but one."""
         return {"accepted": self.ids, "pending": ["late"]}
 
-    def accepted(self, minion_id: str) -> bytes | None:
+    def key(self, state: str, minion_id: str) -> bytes | None:
         """One has just gone."""
         return None if minion_id == "m1" else minion_id.encode()
-
-    pending = rejected = denied = accepted
 
 
 class TakerTests(SynchronousTestCase):
     """From keys, generations and options to plain data."""
 
-    def take(self, count: int = 3) -> dict[str, Any]:
+    def take(self, count: int = 3, keys: Any = None) -> dict[str, Any]:
         """A census with so many keys."""
         rows = [
             (b"top.sls", Entry("f", 0o644, 1, 0, b"d" * 32)),
@@ -49,7 +49,7 @@ class TakerTests(SynchronousTestCase):
         ]
         generation: Any = SimpleNamespace(walk=lambda: iter(rows))
         clock = Clock()
-        keys: Any = Keys(count)
+        keys = keys or Keys(count)
         options = {"peer": {".*": ["test.ping"]}}
         taker = CensusTaker(clock, keys, lambda: {"file/base/0": generation}, options.get)
         d: Deferred[Any] = Deferred.fromCoroutine(taker.take())
@@ -68,6 +68,19 @@ class TakerTests(SynchronousTestCase):
         self.assertEqual(found["options"], {"peer": '{".*": ["test.ping"]}'})
         self.assertFalse(found["cut"])
         self.assertEqual(unpack_bin(pack_bin(checked(found))), found)
+
+    def test_of_a_key_store(self) -> None:
+        """Keys in each of Salt's directories are counted, as the store of a node has them."""
+        store = KeyStore(scratch(self))
+        store.open()
+        for state in ("accepted", "pending", "rejected", "denied"):
+            store.put(state, f"is-{state}", state.encode())
+
+        found = self.take(keys=store)["keys"]
+
+        self.assertEqual({state: list(names) for state, names in found.items()}, {
+            state: [f"is-{state}"] for state in ("accepted", "pending", "rejected", "denied")
+        })  # fmt: skip
 
     def test_bound(self) -> None:
         """There is an end to it, and it says so."""

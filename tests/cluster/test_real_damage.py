@@ -99,7 +99,7 @@ class DamageTests(SynchronousTestCase):
 
 
 QUICK = (
-    "from saltwisted.cluster import rootcare; rootcare.DEEP_EVERY = 0.1; "
+    "from saltwisted.cluster.roots import care; care.DEEP_EVERY = 0.1; "
     "from twisted.scripts.twistd import run; run()"
 )
 """Looks at everything in half a minute, not in a week."""

@@ -44,14 +44,13 @@ class CensusTaker:
         listed = self.keys.list_keys()
         for state in STATES:
             found = keys.setdefault(state, {})
-            read = getattr(self.keys, state)
             for name in listed.get(state, ()):
                 count += 1
                 if count > MOST:
                     break
                 if count % SLICE == 0:
                     await deferLater(self.clock, 0)
-                pub = read(name)
+                pub = self.keys.key(state, name)
                 if pub is not None:
                     found[name] = key_digest(pub)
         files: dict[str, dict[str, bytes]] = {}
