@@ -348,6 +348,32 @@ class JobLogTests(LogTestCase):
         self.get(a.stopService())
         self.assertEqual(self.store("a").replica.knowledge(), {old: 1, a.replica.stream: 3})
 
+    def test_renewed_twice(self) -> None:
+        """
+        A number once given stays known, though another node's record of the same return has taken
+        its row and a second incarnation is begun: others have the number, and it would never come
+        back.
+        """
+        a, b = self.store("a"), self.store("b")
+        self.publish(a, JID, "web1")
+        self.save(a)
+        self.ship(a, b)
+        first = second = a.replica.stream
+        # Its disk is set back to a moment before anybody had confirmed this. Of two equal returns
+        # the one of the lower stream holds.
+        while second <= first:
+            self.get(a.replica.renew())
+            second = a.replica.stream
+        self.assertEqual(a.replica.knowledge(), {second: 2})
+        self.ship(a, b)
+        self.ship(b, a)
+
+        self.get(a.renew(2))
+
+        self.assertEqual(a.replica.knowledge()[second], 2)
+        self.get(a.stopService())
+        self.assertEqual(self.store("a").replica.knowledge()[second], 2)
+
     def test_not_all_heard(self) -> None:
         """
         Before all members were heard nothing is numbered as in an earlier life: one of them may

@@ -168,6 +168,16 @@ def _top(db: sqlite3.Connection, idx: int) -> int:
     return max(found)
 
 
+def remember_last(db: sqlite3.Connection, own: int, last: int) -> None:
+    """
+    Numbers of our own stay known when their rows go: another node's record of the same return may
+    have replaced them. Else a new incarnation, or a start, would count from the rows that are left.
+    """
+    known = last - own * SPAN
+    query = "UPDATE streams SET known = ? WHERE idx = ? AND known < ?"
+    db.execute(query, (known, own, known))
+
+
 def raise_floors(db: sqlite3.Connection, own: int, last: int, confirmed: int) -> None:
     """After pruning: remember how far each stream has no rows left, and our own last number."""
     db.execute("UPDATE streams SET known = ? WHERE idx = ?", (last - own * SPAN, own))

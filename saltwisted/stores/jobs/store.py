@@ -51,6 +51,7 @@ from saltwisted.stores.jobs.log import (
     out_of_place,
     raise_floors,
     read_book,
+    remember_last,
     return_entry,
 )
 from saltwisted.stores.jobs.table import (
@@ -750,6 +751,8 @@ class JobStore:
                 mark(db, write.mark, write.mark - self.keep_seconds, book.own, last)
             elif write.change is not None:
                 write.result = write.change(db)
+        if others or claimed:
+            remember_last(db, book.own, last)
         if not whole:
             db.execute("COMMIT")
         self._book, self._last, self._derived = book, last, derived
