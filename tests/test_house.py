@@ -21,11 +21,6 @@ def words(text: str) -> set[str]:
     return set(text.split())
 
 
-def words_in_order(text: str) -> list[str]:
-    """A list, written as one reads it."""
-    return text.split()
-
-
 ROOT = Path(__file__).resolve().parent.parent
 ZERO = {"", "errors", "interfaces", "words"}
 PURE = ZERO | {"wire", "config", "domain"}
@@ -57,10 +52,10 @@ LAW: dict[str, tuple[set[str], set[str], bool]] = {
     "cli": (PURE | {"worker", "modules", "states", "tools"}, LIBRARIES, False),
 }
 ROOMS: dict[str, list[str]] = {
-    "cluster": words_in_order("links facts jobs roots life -"),
-    "stores": words_in_order("- facts jobs roots"),
-    "worker": words_in_order("- grains process states pillar"),
-    "transports": words_in_order("- zeromq"),
+    "cluster": ["links", "facts", "jobs", "roots", "life", "-"],
+    "stores": ["-", "facts", "jobs", "roots"],
+    "worker": ["-", "grains", "process", "states", "pillar"],
+    "transports": ["-", "zeromq"],
 }
 """The rooms of a floor, from below: each imports those before it. C{-}: what lies in none."""
 BORN_WHOLE = {"master", "roles"}

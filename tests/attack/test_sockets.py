@@ -353,45 +353,54 @@ class Flood(_Running):
     """
     One client that sends as fast as it can must not delay the others past 100 ms.
 
-    Judged is what the master itself does between a question and its answer: the CPU of the one
-    thread that answers. On a machine that is busy with other things everybody waits, too, for the
-    processors; how long is printed, and no fault of the master.
+    Judged are what the others wait, and what the master itself does between a question and its
+    answer: the CPU of the one thread that answers, of which no other process is the cause.
     """
 
     def _flood(self, kind: str) -> None:
         flood = self.minion("flood")
         assert flood.session is not None
+        quiet = self._waits(100)[0]
         memory = self.memory()
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.attack.flood", kind, str(self.master.ret_port)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": ROOT},
-        )
-        assert process.stdin is not None
-        assert process.stdout is not None
-        self.addCleanup(process.stdout.close)
-        try:
-            process.stdin.write(f"flood {flood.session.text}\n")
-            process.stdin.flush()
-            self.assertEqual(process.stdout.readline(), "started\n")
-            self._waits(20)
-            began = time.monotonic()
-            waits, works = self._waits(300)
-            seconds = time.monotonic() - began
-        finally:
-            out = process.communicate(timeout=30)[0]
-        sent, answered = map(int, out.split())
-        print(
-            f"\n{kind}: others wait {_three(waits)} of which the master worked {_three(works)};"
-            f" {sent} sent, {answered} answered, {seconds:.1f} s measured;"
-            f" memory +{self.memory() - memory:.0f} MiB"
-        )
-        self.assertLess(self.memory() - memory, KEPT + SLACK)
-        self.assertGreater(sent, 500)
-        self.assertLess(works[int(len(works) * 0.99)], 0.1)
+        for attempt in (1, 2, 3):
+            process = subprocess.Popen(
+                [sys.executable, "-m", "tests.attack.flood", kind, str(self.master.ret_port)],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                cwd=ROOT,
+                env={**os.environ, "PYTHONPATH": ROOT},
+            )
+            assert process.stdin is not None
+            assert process.stdout is not None
+            self.addCleanup(process.stdout.close)
+            try:
+                process.stdin.write(f"flood {flood.session.text}\n")
+                process.stdin.flush()
+                self.assertEqual(process.stdout.readline(), "started\n")
+                self._waits(20)
+                began = time.monotonic()
+                waits, works = self._waits(300)
+                seconds = time.monotonic() - began
+            finally:
+                out = process.communicate(timeout=30)[0]
+            sent, answered = map(int, out.split())
+            print(
+                f"\n{kind}: others wait {_three(waits)} of which the master worked {_three(works)};"
+                f" undisturbed {_three(quiet)};"
+                f" {sent} sent, {answered} answered, {seconds:.1f} s measured;"
+                f" memory +{self.memory() - memory:.0f} MiB"
+            )
+            self.assertLess(self.memory() - memory, 150)
+            self.assertGreater(sent, 500)
+            self.assertLess(works[int(len(works) * 0.99)], 0.1)
+            # A machine that is busy with other things makes everybody wait, flood or not, and may
+            # spoil one attempt, not three
+            p99, usual = waits[99 * len(waits) // 100], quiet[99 * len(quiet) // 100]
+            bound = max(0.1, 3 * usual)
+            if p99 < bound or attempt == 3:
+                self.assertLess(p99, bound)
+                break
         self.still_serves()
 
     def _waits(self, count: int) -> tuple[list[float], list[float]]:

@@ -35,6 +35,13 @@ class Playable(Protocol):
 P = TypeVar("P", bound=Playable)
 
 
+def in_one_order(module: str) -> None:
+    """Begin again, where sets have one order: a seed is one story then."""
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        os.environ["PYTHONHASHSEED"] = "0"
+        os.execv(sys.executable, [sys.executable, "-m", module, *sys.argv[1:]])
+
+
 def play(
     name: str,
     world: Callable[[int], P],
@@ -49,6 +56,7 @@ def play(
     @param counts: what happened in a world, summed over all that ended well or badly.
     @return: the exit status, 1 when one broke.
     """
+    in_one_order(name)
     parser = ArgumentParser(prog=f"python -m {name}")
     parser.add_argument("--seeds", type=int, default=200, help="how many (200)")
     parser.add_argument("--first", type=int, default=0, help="the first of them (0)")

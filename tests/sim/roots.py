@@ -818,13 +818,5 @@ def _counts(world: World) -> Mapping[str, int]:
     }
 
 
-def in_one_order(module: str) -> None:
-    """Begin again, where sets have one order: a seed is one story then."""
-    if os.environ.get("PYTHONHASHSEED") != "0":
-        os.environ["PYTHONHASHSEED"] = "0"
-        os.execv(sys.executable, [sys.executable, "-m", module, *sys.argv[1:]])
-
-
 if __name__ == "__main__":
-    in_one_order("tests.sim.roots")
     sys.exit(play("tests.sim.roots", World, Broken, _counts))

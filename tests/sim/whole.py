@@ -742,5 +742,4 @@ def _counts(world: WholeWorld) -> Mapping[str, int]:
 
 
 if __name__ == "__main__":
-    roots.in_one_order("tests.sim.whole")
     sys.exit(play("tests.sim.whole", WholeWorld, Broken, _counts))
