@@ -14,8 +14,8 @@ from twisted.internet.defer import Deferred
 
 LARGE = 64 * 1024
 """Bytes from which on a piece is sealed in a thread, and needs a place."""
-MOST = 16
-"""Places: enough to keep all threads busy."""
+MOST = 8
+"""Places: enough to keep all threads busy; what waits in ZeroMQ for a slow client is a multiple."""
 
 
 class Chunks:
