@@ -2,9 +2,8 @@
 C{__fileclient__}: files from the master, from C{file_roots}, or from the web, in the cache.
 
 The methods, their arguments and what they give back are those of stock's
-C{salt/fileclient.py}, on which C{cp}, C{file} and the state compiler are built. Where the
-answers come from is one object with C{request(load)}: the master, through the minion's daemon
-(C{worker.main.MasterLink}), or this machine's roots (C{worker.localroots}).
+C{salt/fileclient.py}, on which C{cp}, C{file} and the state compiler are built. What the server is
+asked is in L{saltwisted.worker.filequestions}, where copies are in L{saltwisted.worker.filecache}.
 
 Three things are stricter than stock: a file is in place whole or not at all; what arrived is
 compared with the digest that the master named; and no name from outside (a path, an
@@ -14,91 +13,43 @@ environment, an address) leads out of the cache.
 from __future__ import annotations
 
 import fnmatch
-import gzip as gzip_module
-import hashlib
 import logging
 import os
 import re
 import shutil
-import stat
 import urllib.parse
-from collections.abc import Callable, Iterator, Mapping
-from itertools import count
-from typing import Any, BinaryIO, Protocol
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from saltwisted.worker import templates
 from saltwisted.worker.exceptions import CommandExecutionError, MinionError
-from saltwisted.worker.jobfiles import remove_quietly
-from saltwisted.worker.localroots import LocalRoots, digest
-from saltwisted.worker.walk import walk
+from saltwisted.worker.filecache import (
+    FileCache,
+    Replacement,
+    has_hash,
+    inside,
+    is_same,
+    make_private,
+)
+from saltwisted.worker.filequestions import FileQuestions, Source, create_url, download, parse_url
+from saltwisted.worker.localroots import LocalRoots
 
 log = logging.getLogger(__name__)
-
-LONGEST_NAME = 255
-"""Bytes in a file's name; longer names of the web are replaced by their digest."""
 
 TRIES = 3
 """How often a file is fetched when what came is not what the master announced."""
 
-WINDOW = 3
-"""Chunks of one file that are on their way at once, when they are large."""
 
-LARGE = 1 << 18
-"""Bytes in a first chunk from which on it pays to ask ahead: small files have no second one."""
-
-
-class Source(Protocol):
-    """Who answers file requests."""
-
-    def request(self, load: dict[str, Any], timeout: float | None = None) -> Any:
-        """The answer to one load."""
-
-
-# -- addresses -------------------------------------------------------------
-
-
-def parse_url(url: str) -> tuple[str, str | None]:
-    """Path and environment of C{salt://path?saltenv=env}; any other address as it is."""
-    if not url.startswith("salt://"):
-        return url, None
-    path, saltenv = url[len("salt://") :], None
-    if "?env=" in path:
-        path = path.partition("?env=")[0]
-    elif "?saltenv=" in path:
-        path, _, saltenv = path.partition("?saltenv=")
-    return path.lstrip("/"), saltenv
-
-
-def create_url(path: str, saltenv: str | None = None) -> str:
-    """The C{salt://} address of a path."""
-    query = f"?saltenv={saltenv}" if saltenv else ""
-    return f"salt://{path}{query}"
-
-
-def inside(base: str, *names: str) -> str | None:
+class FileClient(FileQuestions):
     """
-    Join names from outside under a directory of ours.
-
-    @return: C{None} when they would lead out of it, or are not names at all.
-    """
-    path = os.path.normpath(os.path.join(base, *(name.lstrip("/") for name in names)))
-    if "\0" in path or not path.startswith(os.path.normpath(base).rstrip("/") + "/"):
-        return None
-    return path
-
-
-# -- the client ------------------------------------------------------------
-
-
-class FileClient:
-    """
-    Files for one minion.
+    Files for one minion: what the server says of them, and copies of them.
 
     @param opts: its options.
     @param source: who answers.
     @param local: whether the source is on this machine.
     @param render: renders a template, C{render(text, engine, context)}; for L{get_template}.
     @param utils: stock's utility functions, for C{s3://} and the like.
+    @ivar cache: where copies are.
     """
 
     def __init__(
@@ -110,95 +61,17 @@ class FileClient:
         render: Callable[[str, str, dict[str, Any]], str] | None = None,
         utils: Mapping[str, Any] | None = None,
     ) -> None:
-        self.opts = opts
+        super().__init__(opts, source)
         self.local = local
-        self._source = source
+        self.cache = FileCache(opts)
         self._render = render
         self._utils = utils
-
-    def _ask(self, cmd: str, **fields: Any) -> Any:
-        return self._source.request({"cmd": cmd, **fields})
-
-    # -- questions to the file server
-
-    def envs(self) -> list[str]:
-        """The environments."""
-        return list(self._ask("_file_envs") or ())
-
-    def file_list(self, saltenv: str = "base", prefix: str = "") -> list[str]:
-        """Files of an environment, relative."""
-        return _texts(self._ask("_file_list", saltenv=saltenv, prefix=prefix))
-
-    def list_env(self, saltenv: str = "base") -> list[str]:
-        """All files of an environment."""
-        return self.file_list(saltenv)
-
-    def file_list_emptydirs(self, saltenv: str = "base", prefix: str = "") -> list[str]:
-        """Empty directories of an environment."""
-        return _texts(self._ask("_file_list_emptydirs", saltenv=saltenv, prefix=prefix))
-
-    def dir_list(self, saltenv: str = "base", prefix: str = "") -> list[str]:
-        """Directories of an environment."""
-        return _texts(self._ask("_dir_list", saltenv=saltenv, prefix=prefix))
-
-    def symlink_list(self, saltenv: str = "base", prefix: str = "") -> dict[str, str]:
-        """Links of an environment, with their targets."""
-        links = self._ask("_symlink_list", saltenv=saltenv, prefix=prefix)
-        return links if isinstance(links, dict) else {}
-
-    def list_states(self, saltenv: str) -> list[str]:
-        """Names of all sls files of an environment."""
-        found = set()
-        for path in self.file_list(saltenv):
-            if path.endswith("/init.sls"):
-                found.add(path[: -len("/init.sls")].replace("/", "."))
-            elif path.endswith(".sls"):
-                found.add(path[: -len(".sls")].replace("/", "."))
-        return sorted(found)
-
-    def master_opts(self) -> dict[str, Any]:
-        """What the master tells about its options."""
-        answer = self._ask("_master_opts")
-        return answer if isinstance(answer, dict) else {}
-
-    def master_tops(self) -> dict[str, Any]:
-        """What external top systems of the master assign to this minion."""
-        answer = self._ask("_master_tops", id=self.opts.get("id"), opts=dict(self.opts))
-        return answer if isinstance(answer, dict) else {}
-
-    def hash_file(self, path: str, saltenv: str = "base") -> Any:
-        """
-        C{{"hsum", "hash_type"}} of a C{salt://} address or of a local file.
-
-        C{""} when the server has no such file, C{{}} when this machine has none.
-        """
-        if path.startswith("salt://"):
-            relative, senv = parse_url(path)
-            return self._ask("_file_hash", path=relative, saltenv=senv or saltenv)
-        if not os.path.isfile(path):
-            log.warning("specified file %s is not present to generate hash", path)
-            return {}
-        kind = str(self.opts.get("hash_type") or "sha256")
-        return {"hsum": digest(path, kind), "hash_type": kind}
-
-    def hash_and_stat_file(self, path: str, saltenv: str = "base") -> tuple[Any, Any]:
-        """As L{hash_file}, and the file's C{stat} as a list, or C{None}."""
-        found = self.hash_file(path, saltenv)
-        if path.startswith("salt://"):
-            relative, senv = parse_url(path)
-            answer = self._ask("_file_find", path=relative, saltenv=senv or saltenv)
-            return found, answer.get("stat") if isinstance(answer, dict) else None
-        try:
-            return found, list(os.stat(path))
-        except OSError:
-            return found, None
 
     # -- the cache
 
     def get_cachedir(self, cachedir: str | None = None) -> str:
         """The cache directory; a relative one is under the minion's."""
-        base = str(self.opts["cachedir"])
-        return os.path.join(base, cachedir) if cachedir else base
+        return self.cache.folder(cachedir)
 
     def cache_file(
         self,
@@ -245,7 +118,7 @@ class FileClient:
         cachedir: str | None = None,
     ) -> list[str]:
         """Cache a directory; the paths of the copies."""
-        folder, senv = self._salt_path(path)
+        folder, senv = _salt_path(path)
         saltenv = senv or saltenv
         folder = folder if folder.endswith("/") else folder + "/"
         copies = []
@@ -256,7 +129,7 @@ class FileClient:
                     copies.append(copy)
         if include_empty:
             for name in self.file_list_emptydirs(saltenv):
-                place = self._cache_place(name, saltenv, cachedir)
+                place = self.cache.place(name, saltenv, cachedir)
                 if name.startswith(folder) and place is not None:
                     os.makedirs(place, mode=0o700, exist_ok=True)
                     copies.append(place)
@@ -264,10 +137,10 @@ class FileClient:
 
     def cache_local_file(self, path: str, **kwargs: Any) -> str:
         """Copy a file of this machine into C{localfiles} of the cache."""
-        place = inside(os.path.join(self.get_cachedir(), "localfiles"), path)
+        place = self.cache.local_place(path)
         if place is None:
             raise CommandExecutionError(f"Invalid path '{path}'")
-        _make_private(os.path.dirname(place))
+        make_private(os.path.dirname(place))
         with Replacement(place, private=True) as target, open(path, "rb") as source:
             while chunk := source.read(1 << 20):
                 target.write(chunk)
@@ -275,62 +148,15 @@ class FileClient:
 
     def file_local_list(self, saltenv: str = "base") -> list[str]:
         """Every file in the cache of an environment and in C{localfiles}."""
-        found: set[str] = set()
-        for base in (
-            inside(os.path.join(self.get_cachedir(), "files"), saltenv),
-            os.path.join(self.get_cachedir(), "localfiles"),
-        ):
-            for folder, _, files in walk(base or ""):
-                found.update(os.path.join(folder, name) for name in files)
-        return sorted(found)
+        return self.cache.copies(saltenv)
 
     def is_cached(self, path: str, saltenv: str = "base", cachedir: str | None = None) -> str:
         """The path of a copy in the cache, or C{""}; nothing is fetched."""
-        name, senv = parse_url(path)
-        saltenv = senv or saltenv
-        escaped = "|" if name.startswith("|") else ""
-        relative = name.lstrip("|/")
-        place = self._cache_place(relative, saltenv)
-        if place is not None and os.path.exists(place):
-            return escaped + place
-        place = inside(os.path.join(self.get_cachedir(), "localfiles"), relative)
-        if place is not None and os.path.exists(place):
-            return escaped + place
-        place = self._extern_place(path, saltenv, cachedir)
-        return place if place is not None and os.path.exists(place) else ""
+        return self.cache.find(path, saltenv, cachedir)
 
     def cache_dest(self, url: str, saltenv: str = "base", cachedir: str | None = None) -> str:
         """Where the copy of an address is or would be."""
-        scheme = urllib.parse.urlsplit(url).scheme
-        if scheme == "":
-            return url
-        if scheme != "salt":
-            return self._extern_place(url, saltenv, cachedir) or "Invalid path"
-        name, senv = parse_url(url)
-        return self._cache_place(name.lstrip("|/"), senv or saltenv) or "Invalid path"
-
-    def _cache_place(self, relative: str, saltenv: str, cachedir: str | None = None) -> str | None:
-        base = os.path.join(self.get_cachedir(cachedir), "files")
-        environment = inside(base, saltenv)
-        return None if environment is None else inside(environment, relative)
-
-    def _extern_place(self, url: str, saltenv: str, cachedir: str | None = None) -> str | None:
-        parts = urllib.parse.urlsplit(url)
-        host = parts.netloc.rpartition("@")[2].replace(":", "")
-        name = f"{parts.path}-{parts.query}" if parts.query else parts.path
-        if len(name) > LONGEST_NAME:
-            name = hashlib.sha256(name.encode()).hexdigest()
-        base = os.path.join(self.get_cachedir(cachedir), "extrn_files")
-        environment = inside(base, saltenv)
-        folder = None if environment is None else inside(environment, host or ".")
-        if environment is not None and not host:
-            folder = environment
-        return None if folder is None else inside(folder, name)
-
-    def _salt_path(self, url: str) -> tuple[str, str | None]:
-        if not url.startswith("salt://"):
-            raise MinionError(f"Unsupported path: {url}")
-        return parse_url(url)
+        return self.cache.dest(url, saltenv, cachedir)
 
     # -- fetching
 
@@ -361,7 +187,7 @@ class FileClient:
         @return: the path; false when the server has no such file or the directory is missing.
         @raises MinionError: what came was three times not what the server had announced.
         """
-        relative, senv = self._salt_path(path)
+        relative, senv = _salt_path(path)
         saltenv = senv or saltenv
         announced = self.hash_file(create_url(relative), saltenv)
         if not announced or not isinstance(announced, dict):
@@ -370,23 +196,24 @@ class FileClient:
         if dest and (os.path.isdir(dest) or dest.endswith("/")):
             dest = os.path.join(dest, os.path.basename(relative))
         in_cache = not dest
-        target = dest or self._cache_place(relative.lstrip("|"), saltenv, cachedir)
+        target = dest or self.cache.place(relative.lstrip("|"), saltenv, cachedir)
         if target is None:
             log.error("The path '%s' in saltenv '%s' points outside the cache", relative, saltenv)
             return False
-        if os.path.isfile(target) and _same(target, announced):
+        if os.path.isfile(target) and is_same(target, announced):
             return target
         if in_cache:
             if os.path.isdir(target):
                 shutil.rmtree(target)
-            _make_private(os.path.dirname(target))
+            make_private(os.path.dirname(target))
         elif not os.path.isdir(os.path.dirname(target)):
             if not makedirs:
                 return False
             os.makedirs(os.path.dirname(target), exist_ok=True)
         for attempt in range(1, TRIES + 1):
+            kind = str(announced.get("hash_type") or "sha256")
             with Replacement(target, private=in_cache) as out:
-                found = self._download(relative, saltenv, gzip, out, announced)
+                found = download(self._source, relative, saltenv, gzip, out.write, kind)
                 out.keep = found == announced["hsum"]
             if out.keep:
                 log.info("Fetching file from saltenv '%s', ** done ** '%s'", saltenv, relative)
@@ -399,61 +226,6 @@ class FileClient:
                 return False
         raise MinionError(f"{path} changed during each of {TRIES} attempts to copy it")
 
-    def _download(
-        self,
-        relative: str,
-        saltenv: str,
-        gzip: Any,
-        out: Replacement,
-        announced: Mapping[str, Any],
-    ) -> str | None:
-        """
-        Write a file's chunks.
-
-        @return: the digest of what came; C{None} when the server does not know the file.
-        """
-        load: dict[str, Any] = {"cmd": "_serve_file", "path": relative, "saltenv": saltenv}
-        if gzip:
-            load["gzip"] = int(gzip)
-        summer = hashlib.new(str(announced.get("hash_type") or "sha256"))
-        first = True
-        for known, data in self._chunks(load):
-            if first and not data and not known:
-                return None
-            first = False
-            out.write(data)
-            summer.update(data)
-        return summer.hexdigest()
-
-    def _chunks(self, load: dict[str, Any]) -> Iterator[tuple[bool, bytes]]:
-        """
-        The parts of a file, one after the other, the last one empty.
-
-        Once the server's chunk size is known, some are asked for ahead, if the source can.
-        Each comes with whether the server knows the file.
-        """
-        part = _part(self._source.request({**load, "loc": 0}))
-        yield part
-        size = place = len(part[1])
-        ahead = getattr(self._source, "requests", None)
-        if ahead is not None and size >= LARGE:
-            flow = ahead(({**load, "loc": size * number} for number in count(1)), WINDOW)
-            try:
-                for answer in flow:
-                    part = _part(answer)
-                    yield part
-                    place += len(part[1])
-                    if len(part[1]) != size:
-                        break
-            finally:
-                flow.close()
-        # Step by step from here: a chunk of another size is the last but one, or the server's
-        # sizes vary.
-        while part[1]:
-            part = _part(self._source.request({**load, "loc": place}))
-            yield part
-            place += len(part[1])
-
     def get_dir(
         self,
         path: str,
@@ -463,30 +235,21 @@ class FileClient:
         cachedir: str | None = None,
     ) -> list[Any]:
         """Fetch a directory, with its empty directories, under C{dest}; what was made, sorted."""
-        folder, senv = self._salt_path(path)
+        folder, senv = _salt_path(path)
         saltenv = senv or saltenv
         folder = folder.rstrip("/")
         parent = folder.rpartition("/")[0]
         made: list[Any] = []
         for name in self.file_list(saltenv, prefix=folder):
-            target = self._under(dest, name, folder, parent)
+            target = _under(dest, name, folder, parent)
             if target is not None:
                 made.append(self.get_file(create_url(name), target, True, saltenv, gzip))
         for name in self.file_list_emptydirs(saltenv, prefix=folder):
-            target = self._under(dest, name, folder, parent)
+            target = _under(dest, name, folder, parent)
             if target is not None:
                 os.makedirs(target, exist_ok=True)
                 made.append(target)
         return sorted(made, key=str)
-
-    def _under(self, dest: str, name: str, folder: str, parent: str) -> str | None:
-        """Where a name of the server's list goes; C{None} if it is of another directory."""
-        if not name.startswith(folder + "/") and folder:
-            return None
-        relative = name[len(parent) :].lstrip("/")
-        if inside("/x", relative) is None:
-            return None
-        return f"{dest}/{relative}"
 
     def get_url(
         self,
@@ -522,92 +285,28 @@ class FileClient:
             found = self.get_file(url, dest, makedirs, saltenv, cachedir=cachedir)
             return _content(found) if found and dest is None else found
         if parts.scheme not in ("http", "https", "ftp"):
-            return self._by_utility(parts, url, dest, saltenv, cachedir)
+            from saltwisted.worker.webfiles import fetch_by_utility
+
+            target = dest or self.cache.web_place(url, saltenv, cachedir)
+            return fetch_by_utility(self.opts, self._utils, url, target)
+        from saltwisted.worker.webfiles import fetch_content, fetch_file
+
         if not dest and no_cache:
-            return self._web_content(url, verify_ssl)
-        target = dest or self._extern_place(url, saltenv, cachedir)
+            return fetch_content(self.opts, url, verify_ssl)
+        target = dest or self.cache.web_place(url, saltenv, cachedir)
         if target is None:
             raise MinionError(f"Invalid path in {parts.scheme} address")
         in_cache = not dest
         if in_cache:
-            if source_hash is not None and _has_hash(target, source_hash):
+            if source_hash is not None and has_hash(target, source_hash):
                 return target
-            _make_private(os.path.dirname(target))
+            make_private(os.path.dirname(target))
         elif not os.path.isdir(os.path.dirname(target)):
             if not makedirs:
                 return ""
             os.makedirs(os.path.dirname(target), exist_ok=True)
-        self._web_file(url, target, in_cache, verify_ssl, use_etag)
+        fetch_file(self.opts, url, target, in_cache, verify_ssl, use_etag)
         return _content(target) if dest is None else target
-
-    def _web_content(self, url: str, verify_ssl: bool) -> Any:
-        from saltwisted.worker.fetch import fetch
-
-        content = bytearray()
-        found = fetch(url, content.extend, self.opts, verify_ssl=verify_ssl)
-        return content.decode(found.charset, "replace") if found.charset else bytes(content)
-
-    def _web_file(
-        self, url: str, target: str, private: bool, verify_ssl: bool, use_etag: bool
-    ) -> None:
-        from saltwisted.worker.fetch import fetch
-
-        note, known = f"{target}.etag", ""
-        if use_etag and os.path.isfile(target):
-            try:
-                with open(note, encoding="utf-8") as stream:
-                    known = stream.read().strip()
-            except OSError:
-                pass
-        with Replacement(target, private=private) as out:
-            found = fetch(url, out.write, self.opts, verify_ssl=verify_ssl, etag=known)
-            out.keep = not found.unchanged
-        if use_etag and found.etag and not found.unchanged:
-            with Replacement(note, private=private) as out:
-                out.write(found.etag.encode())
-
-    def _by_utility(
-        self,
-        parts: urllib.parse.SplitResult,
-        url: str,
-        dest: str | None,
-        saltenv: str,
-        cachedir: str | None,
-    ) -> Any:
-        """C{s3://}, by stock's utility module."""
-        query = None if self._utils is None else self._utils.get("s3.query")
-        if parts.scheme != "s3" or query is None:
-            raise MinionError(f"Unsupported path: {url}: {parts.scheme}:// is not supported")
-        target = dest or self._extern_place(url, saltenv, cachedir)
-        if target is None:
-            raise MinionError(f"Invalid path: {url}")
-        os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
-        pillar = self.opts.get("pillar") or {}
-
-        def option(name: str, default: Any = None) -> Any:
-            if f"s3.{name}" in self.opts:
-                return self.opts[f"s3.{name}"]
-            return (pillar.get("s3") or {}).get(name, default)
-
-        try:
-            query(
-                method="GET",
-                bucket=parts.netloc,
-                path=parts.path[1:],
-                return_bin=False,
-                local_file=target,
-                action=None,
-                key=option("key"),
-                keyid=option("keyid"),
-                service_url=option("service_url"),
-                verify_ssl=option("verify_ssl", True),
-                location=option("location"),
-                path_style=option("path_style", False),
-                https_enable=option("https_enable", True),
-            )
-        except Exception as error:
-            raise MinionError(f"Could not fetch from {url}. Exception: {error}") from error
-        return target
 
     def get_template(
         self,
@@ -638,7 +337,7 @@ class FileClient:
         except Exception as error:
             log.error("Failed to render template with error: %s", error)
             return ""
-        target = dest or self._extern_place(url, saltenv, cachedir)
+        target = dest or self.cache.web_place(url, saltenv, cachedir)
         if target is None:
             return ""
         folder = os.path.dirname(target)
@@ -677,79 +376,6 @@ def file_client(
     return FileClient(opts, master, render=render, utils=utils)
 
 
-# -- files -----------------------------------------------------------------
-
-
-class Replacement:
-    """
-    New content that takes the place of a file when the block ends without an error.
-
-    A file that is there keeps its owner and mode; a new one gets the umask's, or 0600.
-    Through a link the file that it names is replaced; devices and pipes are written to.
-
-    @ivar keep: set it to false to leave the old file as it is.
-    """
-
-    def __init__(self, path: str, private: bool) -> None:
-        self._path = os.path.realpath(path)
-        self._private = private
-        self._temporary = ""
-        self._stream: BinaryIO
-        self.keep = True
-
-    def write(self, data: bytes) -> int:
-        """Add some content."""
-        return self._stream.write(data)
-
-    def __enter__(self) -> Replacement:
-        old = None
-        try:
-            old = os.stat(self._path)
-        except FileNotFoundError:
-            pass
-        if old is not None and not stat.S_ISREG(old.st_mode):
-            self._stream = open(self._path, "wb")
-            return self
-        folder = os.path.dirname(self._path)
-        self._temporary = os.path.join(folder, f".salt-{os.urandom(8).hex()}")
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-        mode = 0o600 if self._private or old is not None else 0o666
-        fd = os.open(self._temporary, flags, mode)
-        self._stream = open(fd, "wb")
-        if old is not None and not self._private:
-            try:
-                os.fchown(fd, old.st_uid, old.st_gid)
-            except PermissionError:
-                pass
-            os.fchmod(fd, stat.S_IMODE(old.st_mode))
-        return self
-
-    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        try:
-            self._stream.close()
-            if self._temporary and error is None and self.keep:
-                os.rename(self._temporary, self._path)
-                self._temporary = ""
-        finally:
-            if self._temporary:
-                remove_quietly(self._temporary)
-
-
-def _make_private(folder: str) -> None:
-    """Make directories of the cache, 0700; a file that stands in the way is an old copy."""
-    missing = []
-    while not os.path.isdir(folder):
-        if os.path.lexists(folder):
-            os.unlink(folder)
-        missing.append(folder)
-        folder = os.path.dirname(folder)
-    for path in reversed(missing):
-        try:
-            os.mkdir(path, 0o700)
-        except FileExistsError:
-            pass
-
-
 def wanted(path: str, include: Any = None, exclude: Any = None) -> bool:
     """Whether C{include_pat} and C{exclude_pat} (globs, C{E@regex}, lists) let a path through."""
     if include and not _any(path, include):
@@ -767,49 +393,22 @@ def _any(path: str, patterns: Any) -> bool:
     return False
 
 
-def _same(path: str, announced: Mapping[str, Any]) -> bool:
-    try:
-        found = digest(path, str(announced.get("hash_type") or "sha256"))
-        return found == str(announced["hsum"])
-    except (OSError, ValueError):
-        return False
+def _salt_path(url: str) -> tuple[str, str | None]:
+    if not url.startswith("salt://"):
+        raise MinionError(f"Unsupported path: {url}")
+    return parse_url(url)
 
 
-_KINDS = {32: "md5", 40: "sha1", 56: "sha224", 64: "sha256", 96: "sha384", 128: "sha512"}
-
-
-def _has_hash(path: str, source_hash: str) -> bool:
-    wanted_sum = source_hash.split("=")[-1].strip().lower()
-    kind = _KINDS.get(len(wanted_sum))
-    if kind is None or not os.path.isfile(path):
-        return False
-    return _same(path, {"hsum": wanted_sum, "hash_type": kind})
+def _under(dest: str, name: str, folder: str, parent: str) -> str | None:
+    """Where a name of the server's list goes; C{None} if it is of another directory."""
+    if not name.startswith(folder + "/") and folder:
+        return None
+    relative = name[len(parent) :].lstrip("/")
+    if inside("/x", relative) is None:
+        return None
+    return f"{dest}/{relative}"
 
 
 def _content(path: str) -> bytes:
     with open(path, "rb") as stream:
         return stream.read()
-
-
-def _bytes(data: Any) -> bytes:
-    return data.encode("utf-8", "surrogateescape") if isinstance(data, str) else bytes(data)
-
-
-def _part(answer: Any) -> tuple[bool, bytes]:
-    """Whether the server knows the file, and some of its content."""
-    if not isinstance(answer, dict) or "data" not in answer:
-        raise MinionError("the file server sent an answer that makes no sense")
-    data = _bytes(answer["data"] or b"")
-    if data and answer.get("gzip"):
-        data = gzip_module.decompress(data)
-    return bool(answer.get("dest")), data
-
-
-def _texts(answer: Any) -> list[str]:
-    """A list of names, whatever the guessing of the wire made of them."""
-    if not isinstance(answer, (list, tuple)):
-        return []
-    return [
-        name.decode("utf-8", "surrogateescape") if isinstance(name, bytes) else str(name)
-        for name in answer
-    ]

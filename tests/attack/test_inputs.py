@@ -23,7 +23,7 @@ from saltwisted.domain.keys import valid_minion_id
 from saltwisted.errors import ConfigError, SaltwistedError
 from saltwisted.modules import _yaml
 from saltwisted.wire.msgpack import unpack
-from saltwisted.worker import fileclient
+from saltwisted.worker import filecache
 from saltwisted.worker.fileclient import FileClient
 from saltwisted.worker.grains.collect import _file as grains_file_of
 from saltwisted.worker.pillar.work import PillarWorker
@@ -329,7 +329,7 @@ class Names(_Place):
                     if path and not url.startswith("file:"):
                         self.assertTrue(os.path.realpath(path).startswith(cache + "/"), path)
             for host in ("127.0.0.1:1", "..", "%2e%2e", "user@..:1", "."):
-                place = client._extern_place(f"http://{host}/{name}", "base", None)
+                place = client.cache.web_place(f"http://{host}/{name}", "base", None)
                 if place is not None:
                     self.assertTrue(os.path.normpath(place).startswith(cache + "/"), place)
         try:
@@ -339,5 +339,5 @@ class Names(_Place):
 
         self.assertEqual(set(os.listdir(self.home)), before)
         self.assertFalse(os.path.exists("/evil"))
-        self.assertIsNone(fileclient.inside(cache, "../x"))
+        self.assertIsNone(filecache.inside(cache, "../x"))
         self.assertTrue(client.cache_file("salt://good"))

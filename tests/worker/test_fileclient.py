@@ -20,10 +20,12 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.stores.roots.tree import list_roots
-from saltwisted.worker import fileclient
+from saltwisted.worker import fileclient, filequestions
 from saltwisted.worker.exceptions import CommandExecutionError, MinionError
 from saltwisted.worker.fetch import redact
-from saltwisted.worker.fileclient import FileClient, Replacement, create_url, parse_url, wanted
+from saltwisted.worker.filecache import FileCache, Replacement
+from saltwisted.worker.fileclient import FileClient, wanted
+from saltwisted.worker.filequestions import create_url, download, parse_url
 from saltwisted.worker.localroots import LocalRoots
 from saltwisted.worker.renderfilters import list_files
 from saltwisted.worker.renderhost import RootsHost
@@ -167,12 +169,12 @@ class CopyTests(Case):
                 yield master.request(load)
 
         master.requests = requests  # type: ignore[attr-defined]
-        self.patch(fileclient, "LARGE", 4)
+        self.patch(filequestions, "LARGE", 4)
         target = os.path.join(self.out, "f")
 
         client.get_file("salt://f", target)
 
-        self.assertEqual((self.read(target), most), (data, [fileclient.WINDOW]))
+        self.assertEqual((self.read(target), most), (data, [filequestions.WINDOW]))
 
     def test_missing(self) -> None:
         """A file that the master has not is false, and leaves nothing behind."""
@@ -635,3 +637,35 @@ class WebTests(Case):
         client.cache_file(self.url + "/bin", source_hash="md5=" + "0" * 32)
 
         self.assertEqual((len(Web.seen), self.read(path)), (2, b"\x00data"))
+
+
+class PartsTests(SynchronousTestCase):
+    """The parts of the client, each without the others."""
+
+    def test_places(self) -> None:
+        """A cache that is nowhere yet says where copies would be; none is there."""
+        cache = FileCache({"cachedir": "/nowhere/cache"})
+
+        self.assertEqual(cache.place("a/b", "base"), "/nowhere/cache/files/base/a/b")
+        self.assertEqual(cache.place("a", "dev", "other"), "/nowhere/cache/other/files/dev/a")
+        self.assertEqual(
+            cache.web_place("http://u:p@h:80/x?y=1", "base"),
+            "/nowhere/cache/extrn_files/base/h80/x-y=1",
+        )
+        self.assertEqual(cache.local_place("/etc/motd"), "/nowhere/cache/localfiles/etc/motd")
+        self.assertEqual((cache.find("salt://a/b"), cache.copies()), ("", []))
+        self.assertIsNone(cache.place("../../../x", "base"))
+        self.assertIsNone(cache.place("x", "../../.."))
+
+    def test_way(self) -> None:
+        """A file comes in order, chunk by chunk, with its digest, and needs no cache."""
+        master = PretendedMaster({"f": b"hello world"})
+        came: list[bytes] = []
+
+        found = download(master, "f", "base", None, came.append, "sha256")
+        missing = download(master, "g", "base", None, came.append, "sha256")
+
+        self.assertEqual(came[:3], [b"hell", b"o wo", b"rld"])
+        self.assertEqual(b"".join(came), b"hello world")
+        self.assertEqual(found, hashlib.sha256(b"hello world").hexdigest())
+        self.assertIsNone(missing)

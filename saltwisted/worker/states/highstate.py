@@ -24,7 +24,7 @@ from saltwisted.domain.render.pipeline import Renderer, RenderSettings
 from saltwisted.domain.render.tree import merge
 from saltwisted.domain.targeting.matchers import MATCHERS, MinionFacts, confirm_top
 from saltwisted.worker.exceptions import CommandExecutionError, SaltException
-from saltwisted.worker.fileclient import create_url
+from saltwisted.worker.filequestions import create_url
 from saltwisted.worker.process.loader import Loaders, make_grains
 from saltwisted.worker.renderhost import LocalHost
 from saltwisted.worker.states.cache import read_cache, write_cache
