@@ -21,7 +21,7 @@ from saltwisted.master.logins import NEAR_ENTRY
 from saltwisted.master.pillars import ENTRY as PILLAR_ENTRY
 from saltwisted.master.publisher import Publisher
 from saltwisted.master.reserve import Reserve
-from saltwisted.master.seams import LonePins, LonePruneTime, LoneSecrets, Seams
+from saltwisted.master.seams import LoneClaims, LonePins, LonePruneTime, LoneSecrets, Seams
 from saltwisted.stores.cache import MinionCache
 from saltwisted.stores.files import make_dir, sweep_temporary
 from saltwisted.stores.identity import identity_of, shared_pki
@@ -133,6 +133,7 @@ class Stores:
             secrets=LoneSecrets(self.secrets, self.keys.acceptance),
             tokens=self.tokens,
             prune_time=LonePruneTime(self.now, lambda: time.clock_gettime(time.CLOCK_BOOTTIME)),
+            claims=LoneClaims(self.config.id, self.now, self.reactor.seconds),
         )
 
 

@@ -1,0 +1,3 @@
+"""
+Who does what is to be done once: claims that a majority of the members grants.
+"""

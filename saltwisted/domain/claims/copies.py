@@ -1,0 +1,194 @@
+"""
+The same event on several masters: which are copies of one, and which are several events.
+
+A stock minion in hot mode sends each event to every master, with a stamp of its own each time.
+What is alike in minion, tag and data without C{_stamp} is a copy if it came to another node, within
+ten seconds, and that node's one has no copy from here yet. Two from the same node are two events,
+unless both carry the same C{__pub_jid}: stock's C{salt-call} sends an event to one master twice.
+A minion's start is known by minion and tag alone, since its data differ by connection.
+
+Instances of what is alike are numbered. The number is part of the key that is claimed, so that
+two nodes that see copies at the same time, and do not know of each other's yet, claim the same
+key: one gets it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import define, field, frozen
+
+from saltwisted.domain.claims.words import Occasion
+
+WINDOW = 10.0
+"""Seconds within which a copy comes to another node."""
+MAX_KINDS = 100_000
+"""Kinds of events that are remembered; beyond it the oldest are forgotten."""
+KEEP = 60.0
+"""Seconds for which numbers that were given are remembered; longer than any copy is on its way."""
+
+
+def occasion_of(minion: str, tag: str, data: Any) -> Occasion:
+    """What an event of a minion is known by."""
+    call = str(data.get("__pub_jid") or "") if isinstance(data, Mapping) else ""
+    if tag in ("minion_start", f"salt/minion/{minion}/start"):
+        return Occasion(alike=_digest([minion, tag]))
+    return Occasion(alike=_digest([minion, tag, _bare(data)]), call=call)
+
+
+def _bare(data: Any) -> Any:
+    """The data without the stamps of their copies."""
+    if not isinstance(data, Mapping):
+        return data
+    bare = {key: value for key, value in data.items() if key != "_stamp"}
+    # `event.send` nests what it was given
+    inner = bare.get("data")
+    if isinstance(inner, Mapping):
+        bare["data"] = {key: value for key, value in inner.items() if key != "_stamp"}
+    return bare
+
+
+def _digest(parts: Any) -> str:
+    text = json.dumps(parts, sort_keys=True, default=repr, ensure_ascii=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+@frozen
+class Instance:
+    """
+    An event that was claimed: the number of its key, by whom, how many seconds ago.
+    """
+
+    number: int
+    node: str
+    age: float
+
+
+@define
+class _Instance:
+    """
+    One event.
+
+    @ivar nodes: to which nodes it is known to have come.
+    """
+
+    number: int
+    seen: float
+    nodes: set[str] = field(factory=set)
+
+
+@define
+class _Kind:
+    """All that is alike. C{last} is the highest number that is known to be given."""
+
+    last: int = 0
+    touched: float = 0.0
+    instances: list[_Instance] = field(factory=list)
+
+
+class Copies:
+    """
+    What one node knows of instances; times are seconds of its own monotonic clock.
+
+    @param node: this node.
+    """
+
+    def __init__(self, node: str) -> None:
+        self._node = node
+        self._kinds: OrderedDict[str, _Kind] = OrderedDict()
+        self._calls: OrderedDict[str, float] = OrderedDict()
+
+    def came(self, occasion: Occasion, now: float) -> str | None:
+        """
+        An event came to this node: the key to claim for it, or C{None} for the copy of one that
+        somebody has claimed, or that came here before.
+        """
+        if occasion.call:
+            # One key for all that carry this call; whoever is late finds it taken
+            key = _key(occasion.alike, f"j{occasion.call}")
+            while self._calls and next(iter(self._calls.values())) <= now - KEEP:
+                self._calls.popitem(last=False)
+            if key in self._calls:
+                return None
+            self._calls[key] = now
+            return key
+        kind = self._kind(occasion.alike, now)
+        for instance in kind.instances:
+            if self._node not in instance.nodes:
+                instance.nodes.add(self._node)
+                return None
+        return _key(occasion.alike, str(self._new(kind, self._node, kind.last + 1, now)))
+
+    def claimed(self, key: str, node: str, age: float, now: float) -> None:
+        """
+        A node has claimed the key of an event: copies of it may come here.
+
+        @param age: how many seconds ago.
+        """
+        alike, number = number_of(key)
+        if number is None or node == self._node:
+            return
+        kind = self._kind(alike, now)
+        for instance in kind.instances:
+            if instance.number == number:
+                instance.nodes.add(node)
+                return
+        self._new(kind, node, number, now - age)
+
+    def taken(
+        self, key: str, holder: str, age: float, recent: Sequence[Instance], now: float
+    ) -> str | None:
+        """
+        The key that L{came} had given was claimed before: C{None} if our event is a copy of one
+        that another node has claimed, or the key to claim in its place.
+
+        @param age: how many seconds ago it was claimed.
+        @param recent: what else is known where that is known.
+        """
+        alike, number = number_of(key)
+        if number is None:
+            return None
+        kind = self._kind(alike, now)
+        # The number is another's: ours was not the first with it
+        kind.instances = [each for each in kind.instances if each.number != number]
+        for instance in (Instance(number, holder, age), *recent):
+            kind.last = max(kind.last, instance.number)
+            if instance.age <= WINDOW:
+                self.claimed(_key(alike, str(instance.number)), instance.node, instance.age, now)
+        for known in kind.instances:
+            if self._node not in known.nodes:
+                known.nodes.add(self._node)
+                return None
+        return _key(alike, str(self._new(kind, self._node, kind.last + 1, now)))
+
+    def _kind(self, alike: str, now: float) -> _Kind:
+        kind = self._kinds.get(alike)
+        if kind is None:
+            kind = self._kinds[alike] = _Kind()
+        self._kinds.move_to_end(alike)
+        kind.touched = now
+        kind.instances = [each for each in kind.instances if each.seen > now - WINDOW]
+        while len(self._kinds) > MAX_KINDS:
+            self._kinds.popitem(last=False)
+        return kind
+
+    def _new(self, kind: _Kind, node: str, number: int, now: float) -> int:
+        kind.last = max(kind.last, number)
+        kind.instances.append(_Instance(number, now, {node}))
+        return number
+
+
+def _key(alike: str, number: str) -> str:
+    return f"event/{alike}/{number}"
+
+
+def number_of(key: str) -> tuple[str, int | None]:
+    """What an event is alike to, and the number of the instance; C{None} for any other key."""
+    parts = key.split("/")
+    if len(parts) == 3 and parts[0] == "event" and parts[2].isdigit():
+        return parts[1], int(parts[2])
+    return key, None

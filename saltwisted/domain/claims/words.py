@@ -1,0 +1,112 @@
+"""
+What a claim is, and what else may be answered to whoever wants one.
+
+The word for the way: a node I{claims} a key, each member I{grants} it or not, and whoever has the
+grants of a majority I{holds} the claim for a term. The number of the term only grows with a key.
+It is the fencing number of what the holder writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import field, frozen
+
+
+@frozen(kw_only=True)
+class Claim:
+    """
+    A beginning: this node, and no other, does what the plan says.
+
+    @ivar key: what for.
+    @ivar term: the fencing number: higher than that of each earlier holder of this key.
+    @ivar holder: the node.
+    @ivar plan: what will be done; as it was written down, which may be an earlier holder's.
+    @ivar until: seconds of the holder's monotonic clock; see C{IClaims.holds}.
+    """
+
+    key: str
+    term: int
+    holder: str
+    plan: Mapping[str, Any] = field(factory=dict)
+    until: float = float("inf")
+
+
+@frozen(kw_only=True)
+class Taken:
+    """
+    Somebody else does it, or it is done.
+
+    @ivar holder: who.
+    @ivar ended: whether it is done; C{result} says how then.
+    """
+
+    key: str
+    holder: str
+    ended: bool = False
+    result: str = ""
+
+
+@frozen(kw_only=True)
+class NoMajority:
+    """
+    Nobody may begin: too few members can be asked, or this node was told to claim nothing.
+
+    @ivar why: for people.
+    """
+
+    key: str
+    why: str
+
+
+Answer = Claim | Taken | NoMajority
+
+
+@frozen(kw_only=True)
+class Receipt:
+    """
+    What is known of one claim of a short act.
+
+    @ivar what: what was to be done, in a few words for people.
+    @ivar event: the tag of the event that it was done for, or C{""}.
+    @ivar begun: time of day by the holder's clock.
+    @ivar ended: the same, or C{None} while it is not known to have ended.
+    @ivar result: how it ended.
+    """
+
+    key: str
+    term: int
+    node: str
+    what: str = ""
+    event: str = ""
+    begun: float = 0.0
+    ended: float | None = None
+    result: str = ""
+
+    def shown(self) -> dict[str, Any]:
+        """As plain data."""
+        return {
+            "key": self.key,
+            "term": self.term,
+            "node": self.node,
+            "what": self.what,
+            "event": self.event,
+            "begun": self.begun,
+            "ended": self.ended,
+            "result": self.result,
+        }
+
+
+@frozen(kw_only=True)
+class Occasion:
+    """
+    An event of a minion, by what tells it from others and knows its copies.
+
+    @ivar alike: what it has in common with its copies.
+    @ivar call: the C{__pub_jid} that it carries, or C{""}: whatever is alike and has the same, is
+        the same event, though it comes to one node twice.
+    """
+
+    alike: str
+    call: str = ""

@@ -1,0 +1,121 @@
+"""
+The same event on several masters.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.domain.claims.copies import Copies, Instance, occasion_of
+
+
+def event(**data: Any) -> Any:
+    """Of minion m."""
+    return occasion_of("m", "tag", data)
+
+
+class OccasionTests(SynchronousTestCase):
+    """What an event is known by."""
+
+    def test_stamp(self) -> None:
+        """The stamp, which is made anew for each master, does not count."""
+        self.assertEqual(event(a=1, _stamp="x"), event(a=1, _stamp="y"))
+        self.assertEqual(event(data={"_stamp": 1, "b": 2}), event(data={"_stamp": 2, "b": 2}))
+
+    def test_others(self) -> None:
+        """Minion, tag and data do."""
+        seen = {
+            event(a=1).alike,
+            event(a=2).alike,
+            occasion_of("n", "tag", {"a": 1}).alike,
+            occasion_of("m", "other", {"a": 1}).alike,
+        }
+
+        self.assertEqual(len(seen), 4)
+
+    def test_start(self) -> None:
+        """A minion's start is known by minion and tag alone: its data differ by connection."""
+        tag = "salt/minion/m/start"
+
+        self.assertEqual(occasion_of("m", tag, {"a": 1}), occasion_of("m", tag, {"a": 2}))
+        self.assertEqual(occasion_of("m", "minion_start", {}), occasion_of("m", "minion_start", 5))
+        self.assertNotEqual(occasion_of("m", tag, {}), occasion_of("n", tag, {}))
+        self.assertNotEqual(occasion_of("n", tag, {}), occasion_of("n", tag, {"a": 1}))
+
+    def test_odd_data(self) -> None:
+        """Bytes, lists with themselves aside, and what is no map are data as well."""
+        self.assertNotEqual(occasion_of("m", "t", b"\xff").alike, occasion_of("m", "t", []).alike)
+
+
+class CopiesTests(SynchronousTestCase):
+    """Nodes a and b."""
+
+    def setUp(self) -> None:
+        self.a, self.b = Copies("a"), Copies("b")
+
+    def test_same_key_at_once(self) -> None:
+        """Two nodes that do not know of each other's copy claim the same key; one is late."""
+        first, second = self.a.came(event(), 0.0), self.b.came(event(), 100.0)
+
+        self.assertEqual(first, second)
+        self.assertIsNone(self.b.taken(first or "", "a", 0.1, (), 100.1))
+
+    def test_copy(self) -> None:
+        """What another node has claimed is not claimed here, once."""
+        key = self.a.came(event(), 0.0)
+        self.b.claimed(key or "", "a", 0.0, 100.0)
+
+        copy, another = self.b.came(event(), 105.0), self.b.came(event(), 105.0)
+
+        self.assertIsNone(copy)
+        self.assertIsNotNone(another)
+        self.assertNotEqual(another, key)
+
+    def test_two_of_one_node(self) -> None:
+        """Two from the same node are two events."""
+        self.assertNotEqual(self.a.came(event(), 0.0), self.a.came(event(), 0.1))
+
+    def test_each_copy_once(self) -> None:
+        """Two events on two nodes are two events: each has its copy."""
+        keys = [self.a.came(event(), 0.0), self.a.came(event(), 1.0)]
+        for key in keys:
+            self.b.claimed(key or "", "a", 0.0, 1.0)
+
+        self.assertEqual([self.b.came(event(), 2.0) for _ in range(2)], [None, None])
+        self.assertIsNotNone(self.b.came(event(), 2.0))
+
+    def test_same_call(self) -> None:
+        """Two from the same node that carry the same C{__pub_jid} are one."""
+        jid = event(__pub_jid="2026")
+
+        self.assertIsNotNone(self.a.came(jid, 0.0))
+        self.assertIsNone(self.a.came(jid, 9.0))
+        self.assertIsNone(self.b.taken(self.b.came(jid, 0.0) or "", "a", 9.0, (), 9.0))
+        self.assertIsNotNone(self.a.came(event(__pub_jid="2027"), 9.0))
+
+    def test_after_the_window(self) -> None:
+        """What comes later than ten seconds is another event, though its number is taken."""
+        key = self.a.came(event(), 0.0) or ""
+        late = self.b.came(event(), 11.0) or ""
+        self.assertEqual(key, late)
+
+        again = self.b.taken(late, "a", 11.0, (), 11.0)
+
+        self.assertIsNotNone(again)
+        self.assertNotEqual(again, key)
+
+    def test_many_before(self) -> None:
+        """A node that was away learns the newest number at once, and which events are new."""
+        key = self.b.came(event(), 0.0) or ""
+
+        again = self.b.taken(key, "a", 900.0, [Instance(7, "a", 30.0)], 0.0) or ""
+        self.assertTrue(again.endswith("/8"))
+        self.assertIsNone(self.b.taken(again, "a", 2.0, [Instance(9, "c", 1.0)], 0.0))
+
+    def test_copy_in_one_life(self) -> None:
+        """What is taken by this node itself (in an earlier life) is no copy."""
+        key = self.a.came(event(), 0.0) or ""
+
+        self.assertIsNotNone(self.a.taken(key, "a", 1.0, (), 0.0))
