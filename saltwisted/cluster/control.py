@@ -128,7 +128,7 @@ class ClusterControl:
                 "cluster": life.state.cluster,
                 "node": life.state.node,
                 "ready": False,
-                "ending": not life.in_room,
+                "ending": not life.outside,
                 "problem": life.why_not(),
                 "members": [
                     {

@@ -36,8 +36,7 @@ from saltwisted.stores.facts.node import NodeFiles
 from saltwisted.stores.files import make_dir
 from saltwisted.stores.identity import own_fingerprint
 from saltwisted.stores.keys import KeyStore
-from saltwisted.transports.ipc import ControlServer
-from saltwisted.transports.localdoor import LocalDoor
+from saltwisted.transports.localdoor import Doorway
 from saltwisted.wire.rsa import fingerprint
 from saltwisted.worker.process.configio import load_from_disk
 
@@ -81,7 +80,7 @@ def build(reactor: Any, config_dir: str | None, log_level: str | None) -> Ordere
 
 
 class Node:
-    """What twistd starts: the lifecycle, and a control socket while no member has one."""
+    """What twistd starts: the lifecycle, and the control socket that is there in all phases."""
 
     name = "cluster node"
 
@@ -92,7 +91,6 @@ class Node:
             node_files.take_over(config.cluster_pki_dir)
         self.config = own_config(config)
         self._reactor = reactor
-        self._room: ControlServer | None = None
         self.lifecycle = Lifecycle(
             reactor=reactor,
             settings=settings_of(config),
@@ -100,7 +98,6 @@ class Node:
             files=node_files,
             build=self._build,
             local=self._local,
-            room=self._open_room,
             entropy=os.urandom,
             now=time.time,
             dice=random.SystemRandom().random,
@@ -109,14 +106,24 @@ class Node:
             still_starting=partial(tell_status, still_starting=True),
         )
         self._control = ClusterControl(self.lifecycle)
+        self._doorway = Doorway(
+            reactor,
+            os.path.join(self.config.sock_dir, SOCKET),
+            waiting_room(self._control, self._status),
+        )
 
     def startService(self) -> Any:
         """Go into the phase that the disk says."""
+        self._doorway.startService()
         return Deferred.fromCoroutine(self.lifecycle.startService())
+
+    async def _stop(self) -> None:
+        await self.lifecycle.stopService()
+        await self._doorway.stopService()
 
     def stopService(self) -> Any:
         """Leave it."""
-        return Deferred.fromCoroutine(self.lifecycle.stopService())
+        return Deferred.fromCoroutine(self._stop())
 
     def reconfigure(self, names: Iterable[str]) -> None:
         """Options have new values; a member's pillars are compiled again."""
@@ -124,23 +131,15 @@ class Node:
             self.lifecycle.member.reconfigure()
 
     def _build(self, card: MemberCard) -> MemberService:
-        return MemberService(self._reactor, self.config, card, self.lifecycle, self._control)
+        return MemberService(
+            self._reactor, self.config, card, self.lifecycle, self._control, self._doorway
+        )
 
     def _local(self) -> dict[str, Any]:
         """The identity and the accepted minions in this master's own directories."""
         keys = KeyStore(self.config.pki_dir)
         keys.open()
         return {"fingerprint": own_fingerprint(self.config), "minions": len(keys.accepted_ids())}
-
-    async def _open_room(self, is_open: bool) -> None:
-        room, self._room = self._room, None
-        if room is not None:
-            await room.stopService()
-        if is_open:
-            path = os.path.join(self.config.sock_dir, SOCKET)
-            table = waiting_room(self._control, self._status)
-            self._room = ControlServer(self._reactor, LocalDoor(table).handle, path)
-            self._room.startService()
 
     def _status(self) -> dict[str, Any]:
         return {

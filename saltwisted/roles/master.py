@@ -56,7 +56,7 @@ from saltwisted.stores.jobs.history import JobHistory
 from saltwisted.stores.keys import KeyStore
 from saltwisted.transports.ipc import ControlServer
 from saltwisted.transports.latency import LatencyMeter
-from saltwisted.transports.localdoor import LocalDoor
+from saltwisted.transports.localdoor import Behind, Doorway, LocalDoor
 from saltwisted.transports.zeromq.fairness import Keepalive, ZeroMQ
 from saltwisted.transports.zeromq.publisher import PubServer
 from saltwisted.transports.zeromq.router import RouterServer
@@ -220,10 +220,12 @@ class Master:
         seams: Seams,
         rows: Sequence[Rows] = (),
         disks: Mapping[str, Any] | None = None,
+        doorway: Doorway | None = None,
     ) -> None:
         """
         @param rows: what is offered besides.
         @param disks: what else has a C{problem} while the disk refuses it.
+        @param doorway: the control socket, if the daemon has one already.
         """
         reactor, config = stores.reactor, stores.config
         self.reactor = reactor
@@ -246,11 +248,15 @@ class Master:
             "pruning": seams.prune_time,
             **(disks or {}),
         }
-        self.control = ControlServer(
-            reactor,
-            LocalDoor(operations).handle,
-            os.path.join(config.sock_dir, SOCKET),
-            counters=stores.counters,
+        self.control: Any = (
+            Behind(doorway, operations, stores.counters)
+            if doorway is not None
+            else ControlServer(
+                reactor,
+                LocalDoor(operations).handle,
+                os.path.join(config.sock_dir, SOCKET),
+                counters=stores.counters,
+            )
         )
         self.sharing = self._sharing()
         self.below = self._below()

@@ -33,6 +33,7 @@ from saltwisted.roles.master import Master, Rows
 from saltwisted.roles.stores import Stores
 from saltwisted.stores.identity import new_pair, own_pair
 from saltwisted.transports.deferreds import as_deferred
+from saltwisted.transports.localdoor import Doorway
 from saltwisted.wire.rsa import fingerprint
 
 
@@ -245,6 +246,7 @@ class MemberService:
         card: MemberCard,
         lifecycle: Lifecycle,
         control: ClusterControl,
+        doorway: Doorway,
     ) -> None:
         stores = Stores(reactor, config, card.state.node, lambda: self.beside.jobs_heard())
         self.beside = Cluster(stores, card, lifecycle, lambda: self.master)
@@ -254,6 +256,7 @@ class MemberService:
             self.beside.seams,
             [(control.operations(), {}), *self.beside.rows()],
             {"facts": self.beside.facts.log},
+            doorway,
         )
         # A node that is stopped closes its doors before it closes its links
         parts = [*self.master.below, *self.beside.parts(), *self.master.doors]

@@ -22,7 +22,7 @@ from typing import Any
 
 import msgpack
 from attrs import frozen
-from twisted.internet.defer import CancelledError, Deferred, succeed
+from twisted.internet.defer import CancelledError, Deferred, maybeDeferred, succeed
 from twisted.internet.interfaces import IPushProducer
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.logger import Logger
@@ -477,26 +477,28 @@ class ControlServer:
     def stopService(self) -> Deferred[None]:
         """Stop listening and hang up; fires when every connection is gone."""
         port, self._port = self._port, None
-        done: Deferred[None] = Deferred()
-        if port is None:
-            listening: Any = succeed(None)
-        else:
-            listening = port.stopListening() or succeed(None)
+        listening: Any = succeed(None) if port is None else maybeDeferred(port.stopListening)
 
-        def hang_up(_: Any) -> None:
+        def closed(_: Any) -> Deferred[None]:
             if self.path is not None:
                 with contextlib.suppress(OSError):
                     if port is not None and stat.S_ISSOCK(os.lstat(self.path).st_mode):
                         os.unlink(self.path)
             self._unlock()
-            if not self._open:
-                done.callback(None)
-                return
-            self._closed.append(done)
-            for protocol in tuple(self._open):
-                protocol.transport.abortConnection()  # type: ignore[union-attr]
+            return self.hang_up()
 
-        listening.addBoth(hang_up)
+        done: Deferred[None] = listening.addBoth(closed)
+        return done
+
+    def hang_up(self) -> Deferred[None]:
+        """End every connection that there is; fires when they are gone."""
+        done: Deferred[None] = Deferred()
+        if not self._open:
+            done.callback(None)
+            return done
+        self._closed.append(done)
+        for protocol in tuple(self._open):
+            protocol.transport.abortConnection()  # type: ignore[union-attr]
         return done
 
     def adopt(

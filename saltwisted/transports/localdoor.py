@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import os
 import pwd
+from collections import Counter
 from typing import Any
 
 from saltwisted.domain.operations.table import Caller, Operations
-from saltwisted.transports.ipc import Peer, Stream
+from saltwisted.transports.ipc import ControlServer, Peer, Stream
 
 
 def user_name(uid: int) -> str:
@@ -43,3 +44,63 @@ class LocalDoor:
         @raises RemoteError: unknown, badly asked, refused or failed.
         """
         return await self._table.call(op, args, local_caller(peer), stream)
+
+
+class Doorway:
+    """
+    One control socket for the whole life of a daemon, while the tables behind it come and go.
+
+    A command never finds the socket gone because the daemon builds anew what answers: it is told
+    so by the table C{between}.
+    """
+
+    def __init__(self, reactor: Any, path: str, between: Operations) -> None:
+        """
+        @param between: what answers while no other table does.
+        """
+        self._between = between
+        self._table = between
+        self._server = ControlServer(reactor, self._handle, path)
+
+    def startService(self) -> None:
+        """
+        Listen.
+
+        @raises ConfigError: the path is too long, in use, or something else is there.
+        """
+        self._server.startService()
+
+    def stopService(self) -> Any:
+        """Stop listening and hang up; fires when every connection is gone."""
+        return self._server.stopService()
+
+    async def _handle(self, op: str, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
+        return await self._table.call(op, args, local_caller(peer), stream)
+
+    def show(self, table: Operations, counters: Counter[str]) -> None:
+        """Have this table answer from now on; what goes wrong with connections is counted."""
+        self._server.counters = counters
+        self._table = table
+
+    def hide(self) -> Any:
+        """
+        Have nothing but C{between} answer from now on. Whoever is connected is hung up on, since
+        what was asked of the table before gets no answer; fires when all are gone.
+        """
+        self._table = self._between
+        return self._server.hang_up()
+
+
+class Behind:
+    """A table behind a L{Doorway}, as a service among those that it speaks for."""
+
+    def __init__(self, doorway: Doorway, table: Operations, counters: Counter[str]) -> None:
+        self._doorway, self._table, self._counters = doorway, table, counters
+
+    def startService(self) -> None:
+        """Answer."""
+        self._doorway.show(self._table, self._counters)
+
+    def stopService(self) -> Any:
+        """Answer no longer."""
+        return self._doorway.hide()

@@ -201,7 +201,10 @@ class RootsDamageTests(SynchronousTestCase):
         until("a to be well", lambda: a.command("status").returncode == 0)
 
     def test_index(self) -> None:
-        """An index that is damaged under its node is found, put aside, and had from the other."""
+        """
+        An index that is damaged under its node is found, put aside, and had from the other. The
+        node is built anew for that, and answers all the while.
+        """
         a, b = made = self.up(quick=True)
         for number in range(200):
             Path(a.file_root, f"f{number}").write_text(str(number))
@@ -217,8 +220,12 @@ class RootsDamageTests(SynchronousTestCase):
         a.thaw()
 
         def alike() -> bool:
-            said = [json.loads(n.command("roots", "status", "--json").stdout) for n in made]
-            return len({one["generation"] for one in said}) == 1
+            done = [node.command("roots", "status", "--json") for node in made]
+            for each in done:
+                self.assertNotIn("No node runs", each.stderr)
+            # A node that starts again says so instead
+            said = [json.loads(each.stdout)["generation"] for each in done if each.stdout]
+            return len(said) == len(made) and len(set(said)) == 1
 
         until("both to have the same", alike)
         for node in made:

@@ -9,7 +9,7 @@ one way into every phase, the same after a restart as while running.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any
 
 from attrs import define, evolve, field, frozen
@@ -133,11 +133,10 @@ class Lifecycle:
         for people C{waiting}, C{problems}, C{work}, C{progress}).
     @param local: C{local()} gives this master's own identity and minions, as found on disk:
         C{{"fingerprint", "minions"}}.
-    @ivar in_room: whether the control socket is that of a node that does not serve.
+    @ivar outside: whether the node has come to rest as one that is no member.
     @param fatal: ends the daemon with this error, when a member that was built again cannot start.
     @param still_starting: hears now and then why a member that starts does not serve yet.
     @param where: this node's addresses, as its network is now: fields of L{Settings}.
-    @param room: C{room(open)}: open or close the control socket of a node that does not serve.
     """
 
     log = Logger()
@@ -149,7 +148,6 @@ class Lifecycle:
         files: NodeFiles,
         build: Callable[[MemberCard], Any],
         local: Callable[[], dict[str, Any]],
-        room: Callable[[bool], Awaitable[None]],
         entropy: Entropy,
         now: Callable[[], float],
         dice: Callable[[], float],
@@ -167,7 +165,6 @@ class Lifecycle:
         self._reactor = reactor
         self._build = build
         self._local = local
-        self._room = room
         self._entropy = entropy
         self._now = now
         self._dice = dice
@@ -182,7 +179,7 @@ class Lifecycle:
         self._running = False
         self._started = False
         self._opened = False
-        self.in_room = False
+        self.outside = False
         self._forced = False
         self.port: PeerPort
         self.key: NodeKey
@@ -229,7 +226,7 @@ class Lifecycle:
         elif self.state.phase in (REMOVED, LEFT):
             self.problem = _outside(self.state.phase)
             self.log.error("{problem}", problem=self.problem)
-            await self._set_room(True)
+            self.outside = True
         elif self.settings.peers:
             await self._search(self._found_or_join())
         elif self.files.begins():
@@ -241,11 +238,11 @@ class Lifecycle:
     async def stopService(self) -> None:
         """Stop whatever runs."""
         self._running = False
+        self.problem = "this node stops"
         self._stop_searching()
         if not self._opened:
             return  # the start ended before there was anything to stop
         await self._stop_member()
-        await self._set_room(False)
         await as_deferred(self.port.stopService())
 
     def _own_badge(self) -> Badge:
@@ -255,7 +252,7 @@ class Lifecycle:
 
     async def _search(self, search: Coroutine[Any, Any, None]) -> None:
         self._started = True
-        await self._set_room(True)
+        self.outside = True
         self.port.gate = Waiting(
             Unfounded(
                 self.state.node,
@@ -282,7 +279,7 @@ class Lifecycle:
     # Being a member
 
     async def _serve(self, again: bool = False) -> None:
-        await self._set_room(False)
+        self.outside = False
         self.find_addresses()
         self.problem, self.waits_for = "", ()
         card = MemberCard(
@@ -343,12 +340,6 @@ class Lifecycle:
         problems = self.member.problems()
         return "; ".join(["serving, with something missing", *problems]) if problems else "serving"
 
-    async def _set_room(self, is_open: bool) -> None:
-        if is_open and self.in_room:
-            return  # somebody may wait there for an answer
-        await self._room(is_open)
-        self.in_room = is_open
-
     async def _stop_member(self) -> None:
         service, self._service, self.member = self._service, None, None
         self.port.gate = Closed()
@@ -384,7 +375,7 @@ class Lifecycle:
 
         async def end() -> None:
             await self._stop_member()
-            await self._set_room(True)
+            self.outside = True
 
         self._reactor.callLater(0, lambda: let_go(end(), self.log, "the end was not clean"))
 
@@ -397,6 +388,7 @@ class Lifecycle:
                 if self.state.phase != MEMBER or not self._running:
                     return
                 await deferLater(self._reactor, GOOD_BYE)
+                self.problem = "this node starts again with another identity key"
                 await self._stop_member()
                 self.files.adopt_identity(private, public)
                 if self._running:
@@ -416,6 +408,7 @@ class Lifecycle:
                     return
                 self.log.warn("{why}: the member starts again", why=why)
                 await deferLater(self._reactor, GOOD_BYE)
+                self.problem = f"this node starts again: {why}"
                 await self._stop_member()
                 if self._running:
                     await self._serve(again=True)
@@ -710,6 +703,7 @@ class Lifecycle:
     async def _adopt(self, value: Mapping[str, Any], private: bytes, public: bytes) -> None:
         """Become what the answer says: accepted once, in this state alone (T-PEER-2)."""
         cluster = str(value["cluster"])
+        self.problem = f"this node starts again as a member of cluster {cluster}"
         await self._stop_member()
         self._save(phase=JOINING)
         self.files.keep_facts(value["facts"])
