@@ -351,6 +351,25 @@ class IPeers(Protocol):
         """
 
 
+# -- kinds of parts of which there are several (docs/adr/013-kinds-of-parts.md); which names may be
+# chosen is in L{saltwisted.kinds}, and what each has to do in C{tests/contracts}
+
+
+class ILoginProof(Protocol):
+    """
+    One way to prove a login, as C{external_auth} names it. In a worker process; it may block.
+    """
+
+    def prove(self, settings: Mapping[str, Any], username: str, password: str) -> Any:
+        """
+        Judge a name and a password, of a form that L{saltwisted.domain.eauth.credentials} lets
+        through. It raises nothing, and keeps nothing for the next call.
+
+        @param settings: what L{saltwisted.config.logins} gives it of the master's options.
+        @return: a L{saltwisted.domain.eauth.Proof}.
+        """
+
+
 # -- what a master asks of whatever stands beside it (docs/adr/009-seams-before-walls.md); what it
 # does alone is in L{saltwisted.master.seams}
 

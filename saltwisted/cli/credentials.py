@@ -12,8 +12,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from saltwisted.cli import console
-from saltwisted.config.logins import BACKENDS, why_not
+from saltwisted.config.logins import why_not
 from saltwisted.errors import RemoteError
+from saltwisted.kinds import LOGINS
 from saltwisted.worker.control import ControlClient
 from saltwisted.worker.freshfile import fresh
 
@@ -34,7 +35,7 @@ def gather(options: Any, opts: Mapping[str, Any], client: ControlClient) -> dict
         console.say(
             f'The specified external authentication system "{options.eauth}" is not available'
         )
-        console.say(f"Available eauth types: {', '.join(BACKENDS)}")
+        console.say(f"Available eauth types: {', '.join(LOGINS.here)}")
         _failed()
     found = {"eauth": options.eauth}
     try:

@@ -7,13 +7,10 @@ What a login grants is in L{saltwisted.domain.eauth}.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
-BACKENDS = ("auto", "file", "pam", "sharedsecret")
-"""What is here."""
-ABSENT = ("ldap", "rest", "django", "keystone", "mysql", "pki", "yubico")
-"""What Salt has, or had, and is not here."""
+from saltwisted.kinds import LOGINS, Parts
 
 FILE_DEFAULTS: Mapping[str, Any] = {
     "filename": "",
@@ -24,23 +21,64 @@ FILE_DEFAULTS: Mapping[str, Any] = {
     "password_field": 2,
     "realm": "",
 }
-"""Parameters of the backend C{file}, written with a C{^} before them."""
 
 
-def file_settings(config: Any) -> dict[str, Any]:
-    """The parameters of the backend C{file}, with Salt's defaults."""
-    given = config if isinstance(config, Mapping) else {}
-    return {name: given.get("^" + name, value) for name, value in FILE_DEFAULTS.items()}
+class LoginOptions(NamedTuple):
+    """
+    What the configuration says of one proof of logins, and so what that proof is told.
+
+    @ivar parameters: written with a C{^} before them, beside the users; with their defaults.
+    @ivar needs: parameter to what it is, for those without which nobody can log in.
+    @ivar options: setting to an option of the master and its default.
+    """
+
+    parameters: Mapping[str, Any] = {}
+    needs: Mapping[str, str] = {}
+    options: Mapping[str, tuple[str, Any]] = {}
+
+    def settings(self, given: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
+        """
+        What the proof is told.
+
+        @param given: what C{external_auth} says of it.
+        @param extra: the options of the master that have no schema.
+        """
+        stated = given if isinstance(given, Mapping) else {}
+        found = {name: stated.get("^" + name, value) for name, value in self.parameters.items()}
+        for name, (option, usual) in self.options.items():
+            value = extra.get(option)
+            found[name] = usual if value is None else value
+        return found
+
+
+OPTIONS = Parts[LoginOptions](
+    LOGINS,
+    {
+        "auto": LoginOptions(),
+        "file": LoginOptions(FILE_DEFAULTS, {"filename": "the file with users and passwords"}),
+        "pam": LoginOptions(options={"service": ("auth.pam.service", "login")}),
+        "sharedsecret": LoginOptions(options={"sharedsecret": ("sharedsecret", None)}),
+    },
+)
+
+
+def settings(eauth: str, config: Any) -> dict[str, Any]:
+    """
+    What the proof of this name is told of a master's options: what it needs, and no more.
+
+    @raises ConfigError: there is no such proof.
+    """
+    return OPTIONS.take(eauth).settings(config.external_auth.get(eauth), config.extra)
 
 
 def why_not(eauth: str) -> str:
     """Why a backend cannot be used, in a sentence; C{""} for one that can."""
-    if eauth in BACKENDS:
+    if eauth in LOGINS.here:
         return ""
-    have = f"Available eauth types: {', '.join(BACKENDS)}"
-    if eauth in ABSENT:
+    have = f"Available eauth types: {', '.join(LOGINS.here)}"
+    if eauth in LOGINS.elsewhere:
         return f"external authentication by {eauth} is not available here. {have}"
-    near = _nearest(eauth, BACKENDS + ABSENT)
+    near = LOGINS.nearest(eauth)
     hint = f"did you mean {near!r}? " if near else ""
     return f"unknown external authentication system {eauth!r}: {hint}{have}"
 
@@ -57,12 +95,16 @@ def problems(external_auth: Mapping[str, Any]) -> list[str]:
         if not isinstance(config, Mapping):
             found.append(f"{where}: users are needed, each with a list of rules, not {config!r}")
             continue
-        if eauth == "file" and not config.get("^filename"):
-            found.append(f"{where}: ^filename is needed, the file with users and passwords")
+        options = OPTIONS.take(eauth)
+        found += [
+            f"{where}: ^{name} is needed, {what}"
+            for name, what in options.needs.items()
+            if not config.get("^" + name)
+        ]
         for key, rules in config.items():
             if isinstance(key, str) and key.startswith("^"):
-                if eauth == "file" and key[1:] not in FILE_DEFAULTS:
-                    near = _nearest(key[1:], list(FILE_DEFAULTS))
+                if options.parameters and key[1:] not in options.parameters:
+                    near = _nearest(key[1:], list(options.parameters))
                     hint = f", did you mean '^{near}'?" if near else ""
                     found.append(f"{where}: unknown parameter {key!r}{hint}")
                 continue
@@ -109,7 +151,7 @@ def _listed(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def _nearest(word: str, words: Sequence[str]) -> str:
+def _nearest(word: str, words: list[str]) -> str:
     from difflib import get_close_matches
 
     found = get_close_matches(word, words, 1, 0.6)

@@ -94,6 +94,32 @@ class Credentials:
     password: str = field(repr=False)
 
 
+@frozen(kw_only=True)
+class Proof:
+    """
+    What a proof of logins says of a name and a password.
+
+    @ivar ok: it is that user.
+    @ivar groups: of the user, for the rules of groups.
+    @ivar closed: the account may not be used, though the password is right: its tokens end too.
+    @ivar problem: for the master's log, when nobody could have been let in. Never with a secret.
+    """
+
+    ok: bool = False
+    groups: Sequence[str] = ()
+    closed: bool = False
+    problem: str = ""
+
+    def plain(self) -> dict[str, Any]:
+        """As it goes from one process to another."""
+        return {
+            "ok": self.ok,
+            "groups": list(self.groups),
+            "closed": self.closed,
+            "problem": self.problem,
+        }
+
+
 def new_token(entropy: Entropy, hash_type: str) -> str:
     """A token as Salt makes it: the digest of 512 random bytes."""
     name = hash_type if hash_type in hashlib.algorithms_guaranteed else "sha256"

@@ -16,6 +16,7 @@ from typing import Any
 from attrs import frozen
 
 from saltwisted.domain.keys import valid_minion_id
+from saltwisted.kinds import LOGINS
 
 
 class Verdict(Enum):
@@ -146,7 +147,6 @@ def _other_than(*usual: Any) -> Callable[[Any], bool]:
     return lambda value: value not in usual
 
 
-LOGINS = frozenset(("auto", "file", "pam", "sharedsecret"))
 TOPS = frozenset(("ext_nodes",))
 
 UNSUPPORTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
@@ -159,7 +159,7 @@ UNSUPPORTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "engines": (_set, "engines do not run"),
     "schedule": (_set, "schedules of the master do not run"),
     "external_auth": (
-        lambda value: bool(set(value or ()) - LOGINS),
+        lambda value: bool(set(value or ()) - set(LOGINS.here)),
         "logins by other backends than file, pam and sharedsecret are refused",
     ),
     "ext_job_cache": (_set, "minions are not told to return elsewhere"),
@@ -222,7 +222,7 @@ UNSUPPORTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 
 SUPPORTED_PARTS: Mapping[str, Callable[[Any], Any]] = {
     "external_auth": lambda value: {
-        name: rules for name, rules in dict(value).items() if name in LOGINS
+        name: rules for name, rules in dict(value).items() if name in LOGINS.here
     },
     "master_tops": lambda value: {
         name: given for name, given in dict(value).items() if name in TOPS

@@ -19,7 +19,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
-from saltwisted.config.logins import file_settings, why_not
+from saltwisted.config.logins import settings, why_not
 from saltwisted.domain.eauth import (
     INTERNAL,
     Credentials,
@@ -270,7 +270,7 @@ class Logins:
         if not problem and self._workers is not None:
             payload = {
                 "eauth": asked.eauth,
-                "settings": self._settings(asked.eauth),
+                "settings": settings(asked.eauth, self._config),
                 "username": asked.username,
                 "password": asked.password,
             }
@@ -285,16 +285,6 @@ class Logins:
             await self._close(asked)
         groups = tuple(str(group) for group in answer.get("groups") or ())
         return Verdict(answer.get("ok") is True, began, groups)
-
-    def _settings(self, eauth: str) -> dict[str, Any]:
-        config = self._config
-        if eauth == "file":
-            return file_settings(config.external_auth.get("file"))
-        if eauth == "pam":
-            return {"service": config.extra.get("auth.pam.service") or "login"}
-        if eauth == "sharedsecret":
-            return {"sharedsecret": config.extra.get("sharedsecret")}
-        return {}
 
     async def _close(self, asked: Credentials) -> None:
         """The account may not be used any more: its tokens end too (T-EAUTH-2)."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.config.logins import file_settings
+from saltwisted.config.logins import OPTIONS
 from saltwisted.domain.passwords import PasswordFileError, apr1, right
 
 
@@ -21,7 +21,8 @@ def crypt(password: str, setting: str) -> str | None:
 
 def may(text: str, username: str, password: str, **settings: Any) -> bool:
     """Whether the file lets him in."""
-    config = file_settings({"^" + name: value for name, value in settings.items()})
+    given = {"^" + name: value for name, value in settings.items()}
+    config = OPTIONS.take("file").settings(given, {})
     return right(text, config, username, password, crypt)
 
 

@@ -10,9 +10,10 @@ from unittest import SkipTest
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.config.logins import file_settings
+from saltwisted.config.logins import OPTIONS
 from saltwisted.worker.process import pam
-from saltwisted.worker.process.authwork import groups_of, serve
+from saltwisted.worker.process.authwork import serve
+from saltwisted.worker.process.proofs import groups_of
 
 SHA512 = (
     "$6$saltsalt$6HmnG.ehEMzgYMK0TCxOBULoMaNQNXyzFOT2qYch1YHPdYIj"
@@ -49,7 +50,7 @@ class BackendTests(SynchronousTestCase):
     def test_file(self) -> None:
         """A file as it is now; what is wrong with it goes to the log, without its content."""
         path = self.mktemp()
-        settings = file_settings({"^filename": path})
+        settings = OPTIONS.take("file").settings({"^filename": path}, {})
         answer = self.judge("file", **settings)
         self.assertFalse(answer["ok"])
         self.assertIn("No such file", answer["problem"])
@@ -73,7 +74,8 @@ class BackendTests(SynchronousTestCase):
         with open(path, "w", encoding="utf-8") as file:
             # openssl passwd -6 -salt saltsalt word
             file.write(f"fred:{SHA512}\n")
-        settings = file_settings({"^filename": path, "^filetype": "htpasswd"})
+        given = {"^filename": path, "^filetype": "htpasswd"}
+        settings = OPTIONS.take("file").settings(given, {})
 
         self.assertTrue(self.judge("file", **settings)["ok"])
         self.assertFalse(self.judge("file", "wordy", **settings)["ok"])

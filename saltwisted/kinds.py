@@ -1,0 +1,101 @@
+"""
+The kinds of parts of which there are several: by which option a site chooses, and among what.
+
+The names are known on the lowest floor, so that a configuration is judged when it is loaded, and a
+takeover before it. The parts themselves are where they may do their work, each kind as
+L{Parts} beside them; what they have in common is a Protocol in L{saltwisted.interfaces}. Why it is
+so: docs/adr/013-kinds-of-parts.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+from saltwisted.errors import ConfigError
+
+T = TypeVar("T")
+
+
+class Kind(NamedTuple):
+    """
+    One kind of parts.
+
+    @ivar option: what chooses it in the configuration.
+    @ivar noun: what one of them is, in a sentence.
+    @ivar here: the names that may be chosen.
+    @ivar elsewhere: what Salt has, or had, and is not here.
+    @ivar usual: what is used where nothing else can be; C{""} where nothing is.
+    """
+
+    option: str
+    noun: str
+    here: tuple[str, ...]
+    elsewhere: tuple[str, ...]
+    usual: str = ""
+
+    def nearest(self, name: str) -> str:
+        """The name of Salt's that was probably meant, or C{""}."""
+        from difflib import get_close_matches
+
+        found = get_close_matches(name, self.here + self.elsewhere, 1, 0.6)
+        return found[0] if found else ""
+
+    def why_not(self, name: str) -> str:
+        """Why this name cannot be chosen, in a sentence; C{""} for one that can."""
+        if name in self.here:
+            return ""
+        have = f"there is {', '.join(self.here)}"
+        if name in self.elsewhere:
+            return f"{self.noun} {name!r} is not available here: {have}"
+        near = self.nearest(name)
+        hint = f"did you mean {near!r}? " if near else ""
+        return f"unknown {self.noun} {name!r}: {hint}{have}"
+
+    def misspelt(self, name: str) -> str:
+        """As L{why_not}, but C{""} also for what Salt has: that was meant, and is no mistake."""
+        return "" if name in self.elsewhere else self.why_not(name)
+
+    def chosen(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Those of the names that are here, in their order; the usual one if none is."""
+        return tuple(name for name in names if name in self.here) or (self.usual,)
+
+
+LOGINS = Kind(
+    option="external_auth",
+    noun="external authentication system",
+    here=("auto", "file", "pam", "sharedsecret"),
+    elsewhere=("ldap", "rest", "django", "keystone", "mysql", "pki", "yubico"),
+)
+"""A proof of a login: L{saltwisted.interfaces.ILoginProof}."""
+
+
+class Parts(Generic[T]):
+    """
+    The parts of one kind by their names: all that may be chosen, and no other.
+
+    What is imported for one of them alone is imported when it works.
+    """
+
+    def __init__(self, kind: Kind, parts: Mapping[str, T]) -> None:
+        """
+        @raises TypeError: a name is missing, or is one too many.
+        """
+        if odd := set(kind.here) ^ parts.keys():
+            raise TypeError(f"{kind.option}: {', '.join(sorted(odd))}")
+        self.kind = kind
+        self._parts = dict(parts)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.kind.here)
+
+    def take(self, name: str) -> T:
+        """
+        The part of this name.
+
+        @raises ConfigError: there is none; with the name that was probably meant.
+        """
+        try:
+            return self._parts[name]
+        except KeyError:
+            raise ConfigError(f"{self.kind.option}: {self.kind.why_not(name)}") from None
