@@ -215,6 +215,11 @@ def _read_folder(folder: str) -> Iterable[str]:
             yield from functions_of(name[:-3], source(name[:-3]), source)
 
 
+def _named(part: ast.expr) -> str:
+    """The name of a part: as a module that is imported, or as text for one that is loaded."""
+    return part.id if isinstance(part, ast.Name) else str(ast.literal_eval(part))
+
+
 def functions_of(name: str, source: str, read: Callable[[str], str] = lambda part: "") -> list[str]:
     """
     The public functions of one module's source, under the names by which they are called.
@@ -238,7 +243,6 @@ def functions_of(name: str, source: str, read: Callable[[str], str] = lambda par
             if target.id == "__func_alias__" and isinstance(value, ast.Dict):
                 aliases = {str(k): str(v) for k, v in ast.literal_eval(value).items()}
             if target.id == "__parts__" and isinstance(value, ast.Tuple):
-                parts = [part.id for part in value.elts if isinstance(part, ast.Name)]
-                for part in parts:
+                for part in map(_named, value.elts):
                     defined += [each.partition(".")[2] for each in functions_of("", read(part))]
     return [f"{name}.{aliases.get(text, text)}" for text in defined if not text.startswith("_")]

@@ -49,11 +49,11 @@ class CompleteTests(SynchronousTestCase):
         self.assertEqual(names, ["system.list"])
 
     def test_functions_of_parts(self) -> None:
-        """The functions of a module's parts are offered under the module's name."""
+        """Functions of a module's parts, imported or loaded, are offered under its name."""
         self.assertEqual(self.offered("salt", "*", "file.basen"), ["file.basename"])
         names = complete.functions_of(
             "file",
-            "__parts__ = (_one, _two)\n__func_alias__ = {'copy_': 'copy'}\ndef own(): ...\n",
+            "__parts__ = (_one, '_two')\n__func_alias__ = {'copy_': 'copy'}\ndef own(): ...\n",
             {"_one": "def _no(): ...\ndef copy_(): ...\n", "_two": "def last(): ...\n"}.__getitem__,
         )
         self.assertEqual(names, ["file.copy", "file.last", "file.own"])

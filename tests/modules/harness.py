@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import saltwisted.modules
-from saltwisted.worker.process.modulefiles import adopt_parts
+from saltwisted.worker.process.modulefiles import adopt_parts, path_of_part
 
 FOLDER = os.path.dirname(os.path.abspath(saltwisted.modules.__file__))
 
@@ -104,9 +104,6 @@ def load(name: str, **dunders: Any) -> types.ModuleType:
     @param dunders: C{salt}, C{grains}, C{opts}, ... without their underscores.
     """
     path = os.path.join(FOLDER, f"{name}.py")
-    spec = importlib.util.spec_from_file_location(f"tests.modules.under_test.{name}", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
     given: dict[str, Any] = {
         "salt": {},
         "grains": dict(GRAINS),
@@ -117,10 +114,18 @@ def load(name: str, **dunders: Any) -> types.ModuleType:
         "master": None,
         **dunders,
     }
-    for key, value in given.items():
-        setattr(module, f"__{key}__", value)
-    spec.loader.exec_module(module)
-    adopt_parts(module.__dict__)
+
+    def execute(path: str) -> types.ModuleType:
+        spec = importlib.util.spec_from_file_location(f"tests.modules.under_test.{name}", path)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        for key, value in given.items():
+            setattr(module, f"__{key}__", value)
+        spec.loader.exec_module(module)
+        return module
+
+    module = execute(path)
+    adopt_parts(module.__dict__, lambda part: execute(path_of_part(path, part)))
     return module
 
 

@@ -20,6 +20,7 @@ import msgpack
 from jinja2 import Environment, UndefinedError
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.worker.process import loader, modulefiles
 from saltwisted.worker.process.loader import Loaders, make_grains
 from saltwisted.worker.process.modulefiles import claims
 from saltwisted.worker.process.opts import Opts
@@ -227,6 +228,56 @@ class LoadingTests(LoaderCase):
         self.assertIs(functions.file.stats, functions["file.stats"])
         self.assertNotIn("file.digest", functions)
         self.assertNotIn("file.adopt_parts", functions)
+
+    def own(self, **texts: str) -> None:
+        """Put modules and their parts in place of ours."""
+        here = os.path.abspath(self.mktemp())
+        os.makedirs(os.path.join(here, "modules"))
+        for name, text in texts.items():
+            with open(os.path.join(here, "modules", f"{name}.py"), "w", encoding="utf-8") as file:
+                file.write(textwrap.dedent(text))
+        self.patch(loader, "HERE", here)
+
+    def test_loaded_parts(self) -> None:
+        """A part that is given by its name has what its module has, anew for each minion."""
+        self.own(
+            mine='__parts__ = ("_mine_more",)\n__func_alias__ = {"list_": "list"}',
+            _mine_more="""
+            import logging
+            from textwrap import dedent
+            __opts__: dict
+            log = logging.getLogger(__name__)
+            calls = []
+            def called(): return __opts__["id"], __grains__["os"], calls.append(1) or len(calls)
+            def list_(): return __salt__["mine.called"](), log.name
+            def _hidden(): ...
+            """,
+        )
+        first, second = self.loaders(grains={"os": "A"}), self.loaders(grains={"os": "B"})
+
+        self.assertEqual(
+            first.modules["mine.list"](), (("m1", "A", 1), "saltwisted.loaded.int.module.mine")
+        )
+        self.assertEqual(second.modules["mine.called"](), ("m1", "B", 1))
+        first.replace(grains={"os": "C"})
+        self.assertEqual(first.modules.mine.called(), ("m1", "C", 2))
+        self.assertEqual(
+            [name for name in first.modules if name.startswith("mine.")],
+            ["mine.called", "mine.list"],
+        )
+
+    def test_loaded_parts_are_known(self) -> None:
+        """A warm parent compiles a module's parts with it, so that its children need not."""
+        self.own(mine='__parts__ = ("_mine_more",)', _mine_more="def called(): return 7")
+        folder = os.path.join(loader.HERE, "modules")
+        self.patch(modulefiles, "HERE", loader.HERE)
+        modulefiles.preload(["mine"])
+        for name in ("mine", "_mine_more"):
+            os.remove(os.path.join(folder, f"{name}.py"))
+        with open(os.path.join(folder, "mine.py"), "w", encoding="utf-8"):
+            pass
+
+        self.assertEqual(self.loaders().modules["mine.called"](), 7)
 
     def test_parts_of_others(self) -> None:
         """A synced module has no parts: its namespace is its author's, as in Salt."""

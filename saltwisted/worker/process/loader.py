@@ -41,7 +41,9 @@ from saltwisted.worker.process.modulefiles import (
     adopt_salt,
     claiming,
     compiled,
+    imported_parts,
     make_parents,
+    path_of_part,
     stock_directory,
 )
 from saltwisted.worker.process.opts import Opts
@@ -525,7 +527,7 @@ class Loader(dict[str, Any]):
             return
         file.tried = True
         try:
-            module, code = self._execute(file)
+            loaded = self._execute(file)
         except ImportError as error:
             log.debug("Failed to import %s %s:", self.tag, file.name, exc_info=True)
             self.missing_modules.setdefault(file.name, error)
@@ -539,8 +541,10 @@ class Loader(dict[str, Any]):
             )
             self.missing_modules.setdefault(file.name, error)
             return
+        module = loaded[0][0]
         try:
-            self._inject(module, code)
+            for each, code in loaded:
+                self._inject(each, code)
         except BaseException:
             # Not the module's fault: the pillar or the grains could not be had.
             file.tried = False
@@ -561,10 +565,11 @@ class Loader(dict[str, Any]):
         if not usable:
             self._note_missing(file.name, name, reason)
             return
-        self.executed.append(module)
+        self.executed += [each for each, _ in loaded]
         self._take(module, (name, *module.__dict__.get("__virtual_aliases__", ())), file)
 
-    def _execute(self, file: ModuleFile) -> tuple[types.ModuleType, Code | None]:
+    def _execute(self, file: ModuleFile) -> list[tuple[types.ModuleType, Code | None]]:
+        """Run a file: the module, and those of its parts that are loaded, each with its code."""
         name = f"{BASE}.{'ext' if file.rank == 'ext' else 'int'}.{self.tag}.{file.name}"
         make_parents(name)
         if not file.path.endswith(".py"):
@@ -573,7 +578,7 @@ class Loader(dict[str, Any]):
                 raise ImportError(file.path)
             module = importlib.util.module_from_spec(spec)
             spec.loader.exec_module(module)
-            return module, None
+            return [(module, None)]
         code = compiled(file, name)
         if code.salt:
             adopt_salt()
@@ -590,7 +595,30 @@ class Loader(dict[str, Any]):
         sys.modules[name] = module
         with ImportPaths(self._import_paths(file)):
             exec(code.code, module.__dict__)  # noqa: S102 - this is what a loader does
-        return module, code
+        loaded: list[tuple[types.ModuleType, Code | None]] = [(module, code)]
+        if file.rank == "own":
+            loaded += self._execute_parts(file, module)
+        return loaded
+
+    @staticmethod
+    def _execute_parts(
+        file: ModuleFile, module: types.ModuleType
+    ) -> list[tuple[types.ModuleType, Code | None]]:
+        """Run the parts of a module of ours, under its name, and let it adopt their functions."""
+        loaded: list[tuple[types.ModuleType, Code | None]] = []
+
+        def load(part: str) -> types.ModuleType:
+            path = path_of_part(file.path, part)
+            code = compiled(ModuleFile(part, path, file.rank, False), module.__name__)
+            more = types.ModuleType(module.__name__)
+            more.__file__ = path
+            more.__package__ = module.__package__
+            exec(code.code, more.__dict__)  # noqa: S102 - as the module itself
+            loaded.append((more, code))
+            return more
+
+        adopt_parts(module.__dict__, load)
+        return loaded
 
     def _import_paths(self, file: ModuleFile) -> list[str]:
         """Synced modules may import their neighbours and synced utilities by bare name."""
@@ -687,7 +715,7 @@ class Loader(dict[str, Any]):
 
     def _take(self, module: types.ModuleType, names: Iterable[str], file: ModuleFile) -> None:
         space = module.__dict__
-        parts = adopt_parts(space) if file.rank == "own" else frozenset()
+        parts = imported_parts(space) if file.rank == "own" else frozenset()
         listed = space.get("__load__")
         if listed is None:
             listed = space.get("__all__")
@@ -733,13 +761,14 @@ class Loader(dict[str, Any]):
                 continue
             copy = ModuleFile(file.name, file.path, file.rank, file.package, True)
             try:
-                module, code = self._execute(copy)
-                self._inject(module, code)
+                loaded = self._execute(copy)
+                for each, code in loaded:
+                    self._inject(each, code)
             except Exception:
                 log.error("The provider %s for %s could not be loaded", source, name, exc_info=True)
                 continue
-            self.executed.append(module)
-            self._take(module, (name,), copy)
+            self.executed += [each for each, _ in loaded]
+            self._take(loaded[0][0], (name,), copy)
 
 
 class LoadedModule:

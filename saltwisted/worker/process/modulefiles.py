@@ -15,7 +15,7 @@ import re
 import sys
 import time
 import types
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from attrs import define, field, frozen
@@ -203,26 +203,38 @@ def make_parents(name: str) -> None:
         parent = parent.rpartition(".")[0]
 
 
-def adopt_parts(space: dict[str, Any]) -> frozenset[str]:
+def adopt_parts(space: dict[str, Any], load: Callable[[str], types.ModuleType]) -> None:
     """
     Give a module of ours the public functions of its parts, C{__parts__}.
 
-    A part is a private module that is imported, not loaded: its functions need nothing that the
-    loader puts into a module. What it imports itself does not become a function of the module.
+    A part is a private module beside it. One that is given as a module is imported: its functions
+    need nothing that the loader puts into a module. One that is given by its name is loaded, as
+    the module itself is. What a part imports does not become a function of the module.
 
-    @return: the parts' names.
+    @param load: executes a part that is given by its name, as more of the module: under the
+        module's own name.
     """
-    names = set()
-    for part in space.get("__parts__", ()):
-        names.add(part.__name__)
+    for given in space.get("__parts__", ()):
+        part = load(given) if isinstance(given, str) else given
         for name, value in vars(part).items():
             own = isinstance(value, types.FunctionType) and value.__module__ == part.__name__
             if own and not name.startswith("_"):
                 space.setdefault(name, value)
-    return frozenset(names)
+
+
+def imported_parts(space: Mapping[str, Any]) -> frozenset[str]:
+    """The names of those parts of a module that are imported."""
+    parts = space.get("__parts__", ())
+    return frozenset(part.__name__ for part in parts if not isinstance(part, str))
+
+
+def path_of_part(path: str, part: str) -> str:
+    """Where a part lies of the module that lies at a path."""
+    return os.path.join(os.path.dirname(path), f"{part}.py")
 
 
 def compiled(file: ModuleFile, name: str) -> Code:
+    """The code of a module; of ours and of stock it is kept for the next one who wants it."""
     if file.rank != "ext":
         known = _codes.get(file.path)
         if known is None:
@@ -265,10 +277,21 @@ def preload(names: Iterable[str], kind: str = "modules") -> None:
     folder = os.path.join(HERE, KINDS[kind].own)
     for name in names:
         path = os.path.join(folder, name + ".py")
-        if os.path.isfile(path) and path not in _codes:
-            full = f"{BASE}.int.{KINDS[kind].tag}.{name}"
-            code = _codes[path] = _compile(path, full)
-            exec(code.code, {"__name__": full, "__file__": path})  # noqa: S102
+        full = f"{BASE}.int.{KINDS[kind].tag}.{name}"
+        if os.path.isfile(path):
+            _preload_file(path, full)
+
+
+def _preload_file(path: str, full: str) -> None:
+    """Compile and run one file, for what it imports, and its parts."""
+    if path in _codes:
+        return
+    code = _codes[path] = _compile(path, full)
+    space: dict[str, Any] = {"__name__": full, "__file__": path}
+    exec(code.code, space)  # noqa: S102
+    for part in space.get("__parts__", ()):
+        if isinstance(part, str):
+            _preload_file(path_of_part(path, part), full)
 
 
 @functools.cache
