@@ -16,10 +16,12 @@ import shlex
 import shutil
 import tempfile
 import urllib.parse
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from attrs import field, frozen
 
+from saltwisted.modules import _data, _packages
 from saltwisted.worker.exceptions import CommandExecutionError, SaltInvocationError
 
 log = logging.getLogger(__name__)
@@ -69,6 +71,25 @@ def split_options(options: Any) -> list[str]:
 def place(cwd: Any, user: Any) -> str:
     """A directory, from the home of the user if it is relative."""
     return os.path.join(os.path.expanduser(f"~{user or ''}"), str(cwd))
+
+
+def listed(value: Any) -> list[str]:
+    """A list as it is, else text cut at its commas."""
+    if isinstance(value, (list, tuple)):
+        return [str(item) for item in value]
+    return str(value).split(",")
+
+
+def reserved(kwargs: Mapping[str, Any], *names: str) -> list[Any]:
+    """
+    Arguments whose names are taken by Python's own, in this order, C{None} if they are not given.
+
+    @raises SaltInvocationError: there are others.
+    """
+    given = _data.clean_kwargs(**kwargs)
+    found = [given.pop(name, None) for name in names]
+    _data.invalid_kwargs(given)
+    return found
 
 
 @frozen(kw_only=True, eq=False, repr=False)
@@ -189,6 +210,68 @@ class GitCall:
                     f"Unable to give {source} to {self.user}: {error}"
                 ) from error
         return path
+
+
+@frozen(eq=False)
+class GitCalls:
+    """
+    Makes the calls of a module: C{_git(cwd, user, ...)}.
+
+    @ivar around: the module's C{__salt__}, C{__opts__} and C{__context__}, which the loader puts
+        there after this was made.
+    """
+
+    around: Callable[[], tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]
+
+    def __call__(
+        self,
+        cwd: Any,
+        user: str | None = None,
+        password: str | None = None,
+        ignore_retcode: bool = False,
+        output_encoding: str | None = None,
+        git_opts: Any = None,
+        identity: Any = None,
+        saltenv: str = "base",
+    ) -> GitCall:
+        """Git in a checkout, with what nearly every function is given; see L{GitCall}."""
+        salt, opts, _ = self.around()
+        return GitCall(
+            salt=salt,
+            asks="salt-call" in (opts.get("__cli") or ""),
+            cwd=None if cwd is None else place(cwd, user),
+            user=user,
+            password=password,
+            ignore_retcode=ignore_retcode,
+            output_encoding=output_encoding,
+            git_opts=git_opts,
+            identity=identity,
+            saltenv=saltenv,
+        )
+
+    def version(self) -> str:
+        """The version of git, C{unknown} if it does not tell; asked for once in a job."""
+        context = self.around()[2]
+        if "git.version" not in context:
+            try:
+                words = self(None).output("--version").split("(")[0].split(".windows")[0].split()
+            except CommandExecutionError as error:
+                log.error("Failed to obtain the git version (error follows):\n%s", error)
+                words = []
+            context["git.version"] = words[-1] if words else "unknown"
+        return str(context["git.version"])
+
+    def older(self, version: str) -> bool:
+        """Whether this git is older than that version."""
+        return _packages.loose_compare(self.version(), version) < 0
+
+    def need_worktrees(self) -> None:
+        """@raises CommandExecutionError: this git is too old for worktrees."""
+        if self.older("2.5.0"):
+            raise CommandExecutionError(
+                "Worktrees are only supported in git 2.5.0 and newer (detected git version: "
+                f"{self.version()})"
+            )
 
 
 def is_encrypted(path: str) -> bool:
