@@ -15,7 +15,7 @@ from saltwisted.cluster.roots import control as rootcontrol
 from saltwisted.cluster.roots import join as rootjoin
 from saltwisted.cluster.roots.choice import RootChoice
 from saltwisted.cluster.roots.control import BY_WORD, RootControl
-from saltwisted.cluster.roots.link import Want
+from saltwisted.cluster.roots.parcels import Want
 from saltwisted.cluster.roots.questions import RootQuestions
 from saltwisted.cluster.roots.sync import READ_ONLY, Root, RootSync
 from saltwisted.domain.operations.table import Operations
@@ -304,11 +304,13 @@ class RoleTests(NodesCase):
             await until(lambda: two.read("f") == b"f", what="f")
             self.assertTrue(one.sync.shares[share].store.knowledge)
             link = next(iter(two.sync._links.values()))
-            self.assertEqual(link.knowledge[share], {})
+            self.assertEqual(link.peer.knowledge[share], {})
             link.pull(share, {})
             # Nor by the name of its content, which it could have from somebody
             digest = one.sync.shares[share].generation.get(b"secret.sls").content
-            fetched = link.fetch(share, two.sync.shares[share].store.objects, [Want(digest, 5)])
+            fetched = link.objects.fetch(
+                share, two.sync.shares[share].store.objects, [Want(digest, 5)]
+            )
             fetched.addErrback(lambda failure: failure.trap(TransportClosed))
             one.write("g", "g")
             await until(lambda: two.read("g") == b"g", what="g")

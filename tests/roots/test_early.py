@@ -18,7 +18,7 @@ def knows(node: Node, peer: Node) -> bool:
     """Whether a node knows that a peer has all that it has itself."""
     store = node.share.store
     return store is not None and (
-        node.sync._links[peer.name].knowledge[SHARE] == dict(store.knowledge)
+        node.sync._links[peer.name].peer.knowledge[SHARE] == dict(store.knowledge)
     )
 
 

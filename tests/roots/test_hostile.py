@@ -22,7 +22,8 @@ from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.roots import inbox as rootinbox
-from saltwisted.cluster.roots.link import SLICE_HEAD, TURN, RootLink
+from saltwisted.cluster.roots.link import TURN, RootLink
+from saltwisted.cluster.roots.parcels import SLICE_HEAD
 from saltwisted.cluster.roots.work import wants_of
 from saltwisted.domain.roots import codec, frames
 from saltwisted.domain.roots.entry import DIR, FILE, GONE, LINK, Entry, lanes
@@ -555,6 +556,10 @@ class Busy:
         """What is said first."""
         return []
 
+    def pool(self, function: Any, *args: Any) -> Any:
+        """Nothing of this needs a thread."""
+        raise NotImplementedError
+
     def link_down(self, link: RootLink) -> None:
         """It is over."""
 
@@ -582,8 +587,8 @@ class TurnTests(SynchronousTestCase):
         self.wire = StringTransport()
         self.wire.setTcpNoDelay = lambda on: None  # type: ignore[method-assign]
         self.link.makeConnection(self.wire)
-        self.link.greeted = True
-        self.link.shares.append("share")
+        self.link.peer.greeted = True
+        self.link.peer.shares.append("share")
 
     def say(self, *numbers: int) -> None:
         """Messages in one piece."""

@@ -1,4 +1,4 @@
-"""In which order a stream sends what a peer has asked for."""
+"""In which order what a peer has asked for is sent."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from twisted.internet.task import Clock
 from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.roots import link as rootlink
-from saltwisted.cluster.roots.link import RAW, SLICE, SLICE_HEAD, SLICES, RootLink, Want
+from saltwisted.cluster.roots import sending
+from saltwisted.cluster.roots.link import RootLink
+from saltwisted.cluster.roots.parcels import RAW, SLICE, SLICE_HEAD, SLICES, Outgoing
 from saltwisted.domain.roots import codec, frames
-from saltwisted.domain.roots.frames import DATA, HELLO, WANT
+from saltwisted.domain.roots.frames import DATA
+from saltwisted.domain.roots.guards import Forbidden
 from saltwisted.stores.roots.objects import SMALL
 
 MISSING = b"m" * 32
@@ -22,9 +24,9 @@ CHANGED = b"C" * 32
 BASE = b"B" * 32
 
 
-class Owner:
+class Shares:
     """
-    Of the stream, and its store; work in the pool is done when the test says so.
+    One share, and its store; work in the pool is done when the test says so.
 
     @ivar work: what is to be done: name and Deferred, in the order in which it was asked for.
     """
@@ -32,20 +34,9 @@ class Owner:
     def __init__(self) -> None:
         self.work: list[tuple[str, Deferred[Any]]] = []
         self.packs: dict[Deferred[Any], bytes] = {}
-        self.slices: dict[Deferred[Any], tuple[Want, int]] = {}
+        self.slices: dict[Deferred[Any], tuple[Outgoing, int]] = {}
 
-    def hello(self, node: str) -> list[Any]:
-        """What is said first."""
-        return []
-
-    def link_down(self, link: RootLink) -> None:
-        """It is over."""
-
-    def serves(self, link: RootLink, share: str) -> bool:
-        """Everything is taken."""
-        return True
-
-    def store(self, share: str) -> Owner:
+    def store(self, share: str) -> Shares:
         """Its store is the test's, too."""
         return self
 
@@ -67,9 +58,9 @@ class Owner:
         """Something to be done in a thread."""
         d: Deferred[Any] = Deferred()
         self.work.append((function.__name__, d))
-        if function is rootlink._make_pack:
+        if function is sending.make_pack:
             self.packs[d] = b"".join(want.digest[1:2] for want in args[1])
-        elif function is rootlink._make_slices:
+        elif function is sending.make_slices:
             self.slices[d] = args[1], args[3]
         return d
 
@@ -81,9 +72,9 @@ class Owner:
         """The first of that name is done."""
         at = self.names().index(name)
         _, d = self.work.pop(at)
-        if name == "_make_pack":
+        if name == "make_pack":
             d.callback(b"-" + self.packs[d])
-        elif name == "_make_slices":
+        elif name == "make_slices":
             want, start = self.slices[d]
             found = []
             for offset in range(start, min(start + SLICES * SLICE, want.size), SLICE):
@@ -94,121 +85,183 @@ class Owner:
             d.callback(None)
 
 
+class Outlet:
+    """
+    A stream.
+
+    @ivar said: what was sent: packs by the numbers in them, slices by their first letter.
+    """
+
+    def __init__(self) -> None:
+        self.closed = False
+        self.said: list[str] = []
+
+    def send(self, kind: int, number: int, body: bytes) -> None:
+        """A pack, or that something is not here."""
+        assert kind == DATA and body[:1] == b"-", body
+        self.said.append(body[1:].decode() if body[1:2].isdigit() else "missing")
+
+    def send_whole(self, head: bytes, body: bytes) -> None:
+        """A slice."""
+        self.said.append(head[frames.HEAD.size + 1 : frames.HEAD.size + 2].decode())
+
+
 class SendingTests(SynchronousTestCase):
-    """A stream whose peer asks for small and large objects."""
+    """A peer has asked for small and large objects."""
 
     def setUp(self) -> None:
-        self.patch(rootlink, "PACK", 1)
-        self.owner = Owner()
-        self.clock = Clock()
-        self.link = RootLink(self.owner, "peer", True, self.clock)  # type: ignore[arg-type]
-        self.wire = StringTransport()
-        self.wire.setTcpNoDelay = lambda on: None  # type: ignore[method-assign]
-        self.link.makeConnection(self.wire)
-        self.link.greeted = True
-        self.link.shares.append("share")
-        self.frames = frames.Frames()
-        self.sent()
+        self.patch(sending, "PACK", 1)
+        self.shares = Shares()
+        self.out = Outlet()
+        self.sender = sending.ObjectSender(self.shares, self.out)
 
     def ask(self, *digests: bytes, base: bytes = b"") -> None:
         """The peer wants these; of the last it has a version already, if C{base} is given."""
         last = len(digests) - 1
-        body = codec.pack([[d, base if n == last else b"", 0] for n, d in enumerate(digests)])
-        for frame in frames.pack_frames(WANT, 0, body):
-            self.link.dataReceived(frame)
+        self.sender.asked(
+            "share", [[d, base if n == last else b"", 0] for n, d in enumerate(digests)]
+        )
 
     def small(self, *numbers: int) -> list[bytes]:
         """Digests of small objects, which make a pack each."""
         return [b"s%d" % number + b"." * 30 for number in numbers]
 
     def sent(self) -> list[str]:
-        """What was sent since: packs by the numbers in them, slices by their first letter."""
-        said = []
-        for kind, _, body in self.frames.feed(self.wire.value()):
-            if kind == DATA and body[:1] == b"-" and body[1:2].isdigit():
-                said.append(body[1:].decode())
-            elif kind == DATA and body[:1] == b"-":
-                said.append("missing")
-            elif kind == DATA:
-                said.append(body[1:2].decode())
-            elif kind != HELLO:
-                said.append(str(kind))
-        self.wire.clear()
+        """What was sent since."""
+        said, self.out.said = self.out.said, []
         return said
 
     def test_side_by_side(self) -> None:
         """Slices go out while packs are made, two at a time; a pack goes before the next slice."""
         self.ask(LARGE)
-        self.owner.do("_make_slices")
+        self.shares.do("make_slices")
         self.assertEqual(self.sent(), ["L"] * SLICES)
         self.ask(*self.small(1, 2, 3))
-        self.owner.do("_make_slices")
+        self.shares.do("make_slices")
         self.assertEqual(self.sent(), ["L"] * SLICES)
-        self.assertEqual(self.owner.names().count("_make_pack"), 2)
-        self.owner.do("_make_pack")
-        self.owner.do("_make_slices")
+        self.assertEqual(self.shares.names().count("make_pack"), 2)
+        self.shares.do("make_pack")
+        self.shares.do("make_slices")
         self.assertEqual(self.sent(), ["L", "1", "L", "L", "L"])
-        self.assertEqual(self.owner.names().count("_make_pack"), 2)
-        self.owner.do("_make_pack")
-        self.owner.do("_make_pack")
-        self.owner.do("_make_slices")
+        self.assertEqual(self.shares.names().count("make_pack"), 2)
+        self.shares.do("make_pack")
+        self.shares.do("make_pack")
+        self.shares.do("make_slices")
         self.assertEqual(self.sent(), ["L", "2", "3", "L", "L", "L"])
-        self.assertEqual(self.owner.names(), [])
+        self.assertEqual(self.shares.names(), [])
 
     def test_packs_alone(self) -> None:
         """In the order in which they were asked for."""
         self.ask(*self.small(1, 2, 3, 4))
         for number in range(4):
-            self.assertEqual(self.owner.names(), ["_make_pack"] * min(2, 4 - number))
-            self.owner.do("_make_pack")
+            self.assertEqual(self.shares.names(), ["make_pack"] * min(2, 4 - number))
+            self.shares.do("make_pack")
         self.assertEqual(self.sent(), ["1", "2", "3", "4"])
 
     def test_large_ones_in_order(self) -> None:
         """One after the other, and the next is being read while the last of one goes out."""
         self.ask(LARGE, OTHER)
         for _ in range(8):
-            self.owner.do("_make_slices")
+            self.shares.do("make_slices")
         self.assertEqual(self.sent(), ["L"] * 4 * SLICES + ["O"] * 4 * SLICES)
-        self.assertEqual(self.owner.names(), [])
+        self.assertEqual(self.shares.names(), [])
 
     def test_delta(self) -> None:
         """What has to be compared first, for up to a second, comes after the packs before it."""
         self.ask(*self.small(1), CHANGED, base=BASE)
-        self.assertEqual(self.owner.names(), ["_make_pack"])
-        self.owner.do("_make_pack")
+        self.assertEqual(self.shares.names(), ["make_pack"])
+        self.shares.do("make_pack")
         self.assertEqual(self.sent(), ["1"])
-        self.assertEqual(self.owner.names(), ["_large_delta"])
-        self.owner.do("_large_delta")
-        self.owner.do("_make_slices")
+        self.assertEqual(self.shares.names(), ["find_delta"])
+        self.shares.do("find_delta")
+        self.shares.do("make_slices")
         self.assertEqual(self.sent(), ["C"] * SLICES)
 
     def test_missing(self) -> None:
         """What is not here is said at once."""
         self.ask(MISSING, *self.small(1))
         self.assertEqual(self.sent(), ["missing"])
-        self.owner.do("_make_pack")
+        self.shares.do("make_pack")
         self.assertEqual(self.sent(), ["1"])
 
     def test_back_pressure(self) -> None:
         """While the peer does not keep up, nothing is begun."""
-        self.link.pauseProducing()
+        self.sender.pause()
         self.ask(LARGE, *self.small(1))
-        self.assertEqual(self.owner.names(), [])
-        self.link.resumeProducing()
-        self.assertEqual(self.owner.names(), ["_make_pack", "_make_slices"])
-        self.link.pauseProducing()
-        self.owner.do("_make_slices")
+        self.assertEqual(self.shares.names(), [])
+        self.sender.resume()
+        self.assertEqual(self.shares.names(), ["make_pack", "make_slices"])
+        self.sender.pause()
+        self.shares.do("make_slices")
         self.assertEqual(self.sent(), ["L"])
-        self.owner.do("_make_pack")
+        self.shares.do("make_pack")
         self.assertEqual(self.sent(), [])
-        self.link.resumeProducing()
+        self.sender.resume()
         self.assertEqual(self.sent(), ["1", "L", "L", "L"])
 
     def test_lost(self) -> None:
         """What was being made for a stream that is lost goes nowhere."""
         self.ask(LARGE, *self.small(1, 2))
-        self.link.connectionLost()
-        for name in self.owner.names():
-            self.owner.do(name)
+        self.out.closed = True
+        self.sender.drop()
+        for name in self.shares.names():
+            self.shares.do(name)
         self.assertEqual(self.sent(), [])
+        self.assertEqual(self.shares.names(), [])
+
+    def test_rules(self) -> None:
+        """What is no request, and one too many, are against the rules, and nothing is done."""
+        good = [LARGE, b"", 0]
+        for bad in (None, [None], [[b"short", b"", 0]], [[LARGE, b"b", 0]], [[LARGE, b"", -1]]):
+            self.assertRaises(Forbidden, self.sender.asked, "share", bad)
+        self.sender.pause()
+        self.patch(sending, "MOST_WANTED", 3)
+        self.sender.asked("share", [good] * 3)
+        refused = self.assertRaises(Forbidden, self.sender.asked, "share", [good])
+        self.assertEqual((refused.reason, self.sender.queued), ("too-many-wanted", 3))
+        self.assertEqual(self.shares.names(), [])
+
+
+class Owner(Shares):
+    """Of a stream."""
+
+    def hello(self, node: str) -> list[Any]:
+        """What is said first."""
+        return []
+
+    def serves(self, link: RootLink, share: str) -> bool:
+        """Everything is taken."""
+        return True
+
+    def link_down(self, link: RootLink) -> None:
+        """It is over."""
+
+
+class StreamTests(SynchronousTestCase):
+    """A stream is what the sender goes by."""
+
+    def setUp(self) -> None:
+        self.owner = Owner()
+        self.link = RootLink(self.owner, "peer", True, Clock())
+        self.wire = StringTransport()
+        self.wire.setTcpNoDelay = lambda on: None  # type: ignore[method-assign]
+        self.link.makeConnection(self.wire)
+        self.link.peer.greeted = True
+        self.link.peer.shares.append("share")
+
+    def test_paused_and_lost(self) -> None:
+        """While its transport is full nothing is begun; when it is lost, nothing is sent."""
+        body = codec.pack([[LARGE, b"", 0]])
+        self.link.pauseProducing()
+        for frame in frames.pack_frames(frames.WANT, 0, body):
+            self.link.dataReceived(frame)
         self.assertEqual(self.owner.names(), [])
+        self.link.resumeProducing()
+        self.assertEqual(self.owner.names(), ["make_slices"])
+        self.wire.clear()
+        self.owner.do("make_slices")
+        self.assertEqual(len(self.wire.value()), SLICES * (SLICE + SLICE_HEAD.size + 7))
+        self.wire.clear()
+        self.link.connectionLost()
+        self.owner.do("make_slices")
+        self.assertEqual((self.wire.value(), self.owner.names()), (b"", []))

@@ -15,7 +15,8 @@ from twisted.internet.defer import Deferred, DeferredSemaphore
 from twisted.logger import Logger
 
 from saltwisted.cluster.roots.core import ShareCore
-from saltwisted.cluster.roots.link import RootLink, Want
+from saltwisted.cluster.roots.link import RootLink
+from saltwisted.cluster.roots.parcels import Want
 from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.guards import Forbidden
 from saltwisted.errors import SaltwistedError

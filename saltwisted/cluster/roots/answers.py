@@ -15,7 +15,7 @@ from saltwisted.cluster.roots.link import RootLink
 from saltwisted.domain.causality.knowledge import covers
 from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.entry import Knowledge
-from saltwisted.domain.roots.frames import STATE
+from saltwisted.domain.roots.frames import BATCH, STATE
 from saltwisted.domain.roots.guards import Forbidden
 from saltwisted.transports.deferreds import let_go
 
@@ -38,7 +38,7 @@ class RootAnswers:
         @raises Forbidden: that is not knowledge.
         """
         theirs = codec.unpack_knowledge(codec.unpack(body))
-        link.knowledge[self._core.name] = theirs
+        link.peer.knowledge[self._core.name] = theirs
         self._run(link, self._missing(link, theirs))
 
     def plain(self, link: RootLink, body: bytes) -> None:
@@ -53,7 +53,7 @@ class RootAnswers:
         replica = codec.unpack_replica(value[0], value[1])
         plain = self._core.db.database.body(replica, codec.unpack_counter(value[2]))
         if plain is not None:
-            link.push(self._core.name, codec.pack([plain, []]))
+            link.tell(BATCH, self._core.name, codec.pack([plain, []]))
 
     def repair(self, link: RootLink) -> None:
         """A peer's tree is another one than ours though it knows the same: send it all."""
@@ -76,7 +76,7 @@ class RootAnswers:
             body = await core.pool(store.database.body, replica, lo)
             if body is None or link.closed:
                 return
-            link.push(core.name, codec.pack([body, []]))
+            link.tell(BATCH, core.name, codec.pack([body, []]))
             sent += len(body)
             if sent > REPLY_BYTES:
                 return

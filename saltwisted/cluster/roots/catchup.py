@@ -16,8 +16,9 @@ from saltwisted.cluster.roots.commit import RootCommit
 from saltwisted.cluster.roots.core import GRACE, RETRY, ShareCore
 from saltwisted.cluster.roots.inbox import RootInbox
 from saltwisted.cluster.roots.join import RootJoin
-from saltwisted.cluster.roots.link import RootLink, Want
+from saltwisted.cluster.roots.link import RootLink
 from saltwisted.cluster.roots.look import RootLook
+from saltwisted.cluster.roots.parcels import Want
 from saltwisted.cluster.roots.watch import RootWatch
 from saltwisted.domain.causality.knowledge import count_missing, covers
 from saltwisted.domain.replica.membership import WRITE
@@ -65,7 +66,7 @@ class RootCatchUp:
         core, store = self._core, self._core.store
         if store is None:
             return
-        theirs = link.knowledge[core.name]
+        theirs = link.peer.knowledge[core.name]
         self._inbox.disown(link.node, theirs)
         d = core.owner.pool(store.acknowledged, link.node, theirs)
         let_go(d, self.log, "roots: an acknowledgement was not kept")
@@ -73,7 +74,7 @@ class RootCatchUp:
             core.go(self._new_life, link)
         generation = store.generation
         if theirs == generation.knowledge:
-            digest = link.digests.get(core.name, b"")
+            digest = link.peer.digests.get(core.name, b"")
             may_be_right = core.owner.may(link.node, WRITE)
             if may_be_right and digest and digest != generation.digest and not self._inbox:
                 self._care.differs(link)
@@ -86,14 +87,14 @@ class RootCatchUp:
         more of us by what we send, see L{RootInbox.disown}.
         """
         store = self._core.store
-        if store is not None and not store.is_behind(link.knowledge[self._core.name]):
+        if store is not None and not store.is_behind(link.peer.knowledge[self._core.name]):
             self._core.heard.add(link.node)
         else:
             self._core.heard.discard(link.node)
 
     async def _new_life(self, link: RootLink) -> None:
         core = self._core
-        if core.db.is_behind(link.knowledge[core.name]):
+        if core.db.is_behind(link.peer.knowledge[core.name]):
             self.log.warn(
                 "roots: {share}: {node} knows more of this node than the node itself: the "
                 "index is an old copy, and goes on under a new incarnation",
@@ -121,7 +122,7 @@ class RootCatchUp:
                 return
         best: tuple[int, RootLink] | None = None
         for link in core.writing_links():
-            lack = count_missing(known, link.knowledge[core.name])
+            lack = count_missing(known, link.peer.knowledge[core.name])
             if lack and (best is None or lack > best[0]):
                 best = lack, link
         if best is None:

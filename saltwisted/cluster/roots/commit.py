@@ -18,6 +18,7 @@ from saltwisted.cluster.roots.watch import RootWatch
 from saltwisted.cluster.roots.work import commit_and_pack, keep_adopted
 from saltwisted.domain.causality.knowledge import Dot
 from saltwisted.domain.roots.entry import FILE, LINK, Batch, Entry, ReplicaId
+from saltwisted.domain.roots.frames import BATCH
 from saltwisted.domain.roots.index import Outcome
 from saltwisted.errors import StoreError
 from saltwisted.stores.roots.index import Known
@@ -92,7 +93,7 @@ class RootCommit:
         links = core.links()
         if links:
             lane = store.index.bulk
-            unacked = min(link.knowledge[core.name].get(lane, 0) for link in links)
+            unacked = min(link.peer.knowledge[core.name].get(lane, 0) for link in links)
         try:
             made = await core.pool(
                 commit_and_pack,
@@ -114,7 +115,7 @@ class RootCommit:
         batch, outcome, body = made
         self._care.committed(path for path, _ in islice(batch.entries, MOST_HOT))
         for link in links:
-            link.push(core.name, body)
+            link.tell(BATCH, core.name, body)
         self.write_rows_soon()
         core.owner.committed(core.name, batch, outcome, True)
         if tree:

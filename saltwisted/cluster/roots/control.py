@@ -266,8 +266,12 @@ class RootControl:
             for share in shares:
                 if not sync.may_have(node, share.name):
                     continue
-                if link is not None and share.name in link.knowledge and share.store is not None:
-                    lacks += count_missing(link.knowledge[share.name], share.store.knowledge)
+                if (
+                    link is not None
+                    and share.name in link.peer.knowledge
+                    and share.store is not None
+                ):
+                    lacks += count_missing(link.peer.knowledge[share.name], share.store.knowledge)
             peers[node] = {
                 "ok": link is not None and not lacks,
                 "lacks": lacks,

@@ -18,7 +18,8 @@ from twisted.internet.defer import Deferred, DeferredLock
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
-from saltwisted.cluster.roots.link import RootLink, Want
+from saltwisted.cluster.roots.link import RootLink
+from saltwisted.cluster.roots.parcels import Want
 from saltwisted.domain.replica.membership import WRITE
 from saltwisted.domain.roots.entry import Batch, Entry, Knowledge
 from saltwisted.domain.roots.guards import Forbidden, Limits
@@ -348,4 +349,4 @@ class ShareCore:
             self._fetch_error = str(error)
             return error
 
-        return link.fetch(self.name, self.db.objects, wants).addBoth(over)
+        return link.objects.fetch(self.name, self.db.objects, wants).addBoth(over)

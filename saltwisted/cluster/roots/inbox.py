@@ -19,8 +19,9 @@ from twisted.logger import Logger
 from saltwisted.cluster.roots.commit import RootCommit
 from saltwisted.cluster.roots.core import GRACE, ShareCore
 from saltwisted.cluster.roots.join import RootJoin
-from saltwisted.cluster.roots.link import TURN, RootLink, Want
+from saltwisted.cluster.roots.link import TURN, RootLink
 from saltwisted.cluster.roots.look import RootLook
+from saltwisted.cluster.roots.parcels import Want
 from saltwisted.cluster.roots.work import prepare, store_inline, wants_of, weigh_batch
 from saltwisted.cluster.roots.write import RootWrite
 from saltwisted.domain.causality.knowledge import covers
@@ -160,7 +161,7 @@ class RootInbox:
         @raises Forbidden: what rides along is against the rules.
         """
         packed, inline = value
-        theirs = link.knowledge[self._core.name]
+        theirs = link.peer.knowledge[self._core.name]
         theirs[batch.replica] = max(hi, theirs.get(batch.replica, 0))
         if hi <= self._core.db.knowledge.get(batch.replica, 0):
             return
@@ -303,7 +304,7 @@ class RootInbox:
             others = [
                 other
                 for other in core.links()
-                if other.knowledge[core.name].get(pending.batch.replica, 0) >= pending.hi
+                if other.peer.knowledge[core.name].get(pending.batch.replica, 0) >= pending.hi
             ]
             if not others:
                 return
@@ -468,7 +469,7 @@ class RootInbox:
         links = core.writing_links()
         for key, pending in list(self._pending.items()):
             replica = pending.batch.replica
-            if any(link.knowledge[core.name].get(replica, 0) >= pending.hi for link in links):
+            if any(link.peer.knowledge[core.name].get(replica, 0) >= pending.hi for link in links):
                 pending.alone_since = None
                 continue
             origin_is_here = any(link.node == replica.master for link in links)

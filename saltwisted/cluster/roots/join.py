@@ -143,7 +143,8 @@ class RootJoin:
             return True
         # A node that knows nothing yet joins as we do
         goals = [
-            link.began.get(core.name) or link.knowledge[core.name] for link in core.writing_links()
+            link.peer.began.get(core.name) or link.peer.knowledge[core.name]
+            for link in core.writing_links()
         ]
         return any(goal and covers(core.db.knowledge, goal) for goal in goals)
 
@@ -208,7 +209,7 @@ class RootJoin:
         links = core.writing_links()
         known: Knowledge = {}
         for link in links:
-            known = joined(known, link.knowledge[core.name])
+            known = joined(known, link.peer.knowledge[core.name])
         all_here = set(core.writers()) <= {link.node for link in links}
         if not links or not all_here or not core.is_read_only or covers(known, core.db.knowledge):
             self._stranded_since = None

@@ -137,7 +137,7 @@ class RootQuestions:
         links = [link for link in self._sync.links_of(share.name) if link.node == peer]
         if not links:
             raise StoreError("there is no link to this node now", peer)
-        theirs = links[0].knowledge[share.name]
+        theirs = links[0].peer.knowledge[share.name]
         store = share.store
         if store is None:
             return []
@@ -174,7 +174,7 @@ class RootQuestions:
                             *(
                                 link.node
                                 for link in links
-                                if link.knowledge[share.name].get(version.dot.source, 0)
+                                if link.peer.knowledge[share.name].get(version.dot.source, 0)
                                 >= version.dot.number
                             ),
                         ],

@@ -243,7 +243,7 @@ class RootShare:
             value = codec.unpack(body)
             if not isinstance(value, list) or len(value) != 2:
                 raise Forbidden("ack")
-            link.knows(self.name, codec.unpack_knowledge(value[0]), value[1])
+            link.peer.knows(self.name, codec.unpack_knowledge(value[0]), value[1])
             self.catchup.acknowledged(link)
             self.core.owner.heard(link, self.name)
         elif kind == PULL:

@@ -28,9 +28,9 @@ from saltwisted.cluster.roots.share import RootShare
 from saltwisted.domain.causality.clock import skewed
 from saltwisted.domain.causality.knowledge import count_missing
 from saltwisted.domain.replica.membership import PILLAR, WRITE
-from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.entry import Batch, Conflict
 from saltwisted.domain.roots.frames import BATCH, OFFER, STATE
+from saltwisted.domain.roots.greeting import greeting
 from saltwisted.domain.roots.guards import MIB, Forbidden, Limits
 from saltwisted.domain.roots.index import Outcome, Policy
 from saltwisted.domain.roots.manifest import name_of
@@ -43,7 +43,6 @@ from saltwisted.stores.roots.worktree import WorkTree
 from saltwisted.transports.deferreds import let_go
 from saltwisted.words import counted
 
-VERSION = 1
 FOUND_AFTER = 10.0
 """Seconds that a node without a tree waits for members that it does not reach."""
 CLEAN_EVERY = 3600.0
@@ -276,24 +275,11 @@ class RootSync:
 
     def hello(self, node: str) -> list[Any]:
         """What a peer is told first, and every half minute."""
-        return [
-            VERSION,
-            int(self.now() * 1000),
-            [
-                [
-                    name,
-                    codec.pack_knowledge(
-                        share.generation.knowledge
-                        if share.generation and self.may_have(node, name)
-                        else {}
-                    ),
-                    share.generation.digest
-                    if share.generation and self.may_have(node, name)
-                    else b"",
-                ]
-                for name, share in self.shares.items()
-            ],
-        ]
+        shares = []
+        for name, share in self.shares.items():
+            shown = share.generation if self.may_have(node, name) else None
+            shares.append((name, shown.knowledge, shown.digest) if shown else (name, {}, b""))
+        return greeting(int(self.now() * 1000), shares)
 
     def link_up(self, link: RootLink) -> None:
         """A peer has introduced itself."""
@@ -303,7 +289,7 @@ class RootSync:
         self._links[link.node] = link
         self.flags.pop(link.node, None)
         self._take_clock(link)
-        for name in link.knowledge:
+        for name in link.peer.knowledge:
             self.heard(link, name)
             share = self.shares.get(name)
             if share is not None:
@@ -384,7 +370,7 @@ class RootSync:
                 row = {"doing": tree.doing, "done": tree.done, "of": tree.total}
                 rows.append({"share": share.name, **row})
             for link in self.links_of(share.name):
-                if (coming := link.coming(share.name)) is not None:
+                if (coming := link.objects.coming(share.name)) is not None:
                     rows.append(
                         {
                             "share": share.name,
@@ -402,9 +388,9 @@ class RootSync:
         return [
             link
             for link in self._links.values()
-            if link.greeted
+            if link.peer.greeted
             and not link.closed
-            and name in link.knowledge
+            and name in link.peer.knowledge
             and self.may_have(link.node, name)
         ]
 
@@ -415,9 +401,9 @@ class RootSync:
         self.event("refused", {"peer": link.node, "reason": str(error)})
 
     def _take_clock(self, link: RootLink) -> None:
-        if link.clock_ms:
-            self._offsets[link.node] = link.clock_ms / 1000 - self.now()
-            link.clock_ms = 0
+        if link.peer.clock_ms:
+            self._offsets[link.node] = link.peer.clock_ms / 1000 - self.now()
+            link.peer.clock_ms = 0
         self._judge_clock()
 
     def clocks_compared(self, ahead: Mapping[str, float]) -> None:
@@ -457,7 +443,7 @@ class RootSync:
                 del self._unfounded[name]
                 continue
             links = self.writers_of(name)
-            if any(link.knowledge[name] for link in links) or not self.may(self.node, WRITE):
+            if any(link.peer.knowledge[name] for link in links) or not self.may(self.node, WRITE):
                 continue
             members = set(self.members())
             missing = members - self._links.keys()
@@ -623,7 +609,7 @@ class RootSync:
 
     def lag(self, link: RootLink, share: RootShare) -> tuple[int, int]:
         """Changes that the peer lacks, and that we lack of what it knows."""
-        theirs = link.knowledge.get(share.name, {})
+        theirs = link.peer.knowledge.get(share.name, {})
         ours = share.store.knowledge if share.store is not None else {}
         return count_missing(theirs, ours), count_missing(ours, theirs)
 
@@ -644,7 +630,7 @@ class RootSync:
                 both = {
                     name: lag
                     for name, lag in lags.items()
-                    if name in link.knowledge and self.may_have(node, name)
+                    if name in link.peer.knowledge and self.may_have(node, name)
                 }
                 entry["lag"] = sum(lag[0] for lag in both.values())
                 entry["shares"] = {
@@ -660,7 +646,7 @@ class RootSync:
         if any(share.core.suspended for share in self.shares.values()):
             return "suspended"
         behind = sum(
-            count_missing(share.store.knowledge, link.knowledge.get(name, {}))
+            count_missing(share.store.knowledge, link.peer.knowledge.get(name, {}))
             for name, share in self.shares.items()
             if share.store is not None
             for link in self.writers_of(name)

@@ -19,7 +19,8 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from saltwisted.cluster.roots.core import ShareCore
-from saltwisted.cluster.roots.link import RootLink, Want
+from saltwisted.cluster.roots.link import RootLink
+from saltwisted.cluster.roots.parcels import Want
 from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.entry import Entry
 from saltwisted.domain.roots.frames import TREE
@@ -208,7 +209,7 @@ class RootTrees:
                 return
             core.coming |= wanted.keys()
             try:
-                await link.fetch(
+                await link.objects.fetch(
                     core.name, store.objects, [Want(d, size) for d, size in wanted.items()]
                 )
             except SaltwistedError as error:

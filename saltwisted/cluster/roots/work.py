@@ -14,7 +14,7 @@ from typing import Any
 
 from attrs import define, field
 
-from saltwisted.cluster.roots.link import Want
+from saltwisted.cluster.roots.parcels import Want
 from saltwisted.domain.causality.knowledge import Dot
 from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.delta import (

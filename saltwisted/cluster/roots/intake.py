@@ -1,0 +1,95 @@
+"""
+What has come of objects, stored one after the other; while much of it waits, nothing more is read.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from saltwisted.domain.roots.guards import Forbidden
+from saltwisted.errors import StoreError
+from saltwisted.transports.deferreds import let_go
+
+WINDOW = 8 * 1024 * 1024
+"""Bytes of objects asked for and not received yet; also of received ones not stored yet."""
+
+
+class Reading(Protocol):
+    """What a stream is to what stores its objects."""
+
+    closed: bool
+
+    def broke(self, error: Forbidden) -> None:
+        """The peer broke the rules: close."""
+
+    def close(self, reason: str) -> None:
+        """Tell the peer why, and close."""
+
+    def room_changed(self) -> None:
+        """It is too much now that waits, or no longer."""
+
+
+class Intake:
+    """
+    The one writer of a stream's objects: so slices stay in order. Reactor thread only.
+
+    @ivar is_full: whether too much waits to be stored; it is less again when half of it is.
+    """
+
+    log = Logger()
+
+    def __init__(self, stream: Reading) -> None:
+        self.is_full = False
+        self._stream = stream
+        self._unwritten = 0
+        self._waiting: deque[Callable[[], Awaitable[None]]] = deque()
+        self._running = False
+
+    def add(
+        self, size: int, work: Callable[[], Awaitable[Any]], done: Callable[[Any], None]
+    ) -> None:
+        """
+        Store something after what came before it.
+
+        @param work: does it, in the pool.
+        @param done: gets what came of it, if the stream is still open.
+        """
+        self._unwritten += size
+        if self._unwritten > WINDOW and not self.is_full:
+            self.is_full = True
+            self._stream.room_changed()
+
+        async def one() -> None:
+            try:
+                try:
+                    result = await work()
+                finally:
+                    self._unwritten -= size
+                if not self._stream.closed:
+                    done(result)
+            except Forbidden as error:
+                self._stream.broke(error)
+
+        self._waiting.append(one)
+        if not self._running:
+            self._running = True
+            let_go(Deferred.fromCoroutine(self._work()), self.log, "storing objects failed")
+
+    async def _work(self) -> None:
+        try:
+            while self._waiting:
+                try:
+                    await self._waiting.popleft()()
+                except StoreError as error:
+                    self.log.error("roots: an object was not stored: {error}", error=str(error))
+                    self._stream.close("disk")
+                if self.is_full and self._unwritten < WINDOW // 2 and not self._stream.closed:
+                    self.is_full = False
+                    self._stream.room_changed()
+        finally:
+            self._running = False
