@@ -16,8 +16,9 @@ import subprocess
 import sys
 import time
 from argparse import ArgumentParser
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -29,6 +30,11 @@ SKIPPED = re.compile(
 """
 What a test module says that has more to run here than by the README's command. What only lasts
 longer with C{--long} is the same without it, and runs in the suites C{readme-*} already.
+"""
+MOST_AGAIN = 4
+"""
+Failed tests that get a second judgement. What fails beside three other suites for want of time may
+be well; when more fail than this it is not for want of time.
 """
 
 
@@ -53,6 +59,15 @@ class Outcome:
     status: int
     seconds: float
     log: Path
+
+    def failed(self) -> list[str]:
+        """The tests that failed, by name; empty if the trial did not get so far as to say."""
+        blocks = self.log.read_text(errors="replace").split("=" * 79)
+        wrong = [block for block in blocks if re.match(r"\n\[(FAIL|ERROR)\]", block)]
+        names = {
+            name for block in wrong for name in re.findall(r"^tests(?:\.\w+){3,}$", block, re.M)
+        }
+        return sorted(names) if len(names) and len(names) <= self.counts()[1] else []
 
     def counts(self) -> tuple[int, int, int]:
         """Tests that passed, that failed and that were skipped."""
@@ -121,6 +136,27 @@ def run(suite: Suite, work: Path, pythons: dict[str, str], peers: str) -> Outcom
     return outcome
 
 
+def again(failures: list[Outcome], one: Callable[[Suite], Outcome]) -> bool:
+    """
+    Judge the tests that failed once more, with nothing beside them; whether all are well then.
+
+    Both results are printed: a test that fails now and then is a defect, of it or of the code.
+    """
+    tests = [outcome.failed() for outcome in failures]
+    if not all(tests) or sum(map(len, tests)) > MOST_AGAIN:
+        return False
+    well = True
+    for outcome, names in zip(failures, tests, strict=True):
+        suite = replace(outcome.suite, name=f"{outcome.suite.name}-again", tests=names)
+        repeated = one(suite)
+        if repeated.status:
+            well = False
+            print(repeated.log.read_text(errors="replace"))
+        else:
+            print("UNSTABLE: failed beside others, passed alone:", " ".join(names), flush=True)
+    return well
+
+
 def main() -> int:
     """Run all; the exit status is 1 if one failed."""
     parser = ArgumentParser()
@@ -149,10 +185,14 @@ def main() -> int:
             print(f"\n== {outcome.suite.name} failed\n")
             print(outcome.log.read_text(errors="replace"))
     counts = [outcome.counts() for outcome in outcomes]
+    failures = [outcome for outcome in outcomes if outcome.status]
+    if failures and again(failures, one):
+        # Each is said above, with why it failed the first time
+        counts = [(passed + failed, 0, skipped) for passed, failed, skipped in counts]
+        failures = []
     passed, failed, skipped = (sum(each) for each in zip(*counts, strict=True))
-    failures = [outcome.suite.name for outcome in outcomes if outcome.status]
     if failures:
-        print("FAILED:", " ".join(failures))
+        print("FAILED:", " ".join(outcome.suite.name for outcome in failures))
     # Last, and alone on its line: how a test runner closes
     (options.work / "closing").write_text(f"{passed} {failed} {skipped}\n")
     return 1 if failures else 0
