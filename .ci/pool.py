@@ -11,6 +11,7 @@ and comes last.
 from __future__ import annotations
 
 import os
+import random
 import re
 import subprocess
 import sys
@@ -114,6 +115,8 @@ def run(suite: Suite, work: Path, pythons: dict[str, str], peers: str) -> Outcom
     python = pythons["debian" if "debian" in suite.options else "newest"]
     scratch = work / f"trial-{suite.name}"
     log = work / f"{suite.name}.log"
+    # Sets of texts have another order in each process; what that brings to light can be repeated
+    seed = env.setdefault("PYTHONHASHSEED", str(random.randrange(1, 2**32)))
     argv = [python, "-m", "twisted.trial", "--reporter", "timing"]
     began = time.monotonic()
     with log.open("wb") as out:
@@ -130,7 +133,7 @@ def run(suite: Suite, work: Path, pythons: dict[str, str], peers: str) -> Outcom
     passed, failed, skipped = outcome.counts()
     print(
         f"{suite.name}: {passed} passed, {failed} failed, {skipped} skipped"
-        f" in {outcome.seconds:.0f} s",
+        f" in {outcome.seconds:.0f} s" + f" (PYTHONHASHSEED={seed})" * bool(status),
         flush=True,
     )
     return outcome
