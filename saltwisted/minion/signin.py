@@ -1,5 +1,6 @@
 """
-The sign-in of one link: ask, judge the answer, remember the master, fill the session.
+The sign-in of one link: ask, judge the answer, remember the master, fill the session; and sign-ins
+of a link that is up already.
 
 The bytes and the judgement are in L{saltwisted.wire.handshake}. Here are the
 repetitions of Salt (C{auth_timeout} times C{auth_tries}), the key file, and the
@@ -12,12 +13,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IDelayedCall, IReactorTime
 from twisted.logger import Logger
+from twisted.python.failure import Failure
 
 from saltwisted.config.options import MinionConfig
 from saltwisted.domain.replica.tokens import prove_minion
 from saltwisted.domain.targeting.matchers import MinionFacts
-from saltwisted.errors import RequestTimeout, StoreError, TransportClosed, WireError
+from saltwisted.errors import (
+    AuthenticationError,
+    RequestTimeout,
+    SaltwistedError,
+    StoreError,
+    TransportClosed,
+    WireError,
+)
 from saltwisted.minion.channel import Requests, Session
 from saltwisted.minion.outside import Outside
 from saltwisted.minion.rules import Denied, Distrusted, Event, Failed, Rules, SignedIn
@@ -33,6 +44,10 @@ from saltwisted.wire.handshake import (
 
 MOST_PATIENCE = 30.0
 """Seconds for which a master may keep the answer that our key is pending."""
+
+
+REOPEN_EVERY = 5.0
+"""Seconds between two sign-ins that publications of our master may cause."""
 
 
 class SignInTalk:
@@ -170,3 +185,85 @@ class SignInTalk:
             return None
         grains = self._facts().grains
         return {name: grains.get(name) for name in names}
+
+
+def forget(waiting: Deferred[Any]) -> None:
+    """Nobody waits for it; its expected failures have been acted upon where they arose."""
+
+    def expected(failure: Failure) -> None:
+        failure.trap(SaltwistedError, CancelledError)
+
+    waiting.addErrback(expected)  # type: ignore[unused-awaitable]
+
+
+class SignInAgain:
+    """
+    New sign-ins on a living link: who asks while one runs shares it, and what strangers can cause
+    is no more often than a master can bear.
+    """
+
+    def __init__(self, reactor: IReactorTime, begin: Callable[[], bool]) -> None:
+        """
+        @param begin: begins a sign-in, after which L{ended} and L{answer} are called; false if
+            there is no connection.
+        """
+        self._reactor = reactor
+        self._begin = begin
+        self._waiting: list[Deferred[None]] | None = None
+        self._timer: IDelayedCall | None = None
+        self._begun = float("-inf")
+
+    def ask(self) -> Deferred[None]:
+        """
+        Sign in.
+
+        Fails with L{TransportClosed}, or L{AuthenticationError} when the master says no.
+        """
+        waiting: Deferred[None] = Deferred()
+        if self._waiting is not None:
+            self._waiting.append(waiting)
+            return waiting
+        self._waiting = [waiting]
+        if not self._begin():
+            self._waiting = None
+            waiting.errback(TransportClosed("closed"))
+        return waiting
+
+    def soon(self) -> None:
+        """Sign in if no sign-in runs, and when the last such one is long enough ago."""
+        if self._waiting is not None or self._timer is not None:
+            return
+        wait = max(0.0, self._begun + REOPEN_EVERY - self._reactor.seconds())
+        if wait:
+            self._timer = self._reactor.callLater(wait, self._now)
+        else:
+            self._now()
+
+    def _now(self) -> None:
+        self._timer = None
+        self._begun = self._reactor.seconds()
+        forget(self.ask())
+
+    def ended(self) -> list[Deferred[None]]:
+        """The sign-in that ran has ended; who asks from now on gets another. Who waits for it."""
+        waiting, self._waiting = self._waiting or [], None
+        return waiting
+
+    def answer(self, waiting: list[Deferred[None]], event: Event) -> None:
+        """Tell those who wait what it was."""
+        for one in waiting:
+            if one.called:
+                continue
+            if isinstance(event, SignedIn):
+                one.callback(None)
+            elif isinstance(event, Failed):
+                one.errback(TransportClosed(event.reason))
+            else:
+                one.errback(AuthenticationError(getattr(event, "reason", "sign-in")))
+
+    def stop(self) -> list[Deferred[None]]:
+        """The attempt has ended: no timer is left. Who waits, to be told when all is closed."""
+        if self._timer is not None and self._timer.active():
+            self._timer.cancel()
+        self._timer = None
+        return self.ended()

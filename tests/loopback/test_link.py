@@ -58,8 +58,8 @@ class LinkTests(Rig):
                 on_up=lambda link, first: heard.append("up"),
                 on_down=lambda link, why: heard.append("down"),
             ),
+            rules=Rules(heartbeat=0.2, slow_heartbeat=0.2, heartbeat_timeout=1.0, first=0.05),
         )
-        link.rules = Rules(heartbeat=0.2, slow_heartbeat=0.2, heartbeat_timeout=1.0, first=0.05)
         self.addCleanup(link.stop)
 
         link.start()

@@ -12,9 +12,10 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.errors import AuthenticationError, ConfigError, RequestTimeout, TransportClosed
 from saltwisted.minion import rules
-from saltwisted.minion.connection import MAX_HELD, Hooks, MasterLink
+from saltwisted.minion.connection import Hooks, MasterLink
 from saltwisted.minion.links import Links
 from saltwisted.minion.outside import resolver
+from saltwisted.minion.publications import MAX_HELD
 from saltwisted.minion.rules import TABLE, Rules, Standing, State, step, wait_after
 from saltwisted.minion.subscriber import NEXT_KEY, Seen, Subscriber
 from saltwisted.stores.minion import MasterKeyFile
@@ -445,14 +446,14 @@ class ConnectTests(LinkCase):
 
     def test_hook_fails(self) -> None:
         """A hook that raises is logged and harms nothing."""
-        self.link._hooks = Hooks(on_up=lambda link, first: 1 / 0)
+        self.link.reporter.hooks = Hooks(on_up=lambda link, first: 1 / 0)
         self.up()
 
         self.assertEqual(len(self.flushLoggedErrors(ZeroDivisionError)), 1)
 
     def test_stop_from_a_hook(self) -> None:
         """A hook may stop the link."""
-        self.link._hooks = Hooks(on_pillar=lambda link, pillar: link.stop())
+        self.link.reporter.hooks = Hooks(on_pillar=lambda link, pillar: link.stop())
         self.link.start()
         self.net.run(1)
 
@@ -910,7 +911,7 @@ class PublicationTests(LinkCase):
         self.assertGreater(asked, 10)
         self.assertLess(asked, 80)
         self.assertEqual(self.master.log.count("_auth"), 1)
-        self.assertLessEqual(len(self.link._attempt.held), MAX_HELD)
+        self.assertLessEqual(self.link.upkeep.publications.held, MAX_HELD)
 
     def test_forged(self) -> None:
         """Forged publications cause no job, and one look at the master's key, not many."""
@@ -934,7 +935,7 @@ class PublicationTests(LinkCase):
             self.net.run(1, 0.25)
 
         self.assertLess(self.master.log.count("_auth"), 20)
-        self.assertLessEqual(len(self.link._attempt.held), MAX_HELD)
+        self.assertLessEqual(self.link.upkeep.publications.held, MAX_HELD)
         self.assertTrue(self.link.up)
 
     def test_old_subscription(self) -> None:

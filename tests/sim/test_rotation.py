@@ -10,7 +10,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.facts import rotation
 from saltwisted.minion.channel import Session
-from saltwisted.minion.connection import MasterLink
+from saltwisted.minion.publications import Publications
+from saltwisted.minion.upkeep import Upkeep
 from saltwisted.wire.crypticle import SessionKey
 from tests.sim.play import count
 from tests.sim.rotation import Broken, World
@@ -43,12 +44,12 @@ class RotationTests(SynchronousTestCase):
         """
         # Both take more changes than there are
         self.patch(rotation, "SPACING", 0.0)
-        read_held = MasterLink._read_held
+        read_held = Publications.read_held
         with (
-            mock.patch.object(MasterLink, "_want_keys", MasterLink._sign_in_soon),
+            mock.patch.object(Upkeep, "_want_keys", lambda upkeep: upkeep._again.soon()),
             mock.patch.object(Session, "readable", _the_newest),
             mock.patch.object(
-                MasterLink, "_read_held", lambda self, attempt, _: read_held(self, attempt, INF)
+                Publications, "read_held", lambda publications, _: read_held(publications, INF)
             ),
         ):
             lost = self.assertRaises(Broken, World(LOST_BY_OURS).run)

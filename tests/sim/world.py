@@ -452,7 +452,7 @@ class World:
         for link in self.links.links:
             talk = QuickTalk(link.name, config, link.rules, outside, link.session, lambda: facts)
             talk.world = self
-            link._talk = talk
+            link.upkeep.talk = talk
         self.outbox = MemoryOutbox()
         self.returns = Returns(
             self.clock,
