@@ -370,6 +370,23 @@ class ILoginProof(Protocol):
         """
 
 
+class IFunctionModule(Protocol):
+    """A module of runners, or of the wheel: what C{salt-run NAME.*} calls. A Python module fits."""
+
+    @property
+    def FUNCTIONS(self) -> Mapping[str, Callable[..., Awaitable[Any]]]:
+        """
+        Function by name. Asked at each call: a module may learn and forget functions.
+
+        Each is a coroutine function of the reactor's thread, which blocks nobody: what takes long
+        is done in a worker process. Its first parameter is the call
+        (L{saltwisted.master.runner_table.Run}, L{saltwisted.master.wheel_table.Call}), the others
+        are the caller's; C{inspect.signature} tells them. Its docstring is what C{salt-run -d}
+        shows. A C{ValueError}, or an error of L{saltwisted.errors}, is told to the caller in its
+        own words.
+        """
+
+
 # -- what a master asks of whatever stands beside it (docs/adr/009-seams-before-walls.md); what it
 # does alone is in L{saltwisted.master.seams}
 

@@ -24,6 +24,7 @@ from saltwisted.master import runner_table as runners
 from saltwisted.master import wheel_table as wheels
 from saltwisted.master.chosen import Chosen
 from saltwisted.master.context import Context
+from saltwisted.master.function_table import FunctionTable, Place
 from saltwisted.master.ground import Ground
 from saltwisted.master.runners.auth import hidden_arguments, hidden_value
 from saltwisted.transports.deferreds import let_go
@@ -57,12 +58,23 @@ class Calls:
 
     log = Logger()
 
-    def __init__(self, ground: Ground, new_jid: Callable[[], str], chosen: Chosen) -> None:
+    def __init__(
+        self,
+        ground: Ground,
+        new_jid: Callable[[], str],
+        chosen: Chosen,
+        runner_places: Sequence[Place] = (),
+        wheel_places: Sequence[Place] = (),
+    ) -> None:
+        """
+        @param runner_places: where runner modules come from beside ours; the last one counts.
+        @param wheel_places: likewise for the wheel.
+        """
         self._ground = ground
         self._new_jid = new_jid
         self._chosen = chosen
-        self._runners = runners.functions()
-        self._wheels = wheels.functions()
+        self.runners = FunctionTable(runners.ours(), *runner_places)
+        self.wheels = FunctionTable(wheels.ours(), *wheel_places)
         self.active: dict[str, dict[str, Any]] = {}
 
     async def runner(
@@ -97,7 +109,7 @@ class Calls:
         tag = f"salt/run/{jid}"
         stream = stream or _silent
         run = runners.Run(ctx, jid, user, self._progress(tag, stream), stream, exact=exact)
-        function = self._runners.get(fun)
+        function = self.runners.get(fun)
         call = self._call(
             "runner",
             fun,
@@ -151,7 +163,7 @@ class Calls:
         return await self._call(
             "wheel",
             fun,
-            self._wheels.get(fun),
+            self.wheels.get(fun),
             call,
             list(arg),
             _clean(kwarg),

@@ -15,6 +15,7 @@ from attrs import field, fields, frozen
 from saltwisted.domain.targeting.selection import Selection
 from saltwisted.master.chunks import Chunks
 from saltwisted.master.dispatch import Dispatcher
+from saltwisted.master.function_table import FunctionTable
 from saltwisted.master.ground import Ground
 from saltwisted.master.logins import Logins
 from saltwisted.master.pillars import Pillars
@@ -23,7 +24,15 @@ from saltwisted.master.signins import SignIns
 
 
 class Functions(Protocol):
-    """Runner and wheel functions by name; see L{saltwisted.master.calls.Calls}."""
+    """
+    Runner and wheel functions by name; see L{saltwisted.master.calls.Calls}.
+
+    @ivar runners: those of runners.
+    @ivar wheels: those of the wheel.
+    """
+
+    runners: FunctionTable
+    wheels: FunctionTable
 
     @property
     def active(self) -> Mapping[str, Mapping[str, Any]]:

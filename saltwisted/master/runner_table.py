@@ -1,8 +1,9 @@
 """
-Which runner functions there are: C{module.function} to a coroutine function.
+Which runner modules there are, and what a runner works with.
 
-Each runner module lists its functions by Salt's names in C{FUNCTIONS}. A runner
-gets a L{Run} (what it may use) and then its own arguments.
+Each module lists its functions by Salt's names in C{FUNCTIONS}
+(L{saltwisted.interfaces.IFunctionModule}). A runner gets a L{Run} (what it may use) and then its
+own arguments.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import inspect
 import re
 import textwrap
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from importlib import import_module
 from typing import Any
 
 from attrs import define, field
 
+from saltwisted.interfaces import IFunctionModule
 from saltwisted.master.context import Context
+from saltwisted.master.function_table import imported
 
 MODULES = (
     "auth",
@@ -99,11 +101,6 @@ def documentation(function: Any) -> str:
     return f"\n{textwrap.indent(text, '    ')}\n    "
 
 
-def functions() -> dict[str, Runner]:
-    """All runner functions by name."""
-    table: dict[str, Runner] = {}
-    for name in MODULES:
-        module = import_module(f"saltwisted.master.runners.{name}")
-        for function, runner in module.FUNCTIONS.items():
-            table[f"{name}.{function}"] = runner
-    return table
+def ours() -> dict[str, IFunctionModule]:
+    """The modules that are here."""
+    return imported("saltwisted.master.runners", MODULES)

@@ -1,16 +1,17 @@
 """
-Which wheel functions there are: C{module.function} to a coroutine function.
+Which modules of wheel functions there are (L{saltwisted.interfaces.IFunctionModule}).
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from importlib import import_module
 from typing import Any
 
 from attrs import frozen
 
+from saltwisted.interfaces import IFunctionModule
 from saltwisted.master.context import Context
+from saltwisted.master.function_table import imported
 
 MODULES = ("config", "key", "minions")
 
@@ -30,11 +31,6 @@ class Call:
 Wheel = Callable[..., Awaitable[Any]]
 
 
-def functions() -> dict[str, Wheel]:
-    """All wheel functions by name."""
-    table: dict[str, Wheel] = {}
-    for name in MODULES:
-        module = import_module(f"saltwisted.master.wheel.{name}")
-        for function, wheel in module.FUNCTIONS.items():
-            table[f"{name}.{function}"] = wheel
-    return table
+def ours() -> dict[str, IFunctionModule]:
+    """The modules that are here."""
+    return imported("saltwisted.master.wheel", MODULES)

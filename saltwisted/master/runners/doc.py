@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from saltwisted.master import wheel_table
-from saltwisted.master.runner_table import Run, Runner, documentation, functions
+from saltwisted.master.runner_table import Run, Runner, documentation
 
 
 async def runner(run: Run) -> dict[str, str]:
@@ -18,7 +17,7 @@ async def runner(run: Run) -> dict[str, str]:
 
         salt-run doc.runner
     """
-    return {name: documentation(f) for name, f in sorted(functions().items())}
+    return {name: documentation(f) for name, f in run.ctx.calls.runners.all().items()}
 
 
 async def wheel(run: Run) -> dict[str, str]:
@@ -29,7 +28,7 @@ async def wheel(run: Run) -> dict[str, str]:
 
         salt-run doc.wheel
     """
-    return {name: documentation(f) for name, f in sorted(wheel_table.functions().items())}
+    return {name: documentation(f) for name, f in run.ctx.calls.wheels.all().items()}
 
 
 async def execution(run: Run) -> dict[str, Any]:
