@@ -16,7 +16,7 @@ import shlex
 import shutil
 import tempfile
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from attrs import field, frozen
@@ -217,11 +217,11 @@ class GitCalls:
     """
     Makes the calls of a module: C{_git(cwd, user, ...)}.
 
-    @ivar around: the module's C{__salt__}, C{__opts__} and C{__context__}, which the loader puts
-        there after this was made.
+    @ivar space: the module's globals, where the loader puts C{__salt__} and the rest after this
+        was made.
     """
 
-    around: Callable[[], tuple[dict[str, Any], dict[str, Any], dict[str, Any]]]
+    space: dict[str, Any]
 
     def __call__(
         self,
@@ -235,10 +235,9 @@ class GitCalls:
         saltenv: str = "base",
     ) -> GitCall:
         """Git in a checkout, with what nearly every function is given; see L{GitCall}."""
-        salt, opts, _ = self.around()
         return GitCall(
-            salt=salt,
-            asks="salt-call" in (opts.get("__cli") or ""),
+            salt=self.space["__salt__"],
+            asks="salt-call" in (self.space["__opts__"].get("__cli") or ""),
             cwd=None if cwd is None else place(cwd, user),
             user=user,
             password=password,
@@ -251,7 +250,7 @@ class GitCalls:
 
     def version(self) -> str:
         """The version of git, C{unknown} if it does not tell; asked for once in a job."""
-        context = self.around()[2]
+        context = self.space["__context__"]
         if "git.version" not in context:
             try:
                 words = self(None).output("--version").split("(")[0].split(".windows")[0].split()

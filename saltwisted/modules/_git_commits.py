@@ -15,11 +15,8 @@ from saltwisted.worker.exceptions import CommandExecutionError, SaltInvocationEr
 
 log = logging.getLogger(__name__)
 
-__salt__: dict[str, Any]
-__opts__: dict[str, Any]
-__context__: dict[str, Any]
 
-_git = GitCalls(lambda: (__salt__, __opts__, __context__))
+_git = GitCalls(globals())
 
 
 def branch(

@@ -10,11 +10,8 @@ from saltwisted.modules import _git_output
 from saltwisted.modules._git import GitCall, GitCalls, listed, reserved
 from saltwisted.worker.exceptions import CommandExecutionError, SaltInvocationError
 
-__salt__: dict[str, Any]
-__opts__: dict[str, Any]
-__context__: dict[str, Any]
 
-_git = GitCalls(lambda: (__salt__, __opts__, __context__))
+_git = GitCalls(globals())
 
 
 def _git_config(

@@ -16,9 +16,6 @@ from saltwisted.modules._git import GitCalls, place, reserved, split_options
 from saltwisted.worker import systools
 from saltwisted.worker.exceptions import SaltInvocationError
 
-__salt__: dict[str, Any]
-__opts__: dict[str, Any]
-__context__: dict[str, Any]
 
 __func_alias__ = {"rm_": "rm"}
 __parts__ = ("_git_remotes", "_git_settings", "_git_commits", "_git_worktrees")
@@ -30,7 +27,7 @@ def __virtual__() -> Any:
     return True
 
 
-_git = GitCalls(lambda: (__salt__, __opts__, __context__))
+_git = GitCalls(globals())
 
 
 def add(

@@ -9,7 +9,7 @@ import shutil
 from collections.abc import Mapping
 from typing import Any
 
-from saltwisted.modules import _debsources, aptpkg
+from saltwisted.modules import _apt_entries, _debsources
 from saltwisted.worker.exceptions import CommandExecutionError, SaltInvocationError
 from saltwisted.worker.systools import is_true
 
@@ -186,7 +186,7 @@ def managed(
         return refuse(f"Failed to examine repo '{name}': {error}")
     wanted = kwargs
     if _debian():
-        wanted = aptpkg._expand_repo_def(
+        wanted = _apt_entries.expand_repo_def(
             os_name=__grains__["os"], os_codename=__grains__["oscodename"], repo=repo, **kwargs
         )
     clean = bool(kwargs.get("clean_file", False))

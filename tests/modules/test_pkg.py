@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.modules import _debsources, _packages
+from saltwisted.modules import _apt, _apt_entries, _debsources, _packages
 from saltwisted.modules._debsources import Line, Sources, Stanza
 from saltwisted.worker import systools
 from saltwisted.worker.exceptions import CommandExecutionError, SaltInvocationError
@@ -198,7 +198,7 @@ class InstallTests(PkgCase):
         busy = {"retcode": 100, "stderr": "E: Could not get lock /var/lib/dpkg/lock"}
         self.commands.answers[HEAD] = [busy, busy, 0]
         pauses: list[float] = []
-        self.pkg._sleep = pauses.append
+        self.patch(_apt, "_sleep", pauses.append)
 
         self.pkg.install("zsh")
 
@@ -801,7 +801,7 @@ class RepoTests(SourcesCase):
 
     def test_expanded_definition(self) -> None:
         """What a state wants is completed to what C{get_repo} would show."""
-        found = self.pkg._expand_repo_def(
+        found = _apt_entries.expand_repo_def(
             os_name="Debian", repo="deb http://a st main", comps="main, x", architectures="amd64"
         )
 
