@@ -14,6 +14,7 @@ from typing import Any
 from attrs import frozen
 
 from saltwisted.modules import _data, _packages, _systemd
+from saltwisted.modules._injected import Injected
 from saltwisted.worker import systools
 from saltwisted.worker.exceptions import (
     CommandExecutionError,
@@ -42,25 +43,8 @@ def as_map(env: Any) -> dict[str, Any]:
 
 
 @frozen(eq=False)
-class Apt:
-    """
-    Apt as the functions of a module call it.
-
-    @ivar space: the module's globals, where the loader puts C{__salt__} and the rest after this
-        was made.
-    """
-
-    space: dict[str, Any]
-
-    @property
-    def salt(self) -> Any:
-        """C{__salt__}."""
-        return self.space["__salt__"]
-
-    @property
-    def opts(self) -> Any:
-        """C{__opts__}."""
-        return self.space["__opts__"]
+class Apt(Injected):
+    """Apt as the functions of a module call it."""
 
     def call(self, args: Iterable[Any], scope: bool = True, **kwargs: Any) -> dict[str, Any]:
         """
@@ -70,7 +54,7 @@ class Apt:
         """
         salt = self.salt
         command: list[Any] = []
-        has_scope = scope and _systemd.has_scope(self.space["__context__"])
+        has_scope = scope and _systemd.has_scope(self.context)
         if has_scope and salt["config.get"]("systemd.scope", True):
             command += ["systemd-run", "--scope", "--description", f'"{self.space["__name__"]}"']
         command += args

@@ -22,6 +22,7 @@ from typing import Any
 from attrs import field, frozen
 
 from saltwisted.modules import _data, _packages
+from saltwisted.modules._injected import Injected
 from saltwisted.worker.exceptions import CommandExecutionError, SaltInvocationError
 
 log = logging.getLogger(__name__)
@@ -213,15 +214,8 @@ class GitCall:
 
 
 @frozen(eq=False)
-class GitCalls:
-    """
-    Makes the calls of a module: C{_git(cwd, user, ...)}.
-
-    @ivar space: the module's globals, where the loader puts C{__salt__} and the rest after this
-        was made.
-    """
-
-    space: dict[str, Any]
+class GitCalls(Injected):
+    """Makes the calls of a module: C{_git(cwd, user, ...)}."""
 
     def __call__(
         self,
@@ -236,8 +230,8 @@ class GitCalls:
     ) -> GitCall:
         """Git in a checkout, with what nearly every function is given; see L{GitCall}."""
         return GitCall(
-            salt=self.space["__salt__"],
-            asks="salt-call" in (self.space["__opts__"].get("__cli") or ""),
+            salt=self.salt,
+            asks="salt-call" in (self.opts.get("__cli") or ""),
             cwd=None if cwd is None else place(cwd, user),
             user=user,
             password=password,
@@ -250,7 +244,7 @@ class GitCalls:
 
     def version(self) -> str:
         """The version of git, C{unknown} if it does not tell; asked for once in a job."""
-        context = self.space["__context__"]
+        context = self.context
         if "git.version" not in context:
             try:
                 words = self(None).output("--version").split("(")[0].split(".windows")[0].split()

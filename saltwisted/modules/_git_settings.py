@@ -10,7 +10,6 @@ from saltwisted.modules import _git_output
 from saltwisted.modules._git import GitCall, GitCalls, listed, reserved
 from saltwisted.worker.exceptions import CommandExecutionError, SaltInvocationError
 
-
 _git = GitCalls(globals())
 
 

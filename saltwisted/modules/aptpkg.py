@@ -2,8 +2,9 @@
 Packages by apt (virtual module C{pkg}).
 
 C{apt-get} never asks a question: its environment says so, configuration files that were changed
-stay as they are, and a lock held by someone else is waited for (L{Apt}). What changed is found by comparing the lists of packages before and after. The list is kept in
-C{__context__} until something changes it.
+stay as they are, and a lock held by someone else is waited for (L{Apt}). What changed is found by
+comparing the lists of packages before and after. The list is kept in C{__context__} until
+something changes it.
 """
 
 from __future__ import annotations

@@ -16,7 +16,6 @@ from saltwisted.modules._git import GitCalls, place, reserved, split_options
 from saltwisted.worker import systools
 from saltwisted.worker.exceptions import SaltInvocationError
 
-
 __func_alias__ = {"rm_": "rm"}
 __parts__ = ("_git_remotes", "_git_settings", "_git_commits", "_git_worktrees")
 
