@@ -33,7 +33,7 @@ JUDGED: dict[tuple[str, str], list[tuple[str, list[Any]]]] = {
         ("publish.publish", ["*", "cmd.run", "id"]),
         ("publish.full_data", ["tgt=*", "fun=cmd.run"]),
     ],
-    ("modules/saltutil", "cmd_iter"): [
+    ("modules/_saltutil_master", "cmd_iter"): [
         ("saltutil.cmd", ["*", "cmd.run"]),
         ("saltutil.cmd_iter", ["*", {**WORD, "fun": "cmd.run"}]),
     ],
@@ -81,8 +81,8 @@ HARMLESS = {
     ("modules/mine", "get"): "functions of match; a name in the mine",
     ("modules/mount", "_options"): "two fixed functions",
     ("modules/publish", "runner"): "a runner, which the master judges by peer_run",
-    ("modules/saltutil", "runner"): "a runner, which the master judges by who asks",
-    ("modules/saltutil", "wheel"): "a wheel function, which the master judges by who asks",
+    ("modules/_saltutil_master", "runner"): "a runner, which the master judges by who asks",
+    ("modules/_saltutil_master", "wheel"): "a wheel function, which the master judges by who asks",
     ("modules/schedule", "_give"): "hands on what is in the schedule",
     ("modules/state", "_sync"): "fixed functions",
     ("modules/status", "custom"): "functions that the configuration names",

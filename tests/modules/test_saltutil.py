@@ -522,7 +522,7 @@ class OnTheMaster(SynchronousTestCase):
             stream = call
 
         made = load("saltutil", opts={"id": "mm"})
-        made._master_control = Connection
+        made.cmd.__globals__["_master_control"] = Connection
         return made
 
     def test_cmd(self) -> None:

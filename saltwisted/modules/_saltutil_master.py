@@ -1,0 +1,203 @@
+"""
+What a minion on the master's machine may ask of the master, for C{saltutil}.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from saltwisted.errors import RemoteError, TransportClosed
+from saltwisted.modules import _data
+from saltwisted.worker.exceptions import CommandExecutionError, SaltInvocationError
+
+__opts__: Any
+
+
+def _master_control() -> Any:
+    """A connection to the master that runs on this machine, found by its configuration."""
+    from saltwisted.worker.control import ControlClient
+    from saltwisted.worker.process.configio import load_from_disk
+
+    place = __opts__["conf_file"]
+    folder = place if os.path.isdir(place) else os.path.dirname(place)
+    config = load_from_disk("master", folder).config
+    return ControlClient(os.path.join(config.sock_dir, "saltwisted.sock"))
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """What can go wrong between us and a master, in the words that callers know."""
+    try:
+        yield
+    except TransportClosed as error:
+        raise CommandExecutionError(
+            "This command can only be executed on a minion that is located on the master."
+        ) from error
+    except RemoteError as error:
+        raise CommandExecutionError(error.message) from error
+
+
+_CLIENT_WORDS = frozenset(
+    ("_cmd_meta", "failhard", "orchestration_jid", "ret_config", "ret_kwargs", "roster")
+)
+"""What C{saltutil.cmd} is told beside the arguments of the function."""
+
+
+def cmd_iter(
+    tgt: Any,
+    fun: str,
+    arg: Any = (),
+    timeout: Any = None,
+    tgt_type: str = "glob",
+    ret: str = "",
+    kwarg: Any = None,
+    ssh: bool = False,
+    **kwargs: Any,
+) -> Iterator[dict[str, Any]]:
+    """
+    As C{saltutil.cmd}, each answer when it comes.
+    """
+    if ssh:
+        raise CommandExecutionError("salt-ssh is not available")
+    expect = bool(kwargs.pop("expect_minions", False))
+    words = {
+        **(kwarg or {}),
+        **{key: kwargs[key] for key in _data.clean_kwargs(**kwargs) if key not in _CLIENT_WORDS},
+    }
+    load: dict[str, Any] = {
+        "tgt": tgt,
+        "tgt_type": tgt_type,
+        "fun": fun,
+        "arg": [*arg, *([{"__kwarg__": True, **words}] if words else [])],
+        "ret": ret,
+    }
+    load["kwargs"] = {k: kwargs[k] for k in ("ret_config", "ret_kwargs") if kwargs.get(k)}
+    if timeout is not None:
+        load["timeout"] = timeout
+    jid = ""
+    silent: dict[str, None] = {}
+    with _refusals(), _master_control() as master:
+        for item in master.stream("run", **load):
+            if item["kind"] == "published":
+                jid = item["jid"]
+                silent.update(dict.fromkeys(item["minions"]))
+            elif item["kind"] == "return":
+                silent.pop(item["id"], None)
+                data = dict(item["data"])
+                yield {
+                    item["id"]: {
+                        "ret": data.get("return"),
+                        "retcode": data.get("retcode", 0),
+                        "jid": data.get("jid", jid),
+                        **({"out": data["out"]} if data.get("out") else {}),
+                    }
+                }
+    if expect:
+        for minion in silent:
+            yield {minion: {"failed": True}}
+
+
+def cmd(
+    tgt: Any,
+    fun: str,
+    arg: Any = (),
+    timeout: Any = None,
+    tgt_type: str = "glob",
+    ret: str = "",
+    kwarg: Any = None,
+    ssh: bool = False,
+    **kwargs: Any,
+) -> dict[str, Any]:
+    """
+    Run a function on other minions; works where the master runs on the same machine.
+
+    CLI Example::
+
+        salt '*' saltutil.cmd '*' test.ping
+    """
+    batch, subset = kwargs.pop("batch", None), kwargs.pop("subset", None)
+    turns = [(tgt, tgt_type)]
+    if batch or subset:
+        asked = "sys.list_functions" if subset and not batch else "test.ping"
+        minions = [
+            minion
+            for answer in cmd_iter(tgt, asked, timeout=timeout, tgt_type=tgt_type)
+            for minion, data in answer.items()
+            if asked == "test.ping" or fun in (data["ret"] or ())
+        ]
+        if batch:
+            size = _batch_size(batch, len(minions))
+            turns = [
+                (minions[start : start + size], "list") for start in range(0, len(minions), size)
+            ]
+        else:
+            turns = [(random.sample(minions, min(int(subset), len(minions))), "list")]
+    found: dict[str, Any] = {}
+    for who, kind in turns:
+        failed = False
+        for answer in cmd_iter(who, fun, arg, timeout, kind, ret, kwarg, ssh, **kwargs):
+            found.update(answer)
+            failed = failed or any(data.get("retcode") for data in answer.values())
+        if failed and batch and kwargs.get("failhard"):
+            break
+    return found
+
+
+def _batch_size(batch: Any, count: int) -> int:
+    """
+    How many of so many minions: a number or a percentage.
+
+    @raises SaltInvocationError: neither.
+    """
+    text = str(batch)
+    try:
+        if text.endswith("%"):
+            return max(1, int(float(text[:-1]) / 100.0 * count))
+        return max(1, int(text))
+    except ValueError as error:
+        raise SaltInvocationError(f"Invalid batch size: {text}") from error
+
+
+def runner(
+    name: str,
+    arg: Any = None,
+    kwarg: Any = None,
+    full_return: bool = False,
+    saltenv: str = "base",
+    jid: str | None = None,
+    **kwargs: Any,
+) -> Any:
+    """
+    Run a runner; works where the master runs on the same machine.
+
+    CLI Example::
+
+        salt master_minion saltutil.runner jobs.list_jobs
+        salt master_minion saltutil.runner test.arg arg="['baz']" kwarg="{'foo': 'bar'}"
+    """
+    kwargs.pop("__orchestration_jid__", None)
+    kwargs.pop("__env__", None)
+    words = {**(kwarg or {}), **_data.clean_kwargs(**kwargs)}
+    with _refusals(), _master_control() as master:
+        answer = master.call("runner", fun=name, arg=list(arg or ()), kwarg=words)
+    return answer if full_return else answer.get("return")
+
+
+def wheel(name: str, *args: Any, **kwargs: Any) -> Any:
+    """
+    Run a wheel function; works where the master runs on the same machine.
+
+    CLI Example::
+
+        salt my-local-minion saltutil.wheel key.accept jerry
+        salt my-local-minion saltutil.wheel minions.connected
+    """
+    words = _data.clean_kwargs(**kwargs)
+    with _refusals(), _master_control() as master:
+        answer = master.call("wheel", fun=name, arg=list(args), kwarg=words)
+    data = {"fun": f"wheel.{name}", "fun_args": list(args), **answer}
+    return {"tag": data.pop("tag", ""), "data": data}
