@@ -119,7 +119,7 @@ class CareTests(NodesCase):
             )
             large = store.generation.get(b"large")
             assert large is not None
-            path = store.objects.path(large.content)
+            path = store.objects.large.path(large.content)
             os.chmod(path, 0o600)
             overwrite(path, b"rot")
             # No byte of the tree may serve here, so that the peer has to

@@ -10,7 +10,7 @@ from typing import Any
 
 from saltwisted.domain.roots.entry import FILE, Entry
 from saltwisted.errors import RemoteError, StoreError
-from saltwisted.stores.roots import filework, newfiles, objects, treeread
+from saltwisted.stores.roots import filework, newfiles, objects, packs, treeread
 from saltwisted.stores.roots import sites as rootsites
 from saltwisted.stores.roots.objects import ContentStore
 from saltwisted.stores.roots.treefs import Identity
@@ -59,7 +59,7 @@ class HelperCase(test_sites.TreeCase):
             self.patch(module, "FEW", 5)
             self.patch(module, "AT_ONCE", 7)
         self.patch(newfiles, "ASKED", 2)
-        for module in (newfiles, objects):
+        for module in (newfiles, packs):
             self.patch(module, "PACK_SIZE", 600)
 
 
@@ -170,11 +170,11 @@ class LentPackTests(HelperCase):
     def lend(self, data: bytes) -> tuple[int, bytes]:
         """A pack with one object."""
         store = self.store.objects
-        number, path = store.lend()
+        number, path = store.lent.lend()
         with open(path, "ab") as file:
             file.write(b"....." + data)
         digest = objects.hashlib.sha256(data).digest()
-        store.keep(number, [(digest, len(data), 5)])
+        store.lent.keep(number, [(digest, len(data), 5)])
         return number, digest
 
     def test_not_synced(self) -> None:
@@ -196,15 +196,15 @@ class LentPackTests(HelperCase):
         store: ContentStore = self.store.objects
         number, digest = self.lend(b"data")
         path = store.show_packs([number])[number]
-        other, _ = store.lend()
+        other, _ = store.lent.lend()
         self.assertNotEqual(other, number)
         store.put(b"own")
         self.assertEqual(store.read(digest), b"data")
         store.forget([digest])
         self.assertTrue(os.path.exists(path))
-        store.take_back(number)
+        store.lent.take_back(number)
         self.assertFalse(os.path.exists(path))
-        store.take_back(other)
+        store.lent.take_back(other)
         self.assertEqual(len(os.listdir(os.path.dirname(path))), 1)
 
 
@@ -359,7 +359,7 @@ class ServeTests(test_sites.TreeCase):
         packs = store.show_packs([place.pack])
         self.assertEqual(filework.serve(filework.make_request(root, packs, [file_row])), [None])
         self.assertEqual(os.listdir(f"{self.folder}/out"), ["secret"])
-        _, pack_path = store.lend()
+        _, pack_path = store.lent.lend()
         request = filework.read_request(root, pack_path, [(b"link/secret", 6)])
         self.assertEqual(filework.serve(request), [None])
         self.assertEqual(os.stat(pack_path).st_size, 0)

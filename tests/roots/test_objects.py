@@ -25,7 +25,7 @@ class LeftoverTests(TestCase):
         kept = store.put(b"k" * (SMALL + 1))
         places = store.flush()
         lost = store.put(b"l" * (SMALL + 1))
-        stranger = f"{os.path.dirname(store.path(lost))}/no-digest"
+        stranger = f"{os.path.dirname(store.large.path(lost))}/no-digest"
         with open(stranger, "w"):
             pass
         store.close()
@@ -33,7 +33,7 @@ class LeftoverTests(TestCase):
         again = ContentStore(self.folder, dict(places))
 
         self.addCleanup(again.close)
-        self.assertFalse(os.path.exists(again.path(lost)))
+        self.assertFalse(os.path.exists(again.large.path(lost)))
         self.assertFalse(os.path.exists(stranger))
         self.assertEqual(again.check(), [])
         self.assertEqual(again.read(kept, 0, 2), b"kk")

@@ -97,7 +97,7 @@ class ParcelTests(SynchronousTestCase):
         first, *rest = self.slices(digest)
         want = Want(digest, len(NOISE))
         store_slices(self.ours, want, Growing(want.size, 0), [first], last=False)
-        want.offset = os.stat(self.ours.part_path(digest)).st_size
+        want.offset = os.stat(self.ours.large.part_path(digest)).st_size
         self.assertEqual(want.offset, SLICE)
         growing = Growing(want.size, want.offset)
         self.assertTrue(store_slices(self.ours, want, growing, rest, last=True))
@@ -110,7 +110,7 @@ class ParcelTests(SynchronousTestCase):
         want, growing = Want(other, len(NOISE)), Growing(len(NOISE), 0)
         self.assertFalse(store_slices(self.ours, want, growing, slices, last=True))
         self.assertFalse(self.ours.has(other))
-        self.assertFalse(os.path.exists(self.ours.part_path(other)))
+        self.assertFalse(os.path.exists(self.ours.large.part_path(other)))
 
     def test_delta(self) -> None:
         """A large object comes as what is new in it, in parts that fit into messages."""

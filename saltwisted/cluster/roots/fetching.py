@@ -201,7 +201,7 @@ class ObjectFetcher:
         for want in fetch.ask():
             if want.is_large:
                 with suppress(OSError):
-                    want.offset = os.stat(fetch.store.part_path(want.digest)).st_size
+                    want.offset = os.stat(fetch.store.large.part_path(want.digest)).st_size
                 if want.offset >= want.size:
                     want.offset = 0
             request.append([want.digest, want.base, want.offset])

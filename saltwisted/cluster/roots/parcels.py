@@ -34,6 +34,7 @@ from saltwisted.domain.roots.frames import DATA
 from saltwisted.domain.roots.guards import Forbidden
 from saltwisted.errors import StoreError
 from saltwisted.stores.roots.objects import SMALL, ContentStore
+from saltwisted.stores.roots.ranges import common_ends, map_whole, read_pieces
 
 SLICE = 512 * 1024
 SLICES = 4
@@ -135,7 +136,7 @@ def make_slices(store: ContentStore, want: Outgoing, number: int, at: int) -> li
     """The next slices of a large object: heads and bodies of their frames."""
     most = min(SLICES * SLICE, want.size - at)
     found = []
-    for data in store.read_pieces(want.digest, at, most, SLICE):
+    for data in read_pieces(store, want.digest, at, most, SLICE):
         if want.squeezable is None:
             sample = data[:_SAMPLE]
             want.squeezable = len(zlib.compress(sample, 1)) < len(sample) * 0.95
@@ -171,8 +172,8 @@ def open_data(body: bytes) -> list[Any]:
 
 def find_delta(store: ContentStore, want: Outgoing) -> list[Any] | None:
     """How an object comes from the base that the peer has; nothing if that saves too little."""
-    old = store.map(want.base)
-    new = store.map(want.digest)
+    old = map_whole(store, want.base)
+    new = map_whole(store, want.digest)
     limit = time.monotonic() + DELTA_TIME
 
     def drop() -> None:
@@ -182,7 +183,7 @@ def find_delta(store: ContentStore, want: Outgoing) -> list[Any] | None:
                 mapped.madvise(mmap.MADV_DONTNEED)
 
     try:
-        alike = store.common_ends(want.base, want.digest)
+        alike = common_ends(store, want.base, want.digest)
         operations = make_delta(
             old,  # type: ignore[arg-type]
             new,  # type: ignore[arg-type]
@@ -221,7 +222,7 @@ def store_slices(
     @raises StoreError: the disk refuses.
     @raises Forbidden: a packed slice is damaged.
     """
-    path = store.part_path(want.digest)
+    path = store.large.part_path(want.digest)
     start = slices[0][0]
     try:
         if growing.hash is None:
@@ -279,7 +280,7 @@ def store_delta(store: ContentStore, want: Want, parts: list[Any]) -> bool:
             return False
         store.put_known(want.digest, data)
         return True
-    path = store.temporary()
+    path = store.large.temporary()
     whole = hashlib.sha256()
     base_path, base_offset, _ = store.locate(want.base)
     try:

@@ -31,7 +31,7 @@ from saltwisted.stores.database import (
     open_database,
 )
 from saltwisted.stores.files import write_atomic
-from saltwisted.stores.roots.objects import Place, Step, no_step
+from saltwisted.stores.roots.places import Place, Step, no_step
 from saltwisted.stores.roots.treefs import Identity
 
 SCHEMA = """

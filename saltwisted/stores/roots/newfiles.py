@@ -26,7 +26,8 @@ from saltwisted.errors import SaltwistedError
 from saltwisted.stores.progress import Progress
 from saltwisted.stores.roots.filework import AT_ONCE, FEW, PATIENCE, Helper, read_request
 from saltwisted.stores.roots.index import Known
-from saltwisted.stores.roots.objects import PACK_SIZE, SMALL, ContentStore
+from saltwisted.stores.roots.objects import SMALL, ContentStore
+from saltwisted.stores.roots.packs import PACK_SIZE
 from saltwisted.stores.roots.treefs import Identity, TreeFs, read_small
 
 RACY = 20_000_000
@@ -203,7 +204,7 @@ class NewFiles:
 
     def _ask(self, helper: Helper, chunk: list[_New]) -> None:
         if self._room <= 0:
-            number, self._pack = self._store.lend()
+            number, self._pack = self._store.lent.lend()
             self._lent.append(number)
             self._room = PACK_SIZE
         files = [(path, identity.size) for path, identity, _ in chunk]
@@ -225,7 +226,7 @@ class NewFiles:
 
     def _take_back(self) -> None:
         for number in self._lent:
-            self._store.take_back(number)
+            self._store.lent.take_back(number)
         self._lent.clear()
         self._room = 0
 
@@ -241,7 +242,7 @@ class NewFiles:
             else:
                 self.left.append((path, info))
         self._count(len(chunk))
-        self._store.keep(pack, objects)
+        self._store.lent.keep(pack, objects)
         is_new = self._store.is_new
         self._tell((digest, size) for digest, size, _ in objects if is_new(digest))
 

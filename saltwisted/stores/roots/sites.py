@@ -26,7 +26,8 @@ from saltwisted.errors import SaltwistedError, StoreError
 from saltwisted.stores.progress import Progress
 from saltwisted.stores.roots.filework import AT_ONCE, FEW, PATIENCE, Helper, make_request
 from saltwisted.stores.roots.index import Known
-from saltwisted.stores.roots.objects import PIECE, SMALL, ContentStore
+from saltwisted.stores.roots.objects import SMALL, ContentStore
+from saltwisted.stores.roots.packs import PIECE
 from saltwisted.stores.roots.treefs import CREATE, Identity, TreeFs, complete
 
 BULK = 8 * 1024 * 1024

@@ -38,7 +38,8 @@ from saltwisted.domain.roots.manifest import Generation
 from saltwisted.errors import StoreError
 from saltwisted.stores.files import make_dir, remove
 from saltwisted.stores.roots.index import Change, IndexDatabase, Known
-from saltwisted.stores.roots.objects import ContentStore, Step, no_step
+from saltwisted.stores.roots.objects import ContentStore
+from saltwisted.stores.roots.places import Step, no_step
 
 DAY = 86400.0
 LOG_BYTES = 64 * 1024 * 1024

@@ -26,7 +26,8 @@ from saltwisted.stores.progress import Progress
 from saltwisted.stores.roots.filework import Helper
 from saltwisted.stores.roots.index import Known
 from saltwisted.stores.roots.newfiles import RACY, TOLD, NewFiles, Seen
-from saltwisted.stores.roots.objects import PIECE, SMALL, ContentStore
+from saltwisted.stores.roots.objects import SMALL, ContentStore
+from saltwisted.stores.roots.packs import PIECE
 from saltwisted.stores.roots.sites import BULK, Sites, discard
 from saltwisted.stores.roots.treefs import Identity, TreeFs
 from saltwisted.stores.roots.treeroot import GONE_AWAY, TreeRoot
@@ -62,7 +63,7 @@ def content_of(
                 return None
             return store.put(data), after
         digest = hashlib.sha256()
-        temporary = store.temporary()
+        temporary = store.large.temporary()
         try:
             size = _copy_hashed(fd, temporary, digest)
             after = os.fstat(fd)
