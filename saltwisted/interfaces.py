@@ -106,19 +106,68 @@ class IJobStore(Protocol):
 
 
 class IMinionCache(Protocol):
-    """What a master knows about minions: grains, pillar, mine. Memory in front of disk."""
+    """
+    What a master knows about minions, as C{cache} says where: grains, pillar and mine.
+
+    Reactor thread only. What is asked is answered at once, since targets ask ten thousand times in
+    a row: a store that is far away keeps all of it here as well, learns it before it has started,
+    and hears of changes. What is put counts for the next question, and is written a little later. A
+    bank is C{grains}, C{pillar} or C{mine}.
+    """
+
+    def startService(self) -> Any:
+        """
+        Learn whose values there are; may be a Deferred.
+
+        @raises StoreError: that cannot be found out.
+        """
+
+    def stopService(self) -> Any:
+        """Write what is still waiting; may be a Deferred."""
 
     def get(self, bank: str, minion_id: str) -> Mapping[str, Any] | None:
-        """Bank is C{grains}, C{pillar} or C{mine}."""
+        """The value, or C{None}. It is shared: whoever asks does not change it."""
 
-    def put(self, bank: str, minion_id: str, value: Mapping[str, Any]) -> None:
-        """Replace; written behind, atomically, mode 0600."""
+    def part(self, bank: str, minion_id: str, keys: tuple[Any, ...]) -> Mapping[Any, Any] | None:
+        """Some keys of a value, those that it has; C{None} where there is no value."""
 
-    def delete(self, bank: str, minion_id: str) -> None:
-        """Forget."""
+    def packed(self, bank: str, minion_id: str) -> bytes | None:
+        """The value as L{saltwisted.wire.msgpack.pack_bin} packs it, or C{None}."""
+
+    def has(self, bank: str, minion_id: str) -> bool:
+        """Whether there is a value, without reading it."""
 
     def ids(self, bank: str) -> Sequence[str]:
-        """Minion ids that have a value in the bank."""
+        """Sorted ids of minions that have a value in the bank."""
+
+    def put(self, bank: str, minion_id: str, value: Mapping[str, Any]) -> None:
+        """
+        Replace a value. One that is equal changes nothing, and nobody is told.
+
+        @raises StoreError: that is no minion id.
+        """
+
+    def delete(self, bank: str, minion_id: str) -> None:
+        """Forget a value; it does not come back, not even after a crash."""
+
+    def adopt(self, bank: str, minion_id: str, data: bytes | None) -> None:
+        """
+        Take over what another node has: packed bytes, or C{None} to forget. Tells nobody. What
+        cannot be read is forgotten when somebody asks for it.
+        """
+
+    def on_change(self, receiver: Callable[[str, str, bytes | None], None]) -> None:
+        """
+        Call C{receiver(bank, minion_id, packed)} after each L{put} that was news and each
+        L{delete} of what was there (C{None}).
+        """
+
+    def retry(self) -> None:
+        """Try again to write what was refused; called now and then."""
+
+    @property
+    def problem(self) -> str:
+        """Why the last write failed, or C{""}; for the status."""
 
 
 class IRequestServer(Protocol):

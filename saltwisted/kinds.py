@@ -9,8 +9,8 @@ so: docs/adr/013-kinds-of-parts.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Iterator, Mapping
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from saltwisted.errors import ConfigError
 
@@ -56,9 +56,15 @@ class Kind(NamedTuple):
         """As L{why_not}, but C{""} also for what Salt has: that was meant, and is no mistake."""
         return "" if name in self.elsewhere else self.why_not(name)
 
-    def chosen(self, names: Sequence[str]) -> tuple[str, ...]:
-        """Those of the names that are here, in their order; the usual one if none is."""
-        return tuple(name for name in names if name in self.here) or (self.usual,)
+    def chosen(self, value: Any) -> tuple[str, ...]:
+        """Those names of an option's value that are here, in order; the usual one if none is."""
+        return tuple(name for name in _names(value) if name in self.here) or (self.usual,)
+
+    def complaints(self, value: Any) -> Iterator[str]:
+        """What a person should be told of an option's value: a sentence for each mistake."""
+        for name in _names(value):
+            if text := self.misspelt(name):
+                yield f"{self.option}: {text}; {', '.join(self.chosen(value))} is used"
 
 
 LOGINS = Kind(
@@ -68,6 +74,20 @@ LOGINS = Kind(
     elsewhere=("ldap", "rest", "django", "keystone", "mysql", "pki", "yubico"),
 )
 """A proof of a login: L{saltwisted.interfaces.ILoginProof}."""
+MINION_CACHE = Kind(
+    option="cache",
+    noun="minion cache",
+    here=("localfs",),
+    elsewhere=("consul", "etcd", "mmap_cache", "mysql", "redis"),
+    usual="localfs",
+)
+"""What keeps what is known of minions: L{saltwisted.interfaces.IMinionCache}."""
+CHOICES = (MINION_CACHE,)
+"""Those that an option of the master chooses by its value, one name or several."""
+
+
+def _names(value: Any) -> list[str]:
+    return [str(each) for each in (value if isinstance(value, (list, tuple)) else [value])]
 
 
 class Parts(Generic[T]):

@@ -24,6 +24,7 @@ from saltwisted.config.document import line_of, parse
 from saltwisted.config.options import MasterConfig, MinionConfig
 from saltwisted.config.schema import Misfit, fit, fresh
 from saltwisted.errors import ConfigError
+from saltwisted.kinds import CHOICES
 from saltwisted.words import listed
 
 OWN_DIR = "/etc/saltwisted"
@@ -468,6 +469,7 @@ class _Settling:
                 self.warn("external_auth", "external_auth 'rest' sets keep_acl_in_token to True")
                 values["keep_acl_in_token"] = True
             self.logins(values)
+            self.parts(values)
             self.cluster(values)
             values["file_ignore_regex"] = [
                 regex for regex in values["file_ignore_regex"] if self.is_regex(regex)
@@ -504,6 +506,12 @@ class _Settling:
                 f"eauth_tokens.cache_driver {driver!r} is not available here: tokens are in"
                 " files below cachedir, and in a cluster on every node",
             )
+
+    def parts(self, values: dict[str, Any]) -> None:
+        """A part by a name that nobody knows is said at the start, with the one that was meant."""
+        for kind in CHOICES:
+            for text in kind.complaints(values[kind.option]):
+                self.warn(kind.option, text)
 
     def cluster(self, values: dict[str, Any]) -> None:
         """The options of Salt's own clusters mean nothing without a C{cluster_id}."""

@@ -365,8 +365,8 @@ class CommonOptions(Options):
     winrepo_depth: HandedOn[int] = 1
     cluster_mode: HandedOn[bool] = False
     cache_sreqs: HandedOn[bool] = True
-    #: Where minion data is cached.
-    cache: HandedOn[str] = "localfs"
+    #: What keeps the data of minions: grains, pillar and mine.
+    cache: str = "localfs"
     discovery: HandedOn[dict[str, Any] | bool] = False
     #: Switches of single behaviours.
     features: HandedOn[dict[str, Any]] = {}

@@ -16,7 +16,7 @@ from typing import Any
 from attrs import frozen
 
 from saltwisted.domain.keys import valid_minion_id
-from saltwisted.kinds import LOGINS
+from saltwisted.kinds import LOGINS, MINION_CACHE
 
 
 class Verdict(Enum):
@@ -179,7 +179,7 @@ UNSUPPORTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: bool(set(value or ()) - TOPS),
         "of the master tops, only ext_nodes is supported",
     ),
-    "cache": (_other_than("localfs"), "minion data is kept in files, as localfs does"),
+    "cache": (_other_than(*MINION_CACHE.here), "minion data is kept in files, as localfs does"),
     "keys.cache_driver": (_other_than("localfs_key"), "keys are files in pki_dir"),
     "rest_cherrypy": (_set, _API),
     "rest_tornado": (_set, _API),

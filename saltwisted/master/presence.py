@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from saltwisted.domain.presence import known_addresses, present_ids
-from saltwisted.interfaces import IWhereabouts
+from saltwisted.interfaces import IMinionCache, IWhereabouts
 from saltwisted.master.sessions import Sessions
-from saltwisted.stores.cache import MinionCache
 
 
 class Presence:
@@ -24,7 +23,7 @@ class Presence:
     def __init__(
         self,
         sessions: Sessions,
-        cache: MinionCache,
+        cache: IMinionCache,
         connected: Callable[[], Collection[str]],
         now: Callable[[], float],
         whereabouts: IWhereabouts,

@@ -21,7 +21,7 @@ from saltwisted.roles.logs import SaltLog
 
 MASTER_BUILT_IN = frozenset(
     """
-    id user root_dir sock_dir pki_dir cachedir extension_modules interface ipv6 publish_port
+    id user root_dir sock_dir pki_dir cachedir cache extension_modules interface ipv6 publish_port
     ret_port transport zmq_backlog pub_hwm zmq_filtering tcp_keepalive tcp_keepalive_idle
     tcp_keepalive_cnt tcp_keepalive_intvl keysize key_pass signing_key_pass master_sign_pubkey
     master_sign_key_name sign_pub_messages publish_signing_algorithm publish_session

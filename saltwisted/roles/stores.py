@@ -15,6 +15,7 @@ from typing import Any
 from saltwisted.config.options import MasterConfig
 from saltwisted.domain.jid import JidMaker, jid_mark
 from saltwisted.interfaces import ISecrets
+from saltwisted.kinds import MINION_CACHE
 from saltwisted.master.fileserver import FileServer
 from saltwisted.master.logins import ENTRY as LOGIN_ENTRY
 from saltwisted.master.logins import NEAR_ENTRY
@@ -22,7 +23,7 @@ from saltwisted.master.pillars import ENTRY as PILLAR_ENTRY
 from saltwisted.master.publisher import Publisher
 from saltwisted.master.reserve import Reserve
 from saltwisted.master.seams import LoneClaims, LonePins, LonePruneTime, LoneSecrets, Seams
-from saltwisted.stores.cache import MinionCache
+from saltwisted.stores.cache import CACHES
 from saltwisted.stores.files import make_dir, sweep_temporary
 from saltwisted.stores.identity import identity_of, shared_pki
 from saltwisted.stores.jobs.store import JobStore
@@ -86,7 +87,8 @@ class Stores:
         self.publisher = Publisher(
             config, self.identity.key, self.entropy, publish_key, reactor.seconds
         )
-        self.cache = MinionCache(config.cachedir, self.files_threads.start, clock=reactor)
+        (cache,) = MINION_CACHE.chosen(config.cache)
+        self.cache = CACHES.take(cache)(config, self.files_threads.start, reactor)
         self.jids = JidMaker()
         self.jobs = self._job_store(node, heard)
         self.secrets = SecretFile(

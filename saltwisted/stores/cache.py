@@ -26,6 +26,7 @@ from saltwisted.domain.events import weight
 from saltwisted.domain.keys import valid_minion_id
 from saltwisted.errors import StoreError, WireError
 from saltwisted.interfaces import IMinionCache
+from saltwisted.kinds import MINION_CACHE, Parts
 from saltwisted.stores import files
 from saltwisted.stores.writebehind import Background, WriteBehind
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
@@ -49,8 +50,6 @@ class MinionCache:
     @param objects: packed bytes of the values that are kept as objects, which take two
         or three times as much.
     @param packed: bytes of values that are kept packed.
-    @ivar receivers: called with bank, minion id and packed bytes (C{None}: deleted) of what was
-        changed by L{put} and L{delete}.
     @param clock: makes objects of the grains after the start, a few per turn, so that the
         first target by grains need not.
     """
@@ -73,7 +72,7 @@ class MinionCache:
         self._columns: OrderedDict[tuple[str, tuple[Any, ...]], dict[str, Mapping[Any, Any]]]
         self._columns = OrderedDict()
         self._clock = clock
-        self.receivers: list[Receiver] = []
+        self._receivers: list[Receiver] = []
         self._warming: Any = None
         self._object_bytes = 0
         self._packed_bytes = 0
@@ -171,7 +170,7 @@ class MinionCache:
             raise StoreError("not a minion id", repr(minion_id)[:200])
         data = pack_bin(value)
         if self._replace(key, data):
-            for receiver in self.receivers:
+            for receiver in self._receivers:
                 receiver(bank, minion_id, data)
 
     def adopt(self, bank: str, minion_id: str, data: bytes | None) -> None:
@@ -187,6 +186,10 @@ class MinionCache:
             return None
         data = self._packed.get((bank, minion_id))
         return data if data is not None else self._load(bank, minion_id)
+
+    def on_change(self, receiver: Receiver) -> None:
+        """Have somebody told of what L{put} and L{delete} change."""
+        self._receivers.append(receiver)
 
     def _replace(self, key: _Key, data: bytes) -> bool:
         """Whether that was news."""
@@ -206,7 +209,7 @@ class MinionCache:
     def delete(self, bank: str, minion_id: str) -> None:
         """Forget a value, also on disk, before returning."""
         if self._remove(bank, minion_id):
-            for receiver in self.receivers:
+            for receiver in self._receivers:
                 receiver(bank, minion_id, None)
 
     def _remove(self, bank: str, minion_id: str) -> bool:
@@ -298,7 +301,14 @@ class MinionCache:
             self._packed_bytes -= len(self._packed.popitem(last=False)[1])
 
 
-_MinionCache: type[IMinionCache] = MinionCache  # mypy compares them
+def _local(config: Any, background: Background, clock: IReactorTime) -> MinionCache:
+    return MinionCache(config.cachedir, background, clock=clock)
+
+
+CACHES = Parts[Callable[[Any, Background, IReactorTime], IMinionCache]](
+    MINION_CACHE, {"localfs": _local}
+)
+"""Each is made of the master's configuration, threads for what blocks, and a clock."""
 
 
 def _digest(data: bytes) -> bytes:

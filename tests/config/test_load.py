@@ -169,6 +169,16 @@ class WarningTests(SynchronousTestCase):
 
         self.assertEqual(self.warnings(text), [])
 
+    def test_parts(self) -> None:
+        """A part by a name that nobody knows is said, with the one that was meant and the line."""
+        for line, meant in (("cache: localsf", "localfs"),):
+            (text,) = self.warnings(f"user: x\n{line}\n")
+            self.assertIn("master:2: ", text)
+            self.assertIn(f"did you mean {meant!r}? there is ", text)
+            self.assertTrue(text.endswith(" is used"), text)
+        for line in ("cache: redis", "cache: localfs"):
+            self.assertEqual(self.warnings(f"{line}\n"), [], line)
+
     def test_coerced(self) -> None:
         """Values that work in stock in spite of their type are taken, with a warning if odd."""
         result = loaded(

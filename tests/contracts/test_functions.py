@@ -148,4 +148,4 @@ class CallTests(SynchronousTestCase):
         for kind in ("runner", "wheel"):
             shown = self.call("runner", f"doc.{kind}")["return"]
             self.assertIn("Answer as a test has said.", shown["deploy.web"])
-            self.assertGreater(len(shown), 10)
+            self.assertIn({"runner": "jobs.active", "wheel": "key.accept"}[kind], shown)

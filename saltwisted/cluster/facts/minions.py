@@ -16,7 +16,7 @@ from twisted.logger import Logger
 
 from saltwisted.domain.replica.minions import BANKS, KIND, MAX_DATA, Minions, key_for
 from saltwisted.errors import StoreError
-from saltwisted.stores.cache import MinionCache
+from saltwisted.interfaces import IMinionCache
 from saltwisted.transports.deferreds import as_deferred, let_go
 
 AT_ONCE = 20
@@ -35,7 +35,7 @@ class MinionData:
     def __init__(
         self,
         clock: Any,
-        cache: MinionCache,
+        cache: IMinionCache,
         minions: Minions,
         append: Callable[[str, Mapping[str, Any]], Awaitable[Any]],
         pillar: bool = True,
@@ -55,7 +55,7 @@ class MinionData:
         self._running = False
         self.too_large = 0
         minions.load = cache.packed
-        cache.receivers.append(self._changed)
+        cache.on_change(self._changed)
 
     def startService(self) -> None:
         """Take what comes; in a while, offer what lies in the cache and was never in the log."""

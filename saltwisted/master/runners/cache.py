@@ -179,6 +179,8 @@ async def list_(run: Run, bank: str, cachedir: str | None = None) -> list[str]:
 
         salt-run cache.list cloud/active
     """
+    if bank in BANKS:
+        return list(run.ctx.cache.ids(bank))
     names = await run.ctx.pool(_names, _place(run, bank, None))
     return [name.removesuffix(".p") for name in names]
 
