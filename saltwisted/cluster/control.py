@@ -140,7 +140,7 @@ class ClusterControl:
                     }
                 ],
             }
-        rows = await member.table()
+        rows = await member.roster.table()
         own: dict[str, Any] = next((row for row in rows if row["this"]), {})
         return {
             "cluster": life.state.cluster,
@@ -173,7 +173,7 @@ class ClusterControl:
         if role == MINION:
             pin, addresses = member.identity_pin, [m.serves for m in near if m.serves]
         else:
-            pin, addresses = member.pin, [*life.settings.addresses]
+            pin, addresses = member.secrets_care.pin, [*life.settings.addresses]
             addresses += [a for m in near for a in m.addresses]
             addresses += life.settings.also
         token = new_token(
@@ -261,13 +261,13 @@ class ClusterControl:
 
     async def cluster_leave(self, call: Call) -> Any:
         """End this node's membership."""
-        done = await self._member().leave(call.user, bool(call.args.get("force")))
+        done = await self._member().acts.leave(call.user, bool(call.args.get("force")))
         self._lifecycle.removed(LEFT)
         return done
 
     async def cluster_remove(self, call: Call) -> Any:
         """Remove another node for good."""
-        return await self._member().remove(
+        return await self._member().acts.remove(
             call.args["node"], call.user, bool(call.args.get("compromised"))
         )
 
@@ -289,12 +289,12 @@ class ClusterControl:
 
     async def members_approve(self, call: Call) -> Any:
         """Let a suspended node in."""
-        return await self._member().approve(call.args["node"])
+        return await self._member().acts.approve(call.args["node"])
 
     async def members_rights(self, call: Call) -> Any:
         """Say what a member may do with the roots from now on."""
         rights = _rights(call.args.get("rights"))
-        return await self._member().set_rights(call.args["node"], rights)
+        return await self._member().acts.set_rights(call.args["node"], rights)
 
 
 def _rights(value: Any) -> tuple[str, ...]:

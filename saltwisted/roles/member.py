@@ -15,11 +15,17 @@ from saltwisted.cluster.control import ClusterControl, views
 from saltwisted.cluster.facts.identity import IdentityChange
 from saltwisted.cluster.facts.keyview import KeyView
 from saltwisted.cluster.facts.upkeep import Upkeep
+from saltwisted.cluster.life.acts import MemberActs
 from saltwisted.cluster.life.condition import Condition
 from saltwisted.cluster.life.drift import option_of
+from saltwisted.cluster.life.gate import MemberGate
 from saltwisted.cluster.life.join import Admission
+from saltwisted.cluster.life.keptmembership import KeptMembership
 from saltwisted.cluster.life.lifecycle import Lifecycle, MemberCard
 from saltwisted.cluster.life.member import ClusterMember
+from saltwisted.cluster.life.miniontokens import MinionTokens
+from saltwisted.cluster.life.roster import Roster
+from saltwisted.cluster.life.secretscare import SecretsCare
 from saltwisted.cluster.links.census import CensusTaker
 from saltwisted.cluster.roots.control import BY_WORD
 from saltwisted.config.options import MasterConfig
@@ -53,11 +59,15 @@ class Cluster:
         master: Callable[[], Master],
     ) -> None:
         self._stores, self._card, self._lifecycle, self._master = stores, card, lifecycle, master
-        self.facts = ClusterFacts(stores, card, lifecycle, master, lambda: self.member.closed)
+        self.facts = ClusterFacts(stores, card, lifecycle, master, lambda: self.acts.closed)
         self.jobs = ClusterJobs(stores, self.facts, master)
         self.roots = ClusterRoots(stores, self.facts, master)
         self.condition = self._condition()
         self.admission = self._admission()
+        self.roster = self._roster()
+        self.secrets_care = self._secrets_care()
+        self.minion_tokens = self._minion_tokens()
+        self.acts = self._acts()
         self.member = self._member()
         self._introduce()
         self.seams = self._seams()
@@ -66,7 +76,7 @@ class Cluster:
         facts, jobs = self.facts, self.jobs
         return Seams(
             key_changes=facts.keys,
-            voucher=self.member,
+            voucher=self.minion_tokens,
             secrets=facts.session_secrets,
             tokens=facts.logins,
             agreement=jobs.rotation,
@@ -123,7 +133,7 @@ class Cluster:
             minions=lambda: len(stores.keys.accepted_ids()),
             cluster_secret=self._lifecycle.settings.cluster_secret,
             alarm=stores.bus.fire,
-            ask_peers=lambda word, body, seconds: self.member.ask_peers(word, body, seconds),
+            ask_peers=lambda word, body, seconds: self.roster.ask_peers(word, body, seconds),
             census=CensusTaker(
                 stores.reactor, stores.keys, self.roots.generations, partial(option_of, config)
             ).take,
@@ -150,36 +160,107 @@ class Cluster:
             hash_type=config.hash_type,
         )
 
+    def _roster(self) -> Roster:
+        facts = self.facts
+        return Roster(
+            key=facts.key,
+            membership=facts.membership,
+            peers=facts.peers,
+            status=self.condition.status,
+            lags=self._lags,
+            holders=self._holders,
+            now=self._stores.now,
+        )
+
+    def _secrets_care(self) -> SecretsCare:
+        stores, facts, master = self._stores, self.facts, self._master
+        return SecretsCare(
+            card=self._card,
+            secrets=facts.secrets,
+            peers=facts.peers,
+            port=self._lifecycle.port,
+            append=facts.own.append,
+            end_sessions=lambda: master().ctx.sessions.end_all(),
+            session_period=float(stores.config.publish_session) / 2,
+            now=stores.now,
+            entropy=stores.entropy,
+        )
+
+    def _minion_tokens(self) -> MinionTokens:
+        facts = self.facts
+        return MinionTokens(
+            tokens=facts.tokens,
+            append=facts.own.append,
+            is_revoked=facts.keyset.is_revoked,
+            deny_minion=facts.keyset.denial,
+            now=self._stores.now,
+        )
+
+    def _acts(self) -> MemberActs:
+        stores, facts = self._stores, self.facts
+        return MemberActs(
+            reactor=stores.reactor,
+            card=self._card,
+            membership=facts.membership,
+            tokens=facts.tokens,
+            secrets=facts.secrets,
+            secrets_care=self.secrets_care,
+            peers=facts.peers,
+            admission=self.admission,
+            append=facts.own.append,
+            settled=facts.own.settled,
+            status=self.condition.status,
+            drain=self.jobs.drain(),
+            fire=stores.bus.fire,
+        )
+
     def _member(self) -> ClusterMember:
-        stores, facts, jobs, master = self._stores, self.facts, self.jobs, self._master
+        stores, facts = self._stores, self.facts
         return ClusterMember(
             reactor=stores.reactor,
             card=self._card,
             lifecycle=self._lifecycle,
             membership=facts.membership,
             tokens=facts.tokens,
-            secrets=facts.secrets,
             peers=facts.peers,
             admission=self.admission,
             identity=self._identity(),
+            acts=self.acts,
+            roster=self.roster,
+            gate=self._gate(),
+            kept=self._kept(),
+            secrets_care=self.secrets_care,
+            minion_tokens=self.minion_tokens,
             append=facts.own.append,
             listen=facts.folds.listen,
             settled=facts.own.settled,
             unwritten=lambda: facts.log.problem,
-            status=self.condition.status,
-            lags=self._lags,
-            holders=self._holders,
             set_slot=stores.jids.take_slot,
             fire=stores.bus.fire,
-            in_thread=stores.files_threads.start,
-            is_revoked=facts.keyset.is_revoked,
-            end_sessions=lambda: master().ctx.sessions.end_all(),
-            drain=jobs.drain(),
-            deny_minion=facts.keyset.denial,
-            session_period=float(stores.config.publish_session) / 2,
             rights=facts.rights,
             now=stores.now,
             entropy=stores.entropy,
+        )
+
+    def _gate(self) -> MemberGate:
+        facts = self.facts
+        return MemberGate(
+            key=facts.key,
+            membership=facts.membership,
+            peers=facts.peers,
+            admission=self.admission,
+            now=self._stores.now,
+        )
+
+    def _kept(self) -> KeptMembership:
+        facts, stores = self.facts, self._stores
+        return KeptMembership(
+            reactor=stores.reactor,
+            membership=facts.membership,
+            secrets=facts.secrets,
+            tokens=facts.tokens,
+            files=self._lifecycle.files,
+            in_thread=stores.files_threads.start,
         )
 
     def _minions(self) -> tuple[Sequence[str], Sequence[str]]:

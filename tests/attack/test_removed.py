@@ -11,7 +11,7 @@ import attrs
 from attrs import evolve
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.life.member import ClusterMember
+from saltwisted.cluster.life.secretscare import SecretsCare
 from saltwisted.domain.causality.knowledge import Dot
 from saltwisted.domain.replica.entry import Stream
 from saltwisted.domain.replica.secrets import SESSION, Secrets
@@ -72,26 +72,25 @@ class MemberTests(SynchronousTestCase):
         self.number = 0
         values: dict[str, Any] = {
             field.name: MagicMock()
-            for field in attrs.fields(ClusterMember)
+            for field in attrs.fields(SecretsCare)
             if field.init and field.default is attrs.NOTHING
         }
-        self.member = ClusterMember(**{**values, "secrets": self.secrets})
-        self.member._running = True
+        self.care = SecretsCare(**{**values, "secrets": self.secrets})
 
     def renew(self, value: bytes, refuse_old: bool) -> None:
         """Another node has made a new session secret."""
         self.number += 1
         body = self.secrets.next_body(SESSION, value, 1.0, refuse_old=refuse_old)
         self.secrets.apply(body, self.number, Dot(Stream("b", "0" * 16), self.number))
-        self.member._secrets_changed()
+        self.care.changed()
 
     def test_removal_ends_sessions(self) -> None:
         """An ordinary new version ends none; the one after a removal ends all, once."""
         self.renew(OLD, False)
         self.renew(NEW, False)
-        self.member.end_sessions.assert_not_called()  # type: ignore[attr-defined]
+        self.care.end_sessions.assert_not_called()  # type: ignore[attr-defined]
 
         self.renew(b"x" * SECRET_BYTES, True)
-        self.member._secrets_changed()
+        self.care.changed()
 
-        self.member.end_sessions.assert_called_once_with()  # type: ignore[attr-defined]
+        self.care.end_sessions.assert_called_once_with()  # type: ignore[attr-defined]

@@ -5,16 +5,15 @@ have met no more keys are accepted by it than it has uses, the same on all of th
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
-from unittest.mock import MagicMock
+from unittest import mock
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from twisted.internet.defer import succeed
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.cluster.life.member import ClusterMember
+from saltwisted.cluster.life.miniontokens import MinionTokens
 from saltwisted.domain.causality.knowledge import Dot
 from saltwisted.domain.replica.entry import Stream
 from saltwisted.domain.replica.fold import Fact
@@ -90,13 +89,15 @@ class Node:
             self.write("key", body, 9)
             return succeed(None)
 
-        member: Any = SimpleNamespace(
+        rules = MinionTokens(
             tokens=self.folds["token"],
-            deny_minion=self.folds["key"].denial,
             append=append,
-            log=MagicMock(),
+            is_revoked=self.folds["key"].is_revoked,
+            deny_minion=self.folds["key"].denial,
+            now=lambda: 0.0,
         )
-        ClusterMember._deny_overused(member)
+        with mock.patch.object(MinionTokens, "log"):
+            rules.deny_overused()
 
     def accepted(self) -> list[str]:
         """Whose key counts."""

@@ -35,7 +35,7 @@ from attrs import define, field
 from twisted.internet.defer import Deferred
 
 from saltwisted.cluster.life.join import pack_facts, unpack_facts
-from saltwisted.cluster.life.member import KEEP_FACTS
+from saltwisted.cluster.life.keptmembership import KEEP_FACTS
 from saltwisted.cluster.roots.sync import FOUND_AFTER
 from saltwisted.domain.replica.entry import Entry
 from saltwisted.domain.replica.fold import Folds

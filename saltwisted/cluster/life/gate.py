@@ -1,0 +1,88 @@
+"""
+The gate of a member's peer port: who may come in for what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from attrs import frozen
+from twisted.internet.protocol import Protocol
+from twisted.protocols.amp import COMMAND, Box
+
+from saltwisted.cluster.life.join import Admission
+from saltwisted.cluster.links.commands import Tell
+from saltwisted.cluster.links.peers import Peers
+from saltwisted.domain.replica.membership import Membership
+from saltwisted.transports.tls import AMP, BULK, JOIN, Session
+
+FAREWELL = "farewell"
+ASK_AGAIN = 600.0
+"""Seconds in which a node that was admitted may fetch its answer again, if it never got it."""
+
+
+class Farewell(Protocol):
+    """
+    Tells a removed node that it is removed, and reads nothing from it.
+
+    It was away when that happened, and would serve its minions on for ever.
+    """
+
+    def connectionMade(self) -> None:
+        """Say it, and hang up."""
+        transport: Any = self.transport
+        box = {b"word": FAREWELL.encode(), b"body": b"", b"bulk": b"0"}
+        transport.write(Box({COMMAND: Tell.commandName, **box}).serialize())
+        transport.loseConnection()
+
+
+@frozen(kw_only=True)
+class MemberGate:
+    """
+    Decides who may come in at the peer port of a member: members for links, joining nodes while
+    there is something to join by, and removed ones to be told so.
+
+    @ivar key: this node's key id.
+    """
+
+    key: str
+    membership: Membership
+    peers: Peers
+    admission: Admission
+    now: Callable[[], float]
+
+    def purposes(self) -> Sequence[bytes]:
+        """Joins only while there is something to join by."""
+        if self.admission.open() or self._is_awaited():
+            return (AMP, BULK, JOIN)
+        return (AMP, BULK)
+
+    def _is_awaited(self) -> bool:
+        """Whether somebody was admitted, and may have to ask again before it can link."""
+        linked = {link.session.key for link in self.peers.links()}
+        newest = (self.now() - ASK_AGAIN) * 1000
+        return any(
+            member.key != self.key
+            and member.key not in linked
+            and member.added is not None
+            and (member.wait or member.added[0] >> 16 > newest)
+            for member in self.membership.live()
+        )
+
+    def judge(self, purpose: bytes, key: str) -> bool:
+        """Members for links; anybody for the one record of a join."""
+        known = self.membership.find(key)
+        if purpose == AMP and known is not None and known.removed is not None:
+            return True  # to be told so, and nothing else: see enter
+        if purpose == JOIN:
+            return self.admission.open() or (known is not None and known.removed is None)
+        return self.peers.judge(purpose, key)
+
+    def enter(self, session: Session) -> Any:
+        """The protocol for an admitted peer."""
+        if session.purpose == JOIN:
+            return self.admission.reader(session)
+        if not self.peers.judge(session.purpose, session.key):
+            return Farewell()
+        return self.peers.enter(session)
