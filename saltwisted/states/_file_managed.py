@@ -8,18 +8,36 @@ import logging
 import os
 import shlex
 import urllib.parse
+from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from attrs import define, field, frozen
 
 from saltwisted.modules import _files
+from saltwisted.modules._arguments import picked, taken
 from saltwisted.states import _file_rules
-from saltwisted.states._file_work import FileState, Finished, new_ret, owner, warn_about_hash
+from saltwisted.states._file_work import (
+    Around,
+    FileState,
+    Finished,
+    Ret,
+    new_ret,
+    owner,
+    warn_about_hash,
+)
 from saltwisted.worker.exceptions import CommandExecutionError
 
 log = logging.getLogger(__name__)
 
 _MISSING = object()
+
+SIGNED = (
+    *("source_hash_sig", "signed_by_any", "signed_by_all", "keyring", "gnupghome"),
+    "sig_backend",
+)
+"""What C{managed} and C{cached} are told of signatures."""
+_DISREGARDED = ("ignore_ordering", "ignore_whitespace", "ignore_comment_characters")
+"""Which kinds of changes do not trigger other states."""
 
 
 def run_check_cmd(salt: Any, cmd: str, filename: str, **options: Any) -> Any:
@@ -505,3 +523,30 @@ class Managed(FileState):
             fetched = self.salt["cp.is_cached"](self.source, self.around.env)
         if fetched:
             _files.safe_remove(fetched)
+
+
+def manage(around: Around, arguments: Mapping[str, Any], shell: dict[str, Any]) -> Ret:
+    """
+    The state C{file.managed}.
+
+    @param arguments: those of the state.
+    @param shell: how C{check_cmd} is run.
+    """
+    given = {**arguments, "name": os.path.expanduser(arguments["name"])}
+    labels = given["selinux"] or {}
+    return Managed(
+        around=around,
+        given=Given(
+            contents=given["contents"],
+            pillar=given["contents_pillar"],
+            grains=given["contents_grains"],
+            newline=given["contents_newline"],
+            delimiter=given["contents_delimiter"],
+            allow_empty=given["allow_empty"],
+        ),
+        shell=shell,
+        labels={key: labels.get(key) for key in ("seuser", "serole", "setype", "serange")},
+        signed=picked(given, SIGNED),
+        disregard=picked(given, _DISREGARDED),
+        **taken(Managed, given),
+    ).run()

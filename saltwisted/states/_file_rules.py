@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import zip_longest
 from typing import Any
 
-from attrs import define
+from attrs import define, field
 
 RECURSE_WORDS = ("user", "group", "mode", "ignore_files", "ignore_dirs", "silent")
 
@@ -207,6 +207,88 @@ class KeyLines:
     deleted: int
 
 
+@define
+class _Keys:
+    """
+    Keys that are given their values, line by line.
+
+    @ivar left: how many lines of each key are still to be kept.
+    @ivar result: what came of the lines so far.
+    """
+
+    values: Mapping[str, Any]
+    separator: str
+    uncomment: str | None
+    key_ignore_case: bool
+    value_ignore_case: bool
+    left: dict[str, int]
+    result: KeyLines = field(factory=lambda: KeyLines([], [], 0, 0))
+
+    def folded(self, text: str) -> str:
+        """A key, or a line that begins with one, as it is compared."""
+        return text.lower() if self.key_ignore_case else text
+
+    def change(self, line: str) -> str:
+        """A line with the value of its key; empty if it is one too many."""
+        bare = line.lstrip(self.uncomment)
+        opened = len(bare) < len(line)
+        tested = self.folded(bare)
+        there, sep, value_there = (bare if opened else line).partition(self.separator)
+        for key, value in self.values.items():
+            if not tested.startswith(self.folded(key)) or sep != self.separator:
+                continue
+            if self.folded(there) != self.folded(key):
+                continue
+            have, want = value_there.strip(), str(value).strip()
+            if self.value_ignore_case:
+                have, want = have.lower(), want.lower()
+            same = have == want
+            must = False
+            if opened:
+                # A commented line serves if the key is still wanted, else it is let be.
+                must = self.left[key] > 0
+                same = same or not must
+            elif self.left[key] == 0:
+                must = True
+            if not same or must:
+                line = self._replace(line, key, value, there)
+            if self.left[key] > 0:
+                self.left[key] -= 1
+        return line
+
+    def _replace(self, line: str, key: str, value: Any, there: str) -> str:
+        """The line that stands for another one, which goes; C{there} is the key as it is spelt."""
+        diff = self.result.diff
+        diff.append(f"- {line}")
+        line = ""
+        if self.left[key] != 0:
+            line = f"{there}{self.separator}{value}\n"
+            if isinstance(value, str):
+                diff.append(f"+ {line}")
+            else:
+                diff.append(f"+ {line.rstrip()} (from {type(value).__name__} type)\n")
+        self.result.changes += 1
+        return line
+
+    def add_missing(self, append: bool, prepend: bool) -> None:
+        """Put keys that no line had to the end, or to the start."""
+        result = self.result
+        missing = [
+            f"{key}{self.separator}{value}\n"
+            for key, value in self.values.items()
+            if self.left[key] > 0
+        ]
+        if append and missing:
+            result.diff += ["- <EOF>\n", *(f"+ {line}" for line in missing), "+ <EOF>\n"]
+            result.content += missing
+            result.changes += len(missing)
+        elif prepend and missing:
+            backwards = missing[::-1]
+            result.diff[:0] = ["  <SOF>\n", *(f"+ {line}" for line in backwards)]
+            result.content[:0] = backwards
+            result.changes += len(missing)
+
+
 def set_keys(
     lines: Sequence[str],
     values: Mapping[str, Any],
@@ -221,66 +303,17 @@ def set_keys(
     prune: bool = False,
 ) -> KeyLines:
     """Give keys their values on the lines of a file: Salt's rules, oddities included."""
-
-    def folded(text: str) -> str:
-        return text.lower() if key_ignore_case else text
-
-    def written(key: str, value: Any, sep: str = separator) -> str:
-        return f"{key}{sep}{value}\n"
-
-    result = KeyLines([], [], 0, 0)
     left = dict.fromkeys(values, count)
-    names = tuple(folded(key) for key in values)
+    keys = _Keys(values, separator, uncomment, key_ignore_case, value_ignore_case, left)
+    names = tuple(keys.folded(key) for key in values)
     pruned: list[str] = []
     for line in lines:
-        bare = line.lstrip(uncomment)
-        opened = len(bare) < len(line)
-        tested = folded(bare)
-        key_there, sep, value_there = (bare if opened else line).partition(separator)
-        if prune and not tested.startswith(names):
+        if prune and not keys.folded(line.lstrip(uncomment)).startswith(names):
             pruned.append(line)
-            continue
-        for key, value in values.items():
-            if not tested.startswith(folded(key)) or sep != separator:
-                continue
-            if folded(key_there) != folded(key):
-                continue
-            have, want = value_there.strip(), str(value).strip()
-            if value_ignore_case:
-                have, want = have.lower(), want.lower()
-            same = have == want
-            must = False
-            if opened:
-                # A commented line serves if the key is still wanted, else it is let be.
-                must = left[key] > 0
-                same = same or not must
-            elif left[key] == 0:
-                must = True
-            if not same or must:
-                result.diff.append(f"- {line}")
-                line = ""
-                if left[key] != 0:
-                    line = written(key_there, value, sep)
-                    if isinstance(value, str):
-                        result.diff.append(f"+ {line}")
-                    else:
-                        kind = type(value).__name__
-                        result.diff.append(f"+ {line.rstrip()} (from {kind} type)\n")
-                result.changes += 1
-            if left[key] > 0:
-                left[key] -= 1
-        result.content.append(line)
-
-    missing = [written(key, value) for key, value in values.items() if left[key] > 0]
-    if append and missing:
-        result.diff += ["- <EOF>\n", *(f"+ {line}" for line in missing), "+ <EOF>\n"]
-        result.content += missing
-        result.changes += len(missing)
-    elif prepend and missing:
-        backwards = missing[::-1]
-        result.diff[:0] = ["  <SOF>\n", *(f"+ {line}" for line in backwards)]
-        result.content[:0] = backwards
-        result.changes += len(missing)
+        else:
+            keys.result.content.append(keys.change(line))
+    keys.add_missing(append, prepend)
+    result = keys.result
     for line in pruned:
         result.diff.insert(1, f"- {line}")
     result.deleted = len(pruned)

@@ -8,6 +8,7 @@ what a run of states put into it, as an L{Around}.
 from __future__ import annotations
 
 import contextlib
+import difflib
 import logging
 import os
 from collections.abc import Mapping, Sequence
@@ -63,7 +64,9 @@ class Around:
             return user
         return self.salt["file.gid_to_group"](self.salt["user.info"](user).get("gid", 0))
 
-    def make_parents(self, path: str, user: Any, group: Any, mode: Any) -> None:
+    def make_parents(
+        self, path: str, user: Any = None, group: Any = None, mode: Any = None
+    ) -> None:
         """Make the directories above a path."""
         self.salt["file.makedirs"](path=path, user=user, group=group, mode=mode)
 
@@ -81,6 +84,28 @@ class Around:
             with contextlib.suppress(OSError), open(self.accumulator_file(), "rb") as file:
                 data = msgpack.unpack(file.read()) or {}
         return data.get("accumulators", {}), data.get("accumulators_deps", {})
+
+
+@frozen(eq=False)
+class Surroundings:
+    """
+    Makes the L{Around} of each call of a module of states.
+
+    @ivar space: the module's globals, which a run of states changes between two calls.
+    """
+
+    space: Mapping[str, Any]
+
+    def __call__(self) -> Around:
+        """What this call finds around itself; outside of a run there are no more states."""
+        return Around(
+            salt=self.space["__salt__"],
+            opts=self.space["__opts__"],
+            context=self.space["__context__"],
+            lowstate=self.space.get("__lowstate__", ()),
+            env=self.space.get("__env__", "base"),
+            instance=self.space.get("__instance_id__", ""),
+        )
 
 
 class Finished(Exception):
@@ -153,3 +178,40 @@ def warn_about_hash(source: Any, source_hash: Any) -> None:
     """Say that a hash is of no use with a source that is not from the web."""
     if source is not None and source_hash and not _file_rules.is_remote(source):
         log.warning("source_hash is only used with 'http', 'https' or 'ftp'")
+
+
+def unusable(name: str) -> str:
+    """Why a file cannot be edited, if so."""
+    if not os.path.isabs(name):
+        return f"Specified file {name} is not an absolute path"
+    if not os.path.exists(name):
+        return f"{name}: file not found"
+    return ""
+
+
+def text_lines(path: str, keep_ends: bool = True) -> list[str]:
+    """The lines of a text in UTF-8."""
+    with open(path, "rb") as file:
+        return file.read().decode("utf-8").splitlines(keep_ends)
+
+
+def shown_diff(name: str, old: list[str], new: list[str], show: bool = True, glue: str = "") -> str:
+    """What is shown of how a file differs from before."""
+    if not _files.is_text(name):
+        return "Replace binary file"
+    if not show:
+        return "<show_changes=False>"
+    return glue.join(difflib.unified_diff(old, new))
+
+
+def edited(ret: dict[str, Any], changes: Any, forecast: str, test: bool) -> dict[str, Any]:
+    """A return after an edit: the diff, or that there was nothing to do."""
+    if not changes:
+        ret.update(result=True, comment="No changes needed to be made")
+        return ret
+    ret["changes"]["diff"] = changes
+    if test:
+        ret.update(result=None, comment=forecast)
+    else:
+        ret.update(result=True, comment="Changes were made")
+    return ret

@@ -96,7 +96,7 @@ HARMLESS = {
     ("states/archive", "_Extraction"): "functions called verify; two fixed ones",
     ("states/cmd", "mod_watch"): "states of its own",
     ("states/cmd", "run"): "two fixed functions",
-    ("states/file", "mknod"): "fixed functions",
+    ("states/_file_paths", "mknod"): "fixed functions",
     ("states/group", "present"): "functions of group",
     ("states/host", "present"): "fixed functions",
     ("states/ini_manage", "_Present"): "functions of ini",
