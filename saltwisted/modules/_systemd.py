@@ -64,3 +64,52 @@ def has_scope(context: MutableMapping[str, Any]) -> bool:
         absent = b"Failed to get D-Bus connection: No such file or directory"
         context[key] = absent not in done.stderr
     return bool(context[key])
+
+
+UNIT_TYPES = (
+    "service",
+    "socket",
+    "device",
+    "mount",
+    "automount",
+    "swap",
+    "target",
+    "path",
+    "timer",
+)
+
+
+def under(path: str, root: str | None) -> str:
+    """A path below another root, if one is given."""
+    return os.path.join(root, path.lstrip("/")) if root else path
+
+
+def unit_name(name: Any) -> str:
+    """The name of the unit; a bare name means a service."""
+    text = str(name)
+    return text if text.endswith(UNIT_TYPES) else f"{text}.service"
+
+
+def short_name(full: str) -> str | None:
+    """A unit as the C{get_*} functions list it: services without their suffix; C{None} if none."""
+    name, dot, kind = full.rpartition(".")
+    if not dot or kind not in UNIT_TYPES:
+        return None
+    return name if kind == "service" else full
+
+
+def default_runlevel() -> str:
+    """The runlevel of a machine whose program C{runlevel} does not tell."""
+    level = ""
+    for line in systools.read_text("/etc/init/rc-sysinit.conf").splitlines():
+        if line.startswith("env DEFAULT_RUNLEVEL"):
+            level = line.split("=")[-1].strip()
+    if not level:
+        return "2"
+    for line in systools.read_text("/etc/inittab").splitlines():
+        if not line.startswith("#") and "initdefault" in line:
+            level = line.split(":")[1]
+    for word in systools.read_text("/proc/cmdline").split():
+        if word in {"0", "1", "2", "3", "4", "5", "6", "s", "S", "-s", "single"}:
+            return word
+    return level

@@ -12,10 +12,7 @@ Changed content replaces a file in one step. Where Salt promises to keep the ino
 
 from __future__ import annotations
 
-import glob
-import logging
 import os
-import shlex
 import shutil
 import stat
 import tempfile
@@ -24,13 +21,11 @@ from typing import Any
 
 from saltwisted.modules import (
     _edit,
-    _file_backups,
     _file_diff,
     _file_look,
     _file_make,
     _file_manage,
     _file_owners,
-    _file_perms,
     _file_replace,
     _file_source,
     _file_work,
@@ -43,16 +38,11 @@ from saltwisted.modules._file_diff import Comparison
 from saltwisted.modules._file_manage import Placement
 from saltwisted.modules._file_perms import Permissions
 from saltwisted.modules._file_source import Announced, Fetch, Signing
-from saltwisted.worker import systools, templates
-from saltwisted.worker.exceptions import (
-    CommandExecutionError,
-    SaltInvocationError,
-)
-
-log = logging.getLogger(__name__)
+from saltwisted.worker import templates
+from saltwisted.worker.exceptions import CommandExecutionError, SaltInvocationError
 
 __func_alias__ = {"makedirs_": "makedirs"}
-__parts__ = (_file_look, _file_owners, _file_replace, _file_write)
+__parts__ = (_file_look, _file_owners, _file_replace, _file_write, "_file_programs", "_file_kept")
 
 _FETCHED = (
     *("name", "template", "source", "source_hash", "source_hash_name", "user", "group", "mode"),
@@ -80,43 +70,6 @@ def _around() -> Around:
         pillar=__pillar__,
         context=__context__,
     )
-
-
-# -- owners and modes ----------------------------------------------------------------
-
-
-def chattr(*files: str, **kwargs: Any) -> bool:
-    """
-    Add or remove attributes of files; answers whether that went.
-
-    operator
-        C{add} or C{remove}.
-    attributes
-        Letters of C{aAcCdDeijPsStTu}.
-    flags, version
-        Further arguments for the program C{chattr}: C{R}, C{V}, C{f}; a version number.
-
-    CLI Example::
-
-        salt '*' file.chattr foo1.txt foo2.txt operator=add attributes=ai
-        salt '*' file.chattr foo3.txt operator=remove attributes=i version=2
-    """
-    operator = kwargs.pop("operator", None)
-    attributes = kwargs.pop("attributes", None)
-    flags = kwargs.pop("flags", None)
-    version = kwargs.pop("version", None)
-    if operator not in ("add", "remove"):
-        raise SaltInvocationError("Need an operator: 'add' or 'remove' to modify attributes.")
-    if attributes is None:
-        raise SaltInvocationError("Need attributes: [aAcCdDeijPsStTu]")
-    if flags is not None or version is not None:
-        words = ["chattr", f"{'+' if operator == 'add' else '-'}{attributes}"]
-        if flags is not None:
-            words.append(f"-{flags}")
-        if version is not None:
-            words += ["-v", str(version)]
-        return not __salt__["cmd.run"]([*words, *files], python_shell=False)
-    return _file_work.change_attrs(files, operator, str(attributes))
 
 
 # -- hashes ----------------------------------------------------------------------------
@@ -150,87 +103,7 @@ def get_source_sum(
     ).find(__salt__)
 
 
-# -- searching ---------------------------------------------------------------------------
-
-
-def grep(path: str, pattern: str, *opts: Any) -> dict[str, Any]:
-    """
-    Run C{grep} on a file or a glob; options one by one after the pattern.
-
-    CLI Example::
-
-        salt '*' file.grep /etc/passwd nobody
-        salt '*' file.grep /etc/sysconfig/network-scripts/ifcfg-eth0 ipaddr -- -i
-    """
-    path = _files.expanded(path)
-    words: list[str] = []
-    for option in opts:
-        split = shlex.split(str(option))
-        if len(split) > 1:
-            raise SaltInvocationError(
-                "Passing multiple command line arguments in a single string is not "
-                f"supported, please pass the following arguments separately: {option}"
-            )
-        words += split
-    answer: dict[str, Any] = __salt__["cmd.run_all"](
-        ["grep", *words, pattern, *(glob.glob(path) or [path])], python_shell=False
-    )
-    return answer
-
-
 # -- editing -------------------------------------------------------------------------------
-
-
-def sed(
-    path: str,
-    before: Any,
-    after: Any,
-    limit: str = "",
-    backup: str = ".bak",
-    options: str = "-r -e",
-    flags: str = "g",
-    escape_all: bool = False,
-    negate_match: bool = False,
-) -> Any:
-    """
-    Replace text with the program C{sed}; C{file.replace} is the better way.
-
-    CLI Example::
-
-        salt '*' file.sed /etc/httpd/httpd.conf 'LogLevel warn' 'LogLevel info'
-    """
-    path = _files.expanded(path)
-    if not os.path.exists(path):
-        return False
-    before = _file_work.sed_text(str(before), escape_all)
-    after = _file_work.sed_text(str(after), escape_all)
-    limit = _file_work.sed_text(limit, escape_all)
-    words = ["sed", f"-i{backup}" if backup else "-i", *shlex.split(options)]
-    words.append(
-        (f"/{limit}/ " if limit else "")
-        + ("!" if negate_match else "")
-        + f"s/{before}/{after}/{flags}"
-    )
-    return __salt__["cmd.run_all"]([*words, path], python_shell=False)
-
-
-def sed_contains(path: str, text: Any, limit: str = "", flags: str = "g") -> bool:
-    """
-    Whether C{sed} finds a text in a file; C{file.search} is the better way.
-
-    CLI Example::
-
-        salt '*' file.contains /etc/crontab 'mymaintenance.sh'
-    """
-    path = _files.expanded(path)
-    if not os.path.exists(path):
-        return False
-    before = _file_work.sed_text(str(text))
-    limit = _file_work.sed_text(str(limit))
-    expression = (f"/{limit}/ " if limit else "") + f"s/{before}/$/p{flags}"
-    return bool(
-        __salt__["cmd.run"](["sed", "-n", "-r", "-e", expression, path], python_shell=False)
-    )
 
 
 def line(
@@ -294,37 +167,6 @@ def line(
     return (show_changes and difference) or changed
 
 
-def patch(originalfile: str, patchfile: str, options: str = "", dry_run: bool = False) -> Any:
-    """
-    Apply a patch to a file or directory with the program C{patch}.
-
-    CLI Example::
-
-        salt '*' file.patch /opt/file.txt /tmp/file.txt.patch
-    """
-    program = systools.which("patch")
-    if not program:
-        raise CommandExecutionError(
-            "patch executable not found. Is the distribution's patch package installed?"
-        )
-    words = [program, *shlex.split(options)]
-    if dry_run:
-        words.append("--dry-run")
-    # Neither ask questions nor leave reject files about.
-    if "-N" not in words and "--forward" not in words:
-        words.append("--forward")
-    if not any(word == "-r" or word.startswith(("-r ", "--reject-file")) for word in words):
-        words.append("--reject-file=-")
-    words += ["-i", patchfile]
-    if os.path.isdir(originalfile):
-        words += ["-d", originalfile]
-        if not any(word.startswith(("-p", "--strip=")) for word in words):
-            words.append("--strip=0")
-    else:
-        words.append(originalfile)
-    return __salt__["cmd.run_all"](words, python_shell=False)
-
-
 # -- links, moving, copying, removing ------------------------------------------------------
 
 
@@ -363,43 +205,6 @@ def copy(src: str, dst: str, recurse: bool = False, remove_existing: bool = Fals
         raise CommandExecutionError(f"Could not copy '{src}' to '{dst}'") from error
     check_perms(dst, None, old["user"], old["group"], old["mode"])
     return True
-
-
-# -- looking ---------------------------------------------------------------------------------
-
-
-# -- SELinux -----------------------------------------------------------------------------------
-
-
-def restorecon(path: str, recursive: bool = False) -> bool:
-    """
-    Reset the SELinux context of a path; answers whether that went.
-
-    CLI Example::
-
-        salt '*' file.restorecon /home/user/.ssh/authorized_keys
-    """
-    words = ["restorecon", "-FR" if recursive else "-F", path]
-    return not __salt__["cmd.retcode"](words, python_shell=False)
-
-
-def set_selinux_context(
-    path: str,
-    user: str | None = None,
-    role: str | None = None,
-    type: str | None = None,
-    range: str | None = None,
-    persist: bool = False,
-) -> Any:
-    """
-    Set parts of the SELinux context of a path; with C{persist} in the policy too.
-
-    CLI Example::
-
-        salt '*' file.set_selinux_context path <user> <role> <type> <range>
-    """
-    wanted = SecurityContext(seuser=user, serole=role, setype=type, serange=range)
-    return _file_perms.set_selinux(__salt__, path, wanted, persist)
 
 
 # -- managed files: what states stand on -----------------------------------------------------
@@ -884,76 +689,3 @@ def mknod(
         f"Node type unavailable: '{ntype}'. Available node types are character ('c'), block "
         "('b'), and pipe ('p')."
     )
-
-
-# -- backups -----------------------------------------------------------------------------------
-
-
-def _backup_root() -> str:
-    return os.path.join(__salt__["config.get"]("cachedir"), "file_backup")
-
-
-def list_backups(path: str, limit: Any = None) -> dict[int, dict[str, Any]]:
-    """
-    The backups of a file that C{backup: minion} made, the newest first.
-
-    CLI Example::
-
-        salt '*' file.list_backups /foo/bar/baz.txt
-    """
-    return _file_backups.listed(_backup_root(), path, limit)
-
-
-def list_backup(path: str, limit: Any = None) -> dict[int, dict[str, Any]]:
-    """
-    Another name of C{file.list_backups}.
-
-    CLI Example::
-
-        salt '*' file.list_backup /foo/bar/baz.txt
-    """
-    return list_backups(path, limit)
-
-
-def list_backups_dir(path: str, limit: Any = None) -> dict[str, dict[int, dict[str, Any]]]:
-    """
-    The backups of all files of a directory.
-
-    CLI Example::
-
-        salt '*' file.list_backups_dir /foo/bar/baz/
-    """
-    return _file_backups.listed_below(_backup_root(), path, limit)
-
-
-def restore_backup(path: str, backup_id: Any) -> dict[str, Any]:
-    """
-    Put the content of a backup back; what is there now becomes a backup too.
-
-    CLI Example::
-
-        salt '*' file.restore_backup /foo/bar/baz.txt 0
-    """
-    return _file_backups.restore(_backup_root(), path, backup_id)
-
-
-def delete_backup(path: str, backup_id: Any) -> dict[str, Any]:
-    """
-    Remove a backup.
-
-    CLI Example::
-
-        salt '*' file.delete_backup /var/cache/salt/minion/file_backup/home/foo/bar/baz.txt 0
-    """
-    return _file_backups.delete(_backup_root(), path, backup_id)
-
-
-def remove_backup(path: str, backup_id: Any) -> dict[str, Any]:
-    """
-    Another name of C{file.delete_backup}.
-
-    CLI Example::
-
-        salt '*' file.remove_backup /foo/bar/baz.txt 0
-    """
-    return delete_backup(path, backup_id)

@@ -15,9 +15,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from saltwisted.domain.when import WhenError, parse_moment
 from saltwisted.errors import SaltwistedError
-from saltwisted.modules import _files, _yaml
+from saltwisted.modules import _files, _schedule_items, _yaml
+from saltwisted.modules._schedule_items import SCHEDULE_CONF
 
 log = logging.getLogger(__name__)
 
@@ -29,38 +29,7 @@ __opts__: Any
 __pillar__: Any
 __daemon__: Any
 
-SCHEDULE_CONF = [
-    "name",
-    "maxrunning",
-    "function",
-    "splay",
-    "range",
-    "when",
-    "once",
-    "once_fmt",
-    "returner",
-    "jid_include",
-    "args",
-    "kwargs",
-    "_seconds",
-    "seconds",
-    "minutes",
-    "hours",
-    "days",
-    "enabled",
-    "return_job",
-    "metadata",
-    "cron",
-    "until",
-    "after",
-    "return_config",
-    "return_kwargs",
-    "run_on_start",
-    "skip_during_range",
-    "run_after_skip_range",
-]
 
-_UNITS = ("seconds", "minutes", "hours", "days")
 _TIME = "%Y-%m-%dT%H:%M:%S"
 
 
@@ -271,13 +240,6 @@ def _persist(where: str, kwargs: Mapping[str, Any]) -> dict[str, Any]:
     return {"persist": kwargs.get("persist", True)}
 
 
-def _time_conflict(kwargs: Mapping[str, Any]) -> bool:
-    return any(unit in kwargs for unit in _UNITS) and ("when" in kwargs or "cron" in kwargs)
-
-
-_BOTH = 'Unable to use "when" and "cron" options together.  Ignoring.'
-
-
 def build_schedule_item(name: str, **kwargs: Any) -> dict[str, Any]:
     """
     A job as the schedule keeps it, from the arguments of C{schedule.add}; or why it is none.
@@ -286,67 +248,7 @@ def build_schedule_item(name: str, **kwargs: Any) -> dict[str, Any]:
 
         salt '*' schedule.build_schedule_item job1 function='test.ping' seconds=3600
     """
-
-    def refused(comment: str) -> dict[str, Any]:
-        return {"comment": comment, "result": False}
-
-    if not name:
-        return refused("Job name is required.")
-    item: dict[str, Any] = {"function": kwargs["function"]}
-    if _time_conflict(kwargs):
-        return refused(
-            'Unable to use "seconds", "minutes", "hours", or "days" with "when" or "cron" options.'
-        )
-    if "when" in kwargs and "cron" in kwargs:
-        return refused(_BOTH)
-    for key in (*_UNITS, "return_job", "metadata"):
-        if key in kwargs:
-            item[key] = kwargs[key]
-    if "job_args" in kwargs:
-        if not isinstance(kwargs["job_args"], list):
-            return refused("job_args is not a list. please correct and try again.")
-        item["args"] = kwargs["job_args"]
-    if "job_kwargs" in kwargs:
-        if not isinstance(kwargs["job_kwargs"], dict):
-            return refused("job_kwargs is not a dict. please correct and try again.")
-        item["kwargs"] = kwargs["job_kwargs"]
-    item["maxrunning"] = kwargs.get("maxrunning", 1)
-    item["name"] = kwargs.get("name", name)
-    item["enabled"] = kwargs.get("enabled", True)
-    item["jid_include"] = kwargs.get("jid_include", True)
-    if "splay" in kwargs:
-        splay = kwargs["splay"]
-        item["splay"] = (
-            {"start": splay["start"], "end": splay["end"]} if isinstance(splay, dict) else splay
-        )
-    if "when" in kwargs:
-        whens = kwargs["when"] if isinstance(kwargs["when"], list) else [kwargs["when"]]
-        for when in whens:
-            try:
-                parse_moment(when)
-            except WhenError:
-                return refused(f'Schedule item {when} for "when" in invalid.')
-    for key in (
-        "range",
-        "when",
-        "once",
-        "once_fmt",
-        "cron",
-        "returner",
-        "after",
-        "return_config",
-        "return_kwargs",
-        "until",
-        "run_on_start",
-        "skip_during_range",
-    ):
-        if key in kwargs:
-            item[key] = kwargs[key]
-    return item
-
-
-def _invalid(item: Mapping[str, Any]) -> bool:
-    return "result" in item and not item["result"]
+    return _schedule_items.build(name, kwargs)
 
 
 def add(name: str, **kwargs: Any) -> dict[str, Any]:
@@ -379,17 +281,17 @@ def add(name: str, **kwargs: Any) -> dict[str, Any]:
         return ret
     if not name:
         ret["comment"] = "Job name is required."
-    if _time_conflict(kwargs):
+    if _schedule_items.time_conflict(kwargs):
         ret["comment"] = (
             'Error: Unable to use "seconds", "minutes", "hours", or "days" with "when" or '
             '"cron" options.'
         )
         return ret
     if "when" in kwargs and "cron" in kwargs:
-        ret["comment"] = _BOTH
+        ret["comment"] = _schedule_items.BOTH
         return ret
     item = build_schedule_item(name, **kwargs)
-    if _invalid(item):
+    if _schedule_items.invalid(item):
         return item
     if kwargs.get("test"):
         ret.update(comment=f"Job: {name} would be added to schedule.", result=True)
@@ -420,12 +322,12 @@ def modify(name: str, **kwargs: Any) -> dict[str, Any]:
         ret.update(comment=comment, result=False)
         return ret
 
-    if _time_conflict(kwargs):
+    if _schedule_items.time_conflict(kwargs):
         return refused(
             'Error: Unable to use "seconds", "minutes", "hours", or "days" with "when" option.'
         )
     if "when" in kwargs and "cron" in kwargs:
-        return refused(_BOTH)
+        return refused(_schedule_items.BOTH)
     offline = kwargs.get("offline")
     schedule = _jobs(offline=offline)
     if name not in schedule:
@@ -433,7 +335,7 @@ def modify(name: str, **kwargs: Any) -> dict[str, Any]:
     old = schedule[name]
     kwargs.setdefault("function", old.get("function"))
     new = build_schedule_item(name, **kwargs)
-    if _invalid(new):
+    if _schedule_items.invalid(new):
         return new
     if new == old:
         ret["comment"] = f"Job {name} in correct state"

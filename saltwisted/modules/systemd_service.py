@@ -34,17 +34,6 @@ __func_alias__ = {"reload_": "reload", "unmask_": "unmask"}
 _SYSTEM_UNITS = ("/lib/systemd/system", "/usr/lib/systemd/system")
 _LOCAL_UNITS = "/etc/systemd/system"
 _INIT_SCRIPTS = "/etc/init.d"
-_UNIT_TYPES = (
-    "service",
-    "socket",
-    "device",
-    "mount",
-    "automount",
-    "swap",
-    "target",
-    "path",
-    "timer",
-)
 _MINIONS = ("salt-minion.service", "saltwisted-minion.service")
 """Stopping or restarting these must not wait for the end of this very process."""
 
@@ -59,24 +48,6 @@ def __virtual__() -> Any:
         "The systemd execution module failed to load: only available on Linux systems which"
         " have been booted with systemd.",
     )
-
-
-def _under(path: str, root: str | None) -> str:
-    return os.path.join(root, path.lstrip("/")) if root else path
-
-
-def _unit(name: Any) -> str:
-    """The name of the unit; a bare name means a service."""
-    text = str(name)
-    return text if text.endswith(_UNIT_TYPES) else f"{text}.service"
-
-
-def _short(full: str) -> str | None:
-    """A unit as the C{get_*} functions list it: services without their suffix; C{None} if none."""
-    name, dot, kind = full.rpartition(".")
-    if not dot or kind not in _UNIT_TYPES:
-        return None
-    return name if kind == "service" else full
 
 
 def _command(
@@ -105,7 +76,7 @@ def _command(
         words += ["--root", root]
     words += shlex.split(action)
     if name is not None:
-        words.append(_unit(name))
+        words.append(_systemd.unit_name(name))
     if "status" in words:
         words += ["-n", "0"]
     return [*words, *extra]
@@ -142,7 +113,7 @@ def _check_available(name: Any) -> bool:
 
 def _notice_changes(name: Any) -> None:
     """Let systemd read its files again if a unit file is new or was changed."""
-    local = os.path.join(_LOCAL_UNITS, _unit(name))
+    local = os.path.join(_LOCAL_UNITS, _systemd.unit_name(name))
     if (os.access(local, os.R_OK) and not _check_available(name)) or (
         "'systemctl daemon-reload'" in _status(name)["stdout"].lower()
     ):
@@ -171,7 +142,7 @@ def _act(action: str, name: Any, no_block: bool) -> bool:
 
 
 def _no_block(name: Any, given: bool | None) -> bool:
-    return _unit(name) in _MINIONS if given is None else given
+    return _systemd.unit_name(name) in _MINIONS if given is None else given
 
 
 def systemctl_reload() -> bool:
@@ -206,7 +177,7 @@ def get_running() -> list[str]:
         # A failed unit has a bullet in front.
         words = line.strip().lstrip("\N{BLACK CIRCLE}*").split()
         if len(words) > 3 and words[3] == "running":
-            found.add(_short(words[0]))
+            found.add(_systemd.short_name(words[0]))
     return sorted(name for name in found if name)
 
 
@@ -220,7 +191,7 @@ def _unit_files(state: str, root: str | None) -> set[str]:
     for line in output.splitlines():
         words = line.split()
         if len(words) >= 2 and words[1] == state:
-            found.add(_short(words[0]))
+            found.add(_systemd.short_name(words[0]))
     return {name for name in found if name}
 
 
@@ -275,15 +246,15 @@ def get_all(root: str | None = None) -> list[str]:
 def _units(root: str | None) -> set[str]:
     found: set[str | None] = set()
     for folder in (*_SYSTEM_UNITS, _LOCAL_UNITS):
-        path = _under(folder, root)
+        path = _systemd.under(folder, root)
         if os.access(path, os.R_OK) and not os.path.islink(path):
-            found.update(_short(name) for name in os.listdir(path))
+            found.update(_systemd.short_name(name) for name in os.listdir(path))
     return {name for name in found if name}
 
 
 def _init_scripts(root: str | None) -> list[str]:
     """Scripts in C{/etc/init.d} that no unit stands for."""
-    folder = _under(_INIT_SCRIPTS, root)
+    folder = _systemd.under(_INIT_SCRIPTS, root)
     try:
         names = os.listdir(folder)
     except FileNotFoundError:
@@ -306,28 +277,12 @@ def _runlevel() -> str:
             [systools.which("runlevel") or "runlevel"], python_shell=False, ignore_retcode=True
         )
         words = output.split()
-        __context__[key] = words[1] if len(words) > 1 else _default_runlevel()
+        __context__[key] = words[1] if len(words) > 1 else _systemd.default_runlevel()
     return str(__context__[key])
 
 
-def _default_runlevel() -> str:
-    level = ""
-    for line in systools.read_text("/etc/init/rc-sysinit.conf").splitlines():
-        if line.startswith("env DEFAULT_RUNLEVEL"):
-            level = line.split("=")[-1].strip()
-    if not level:
-        return "2"
-    for line in systools.read_text("/etc/inittab").splitlines():
-        if not line.startswith("#") and "initdefault" in line:
-            level = line.split(":")[1]
-    for word in systools.read_text("/proc/cmdline").split():
-        if word in {"0", "1", "2", "3", "4", "5", "6", "s", "S", "-s", "single"}:
-            return word
-    return level
-
-
 def _script_enabled(name: str, root: str | None) -> bool:
-    links = glob.glob(_under(f"/etc/rc{_runlevel()}.d/S*{name}", root))
+    links = glob.glob(_systemd.under(f"/etc/rc{_runlevel()}.d/S*{name}", root))
     return any(re.match(rf"S\d{{,2}}{name}", os.path.basename(link)) for link in links)
 
 
@@ -409,7 +364,11 @@ def masked(name: Any, runtime: bool = False, root: str | None = None) -> bool:
         salt '*' service.masked foo
     """
     _notice_changes(name)
-    link = os.path.join(_under("/run" if runtime else "/etc", root), "systemd/system", _unit(name))
+    link = os.path.join(
+        _systemd.under("/run" if runtime else "/etc", root),
+        "systemd/system",
+        _systemd.unit_name(name),
+    )
     try:
         return os.readlink(link) == "/dev/null"
     except OSError as error:

@@ -41,7 +41,7 @@ JUDGED: dict[tuple[str, str], list[tuple[str, list[Any]]]] = {
         ("saltutil.mmodule", ["base", "cmd.run", "id"]),
         ("saltutil.mmodule", ["base", "fun=cmd.run"]),
     ],
-    ("modules/schedule", "build_schedule_item"): [
+    ("modules/_schedule_items", "build"): [
         ("schedule.add", ["job", {**WORD, "function": "cmd.run"}]),
         ("schedule.modify", ["job", "function=cmd.run"]),
         ("schedule.build_schedule_item", ["job", "function=cmd.run"]),
