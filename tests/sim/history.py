@@ -26,7 +26,7 @@ from twisted.internet.defer import Deferred
 
 from saltwisted.cluster.jobs.care import JobCare
 from saltwisted.cluster.links.clocks import Clocks
-from saltwisted.stores.jobs.log import read_book
+from saltwisted.stores.jobs.book import read_book
 from saltwisted.stores.jobs.table import MIGRATIONS
 from tests.sim.cluster import Broken, SimNode
 from tests.sim.jobs import JobNode, JobWorld, SimJobs

@@ -37,7 +37,7 @@ from saltwisted.cluster.links.shipping import Shipping
 from saltwisted.domain.jid import JidMaker, jid_mark
 from saltwisted.domain.replica.delivery import Acknowledge
 from saltwisted.errors import StoreError
-from saltwisted.stores.jobs.log import read_book
+from saltwisted.stores.jobs.book import read_book
 from saltwisted.stores.jobs.store import JobStore, _Write
 from saltwisted.stores.jobs.table import MIGRATIONS
 from saltwisted.transports.bus import EventBus

@@ -16,7 +16,7 @@ from collections.abc import Collection, Mapping, Sequence
 from attrs import frozen
 
 from saltwisted.domain.replica.entry import Entry, Stream
-from saltwisted.stores.jobs.log import job_entry, return_entry
+from saltwisted.stores.jobs.entries import job_entry, return_entry
 from saltwisted.stores.jobs.table import JOB_COLUMNS, RETURN_COLUMNS, good_job, good_return
 
 CHUNK = 2048

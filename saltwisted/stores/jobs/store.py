@@ -36,24 +36,18 @@ from saltwisted.errors import DeniedError, StoreError
 from saltwisted.interfaces import IJobStore
 from saltwisted.stores import files
 from saltwisted.stores.database import connect, damage, is_corrupt
-from saltwisted.stores.jobs.claims import Claims, prune_claims
-from saltwisted.stores.jobs.log import (
-    EMPTY,
-    VOID,
+from saltwisted.stores.jobs.book import (
     Book,
-    JobLog,
-    Merge,
     begin_stream,
     book_of,
-    job_entry,
-    merge_job,
-    merge_rows,
-    out_of_place,
     raise_floors,
     read_book,
     remember_last,
-    return_entry,
 )
+from saltwisted.stores.jobs.claims import Claims, prune_claims
+from saltwisted.stores.jobs.entries import EMPTY, VOID, job_entry, return_entry
+from saltwisted.stores.jobs.log import JobLog
+from saltwisted.stores.jobs.merging import Merge, merge_job, merge_rows, out_of_place
 from saltwisted.stores.jobs.table import (
     ADD_JOBS,
     ADD_RETURNS,

@@ -1,0 +1,120 @@
+"""
+The rows of the job cache as entries of a log, and how they are read to be sent.
+
+A number whose row is gone (a repeated return, a record that was replaced, what was pruned in
+between) is sent as C{void}, so that streams have no gaps.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from attrs import define, field
+
+from saltwisted.domain.causality.clock import stamp_at
+from saltwisted.domain.replica.entry import Entry, Stream
+from saltwisted.stores.jobs.table import (
+    JOB_COLUMNS,
+    RETURN_COLUMNS,
+    SPAN,
+    good_job,
+    good_return,
+)
+from saltwisted.wire.msgpack import pack_bin
+
+JOB, RETURN, VOID = "job", "return", "void"
+EMPTY = b"\x80"
+_ROWS = 2000
+
+_SINCE = f"""
+SELECT 0, {RETURN_COLUMNS}, NULL FROM returns WHERE number > ?1 AND number <= ?2
+UNION ALL
+SELECT 1, {JOB_COLUMNS} FROM jobs WHERE number > ?1 AND number <= ?2
+ORDER BY 2 LIMIT ?3
+"""  # noqa: S608 - fixed words
+
+
+@define
+class Since:
+    """
+    What was read to be sent.
+
+    @ivar bad: numbers of rows that are not what was written, as rows have them.
+    """
+
+    entries: list[Entry] = field(factory=list)
+    bad: list[int] = field(factory=list)
+
+
+def read_since(
+    db: sqlite3.Connection,
+    wanted: Sequence[tuple[int, Stream, int, int]],
+    limit: int,
+    lost: Collection[int] = (),
+) -> Since:
+    """
+    Entries of several streams, of about C{limit} bytes together.
+
+    A stream is read up to its first damaged row: nobody may take for nothing what was written
+    there, and is perhaps to be had from another node.
+
+    @param wanted: index, stream, the number after which to begin, and the last number.
+    @param lost: numbers, as rows have them, of damaged rows that were taken out already.
+    """
+    since = Since()
+    found, size = since.entries, 0
+    for idx, stream, at, stop in wanted:
+        base = idx * SPAN
+        stop = min((n - base - 1 for n in lost if base + at < n <= base + stop), default=stop)
+        while at < stop and size < limit:
+            rows = db.execute(_SINCE, (base + at, base + stop, _ROWS)).fetchall()
+            whole = len(rows) < _ROWS
+            for kind, *row in rows:
+                number = row[0] - base
+                if not (good_job(row) if kind else good_return(row[:-1])):
+                    since.bad.append(row[0])
+                    stop, whole = min(stop, number - 1), True
+                elif number <= stop:
+                    at = _fill(found, stream, at, number - 1)
+                    found.append(_entry(stream, number, kind, row))
+                    at = number
+                    size += found[-1].size
+                if size >= limit:
+                    break
+            else:
+                if whole:
+                    at = _fill(found, stream, at, stop)
+        if size >= limit:
+            break
+    return since
+
+
+def _fill(found: list[Entry], stream: Stream, at: int, until: int) -> int:
+    found += [Entry(stream, number, 0, VOID, EMPTY) for number in range(at + 1, until + 1)]
+    return max(at, until)
+
+
+def _entry(stream: Stream, number: int, kind: int, row: Sequence[Any]) -> Entry:
+    _, jid, name, at, *rest = row
+    if kind:
+        load, minions, _ = rest
+        return job_entry(stream, number, jid.decode(), name.decode(), at, load, minions)
+    return return_entry(stream, number, jid.decode(), name.decode(), at, rest[0])
+
+
+def job_entry(
+    stream: Stream, number: int, jid: str, fun: str, started: float, load: bytes, minions: bytes
+) -> Entry:
+    """The entry of a published job's record."""
+    body = pack_bin({"jid": jid, "fun": fun, "at": started, "load": load, "minions": minions})
+    return Entry(stream, number, stamp_at(started), JOB, body)
+
+
+def return_entry(
+    stream: Stream, number: int, jid: str, minion_id: str, at: float, load: bytes
+) -> Entry:
+    """The entry of a return."""
+    body = pack_bin({"jid": jid, "id": minion_id, "at": at, "load": load})
+    return Entry(stream, number, stamp_at(at), RETURN, body)
