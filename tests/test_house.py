@@ -57,7 +57,7 @@ LAW: dict[str, tuple[set[str], set[str], bool]] = {
 ROOMS: dict[str, list[str]] = {
     "cluster": ["links", "facts", "jobs", "roots", "life", "-"],
     "stores": ["-", "facts", "jobs", "roots"],
-    "worker": ["-", "grains", "process", "states", "pillar"],
+    "worker": ["-", "grains", "process", "states", "pillar", "automation"],
     "transports": ["-", "zeromq"],
 }
 """The rooms of a floor, from below: each imports those before it. C{-}: what lies in none."""

@@ -676,8 +676,20 @@ class MasterConfig(CommonOptions):
     minion_data_cache: bool = True
     #: Whether the mine is kept although minion_data_cache is off.
     enforce_mine_cache: bool = False
-    #: Events with the sls files that react to them.
-    reactor: HandedOn[list[Any]] = []
+    #: Events with the sls files that react to them, as a list or the path of a file with one.
+    reactor: str | list[Any] = []
+    #: Not used: what renders reactions looks at its files anew each time.
+    reactor_refresh_interval: HandedOn[float] = 60
+    #: Runners, wheel functions and callers that reactions run at the same time.
+    reactor_worker_threads: int = 10
+    #: Events, and calls of their reactions, that may wait; what comes beyond is said as lost.
+    reactor_worker_hwm: int = 10000
+    #: The niceness of the process that renders reactions.
+    reactor_niceness: int | None = None
+    #: Reactions that may stand one behind the other, each caused by the one before.
+    reactor_chain_limit: int = 8
+    #: Bytes of an event that is still reacted to.
+    max_event_size: int = 1048576
     #: Returners that store events.
     event_return: HandedOn[str | list[Any]] = ""
     #: Events to collect before they are stored.

@@ -129,10 +129,10 @@ UNREAD = frozenset(
     event_match_type event_return_blacklist event_return_queue event_return_whitelist
     fileserver_interval fileserver_verify_config gpg_cache gpg_cache_backend gpg_cache_ttl
     job_cache_store_endtime key_cache log_fmt_jid log_fmt_minion_id
-    master_roots master_stats master_stats_event_iter max_event_size metrics
+    master_roots master_stats master_stats_event_iter metrics
     netapi_allow_raw_shell optimization_order pillar.cache_driver pillar_cache
     pillar_cache_backend pillar_cache_ttl publish_timeout reactor_refresh_interval
-    reactor_worker_hwm reactor_worker_threads regen_thin remote_minions_port
+    regen_thin remote_minions_port
     request_server_aes_session roots_update_interval tracing verify_env
     """.split()  # noqa: SIM905 - read as a list of words
 )
@@ -155,7 +155,6 @@ UNSUPPORTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
         "syndics are not supported: this master cannot be below another",
     ),
     "order_masters": (_set, "syndics are not supported: minions below one do not answer"),
-    "reactor": (_set, "reactors do not run"),
     "engines": (_set, "engines do not run"),
     "schedule": (_set, "schedules of the master do not run"),
     "external_auth": (

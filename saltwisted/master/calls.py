@@ -77,6 +77,20 @@ class Calls:
         self.wheels = FunctionTable(wheels.ours(), *wheel_places)
         self.active: dict[str, dict[str, Any]] = {}
 
+    def parameters(self, kind: str, fun: str) -> tuple[Sequence[str], bool] | None:
+        """
+        The names that a function takes, and whether it takes any other.
+
+        @param kind: C{runner} or C{wheel}.
+        @return: C{None} for one that is not there.
+        """
+        function = (self.runners if kind == "runner" else self.wheels).get(fun)
+        if function is None:
+            return None
+        found = list(signature(function).parameters.values())[1:]
+        named = [p.name for p in found if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+        return named, any(p.kind is p.VAR_KEYWORD for p in found)
+
     async def runner(
         self,
         ctx: Context,

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from attrs import field, fields, frozen
 
 from saltwisted.domain.targeting.selection import Selection
+from saltwisted.master.automation.reactions import Reactions
 from saltwisted.master.chunks import Chunks
 from saltwisted.master.dispatch import Dispatcher
 from saltwisted.master.function_table import FunctionTable
@@ -37,6 +38,10 @@ class Functions(Protocol):
     @property
     def active(self) -> Mapping[str, Mapping[str, Any]]:
         """Calls that have not ended, by jid."""
+
+    def parameters(self, kind: str, fun: str) -> tuple[Sequence[str], bool] | None:
+        """The names that a runner or wheel function takes, and whether it takes any other."""
+        ...
 
     async def runner(
         self,
@@ -70,6 +75,7 @@ class Context(Ground):
 
     @ivar calls: the functions; called by L{runner} and L{wheel}.
     @ivar chunks: the places for large pieces of files in memory.
+    @ivar reactions: what this master reacts to.
     """
 
     dispatcher: Dispatcher
@@ -79,6 +85,7 @@ class Context(Ground):
     signins: SignIns
     calls: Functions
     chunks: Chunks = field(factory=Chunks)
+    reactions: Reactions = field(factory=Reactions)
 
     @classmethod
     def of(cls, ground: Ground, **parts: Any) -> Context:

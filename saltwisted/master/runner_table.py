@@ -31,6 +31,7 @@ MODULES = (
     "manage",
     "mine",
     "pillar",
+    "reactor",
     "salt",
     "saltutil",
     "state",

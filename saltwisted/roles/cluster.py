@@ -128,7 +128,7 @@ class Node:
     def reconfigure(self, names: Iterable[str]) -> None:
         """Options have new values; a member's pillars are compiled again."""
         if self.lifecycle.member is not None:
-            self.lifecycle.member.reconfigure()
+            self.lifecycle.member.reconfigure(names)
 
     def _build(self, card: MemberCard) -> MemberService:
         return MemberService(

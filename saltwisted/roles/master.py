@@ -23,6 +23,10 @@ from saltwisted.config.options import MasterConfig
 from saltwisted.domain.operations.table import Operation
 from saltwisted.errors import PortError
 from saltwisted.master.announced import Announced
+from saltwisted.master.automation.operations import AutomationOperations
+from saltwisted.master.automation.pause import Pause
+from saltwisted.master.automation.reactions import Reactions
+from saltwisted.master.automation.reactor import Reactor
 from saltwisted.master.autosign import Autosign
 from saltwisted.master.calls import Calls
 from saltwisted.master.context import Context
@@ -101,7 +105,7 @@ def build(reactor: Any, config_dir: str | None, log_level: str | None) -> Ordere
             lambda: load_from_disk("master", config_dir),
             stores.files_threads.run,
             MASTER_BUILT_IN,
-            lambda names: master.ctx.pillars.reconfigure(),
+            master.reconfigure,
             logs,
             log_level,
         ),
@@ -235,10 +239,13 @@ class Master:
         self.session_store = stores.sessions(seams.secrets)
         self.ctx = self._context(seams)
         self.meter = LatencyMeter(reactor)
+        self.pause = Pause(os.path.join(config.cachedir, "automation.json"), stores.now)
+        self.reacting = Reactor(self.ctx, stores.warm, self.pause)
         self.requests = Requests(self.ctx, sealed_commands(), clear_commands())
         self.ports = ports_of(reactor, config, self.requests, self.ctx)
         stores.publisher.add_server(self.ports.publications)
         operations = table_of(Control(self.ctx, self.status), stores.counters)
+        operations.add(AutomationOperations(self.reacting, self.pause).operations())
         for more, by_word in rows:
             operations.add(more, by_word)
         self.disks: dict[str, Any] = {
@@ -282,6 +289,7 @@ class Master:
                 stores.counters,
             ),
             pillars=Pillars(ground, stores.warm),
+            reactions=Reactions(stores.config.reactor),
             signins=signins,
             rotation=Rotation(
                 stores.reactor,
@@ -373,6 +381,8 @@ class Master:
             stores.roots,
             self.ctx.pillars,
             self.ctx.signins,
+            self.pause,
+            self.reacting,
             self.control,
         ]
 
@@ -397,6 +407,11 @@ class Master:
         self.ctx.bus.fire("key", {"rotate_aes_key": True})
         if self.config.ping_on_rotate:
             self.ctx.dispatcher.ping_all()
+
+    def reconfigure(self, names: Iterable[str]) -> None:
+        """Options have new values."""
+        self.ctx.pillars.reconfigure()
+        self.reacting.reconfigure("reactor" in set(names))
 
     def started(self) -> None:
         """All parts are up: the master can serve."""
@@ -427,6 +442,7 @@ class Master:
             "counters": dict(ctx.counters),
             "latency": self.meter.figures(),
             "jobs_queued": ctx.jobs.queued,
+            "reactor": self.reacting.status(),
             "serving": self.ports.open,
             "problems": self.problems(),
         }

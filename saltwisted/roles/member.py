@@ -7,7 +7,7 @@ cluster asks something of the master does so when it runs, by C{master()}. Nothi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -385,6 +385,6 @@ class MemberService:
         """Something that changes for as long as a start gets on."""
         return self.beside.condition.progress()
 
-    def reconfigure(self) -> None:
+    def reconfigure(self, names: Iterable[str]) -> None:
         """Options have new values: pillars are compiled again."""
-        self.master.ctx.pillars.reconfigure()
+        self.master.reconfigure(names)

@@ -16,6 +16,8 @@ from saltwisted.config.options import MasterConfig
 from saltwisted.domain.jid import JidMaker, jid_mark
 from saltwisted.interfaces import ISecrets
 from saltwisted.kinds import MINION_CACHE
+from saltwisted.master.automation.acts import CALLER_ENTRY
+from saltwisted.master.automation.rendering import ENTRY as REACTOR_ENTRY
 from saltwisted.master.fileserver import FileServer
 from saltwisted.master.logins import ENTRY as LOGIN_ENTRY
 from saltwisted.master.logins import NEAR_ENTRY
@@ -149,6 +151,9 @@ def warm_pool(reactor: Any) -> WarmPool:
         exec_warm_parent,
         pools={
             PILLAR_ENTRY: PoolLimits(keep=0),
+            # One, so that reactions begin in the order of events; it stays, once it was needed
+            REACTOR_ENTRY: PoolLimits(size=1, keep=1, calls=20_000),
+            CALLER_ENTRY: PoolLimits(size=2, queue=256),
             # One process, which the pool of the roots keeps busy, and which goes soon after
             ROOTS_ENTRY: PoolLimits(size=1, idle=1.0, calls=100_000),
             # PAM waits for seconds after a wrong password

@@ -31,12 +31,14 @@ class Fired:
     @ivar number: counts from 1 without gaps, per bus.
     @ivar data: with C{_stamp}; shared by all receivers: never change it.
     @ivar origin: the node where it arose; C{""} is this one.
+    @ivar sender: the minion that sent it; C{""} for what no minion did.
     """
 
     number: int
     tag: str
     data: Mapping[str, Any]
     origin: str
+    sender: str = ""
 
 
 class _Subscription:
@@ -83,13 +85,13 @@ class EventBus:
         self._busy = False
         self.last = 0
 
-    def fire(self, tag: str, data: Mapping[str, Any], origin: str = "") -> None:
+    def fire(self, tag: str, data: Mapping[str, Any], origin: str = "", sender: str = "") -> None:
         """Stamp the event (ISO, UTC, with offset) unless it has a stamp, and give it out."""
         if "_stamp" not in data:
             stamp = datetime.fromtimestamp(self._now(), UTC)
             data = {**data, "_stamp": stamp.isoformat(timespec="microseconds")}
         self.last += 1
-        event = Fired(self.last, tag, data, origin)
+        event = Fired(self.last, tag, data, origin, sender)
         self._remember(event)
         self._queue.append(event)
         if self._busy:

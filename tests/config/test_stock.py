@@ -31,6 +31,7 @@ OWN = {
     "mine_size_max",
     "job_claims_max",
     "job_claims_size_max",
+    "reactor_chain_limit",
 }
 """Our own options, which Salt has not."""
 

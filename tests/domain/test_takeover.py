@@ -50,9 +50,9 @@ class OptionTests(SynchronousTestCase):
         self.assertEqual(write, options)
 
     def test_others(self) -> None:
-        """Paths are mapped, pools ignored, reactors unsupported; none of them is written."""
+        """Paths are mapped, pools ignored, engines unsupported; none of them is written."""
         verdicts, write = self.judged(
-            pki_dir="/p", worker_threads=9, reactor=[{"a": ["b"]}], mworker_niceness=3
+            pki_dir="/p", worker_threads=9, engines=[{"a": {}}], mworker_niceness=3
         )
 
         self.assertEqual(
@@ -61,7 +61,7 @@ class OptionTests(SynchronousTestCase):
                 "pki_dir": Verdict.MAPPED,
                 "worker_threads": Verdict.IGNORED,
                 "mworker_niceness": Verdict.IGNORED,
-                "reactor": Verdict.UNSUPPORTED,
+                "engines": Verdict.UNSUPPORTED,
             },
         )
         self.assertEqual(write, {})

@@ -41,7 +41,7 @@ class BannerTests(SynchronousTestCase):
         names = [line.partition(":")[0] for line in self.lines("master", text)]
 
         self.assertEqual(
-            names, ["engines", "event_return", "fileserver_backend", "master_job_cache", "reactor"]
+            names, ["engines", "event_return", "fileserver_backend", "master_job_cache"]
         )
 
     def test_plain(self) -> None:

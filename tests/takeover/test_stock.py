@@ -85,7 +85,7 @@ class StockTests(SynchronousTestCase):
         stock = StockMaster(home, version, nodegroups={"fleet": "stock-*"})
         write_config(
             os.path.join(stock.conf, "master.d/more.conf"),
-            {"reactor": [{"x": ["y"]}], "peer": {".*": ["test.ping"]}},
+            {"reactor": [{"x": ["/y"]}], "engines": [{"test": {}}], "peer": {".*": ["test.ping"]}},
         )
         self.addCleanup(stock.kill)
         stock.up()
@@ -107,7 +107,7 @@ class StockTests(SynchronousTestCase):
         words = ("--from", stock.conf, "--to", target, "--switch", "--json")
         refused = command("takeover", *words)
         self.assertEqual(refused.returncode, 1, refused.stdout)
-        self.assertIn("set, but not supported: reactor; --yes goes on", refused.stderr)
+        self.assertIn("set, but not supported: engines; --yes goes on", refused.stderr)
         self.assertFalse(os.path.exists(target))
         done = command("takeover", *words, "--yes")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
@@ -166,12 +166,13 @@ class StockTests(SynchronousTestCase):
         self.assertEqual(verdicts["peer"], "taken")
         self.assertEqual(verdicts["pki_dir"], "mapped")
         self.assertEqual(verdicts["worker_threads"], "ignored")
-        self.assertEqual(verdicts["reactor"], "unsupported")
+        self.assertEqual(verdicts["reactor"], "taken")
+        self.assertEqual(verdicts["engines"], "unsupported")
         self.assertEqual(said["keys"], {"minions": 2, "minions_pre": 1})
         self.assertGreater(said["jobs"], 0)
         self.assertTrue(said["files"][1].endswith("master.d/more.conf"))
         words = command("takeover", "--from", stock.conf, "--to", target, "--dry-run").stdout
-        self.assertIn("unsupported  reactor", words)
+        self.assertIn("unsupported  engines", words)
 
     def asked(self, stock: StockMaster, *target: str) -> Any:
         """Who answers the stock command."""

@@ -210,6 +210,16 @@ class JinjaEngine:
             self._cache.sources.put(key, text, len(text) + 200)
         return str(text)
 
+    def mistake(self, text: str) -> dict[str, Any] | None:
+        """What is wrong with the syntax of an SLS, with its line; nothing is rendered."""
+        if text.startswith("#!") and "jinja" not in text.split("\n", 1)[0]:
+            return None
+        try:
+            self._environment("sls").parse(text)
+        except jinja2.TemplateSyntaxError as error:
+            return {"line": error.lineno, "problem": f"Jinja syntax error: {error.message}"}
+        return None
+
     def code(self, environment: Environment, flavour: str, name: str, path: str) -> CodeType:
         """The compiled form of a template file."""
         key = (self._options, flavour, name, path, self.host.stamp(path))

@@ -40,7 +40,7 @@ def _fire(ctx: Context, who: str, tag: str, data: dict[str, Any]) -> None:
     if not minion_may_fire(who, tag):
         ctx.counters["dropped:event"] += 1
         return
-    ctx.bus.fire(tag, data)
+    ctx.bus.fire(tag, data, sender=who)
 
 
 def register_resources(ctx: Context, who: str, cmd: RegisterResources) -> bool:

@@ -45,6 +45,8 @@ ENTRIES = frozenset(
     {
         "saltwisted.worker.process.main:run_job",
         "saltwisted.worker.pillar.work:serve",
+        "saltwisted.worker.automation.work:serve",
+        "saltwisted.worker.automation.work:serve_caller",
         "saltwisted.worker.process.authwork:serve",
         "saltwisted.worker.process.authwork:serve_near",
         "saltwisted.worker.process.targetwork:serve",

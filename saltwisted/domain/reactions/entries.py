@@ -1,0 +1,217 @@
+"""
+The C{reactor} option: tags, and the SLS that react to their events.
+
+An entry is C{{tag: sls}} or C{{tag: [sls, ...]}}, as in Salt. Ours may be a map too, with C{sls}
+and options beside it::
+
+    reactor:
+      - 'salt/minion/*/start':
+          - /srv/reactor/start.sls
+      - 'backup/wanted':
+          sls: salt://reactor/backup.sls
+          throttle: {seconds: 60, by: [id]}
+
+An entry that means nothing is named and left out; the others count.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from attrs import field, frozen
+
+from saltwisted.words import listed
+
+AT_MOST, AT_LEAST = "at_most", "at_least"
+OPTIONS = ("sls", "saltenv", "once", "throttle", "debounce", "batch", "sample")
+LONGEST = 86400.0
+"""Seconds of a throttle or a debounce at most."""
+
+
+@frozen
+class Interval:
+    """
+    A length of time, for each of several things by themselves.
+
+    @ivar by: paths into an event's data (C{id}, C{data:disk}) or C{tag}: events that agree in
+        these are of one kind; nothing for all events of the entry together.
+    """
+
+    seconds: float
+    by: tuple[str, ...] = ()
+
+
+@frozen(kw_only=True)
+class Entry:
+    """
+    One entry of C{reactor}.
+
+    @ivar number: its place, from 1, for messages.
+    @ivar tag: shell wild cards that the whole tag has to fit.
+    @ivar sls: paths, C{salt://} addresses, or wild cards of paths.
+    @ivar once: what becomes of a runner whose node died in it: C{at_most} or C{at_least}.
+    @ivar throttle: the first event of a kind is reacted to, the others within this time are not.
+    @ivar debounce: a kind is reacted to when it has been quiet for this time, to its last event.
+    @ivar batch: reactions of this entry that are unfinished at the same time; 0 is no limit.
+    @ivar sample: C{{"tag", "data"}} that its SLS are tried with when they are checked.
+    """
+
+    number: int
+    tag: str
+    sls: tuple[str, ...]
+    saltenv: str = "base"
+    once: str = AT_MOST
+    throttle: Interval | None = None
+    debounce: Interval | None = None
+    batch: int = 0
+    sample: Mapping[str, Any] | None = None
+
+
+class _Wrong(Exception):
+    """Why an entry means nothing."""
+
+
+def parse(value: Any) -> tuple[list[Entry], list[str]]:
+    """
+    The entries of a C{reactor} option, and a sentence for each that means nothing.
+
+    @param value: the list; none at all is no entries.
+    """
+    if value in (None, "", [], {}):
+        return [], []
+    if not isinstance(value, (list, tuple)):
+        return [], [f"reactor must be a list of maps (tag: sls) or a path, not {_kind(value)}"]
+    entries: list[Entry] = []
+    problems: list[str] = []
+    for number, item in enumerate(value, 1):
+        try:
+            entries.append(_entry(number, item))
+        except _Wrong as wrong:
+            name = f" ({next(iter(item))})" if isinstance(item, Mapping) and item else ""
+            problems.append(f"reactor, entry {number}{name}: {wrong}")
+    return entries, problems
+
+
+def _entry(number: int, item: Any) -> Entry:
+    if not isinstance(item, Mapping):
+        raise _Wrong(f"must be a map of one tag to its SLS, not {_kind(item)}")
+    if len(item) != 1:
+        tags = listed([repr(tag) for tag in item])
+        raise _Wrong(f"must have one tag, and has {tags or 'none'}; give each an entry of its own")
+    tag, body = next(iter(item.items()))
+    if not isinstance(tag, str) or not tag:
+        raise _Wrong(f"the tag must be text, not {_kind(tag)}")
+    if not isinstance(body, Mapping):
+        return Entry(number=number, tag=tag, sls=_sls(body))
+    strange = [str(name) for name in body if name not in OPTIONS]
+    if strange:
+        raise _Wrong(f"there is no option {listed(strange)}; there are {listed(OPTIONS)}")
+    if "sls" not in body:
+        raise _Wrong("needs sls: what reacts")
+    once = body.get("once", AT_MOST)
+    if once not in (AT_MOST, AT_LEAST):
+        raise _Wrong(f"once must be {AT_MOST} or {AT_LEAST}, not {once!r}")
+    saltenv = body.get("saltenv", "base")
+    if not isinstance(saltenv, str) or not saltenv:
+        raise _Wrong(f"saltenv must be the name of an environment, not {_kind(saltenv)}")
+    batch = body.get("batch", 0)
+    if isinstance(batch, bool) or not isinstance(batch, int) or batch < 0:
+        raise _Wrong(f"batch must be a whole number of reactions, not {batch!r}")
+    if body.get("throttle") is not None and body.get("debounce") is not None:
+        raise _Wrong("throttle and debounce exclude one another")
+    return Entry(
+        number=number,
+        tag=tag,
+        sls=_sls(body["sls"]),
+        saltenv=saltenv,
+        once=once,
+        throttle=_interval("throttle", body.get("throttle")),
+        debounce=_interval("debounce", body.get("debounce")),
+        batch=batch,
+        sample=_sample(body.get("sample")),
+    )
+
+
+def _sls(body: Any) -> tuple[str, ...]:
+    found = [body] if isinstance(body, str) else body
+    if not isinstance(found, (list, tuple)) or not found:
+        raise _Wrong(f"needs a path of an SLS or a list of them, not {_kind(body)}")
+    for one in found:
+        if not isinstance(one, str) or not one.strip():
+            raise _Wrong(f"an SLS is named by its path or salt:// address, not by {_kind(one)}")
+        if not one.startswith(("/", "salt://")):
+            raise _Wrong(
+                f"{one!r} is neither an absolute path nor a salt:// address: a daemon stands in no "
+                "directory"
+            )
+    return tuple(found)
+
+
+def _interval(name: str, value: Any) -> Interval | None:
+    if value is None:
+        return None
+    by: Sequence[Any] = ()
+    seconds = value
+    if isinstance(value, Mapping):
+        strange = [str(key) for key in value if key not in ("seconds", "by")]
+        if strange:
+            raise _Wrong(f"{name} has seconds and by, and no {listed(strange)}")
+        seconds = value.get("seconds")
+        by = value.get("by") or ()
+        by = [by] if isinstance(by, str) else by
+        if not isinstance(by, (list, tuple)) or not all(isinstance(one, str) for one in by):
+            raise _Wrong(f"by of {name} must be names in the event's data, such as id")
+    number = isinstance(seconds, (int, float)) and not isinstance(seconds, bool)
+    if not number or not 0 < float(seconds) <= LONGEST:
+        raise _Wrong(f"{name} needs a number of seconds from above 0 to {LONGEST:.0f}")
+    return Interval(float(seconds), tuple(by))
+
+
+def _sample(value: Any) -> Mapping[str, Any] | None:
+    if value is None:
+        return None
+    if not isinstance(value, Mapping) or not isinstance(value.get("data"), Mapping):
+        raise _Wrong("sample must be a map with data, and a tag if the entry's has wild cards")
+    return value
+
+
+def _kind(value: Any) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, str):
+        return repr(value[:100])
+    if isinstance(value, Mapping):
+        return "a map"
+    return "a list" if isinstance(value, (list, tuple)) else repr(value)[:100]
+
+
+@frozen
+class Matcher:
+    """
+    Which entries an event's tag means.
+
+    One expression of all tags answers for the many events that mean none. Wild cards match
+    line ends too, and the whole tag has to fit, as C{fnmatch} has it in stock.
+    """
+
+    entries: Sequence[Entry]
+    _each: tuple[tuple[re.Pattern[str], Entry], ...] = field(init=False)
+    _any: re.Pattern[str] | None = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        texts = [fnmatch.translate(entry.tag) for entry in self.entries]
+        each = tuple(
+            (re.compile(text), entry) for text, entry in zip(texts, self.entries, strict=True)
+        )
+        object.__setattr__(self, "_each", each)
+        whole = re.compile("|".join(dict.fromkeys(texts))) if texts else None
+        object.__setattr__(self, "_any", whole)
+
+    def matching(self, tag: str) -> list[Entry]:
+        """The entries, in their order."""
+        if self._any is None or self._any.match(tag) is None:
+            return []
+        return [entry for pattern, entry in self._each if pattern.match(tag)]

@@ -1,0 +1,175 @@
+"""
+Doing what a reaction asks for: a job is published, a runner or a wheel function runs here, a
+function of the minion beside this master is called.
+
+Jobs go the way of all jobs; runners and wheel functions run as C{Reactor}, with the master's own
+rights, as in stock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextvars import ContextVar
+from typing import Any
+
+from twisted.internet.defer import Deferred, succeed
+
+from saltwisted.domain.reactions.chains import Link
+from saltwisted.domain.reactions.reaction import (
+    CALLER,
+    LOCAL,
+    RUNNER,
+    USER,
+    WHEEL,
+    Reaction,
+    ReactionError,
+)
+from saltwisted.errors import SaltwistedError
+from saltwisted.master.context import Context
+from saltwisted.master.workers import WorkerPool
+
+CALLER_ENTRY = "saltwisted.worker.automation.work:serve_caller"
+CALLER_TIMEOUT = 300.0
+"""Seconds that a function of the minion beside this master may take."""
+CAUSE: ContextVar[Link | None] = ContextVar("reaction_cause", default=None)
+"""The place in a chain of whatever a running runner or wheel function causes."""
+SHOWN = 500
+
+
+def load_of(reaction: Reaction) -> dict[str, Any]:
+    """The publish load of a local reaction."""
+    return {
+        "tgt": reaction.tgt,
+        "tgt_type": reaction.tgt_type,
+        "fun": reaction.fun,
+        "arg": reaction.arguments(),
+        "ret": reaction.ret,
+        "kwargs": dict(reaction.more),
+    }
+
+
+class Acts:
+    """One reaction at a time; each method raises L{ReactionError} with why it failed."""
+
+    def __init__(self, ctx: Context, workers: WorkerPool) -> None:
+        self._ctx = ctx
+        self._workers = workers
+
+    def settled(self, reaction: Reaction) -> Reaction:
+        """
+        The reaction with its arguments as its function takes them.
+
+        @raises ReactionError: there is no such function, or it takes no such argument.
+        """
+        if reaction.kind not in (RUNNER, WHEEL):
+            return reaction
+        found = self._ctx.calls.parameters(reaction.kind, reaction.fun)
+        if found is None:
+            raise ReactionError(f"'{reaction.fun}' is not available")
+        return reaction.bound(*found)
+
+    async def publish(self, load: Mapping[str, Any], jid: str, follow: bool) -> Deferred[str]:
+        """
+        Publish a job, and give back what fires with its result.
+
+        @param follow: not before all minions have returned, or have had the time for it.
+        @raises ReactionError: nobody gets it.
+        """
+        returns = Returns(self._ctx, jid) if follow else None
+        try:
+            done = await self._ctx.dispatcher.publish(load, str(self._ctx.config.user), jid)
+        except SaltwistedError as error:
+            if returns is not None:
+                returns.close()
+            raise ReactionError(str(error)) from None
+        if not done["jid"]:
+            if returns is not None:
+                returns.close()
+            raise ReactionError(str(done.get("error") or "no minions matched the target"))
+        if returns is None:
+            return succeed(f"published {jid}")
+        return returns.of(done["minions"])
+
+    async def call(
+        self, kind: str, fun: str, arg: list[Any], kwarg: dict[str, Any], cause: Link
+    ) -> None:
+        """
+        Run a function on this machine to its end.
+
+        @param cause: the place of what it causes.
+        @raises ReactionError: it failed, with what it said.
+        """
+        if kind == CALLER:
+            await self._call_minion(fun, arg, kwarg)
+            return
+        token = CAUSE.set(cause)
+        try:
+            run = self._ctx.runner if kind == RUNNER else self._ctx.wheel
+            result = await run(fun, arg, kwarg, USER)
+        finally:
+            CAUSE.reset(token)
+        if not result["success"]:
+            raise ReactionError(str(result["return"]).strip()[:SHOWN])
+
+    async def _call_minion(self, fun: str, arg: list[Any], kwarg: dict[str, Any]) -> None:
+        payload = {"fun": fun, "arg": arg, "kwarg": kwarg}
+        try:
+            result = await self._workers.call(CALLER_ENTRY, payload, CALLER_TIMEOUT)
+        except SaltwistedError as error:
+            raise ReactionError(str(error)) from None
+        if not result.get("success", True):
+            raise ReactionError(str(result.get("return"))[:SHOWN])
+
+
+class Returns:
+    """Who has returned for one job; listens from before it is published."""
+
+    def __init__(self, ctx: Context, jid: str) -> None:
+        self._ctx = ctx
+        self._jid = jid
+        self._prefix = f"salt/job/{jid}/ret/"
+        self._came: set[str] = set()
+        self._left: set[str] = set()
+        self._done: Deferred[str] = Deferred()
+        self._timer: Any = None
+        self.close = ctx.bus.subscribe(self._prefix, self._returned)
+
+    def of(self, minions: list[str]) -> Deferred[str]:
+        """Fires when these have returned, or after C{timeout} and C{gather_job_timeout}."""
+        config = self._ctx.config
+        self._left = set(minions) - self._came
+        seconds = float(config.timeout) + float(config.gather_job_timeout)
+        self._timer = self._ctx.clock.callLater(seconds, self._end)
+        if not self._left:
+            self._end()
+        return self._done
+
+    def _returned(self, tag: str, data: Mapping[str, Any]) -> None:
+        minion = tag[len(self._prefix) :]
+        self._came.add(minion)
+        if minion in self._left:
+            self._left.discard(minion)
+            if not self._left:
+                self._end()
+
+    def _end(self) -> None:
+        if self._done.called:
+            return
+        self.close()
+        if self._timer.active():
+            self._timer.cancel()
+        missing = f"; {len(self._left)} did not return" if self._left else ""
+        self._done.callback(f"published {self._jid}{missing}")
+
+
+def step_of(reaction: Reaction, once: str, jid: str = "") -> dict[str, Any]:
+    """A reaction as plain data: what a claim holds, and what another node needs to finish it."""
+    step: dict[str, Any] = {
+        "kind": reaction.kind,
+        "fun": reaction.fun,
+        "id": reaction.id,
+        "sls": reaction.sls,
+    }
+    if reaction.kind == LOCAL:
+        return {**step, "jid": jid, "load": load_of(reaction)}
+    return {**step, "arg": list(reaction.arg), "kwarg": dict(reaction.kwarg), "once": once}

@@ -1,0 +1,260 @@
+"""
+From the bus to the reactor's queue: which events are reacted to, when, and how many may wait.
+
+Only events that arose at this node count here; copies of a minion's event at several nodes are the
+matter of claims.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from attrs import define, evolve, field
+
+from saltwisted.domain.events import weight
+from saltwisted.domain.reactions.chains import Chains, Link
+from saltwisted.domain.reactions.entries import Entry
+from saltwisted.domain.reactions.pacing import DROP, WAIT, Pacing, kind_of
+from saltwisted.master.automation.acts import CAUSE
+from saltwisted.master.automation.pause import Pause
+from saltwisted.master.automation.reactions import Reactions
+from saltwisted.master.automation.telling import OWN, RUN, Telling, Waiting
+from saltwisted.master.ground import Ground
+from saltwisted.transports.bus import Fired
+
+MANAGE = "salt/reactors/manage/"
+"""By these stock's runner talks to its reactor."""
+_OF_A_MINION = ("salt/job/", "salt/auth")
+"""Tags of events that a master fires for what one minion has sent, and perhaps sends to others."""
+
+
+@define(eq=False)
+class Line:
+    """Events of an entry with C{batch}: how many run, and those that wait for them."""
+
+    running: int = 0
+    waiting: deque[Waiting] = field(factory=deque)
+
+
+class Intake:
+    """
+    Reactor thread only.
+
+    @param ready: called when something was put into the queue.
+    @param reread: called when the file of entries has changed; L{resume} follows.
+    @ivar queue: what is to be reacted to, in order.
+    @ivar boot: tells this life of this node from all others.
+    """
+
+    def __init__(
+        self,
+        ground: Ground,
+        reactions: Reactions,
+        pause: Pause,
+        telling: Telling,
+        ready: Callable[[], None],
+        reread: Callable[[], None],
+    ) -> None:
+        self._ground = ground
+        self._clock = ground.clock
+        self._reactions = reactions
+        self._pause = pause
+        self._telling = telling
+        self._ready = ready
+        self._reread = reread
+        self._pacing = Pacing()
+        self._lines: dict[int, Line] = {}
+        self._quiet: dict[tuple[int, tuple[str, ...]], tuple[Any, Waiting]] = {}
+        self._held: list[Fired] | None = None
+        self._stop: Callable[[], None] = lambda: None
+        self.chains = Chains()
+        self.queue: deque[Waiting] = deque()
+        self.boot = ""
+
+    def start(self) -> None:
+        """Listen."""
+        self.boot = f"{self._ground.node}/{self._ground.now():.6f}"
+        self._stop = self._ground.bus.subscribe_events("", self._heard)
+
+    def stop(self) -> None:
+        """Listen no more, and forget what waits."""
+        self._stop()
+        for call, _ in self._quiet.values():
+            call.cancel()
+        self._quiet.clear()
+        self._lines.clear()
+        self.queue.clear()
+
+    @property
+    def depth(self) -> int:
+        """How many events wait, in the queue or for their turn in it."""
+        lines = sum(len(line.waiting) for line in self._lines.values())
+        return len(self.queue) + len(self._quiet) + lines
+
+    @property
+    def oldest(self) -> float:
+        """When the first in the queue came; now, if there is none."""
+        return self.queue[0].since if self.queue else float(self._clock.seconds())
+
+    @property
+    def hwm(self) -> int:
+        """How many may wait."""
+        return max(int(self._ground.config.reactor_worker_hwm), 1)
+
+    # -- which events ------------------------------------------------------------------------
+
+    def _heard(self, event: Fired) -> None:
+        tag = event.tag
+        cause = CAUSE.get()
+        if cause is not None and tag.startswith("salt/job/") and tag.endswith("/new"):
+            # What its returns cause is of the same chain
+            self.chains.learn(tag.split("/")[2], cause)
+        if event.origin:
+            if tag == RUN:
+                self._learn(event.data)
+            return
+        if tag == RUN or tag.startswith(MANAGE):
+            return
+        if self._reactions.has_changed():
+            self.hold()
+        if self._held is None:
+            self._match(event)
+        elif len(self._held) < self.hwm:
+            self._held.append(event)
+        else:
+            self._lose_full(tag, self._link(event))
+
+    def hold(self) -> None:
+        """Have the entries read again; events that come meanwhile wait for them."""
+        if self._held is None:
+            self._held = []
+            self._reread()
+
+    def resume(self) -> None:
+        """The entries are read."""
+        held, self._held = self._held or [], None
+        for event in held:
+            self._match(event)
+
+    def _learn(self, data: Mapping[str, Any]) -> None:
+        """Another node has begun a reaction: its chain goes on here."""
+        jid, trace, generation = (data.get(name) for name in ("jid", "trace", "generation"))
+        if isinstance(jid, str) and isinstance(trace, str) and isinstance(generation, int):
+            self.chains.learn(jid, Link(trace, generation, jid))
+
+    def _link(self, event: Fired) -> Link:
+        cause = CAUSE.get()
+        if cause is not None:
+            return cause
+        data = event.data
+        if event.tag.startswith(OWN) and isinstance(data.get("generation"), int):
+            # Only masters fire these
+            return Link(str(data.get("trace", "")), data["generation"] + 1)
+        found = self.chains.link(event.tag, data)
+        return found or Link(trace=f"{self.boot}/{event.number}")
+
+    def _match(self, event: Fired) -> None:
+        entries = self._reactions.matching(event.tag)
+        if not entries:
+            return
+        if self._pause.paused:
+            self._telling.figures["paused"] += 1
+            return
+        link = self._link(event)
+        if not self._may(event, link):
+            return
+        sender, data = event.sender, event.data
+        if not sender and event.tag.startswith(_OF_A_MINION) and isinstance(data.get("id"), str):
+            sender = data["id"]
+        waiting = Waiting(tag=event.tag, data=data, sender=sender, link=link, number=event.number)
+        together: list[Entry] = []
+        for entry in entries:
+            word = self._pacing.judge(entry, event.tag, data, self._clock.seconds())
+            if word == DROP:
+                self._telling.figures["throttled"] += 1
+            elif word == WAIT:
+                self._wait(entry, evolve(waiting, entries=(entry,), part=entry.number))
+            elif entry.batch:
+                self._line_up(entry, evolve(waiting, entries=(entry,), part=entry.number))
+            else:
+                together.append(entry)
+        if together:
+            self._put(evolve(waiting, entries=tuple(together)))
+
+    def _may(self, event: Fired, link: Link) -> bool:
+        """Whether a chain is not too long, and an event not too large."""
+        config = self._ground.config
+        limit = int(config.reactor_chain_limit)
+        if link.generation > limit:
+            why = f"it stands behind {link.generation} reactions; reactor_chain_limit is {limit}"
+            self._telling.lose(event.tag, why, link, "chain")
+            return False
+        size, most = weight(event.data), int(config.max_event_size)
+        if size > most:
+            why = f"the event has about {size} bytes; max_event_size is {most}"
+            self._telling.lose(event.tag, why, link, "size")
+            return False
+        return True
+
+    # -- when --------------------------------------------------------------------------------
+
+    def _wait(self, entry: Entry, waiting: Waiting) -> None:
+        """Until no other event of its kind has come for so long."""
+        assert entry.debounce is not None
+        key = (entry.number, kind_of(entry.debounce, waiting.tag, waiting.data))
+        if key in self._quiet:
+            call, _ = self._quiet[key]
+            self._telling.figures["debounced"] += 1
+            call.reset(entry.debounce.seconds)
+            self._quiet[key] = (call, waiting)
+            return
+        if self._is_full(waiting):
+            return
+
+        def quiet() -> None:
+            _, last = self._quiet.pop(key)
+            if entry.batch:
+                self._line_up(entry, last)
+            else:
+                self._put(last)
+
+        self._quiet[key] = (self._clock.callLater(entry.debounce.seconds, quiet), waiting)
+
+    def _line_up(self, entry: Entry, waiting: Waiting) -> None:
+        line = self._lines.setdefault(entry.number, Line())
+        if line.running < entry.batch:
+            line.running += 1
+            self._put(waiting)
+        elif not self._is_full(waiting):
+            line.waiting.append(waiting)
+
+    def ended(self, waiting: Waiting) -> None:
+        """All that an event has set off has ended: the next of its line may go."""
+        line = self._lines.get(waiting.part) if waiting.has_line else None
+        if line is None:
+            return
+        line.running -= 1
+        if line.waiting:
+            line.running += 1
+            self._put(line.waiting.popleft())
+
+    # -- how many ----------------------------------------------------------------------------
+
+    def _put(self, waiting: Waiting) -> None:
+        if self._is_full(waiting):
+            self.ended(waiting)
+            return
+        self.queue.append(evolve(waiting, since=self._clock.seconds()))
+        self._ready()
+
+    def _is_full(self, waiting: Waiting) -> bool:
+        if self.depth < self.hwm:
+            return False
+        self._lose_full(waiting.tag, waiting.link)
+        return True
+
+    def _lose_full(self, tag: str, link: Link) -> None:
+        why = f"{self.hwm} events wait already; see reactor_worker_hwm"
+        self._telling.lose(tag, why, link, "hwm")

@@ -1,0 +1,117 @@
+"""
+Looking at what is configured before an event comes, and trying what one would set off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from twisted.logger import Logger
+
+from saltwisted.domain.reactions.entries import Entry
+from saltwisted.domain.reactions.reaction import Reaction, ReactionError, reaction_of
+from saltwisted.errors import RemoteError, SaltwistedError
+from saltwisted.master.automation.acts import Acts, step_of
+from saltwisted.master.automation.reactions import NOT_RUNNING, Reactions
+from saltwisted.master.automation.rendering import ENTRY, TIMEOUT, Rendering
+from saltwisted.master.automation.telling import Waiting
+from saltwisted.master.workers import WorkerPool
+
+
+class Looking:
+    """
+    Reactor thread only.
+
+    @ivar findings: what is wrong with the SLS, a sentence each.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self, reactions: Reactions, workers: WorkerPool, rendering: Rendering, acts: Acts
+    ) -> None:
+        self._reactions = reactions
+        self._workers = workers
+        self._rendering = rendering
+        self._acts = acts
+        self.findings: list[str] = []
+
+    async def look(self) -> None:
+        """Look at all SLS; what is wrong goes to the log."""
+        wanted = [
+            (entry, sls, _sample_of(entry))
+            for entry in self._reactions.entries
+            for sls in entry.sls
+        ]
+        self.findings = []
+        if not wanted:
+            return
+        asked = [[sls, entry.saltenv, sample] for entry, sls, sample in wanted]
+        try:
+            answers = await self._workers.call(ENTRY, {"do": "look", "sls": asked}, TIMEOUT)
+        except SaltwistedError as error:
+            self.log.error("the reactor's SLS could not be looked at: {error}", error=str(error))
+            return
+        said: list[str] = []
+        for (entry, _, _), found in zip(wanted, answers, strict=True):
+            for finding in found:
+                text = self._judged(finding)
+                if text:
+                    line = f", line {finding['line']}" if finding.get("line") else ""
+                    said.append(f"reactor, {entry.tag}: {finding['sls']}{line}: {text}")
+        self.findings = list(dict.fromkeys(said))
+        for text in self.findings:
+            self.log.error("{text}", text=text)
+
+    def _judged(self, finding: Mapping[str, Any]) -> str:
+        """What is wrong with one finding of a worker, or C{""}."""
+        if "problem" in finding:
+            return str(finding["problem"])
+        try:
+            if "chunk" in finding:
+                self._acts.settled(reaction_of(finding["chunk"]))
+            else:
+                kind, fun = finding["call"]
+                loose = dict.fromkeys(finding["names"])
+                self._acts.settled(Reaction(kind=kind, fun=fun, id="", sls="", loose=loose))
+        except ReactionError as error:
+            return str(error)
+        return ""
+
+    async def trial(self, tag: str, data: Mapping[str, Any]) -> dict[str, Any]:
+        """
+        What an event would set off; nothing runs.
+
+        @raises RemoteError: there is no reactor.
+        """
+        if not self._reactions.configured:
+            raise RemoteError("CommandExecutionError", NOT_RUNNING)
+        entries = tuple(self._reactions.matching(tag))
+        found: dict[str, Any] = {
+            "tag": tag,
+            "entries": [{"tag": each.tag, "sls": list(each.sls)} for each in entries],
+            "reactions": [],
+            "problems": [],
+        }
+        if not entries:
+            return found
+        waiting = Waiting(tag=tag, data=data, entries=entries)
+        ((_, answer),) = await self._rendering.rendered([waiting])
+        problems = found["problems"]
+        problems += [{"sls": sls, "error": text} for sls, text in answer["problems"]]
+        for chunk in answer["chunks"]:
+            try:
+                step = step_of(self._acts.settled(reaction_of(chunk)), "")
+            except ReactionError as error:
+                where = {"sls": chunk.get("__sls__"), "id": chunk.get("__id__")}
+                problems.append({**where, "error": str(error)})
+                continue
+            found["reactions"].append({k: v for k, v in step.items() if k not in ("jid", "once")})
+        return found
+
+
+def _sample_of(entry: Entry) -> dict[str, Any] | None:
+    if entry.sample is None:
+        return None
+    return {"tag": str(entry.sample.get("tag") or entry.tag), "data": dict(entry.sample["data"])}

@@ -1,0 +1,315 @@
+"""
+The reactor: from events that some entry matches to what their SLS ask for.
+
+Events wait in a bounded queue (L{Intake}), are rendered several at a time in a worker process,
+claimed (C{seams.claims}), and begun in their order. Jobs are published at once; runners, wheel
+functions and callers wait for one of C{reactor_worker_threads} places. What is not done is said
+(L{Telling}).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.logger import Logger
+
+from saltwisted.domain.claims.words import Claim, NoMajority, Taken
+from saltwisted.domain.reactions.chains import Link
+from saltwisted.domain.reactions.entries import AT_LEAST, AT_MOST
+from saltwisted.domain.reactions.reaction import LOCAL, ReactionError, reaction_of
+from saltwisted.errors import SaltwistedError
+from saltwisted.master.automation.acts import Acts, step_of
+from saltwisted.master.automation.intake import Intake
+from saltwisted.master.automation.looking import Looking
+from saltwisted.master.automation.pause import Pause
+from saltwisted.master.automation.places import Places
+from saltwisted.master.automation.rendering import ENTRY, TIMEOUT, Answer, Rendering
+from saltwisted.master.automation.telling import SHOWN, Telling, Waiting
+from saltwisted.master.context import Context
+from saltwisted.master.pillars import PillarWorkers
+from saltwisted.transports.deferreds import let_go
+
+BATCH = 32
+"""Events that are rendered in one call."""
+MOST_BEGINNING = 64
+"""Events whose claims and publications are under way at the same time."""
+RESULT = 1000
+"""Characters of a result in a receipt."""
+
+Step = Mapping[str, Any]
+
+
+class Reactor:
+    """Reactor thread only."""
+
+    log = Logger()
+
+    def __init__(self, ctx: Context, workers: PillarWorkers, pause: Pause) -> None:
+        self._ctx = ctx
+        self._clock = ctx.clock
+        self._reactions = ctx.reactions
+        self._workers = workers
+        self._pause = pause
+        self._acts = Acts(ctx, workers)
+        self._telling = Telling(ctx.clock, ctx.bus)
+        self._intake = Intake(ctx, ctx.reactions, pause, self._telling, self._go_on, self._read)
+        self._rendering = Rendering(workers)
+        self.looking = Looking(ctx.reactions, workers, self._rendering, self._acts)
+        config = ctx.config
+        self._places = Places(
+            ctx.clock,
+            lambda: max(int(config.reactor_worker_threads), 1),
+            lambda: max(int(config.reactor_worker_hwm), 1),
+        )
+        self._beginning = 0
+        self._busy = False
+        self._turn: Any = None
+
+    # -- life --------------------------------------------------------------------------------
+
+    def startService(self) -> None:
+        """Listen, and look at what is configured."""
+        for kind in ("event", "reaction"):
+            self._ctx.seams.claims.on_recover(kind, self._recover)
+        self._intake.start()
+        self._take_up()
+
+    def stopService(self) -> None:
+        """React to nothing more; what has begun goes on."""
+        self._intake.stop()
+        self._telling.stop()
+        if self._turn is not None and self._turn.active():
+            self._turn.cancel()
+        self._turn = None
+
+    def reconfigure(self, entries: bool) -> None:
+        """
+        Options have new values: templates are rendered with them.
+
+        @param entries: whether C{reactor} is one of them.
+        """
+        self._workers.recycle(ENTRY)
+        if entries:
+            self._reactions.configure(self._ctx.config.reactor)
+        self._take_up()
+
+    def _take_up(self) -> None:
+        if self._reactions.has_changed():
+            self._intake.hold()
+        elif self._reactions.entries:
+            let_go(self.looking.look(), self.log, "the reactor's SLS could not be looked at")
+
+    def _read(self) -> None:
+        let_go(self._read_map(), self.log, "the reactor's entries could not be read")
+
+    async def _read_map(self) -> None:
+        path = self._reactions.path
+        try:
+            found = await self._workers.call(ENTRY, {"do": "map", "path": path}, TIMEOUT)
+        except SaltwistedError as error:
+            found = {"error": str(error)}
+        if "error" in found:
+            self.log.error(
+                "the reactor's entries cannot be read, and those before stay: {path}: {error}",
+                path=path,
+                error=found["error"],
+            )
+        else:
+            self._reactions.take(found["value"])
+        self._intake.resume()
+        await self.looking.look()
+
+    # -- rendering ---------------------------------------------------------------------------
+
+    def _go_on(self) -> None:
+        """In a turn of its own: whoever fires an event does not wait for its reactions."""
+        if self._turn is None and self._intake.queue and not self._busy:
+            self._turn = self._clock.callLater(0, self._begin_turn)
+
+    def _begin_turn(self) -> None:
+        self._turn = None
+        if not self._busy and self._beginning < MOST_BEGINNING:
+            self._busy = True
+            let_go(self._work(), self.log, "the reactor could not go on")
+
+    async def _work(self) -> None:
+        queue = self._intake.queue
+        try:
+            while queue and self._beginning < MOST_BEGINNING:
+                batch = [queue.popleft() for _ in range(min(BATCH, len(queue)))]
+                for waiting, answer in await self._rendering.rendered(batch):
+                    self._beginning += 1
+                    let_go(self._react(waiting, answer), self.log, "a reaction failed")
+        finally:
+            self._busy = False
+            self._go_on()
+
+    # -- claiming and beginning --------------------------------------------------------------
+
+    async def _react(self, waiting: Waiting, answer: Answer) -> None:
+        claim: Claim | None = None
+        begun: list[Deferred[str]] = []
+        try:
+            for sls, text in answer["problems"]:
+                self._telling.fail(waiting, sls, text)
+            steps = self._steps(waiting, answer["chunks"])
+            claim = await self._claim(waiting, steps) if steps else None
+            if claim is not None:
+                await self._begin(waiting, claim, steps, begun)
+        finally:
+            self._beginning -= 1
+            self._go_on()
+            let_go(self._end(waiting, claim, begun), self.log, "a reaction could not be ended")
+
+    def _steps(self, waiting: Waiting, chunks: Sequence[Any]) -> list[Step]:
+        once = {sls: entry.once for entry in waiting.entries for sls in entry.sls}
+        # A glob names its files otherwise than its entry does: the careful choice counts
+        other = AT_MOST if AT_MOST in once.values() else AT_LEAST
+        steps: list[Step] = []
+        for chunk in chunks:
+            try:
+                reaction = self._acts.settled(reaction_of(chunk))
+            except ReactionError as error:
+                name = f"{chunk.get('state')}.{chunk.get('fun')}"
+                sls, id_ = str(chunk.get("__sls__")), str(chunk.get("__id__"))
+                self._telling.fail(waiting, sls, str(error), id_, name)
+                continue
+            jid = self._ctx.dispatcher.new_jid() if reaction.kind == LOCAL else ""
+            steps.append(step_of(reaction, once.get(reaction.sls, other), jid))
+        return steps
+
+    async def _claim(self, waiting: Waiting, steps: Sequence[Step]) -> Claim | None:
+        """The claim, if this node is the one that acts."""
+        age = self._clock.seconds() - waiting.since
+        window = float(self._ctx.config.publish_window)
+        if age > window:
+            why = f"it waited for {age:.0f} s; publish_window is {window:.0f}"
+            self._telling.lose(waiting.tag, why, waiting.link, "old")
+            return None
+        plan = {
+            "tag": waiting.tag,
+            "trace": waiting.link.trace,
+            "generation": waiting.link.generation,
+            "at": self._ctx.now(),
+            "steps": list(steps),
+        }
+        what = ", ".join(f"{step['kind']}.{step['fun']}" for step in steps)[:SHOWN]
+        claims, tag, data = self._ctx.seams.claims, waiting.tag, waiting.data
+        if not waiting.sender:
+            key = f"reaction/{self._intake.boot}/{waiting.number}/{waiting.part}"
+            answer = await claims.begin(key, plan, what, tag)
+        else:
+            if waiting.part:
+                # An entry that goes its own way: the same event, another act
+                if tag in ("minion_start", f"salt/minion/{waiting.sender}/start"):
+                    data = {}
+                tag = f"{tag}/saltwisted/entry/{waiting.part}"
+            answer = await claims.begin_event(waiting.sender, tag, data, plan, what)
+        if isinstance(answer, Taken):
+            self._telling.figures["taken"] += 1
+            return None
+        if isinstance(answer, NoMajority):
+            self._telling.lose(waiting.tag, answer.why, waiting.link, "claim")
+            return None
+        assert isinstance(answer, Claim)
+        self._telling.figures["reacted"] += 1
+        return answer
+
+    async def _begin(
+        self,
+        waiting: Waiting,
+        claim: Claim,
+        steps: Sequence[Step],
+        begun: list[Deferred[str]],
+    ) -> None:
+        """One step after the other; a job is published before the next begins."""
+        for step in steps:
+            if not self._ctx.seams.claims.holds(claim):
+                why = "this process stood still for longer than its claim held"
+                self._telling.lose(waiting.tag, why, waiting.link, "claim")
+                break
+            begun.append(await self._step(waiting, step))
+
+    async def _step(self, waiting: Waiting, step: Step) -> Deferred[str]:
+        """Begin one step; fires with what became of it."""
+        link = waiting.link
+        if step["kind"] != LOCAL:
+            if self._places.full:
+                why = (
+                    f"too many calls wait already: {step['kind']} '{step['fun']}' is not begun; "
+                    "see reactor_worker_threads and reactor_worker_hwm"
+                )
+                self._telling.lose(waiting.tag, why, link, "hwm")
+                return succeed("lost")
+            self._telling.run(waiting, step)
+            return self._places.run(lambda: self._call(waiting, step))
+        jid = step["jid"]
+        self._intake.chains.began(jid, link)
+        self._telling.run(waiting, step)
+        try:
+            ended = await self._acts.publish(step["load"], jid, follow=waiting.has_line)
+        except ReactionError as error:
+            self._telling.fail(waiting, step["sls"], str(error), step["id"], f"local.{step['fun']}")
+            return succeed(f"failed: {error}")
+        return ended
+
+    async def _call(self, waiting: Waiting, step: Step) -> str:
+        link = waiting.link
+        cause = Link(link.trace, link.generation + 1)
+        kind, fun = step["kind"], step["fun"]
+        try:
+            await self._acts.call(kind, fun, list(step["arg"]), dict(step["kwarg"]), cause)
+        except ReactionError as error:
+            self._telling.fail(waiting, step["sls"], str(error), step["id"], f"{kind}.{fun}")
+            return f"failed: {error}"
+        return "done"
+
+    async def _end(
+        self, waiting: Waiting, claim: Claim | None, begun: Sequence[Deferred[str]]
+    ) -> None:
+        results = []
+        try:
+            for step in begun:
+                results.append(await step)
+        finally:
+            self._intake.ended(waiting)
+        if claim is not None:
+            await self._ctx.seams.claims.end(claim, "; ".join(results)[:RESULT] or "lost")
+
+    # -- what a dead node had begun ----------------------------------------------------------
+
+    async def _recover(self, key: str, plan: Mapping[str, Any], claim: Any) -> None:
+        """Finish what another node had claimed, as far as that is safe."""
+        if "steps" not in plan or "tag" not in plan:
+            return
+        link = Link(str(plan.get("trace", "")), int(plan.get("generation", 0)))
+        waiting = Waiting(tag=str(plan["tag"]), data={}, link=link)
+        late = self._ctx.now() - float(plan.get("at", 0)) > float(self._ctx.config.publish_window)
+        begun: list[Deferred[str]] = []
+        for step in plan["steps"]:
+            # Minions know the jid of a job: who has run it does not run it again
+            again = not late if step["kind"] == LOCAL else step.get("once") == AT_LEAST
+            if again:
+                begun.append(await self._step(waiting, step))
+            else:
+                why = f"the node that did {step['kind']} '{step['fun']}' has died in it"
+                self._telling.lose(waiting.tag, why, link, "died")
+                begun.append(succeed("lost"))
+        await self._end(waiting, claim, begun)
+
+    # -- telling -----------------------------------------------------------------------------
+
+    def status(self) -> dict[str, Any]:
+        """Figures for the status."""
+        oldest = min(self._intake.oldest, self._places.oldest)
+        return {
+            "entries": len(self._reactions.entries),
+            "problems": [*self._reactions.problems, *self.looking.findings],
+            "depth": self._intake.depth + self._places.depth,
+            "oldest": round(self._clock.seconds() - oldest, 3),
+            "running": self._places.running + self._beginning,
+            "figures": dict(self._telling.figures),
+            "paused": self._pause.shown(),
+        }

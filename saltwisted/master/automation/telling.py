@@ -1,0 +1,151 @@
+"""
+What the reactor says of what it does and does not: figures, log lines and events.
+
+C{saltwisted/reaction/run} tells of each reaction that begins, C{.../failed} of each that went
+wrong, C{.../lost} of each event that nobody reacts to although an entry matches.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from attrs import field, frozen
+from twisted.logger import Logger
+
+from saltwisted.domain.reactions.chains import Link
+from saltwisted.domain.reactions.entries import Entry
+from saltwisted.transports.bus import EventBus
+
+OWN = "saltwisted/reaction/"
+RUN, FAILED, LOST = f"{OWN}run", f"{OWN}failed", f"{OWN}lost"
+SHOWN = 200
+NOWHERE = Link("")
+
+
+@frozen(kw_only=True, eq=False)
+class Waiting:
+    """
+    An event on its way to being reacted to.
+
+    @ivar sender: the minion that it is of, or C{""}.
+    @ivar entries: those whose SLS react now.
+    @ivar part: which entry it is for, if that one goes its own way; else 0.
+    @ivar since: when it was put into the queue, by the reactor's clock.
+    """
+
+    tag: str
+    data: Mapping[str, Any] = field(repr=False)
+    sender: str = ""
+    entries: tuple[Entry, ...] = ()
+    link: Link = field(default=NOWHERE)
+    number: int = 0
+    part: int = 0
+    since: float = 0.0
+
+    @property
+    def has_line(self) -> bool:
+        """Whether its entry has C{batch}: the next goes when this has ended."""
+        return bool(self.part and self.entries[0].batch)
+
+
+class Telling:
+    """
+    Reactor thread only.
+
+    @ivar figures: how often what happened.
+    """
+
+    log = Logger()
+
+    def __init__(self, clock: Any, bus: EventBus) -> None:
+        self._clock = clock
+        self._bus = bus
+        self._said: Counter[str] = Counter()
+        self._call: Any = None
+        self.figures: Counter[str] = Counter()
+
+    def stop(self) -> None:
+        """Say nothing more by the clock."""
+        if self._call is not None and self._call.active():
+            self._call.cancel()
+        self._call = None
+
+    def run(self, waiting: Waiting, step: Mapping[str, Any]) -> None:
+        """A reaction begins."""
+        link = waiting.link
+        self._bus.fire(
+            RUN,
+            {
+                "tag": waiting.tag,
+                "sls": step["sls"],
+                "reaction": step["id"],
+                "fun": f"{step['kind']}.{step['fun']}",
+                "jid": step.get("jid", ""),
+                "trace": link.trace,
+                "generation": link.generation + 1,
+                "cause": link.cause,
+            },
+        )
+
+    def fail(self, waiting: Waiting, sls: str, why: str, id_: str = "", fun: str = "") -> None:
+        """A reaction went wrong, or an SLS, if no id is known."""
+        self.figures["failed"] += 1
+        where = f"{id_} ({fun}) of " if id_ else ""
+        self.log.error(
+            "reaction {where}{sls} to event {tag} failed: {why}",
+            where=where,
+            sls=sls,
+            tag=waiting.tag[:SHOWN],
+            why=why,
+        )
+        self._bus.fire(
+            FAILED,
+            {
+                "tag": waiting.tag,
+                "sls": sls,
+                "reaction": id_,
+                "fun": fun,
+                "error": why,
+                "trace": waiting.link.trace,
+                "generation": waiting.link.generation,
+            },
+        )
+
+    def lose(self, tag: str, why: str, link: Link, word: str) -> None:
+        """
+        Nobody reacts to an event. The log says the first of a kind at once, and then their number
+        once a second.
+
+        @param word: the kind of cause, for the figures.
+        """
+        self.figures[f"lost:{word}"] += 1
+        if self._call is None:
+            self._call = self._clock.callLater(1, self._count)
+        if not self._said[word]:
+            self.log.error("no reaction to event {tag}: {why}", tag=tag[:SHOWN], why=why)
+        self._said[word] += 1
+        if tag.startswith(OWN):
+            return
+        self._bus.fire(
+            LOST,
+            {
+                "tag": tag,
+                "error": why,
+                "why": word,
+                "trace": link.trace,
+                "generation": link.generation,
+            },
+        )
+
+    def _count(self) -> None:
+        self._call = None
+        for word, count in self._said.items():
+            if count > 1:
+                self.log.error(
+                    "no reactions to {count} events within a second ({word})",
+                    count=count,
+                    word=word,
+                )
+        self._said.clear()

@@ -1,0 +1,3 @@
+"""
+What a master's automation has done in worker processes: rendering what reacts to events.
+"""

@@ -1,0 +1,216 @@
+"""
+A reactor worker: renders the SLS that react to events.
+
+The process is long-lived: compiled templates, parsed texts and loaded execution modules stay.
+Templates see C{data} and C{tag}, and what stock's reactor gives them: C{salt}, C{grains}, C{opts}
+of the master, and no pillar. What an event says is only ever a value there. Files are looked at
+anew in each call, so that an edit counts for the next event.
+
+Calls are maps with C{do}:
+
+ - C{react}: C{events}, a list of C{{"tag", "data", "sls": [[ref, saltenv], ...]}}; the answer has
+   for each C{{"chunks": [...], "problems": [[sls, text], ...]}};
+ - C{look}: C{sls}, a list of C{[ref, saltenv, sample]}; the answer has for each what
+   L{Rendering.look} found;
+ - C{map}: C{path}, a file with reactor entries; the answer is C{{"value"}} or C{{"error"}};
+ - C{caller}: a function on the minion beside this master.
+"""
+
+from __future__ import annotations
+
+import glob
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from yaml import YAMLError
+
+from saltwisted.domain.reactions.compiling import compile_sls
+from saltwisted.domain.reactions.looking import Finding, look
+from saltwisted.domain.render.cache import RenderCache
+from saltwisted.domain.render.errors import TemplateFailure
+from saltwisted.domain.render.pipeline import Renderer, RenderSettings
+from saltwisted.domain.yamltext import load_yaml
+from saltwisted.worker.process.configio import load_from_disk
+from saltwisted.worker.process.loader import Loaders, make_grains
+from saltwisted.worker.process.localcall import run_call
+from saltwisted.worker.renderhost import RootsHost
+
+log = logging.getLogger(__name__)
+
+SHOWN = 2000
+"""Characters of an error that are handed on."""
+SALT = "salt://"
+
+
+class Rendering:
+    """
+    What a worker process keeps between calls.
+
+    @param opts: the master's Salt-shaped options.
+    """
+
+    def __init__(self, opts: Mapping[str, Any]) -> None:
+        self._opts = {**opts, "file_client": "local"}
+        self._roots = {
+            env: [str(path) for path in paths]
+            for env, paths in (opts.get("file_roots") or {}).items()
+        }
+        loaders = Loaders(
+            self._opts, grains=lambda: make_grains(self._opts), pillar={}, master=None
+        )
+        self._host = RootsHost(self._roots, self._opts, lambda: loaders.modules)
+        self._renderer = Renderer(
+            self._host,
+            RenderSettings.of(opts),
+            opts=loaders.opts,
+            grains=loaders.grains,
+            pillar={},
+            functions=loaders.modules,
+            cache=RenderCache(),
+        )
+
+    def react(self, events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """The calls that each event sets off."""
+        self._host.seen.clear()
+        return [self._one(event) for event in events]
+
+    def _one(self, event: Mapping[str, Any]) -> dict[str, Any]:
+        problems: list[tuple[str, str]] = []
+        rendered: list[tuple[str, Any]] = []
+        for ref, saltenv in event["sls"]:
+            paths = self.paths(ref, saltenv)
+            if not paths:
+                problems.append((ref, "File missing or not found."))
+            for path in paths:
+                try:
+                    data = self.render(path, saltenv, event["tag"], event["data"])
+                except Exception as error:
+                    problems.append((path, reason(error)))
+                else:
+                    rendered.append((path, data))
+        try:
+            chunks, wrong = compile_sls(rendered)
+        except Exception as error:
+            log.exception("reactions to an event could not be compiled")
+            names = ", ".join(path for path, _ in rendered)
+            chunks, wrong = [], [(names, reason(error))]
+        return {"chunks": chunks, "problems": [list(each) for each in (*problems, *wrong)]}
+
+    def paths(self, ref: str, saltenv: str) -> list[str]:
+        """The files that one C{sls} of an entry means, sorted."""
+        if not ref.startswith(SALT):
+            return sorted(glob.glob(ref)) if glob.has_magic(ref) else [ref] * os.path.isfile(ref)
+        path, _, query = ref[len(SALT) :].partition("?")
+        for word in query.split("&"):
+            name, _, value = word.partition("=")
+            saltenv = value if name == "saltenv" and value else saltenv
+        if not glob.has_magic(path):
+            found = self._host.find(path, saltenv)
+            return [] if found is None else [found]
+        for root in self._roots.get(saltenv, ()):
+            inside = [
+                each
+                for each in sorted(glob.glob(os.path.join(glob.escape(root), path.lstrip("/"))))
+                if os.path.realpath(each).startswith(os.path.realpath(root) + os.sep)
+            ]
+            if inside:
+                return inside
+        return []
+
+    def render(self, path: str, saltenv: str, tag: str, data: Any) -> Any:
+        """What one SLS means for one event."""
+        return self._renderer.file(path, saltenv, "", tag=tag, data=data)
+
+    # -- looking, before there is an event ------------------------------------------------
+
+    def look(self, wanted: Sequence[Sequence[Any]]) -> list[list[Finding]]:
+        """For each SLS with its environment and sample, what can be said of it."""
+        self._host.seen.clear()
+        return [self._look(ref, saltenv, sample) for ref, saltenv, sample in wanted]
+
+    def _look(self, ref: str, saltenv: str, sample: Any) -> list[Finding]:
+        paths = self.paths(ref, saltenv)
+        if not paths:
+            return [{"sls": ref, "problem": "File missing or not found."}]
+        found: list[Finding] = []
+        for path in paths:
+            try:
+                text = self._host.read(path).decode()
+            except (OSError, ValueError) as error:
+                found.append({"sls": path, "problem": reason(error)})
+                continue
+            if sample is None:
+                wrong = self._renderer.jinja.mistake(text)
+                found += [{"sls": path, **wrong}] if wrong else look(path, text)
+                continue
+            event = {"tag": sample["tag"], "data": sample["data"], "sls": [[path, saltenv]]}
+            answer = self._one(event)
+            found += [{"sls": sls, "problem": text} for sls, text in answer["problems"]]
+            found += [{"sls": path, "chunk": chunk} for chunk in answer["chunks"]]
+        return found
+
+
+def reason(error: Exception) -> str:
+    """An error in one text, with the line where it is known."""
+    text = str(error) or type(error).__name__
+    line = getattr(error, "line", None) if isinstance(error, TemplateFailure) else None
+    if line and f"line {line}" not in text:
+        text = f"{text}; line {line}"
+    return text[:SHOWN]
+
+
+def read_map(path: str) -> dict[str, Any]:
+    """A file with reactor entries, as a value or with the error that it gives."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            return {"value": load_yaml(stream.read())}
+    except (OSError, ValueError, YAMLError) as error:
+        return {"error": reason(error)}
+
+
+def call_minion(config_dir: str, fun: str, arg: Sequence[Any], kwarg: Mapping[str, Any]) -> Any:
+    """
+    A function on the minion beside this master, as C{salt-call --local} calls it.
+
+    @raises FileNotFoundError: there is none.
+    """
+    path = os.path.join(config_dir, "minion")
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"there is no minion beside this master: {path} is not there")
+    config = load_from_disk("minion", config_dir).minion
+    return run_call(config, fun, arg, kwarg)
+
+
+_rendering: Rendering | None = None
+
+
+def serve(payload: Mapping[str, Any], daemon: Any, facts: Mapping[str, Any]) -> Any:
+    """
+    The entry of a pooled worker process.
+
+    @param facts: C{opts}, as they were when the process was forked.
+    """
+    global _rendering
+    do = payload["do"]
+    if do == "map":
+        return read_map(str(payload["path"]))
+    if _rendering is None:
+        niceness = facts["opts"].get("reactor_niceness")
+        if niceness:
+            os.nice(int(niceness))
+        _rendering = Rendering(facts["opts"])
+    if do == "look":
+        return _rendering.look(payload["sls"])
+    return _rendering.react(payload["events"])
+
+
+def serve_caller(payload: Mapping[str, Any], daemon: Any, facts: Mapping[str, Any]) -> Any:
+    """The entry of the process that calls functions of the minion beside this master."""
+    return call_minion(
+        str(facts["opts"]["config_dir"]),
+        str(payload["fun"]),
+        payload.get("arg") or (),
+        payload.get("kwarg") or {},
+    )
