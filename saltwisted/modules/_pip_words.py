@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import urllib.parse
+from collections.abc import Mapping
 from typing import Any
 
 from saltwisted.modules import _packages
@@ -175,6 +176,81 @@ def editable_options(editable: Any) -> list[str]:
             raise CommandExecutionError("You must specify an egg for this editable")
         words += ["--editable", entry]
     return words
+
+
+def install_options(now: Any, given: Mapping[str, Any]) -> list[Any]:
+    """
+    The options of C{pip install} that go before the packages.
+
+    @param given: the arguments of C{pip.install}.
+    """
+    words: list[Any] = index_options(
+        given["find_links"],
+        given["index_url"],
+        given["extra_index_url"],
+        given["no_index"],
+        given["mirrors"],
+        now,
+    )
+    if given["disable_version_check"]:
+        words.append("--disable-pip-version-check")
+    target = given["target"]
+    if target is None and given["bin_env"] is None:
+        target = os.environ.get("VENV_PIP_TARGET")
+    cache_option = "--cache-dir" if compare(now, ">=", "6.0") else "--download-cache"
+    for option, value in (
+        ("--build", given["build"]),
+        ("--target", target),
+        ("--download", given["download"]),
+        (cache_option, given["download_cache"] or given["cache_dir"]),
+        ("--source", given["source"]),
+    ):
+        if value:
+            words += [option, value]
+    words += _flags(given, ("upgrade", "force_reinstall", "ignore_installed"))
+    action = given["exists_action"]
+    if action:
+        if action.lower() not in ("s", "i", "w", "b"):
+            raise CommandExecutionError(
+                "The exists_action pip option only supports the values s, i, w, and b."
+                f" '{action}' is not valid."
+            )
+        words += ["--exists-action", action]
+    words += _flags(given, ("no_deps", "no_install", "no_download", "no_cache_dir"))
+    if given["pre_releases"] and compare(now, ">=", "1.4"):
+        words.append("--pre")
+    if given["cert"]:
+        words += ["--cert", given["cert"]]
+    words += _each("--global-option", given["global_options"])
+    words += _each("--install-option", given["install_options"])
+    return words
+
+
+def packages(pkgs: Any) -> list[str]:
+    """Packages from a list, or text with commas."""
+    names = pkgs if isinstance(pkgs, list) else split(str(pkgs))
+    return [str(name).replace(";", ",") for name in names]
+
+
+def last_options(given: Mapping[str, Any]) -> list[Any]:
+    """The options of C{pip install} that go behind the packages."""
+    words: list[Any] = editable_options(given["editable"])
+    words += _flags(given, ("allow_all_external",))
+    words += _each("--allow-external", given["allow_external"])
+    words += _each("--allow-unverified", given["allow_unverified"])
+    words += _flags(given, ("process_dependency_links",))
+    if given["trusted_host"]:
+        words += ["--trusted-host", given["trusted_host"]]
+    words += extra(given["extra_args"])
+    return words
+
+
+def _flags(given: Mapping[str, Any], names: tuple[str, ...]) -> list[str]:
+    return [f"--{name.replace('_', '-')}" for name in names if given[name]]
+
+
+def _each(option: str, values: Any) -> list[str]:
+    return [word for value in split(values or ()) for word in (option, value)]
 
 
 def take(found: dict[str, Any], prefix: str | None, name: str, number: str) -> None:

@@ -16,9 +16,11 @@ from typing import Any
 from xml.etree import ElementTree
 
 import msgpack
+from attrs import define, field
 
 from saltwisted.config.compat import COMPAT_VERSION_TEXT
 from saltwisted.modules import _data, _files, _http, _yaml
+from saltwisted.modules._arguments import taken
 from saltwisted.worker import templates
 from saltwisted.worker.exceptions import CommandExecutionError
 
@@ -67,159 +69,212 @@ def query(url: str, **kwargs: Any) -> dict[str, Any]:
     """
     opts = {**__opts__, **(kwargs.pop("opts", None) or {})}
     try:
-        return _query(url, opts, **_data.clean_kwargs(**kwargs))
+        given = _data.clean_kwargs(**kwargs)
+        return _Query(url=url, opts=opts, **taken(_Query, given)).run()
     except Exception as error:
         raise CommandExecutionError(str(error)) from error
 
 
-def _query(
-    url: str,
-    opts: Mapping[str, Any],
-    method: str = "GET",
-    params: Any = None,
-    data: Any = None,
-    data_file: str | None = None,
-    header_dict: Mapping[str, Any] | None = None,
-    header_list: Any = None,
-    header_file: str | None = None,
-    username: str | None = None,
-    password: str | None = None,
-    auth: Any = None,
-    decode: bool = False,
-    decode_type: str = "auto",
-    status: bool = False,
-    headers: bool = False,
-    text: bool = False,
-    cookies: Any = None,
-    cookie_jar: str | None = None,
-    cookie_format: str = "lwp",
-    persist_session: bool = False,
-    session_cookie_jar: str | None = None,
-    data_render: bool = False,
-    data_renderer: str | None = None,
-    header_render: bool = False,
-    header_renderer: str | None = None,
-    template_dict: Mapping[str, Any] | None = None,
-    test: bool = False,
-    test_url: str | None = None,
-    ca_bundle: str | None = None,
-    verify_ssl: bool | None = None,
-    cert: Any = None,
-    text_out: str | None = None,
-    headers_out: str | None = None,
-    decode_out: str | None = None,
-    stream: bool = False,
-    streaming_callback: Callable[[bytes], Any] | None = None,
-    header_callback: Callable[[str], Any] | None = None,
-    handle: bool = False,
-    agent: str = USERAGENT,
-    hide_fields: Any = None,
-    raise_error: bool = True,
-    formdata: bool = False,
-    formdata_fieldname: str | None = None,
-    formdata_filename: str | None = None,
-    decode_body: bool = True,
-    **_: Any,
-) -> dict[str, Any]:
-    """The question; words that nobody knows are not minded, as Salt does."""
-    told: dict[str, Any] = {}
-    if test is True:
-        if test_url is None:
-            return {}
-        url = test_url
-        told["test"] = True
-    elif params:
-        url = _with_params(url, params)
-    if data_file is not None:
-        data = _content(data_file, data_render, data_renderer, template_dict)
-    if header_file is not None:
-        found = _content(header_file, header_render, header_renderer, template_dict)
-        if isinstance(found, dict):
-            header_dict = found
-        else:
-            header_list = str(found).splitlines()
-    asked = {str(key): str(value) for key, value in (header_dict or {}).items()}
-    session = session_cookie_jar or _cached(opts, "cookies.session.p")
-    if persist_session is True:
-        asked.update(_session(session))
-    for line in header_list or ():
-        name, colon, value = line.partition(":")
-        if colon:
-            asked[name.strip()] = value.strip()
-    asked["User-agent"] = f"{agent} http.query()" if agent == USERAGENT else agent
-    body: bytes | None
-    if formdata:
-        if not formdata_fieldname:
+@define(kw_only=True, eq=False, slots=False)
+class _Query:
+    """
+    One question. Words that nobody knows are not minded, as Salt does.
+
+    @ivar told: what the one who asked is told.
+    """
+
+    url: str
+    opts: Mapping[str, Any] = field(repr=False)
+    method: str = "GET"
+    params: Any = None
+    data: Any = None
+    data_file: str | None = None
+    header_dict: Mapping[str, Any] | None = None
+    header_list: Any = None
+    header_file: str | None = None
+    username: str | None = None
+    password: str | None = field(default=None, repr=False)
+    auth: Any = field(default=None, repr=False)
+    decode: bool = False
+    decode_type: str = "auto"
+    status: bool = False
+    headers: bool = False
+    text: bool = False
+    cookies: Any = None
+    cookie_jar: str | None = None
+    cookie_format: str = "lwp"
+    persist_session: bool = False
+    session_cookie_jar: str | None = None
+    data_render: bool = False
+    data_renderer: str | None = None
+    header_render: bool = False
+    header_renderer: str | None = None
+    template_dict: Mapping[str, Any] | None = None
+    test: bool = False
+    test_url: str | None = None
+    ca_bundle: str | None = None
+    verify_ssl: bool | None = None
+    cert: Any = None
+    text_out: str | None = None
+    headers_out: str | None = None
+    decode_out: str | None = None
+    stream: bool = False
+    streaming_callback: Callable[[bytes], Any] | None = None
+    header_callback: Callable[[str], Any] | None = None
+    handle: bool = False
+    agent: str = USERAGENT
+    hide_fields: Any = None
+    raise_error: bool = True
+    formdata: bool = False
+    formdata_fieldname: str | None = None
+    formdata_filename: str | None = None
+    decode_body: bool = True
+    told: dict[str, Any] = field(factory=dict, init=False)
+
+    def run(self) -> dict[str, Any]:
+        """Ask, and tell what was answered."""
+        if self.test is True:
+            if self.test_url is None:
+                return {}
+            self.url = self.test_url
+            self.told["test"] = True
+        elif self.params:
+            self.url = _with_params(self.url, self.params)
+        self._read_files()
+        session = self.session_cookie_jar or _cached(self.opts, "cookies.session.p")
+        asked = self._asked_headers(session)
+        if self.formdata and not self.formdata_fieldname:
             error = "formdata_fieldname is required when formdata=True"
             log.error(error)
             return {"error": error}
-        asked["Content-Type"], body = _form_file(formdata_fieldname, formdata_filename, data)
-    else:
-        body = _body(data)
+        body = self._body(asked)
+        log.debug(
+            "Requesting URL %s using %s method", _shown(self.url, self.hide_fields), self.method
+        )
+        jar = None
+        if self.cookies is not None:
+            jar = _jar(self.cookie_jar or _cached(self.opts, "cookies.txt"), self.cookie_format)
+        answer = self._send(asked, body, jar)
+        if answer is None:
+            return self.told
+        if self.stream is True or self.handle is True:
+            return {"handle": answer, "body": answer.body}
+        content = self.told["body"] = _decoded(answer, self.decode_body)
+        self._write_out(answer, content)
+        if jar is not None:
+            jar.save()
+        if self.persist_session is True and "Set-Cookie" in answer.headers:
+            _keep_session(session, answer.headers["Set-Cookie"])
+        return self._tell(answer, content)
 
-    log.debug("Requesting URL %s using %s method", _shown(url, hide_fields), method)
-    jar = None
-    if cookies is not None:
-        jar = _jar(cookie_jar or _cached(opts, "cookies.txt"), cookie_format)
-    login = auth or (None if username is None else (str(username), str(password or "")))
-    client = _client(opts, url, ca_bundle, verify_ssl, cert)
-    client.jar = jar
-    client.on_header = header_callback
-    client.on_chunk = streaming_callback
-    request = _http.Request(method, url, asked, body, login and tuple(login))
-    try:
-        answer = client.send(request)
-    except _http.HttpError as error:
-        if error.answer is None or raise_error:
-            told["status"] = error.code
-            told["error"] = str(error)
+    def _read_files(self) -> None:
+        """Data and headers from files."""
+        if self.data_file is not None:
+            self.data = _content(
+                self.data_file, self.data_render, self.data_renderer, self.template_dict
+            )
+        if self.header_file is not None:
+            found = _content(
+                self.header_file, self.header_render, self.header_renderer, self.template_dict
+            )
+            if isinstance(found, dict):
+                self.header_dict = found
+            else:
+                self.header_list = str(found).splitlines()
+
+    def _asked_headers(self, session: str) -> dict[str, str]:
+        asked = {str(key): str(value) for key, value in (self.header_dict or {}).items()}
+        if self.persist_session is True:
+            asked.update(_session(session))
+        for line in self.header_list or ():
+            name, colon, value = line.partition(":")
+            if colon:
+                asked[name.strip()] = value.strip()
+        agent = self.agent
+        asked["User-agent"] = f"{agent} http.query()" if agent == USERAGENT else agent
+        return asked
+
+    def _body(self, asked: dict[str, str]) -> bytes | None:
+        """What is sent; a form says in the headers what it is."""
+        if not self.formdata:
+            return _body(self.data)
+        asked["Content-Type"], body = _form_file(
+            str(self.formdata_fieldname), self.formdata_filename, self.data
+        )
+        return body
+
+    def _send(
+        self, asked: dict[str, str], body: bytes | None, jar: http.cookiejar.FileCookieJar | None
+    ) -> _http.Answer | None:
+        """The answer; C{None} if there is none to look at, and L{told} says why."""
+        login = self.auth
+        if not login and self.username is not None:
+            login = (str(self.username), str(self.password or ""))
+        client = _client(self.opts, self.url, self.ca_bundle, self.verify_ssl, self.cert)
+        client.jar = jar
+        client.on_header = self.header_callback
+        client.on_chunk = self.streaming_callback
+        request = _http.Request(self.method, self.url, asked, body, login and tuple(login))
+        try:
+            return client.send(request)
+        except _http.HttpError as error:
+            if error.answer is not None and not self.raise_error:
+                return error.answer
+            self.told["status"] = error.code
+            self.told["error"] = str(error)
             if error.answer is not None:
-                told["body"] = _decoded(error.answer, decode_body)
-            return told
-        answer = error.answer
-    except OSError as error:
-        if status is True:
-            told["status"] = 0
-        told["error"] = str(error)
-        log.debug("Cannot perform 'http.query': %s", error)
-        return told
-    if stream is True or handle is True:
-        return {"handle": answer, "body": answer.body}
+                self.told["body"] = _decoded(error.answer, self.decode_body)
+        except OSError as error:
+            if self.status is True:
+                self.told["status"] = 0
+            self.told["error"] = str(error)
+            log.debug("Cannot perform 'http.query': %s", error)
+        return None
 
-    content = told["body"] = _decoded(answer, decode_body)
-    if text_out is not None:
-        _write(text_out, content)
-    if headers_out is not None and os.path.exists(headers_out):
-        _write(headers_out, "".join(f"{key}: {item}\n" for key, item in answer.headers.items()))
-    if jar is not None:
-        jar.save()
-    if persist_session is True and "Set-Cookie" in answer.headers:
-        _keep_session(session, answer.headers["Set-Cookie"])
-    if status is True:
-        told["status"] = answer.code
-    if headers is True:
-        told["headers"] = answer.headers
-    if decode is True:
-        if decode_type == "auto":
-            kind = answer.headers.get("Content-Type", "application/json")
-            decode_type = next((name for name in ("xml", "json", "yaml") if name in kind), "plain")
-        if decode_type not in _DECODES:
-            told["error"] = f"Invalid decode_type specified. Valid decode types are: {_DECODES!r}"
-            log.error(told["error"])
-            return told
-        if decode_type == "json":
-            told["dict"] = json.loads(content)
-        elif decode_type == "xml":
-            told["dict"] = [_from_xml(item) for item in ElementTree.fromstring(content)]
-        elif decode_type == "yaml":
-            told["dict"] = _yaml.load(content)
-        else:
-            text = True
-        if decode_out:
-            _write(decode_out, content)
-    if text is True:
-        told["text"] = content
-    return told
+    def _write_out(self, answer: _http.Answer, content: Any) -> None:
+        if self.text_out is not None:
+            _write(self.text_out, content)
+        if self.headers_out is not None and os.path.exists(self.headers_out):
+            lines = (f"{key}: {item}\n" for key, item in answer.headers.items())
+            _write(self.headers_out, "".join(lines))
+
+    def _tell(self, answer: _http.Answer, content: Any) -> dict[str, Any]:
+        """What else was asked for of an answer."""
+        told = self.told
+        if self.status is True:
+            told["status"] = answer.code
+        if self.headers is True:
+            told["headers"] = answer.headers
+        text = self.text
+        if self.decode is True:
+            kind = self.decode_type
+            if kind == "auto":
+                form = answer.headers.get("Content-Type", "application/json")
+                kind = next((name for name in ("xml", "json", "yaml") if name in form), "plain")
+            if kind not in _DECODES:
+                told["error"] = (
+                    f"Invalid decode_type specified. Valid decode types are: {_DECODES!r}"
+                )
+                log.error(told["error"])
+                return told
+            if kind == "plain":
+                text = True
+            else:
+                told["dict"] = _parsed(content, kind)
+            if self.decode_out:
+                _write(self.decode_out, content)
+        if text is True:
+            told["text"] = content
+        return told
+
+
+def _parsed(content: Any, kind: str) -> Any:
+    """Data from a text in JSON, XML or YAML."""
+    if kind == "json":
+        return json.loads(content)
+    if kind == "xml":
+        return [_from_xml(item) for item in ElementTree.fromstring(content)]
+    return _yaml.load(content)
 
 
 def _with_params(url: str, params: Any) -> str:
@@ -430,7 +485,7 @@ def update_ca_bundle(
         return
     if isinstance(merge_files, str):
         merge_files = [merge_files]
-    result = _query(source, __opts__, text_out=target)
+    result = _Query(url=source, opts=__opts__, text_out=target).run()
     if "error" in result:
         log.error("Unable to fetch %s: %s", _shown(source, None), result["error"])
         return

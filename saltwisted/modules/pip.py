@@ -224,86 +224,39 @@ def install(
         salt '*' pip.install requirements=/path/to/requirements.txt
         salt '*' pip.install <package name> bin_env=/path/to/virtualenv
     """
+    given = dict(locals())
+    return _install(given, kwargs)
+
+
+def _install(given: dict[str, Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """
+    C{pip.install}.
+
+    @param given: its arguments by their names.
+    @param kwargs: the further ones.
+    """
+    bin_env, cwd, user, saltenv = (given[key] for key in ("bin_env", "cwd", "user", "saltenv"))
     command: list[Any] = [*_pip(bin_env), "install"]
-    wanted = _Requirements(requirements, cwd, saltenv, user)
+    wanted = _Requirements(given["requirements"], cwd, saltenv, user)
     if wanted.error:
         return wanted.error
     command += wanted.words
     now = version(bin_env, cwd, user=user)
-    command += _pip_words.wheel_options(now, use_wheel, no_use_wheel, no_binary)
-    command += _pip_words.log_option(log)
-    command += _proxy(proxy)
-    command += _pip_words.timeout(timeout)
-    command += _pip_words.index_options(
-        find_links, index_url, extra_index_url, no_index, mirrors, now
+    command += _pip_words.wheel_options(
+        now, given["use_wheel"], given["no_use_wheel"], given["no_binary"]
     )
-    if disable_version_check:
-        command.append("--disable-pip-version-check")
-    if target is None and bin_env is None:
-        target = os.environ.get("VENV_PIP_TARGET")
-    cache = download_cache or cache_dir
-    cache_option = "--cache-dir" if _pip_words.compare(now, ">=", "6.0") else "--download-cache"
-    for option, value in (
-        ("--build", build),
-        ("--target", target),
-        ("--download", download),
-        (cache_option, cache),
-        ("--source", source),
-    ):
-        if value:
-            command += [option, value]
-    for option, flag in (
-        ("--upgrade", upgrade),
-        ("--force-reinstall", force_reinstall),
-        ("--ignore-installed", ignore_installed),
-    ):
-        if flag:
-            command.append(option)
-    if exists_action:
-        if exists_action.lower() not in ("s", "i", "w", "b"):
-            raise CommandExecutionError(
-                "The exists_action pip option only supports the values s, i, w, and b."
-                f" '{exists_action}' is not valid."
-            )
-        command += ["--exists-action", exists_action]
-    for option, flag in (
-        ("--no-deps", no_deps),
-        ("--no-install", no_install),
-        ("--no-download", no_download),
-        ("--no-cache-dir", no_cache_dir),
-        ("--pre", pre_releases and _pip_words.compare(now, ">=", "1.4")),
-    ):
-        if flag:
-            command.append(option)
-    if cert:
-        command += ["--cert", cert]
-    for option, values in (
-        ("--global-option", global_options),
-        ("--install-option", install_options),
-    ):
-        for value in _pip_words.split(values or ()):
-            command += [option, value]
-    if pkgs:
-        names = pkgs if isinstance(pkgs, list) else _pip_words.split(str(pkgs))
-        command += [str(name).replace(";", ",") for name in names]
-    elif not requirements and not editable:
+    command += _pip_words.log_option(given["log"])
+    command += _proxy(given["proxy"])
+    command += _pip_words.timeout(given["timeout"])
+    command += _pip_words.install_options(now, given)
+    if given["pkgs"]:
+        command += _pip_words.packages(given["pkgs"])
+    elif not given["requirements"] and not given["editable"]:
         return {"retcode": 0, "stdout": "No packages to install."}
-    command += _pip_words.editable_options(editable)
-    if allow_all_external:
-        command.append("--allow-all-external")
-    for option, values in (
-        ("--allow-external", allow_external),
-        ("--allow-unverified", allow_unverified),
-    ):
-        for value in _pip_words.split(values or ()):
-            command += [option, value]
-    if process_dependency_links:
-        command.append("--process-dependency-links")
-    if trusted_host:
-        command += ["--trusted-host", trusted_host]
-    command += _pip_words.extra(extra_args)
+    command += _pip_words.last_options(given)
+    use_vt = given["use_vt"]
     params: dict[str, Any] = {"saltenv": saltenv, "use_vt": use_vt, "runas": user, **kwargs}
-    params.update(_pip_words.env(bin_env, env_vars, params.get("env")))
+    params.update(_pip_words.env(bin_env, given["env_vars"], params.get("env")))
     if cwd:
         params["cwd"] = cwd
     try:

@@ -28,6 +28,8 @@ _SAME = (
     "Looking in indexes",
 )
 """Lines of pip that tell of no change."""
+_OWN = ("name", "pkgs", "pip_bin", "repo", "cache_dir", "kwargs")
+"""Arguments of C{installed} that C{pip.install} is not given."""
 
 
 def __virtual__() -> Any:
@@ -175,69 +177,61 @@ def installed(
     user, cwd, env_vars
         As whom, where and with which variables to run pip.
     """
-    words = {
-        key: value
-        for key, value in locals().items()
-        if key not in ("name", "pkgs", "pip_bin", "repo", "cache_dir", "kwargs")
-    }
-    bin_env = words["bin_env"] = bin_env or pip_bin
+    words = {key: value for key, value in locals().items() if key not in _OWN}
+    words["bin_env"] = bin_env or pip_bin
     if pkgs and not isinstance(pkgs, list):
-        return {
-            "name": name,
-            "result": False,
-            "changes": {},
-            "comment": "pkgs argument must be formatted as a list",
-        }
+        comment = "pkgs argument must be formatted as a list"
+        return {"name": name, "result": False, "changes": {}, "comment": comment}
+    return _install(name, pkgs or [name], words, kwargs)
+
+
+def _install(
+    name: Any, given: list[Any], words: dict[str, Any], kwargs: dict[str, Any]
+) -> dict[str, Any]:
+    """
+    C{pip.installed}.
+
+    @param words: arguments for C{pip.install}; C{kwargs} are those that the state has not.
+    """
     pkgs = [
         pkg if isinstance(pkg, str) else " ".join(str(part) for part in next(iter(pkg.items())))
-        for pkg in pkgs or [name]
+        for pkg in given
     ]
     ret: dict[str, Any] = {"name": ";".join(pkgs), "result": None, "comment": "", "changes": {}}
+    requirements, editable = words["requirements"], words["editable"]
+    whole = bool(requirements or editable)
     try:
-        version = __salt__["pip.version"](bin_env)
+        version = __salt__["pip.version"](words["bin_env"])
     except (CommandNotFoundError, CommandExecutionError) as error:
         return _end(ret, False, f"Error installing '{name}': {error}")
-    wrong = wrong_pip(version, use_wheel, no_use_wheel, no_binary)
+    wrong = wrong_pip(version, words["use_wheel"], words["no_use_wheel"], words["no_binary"])
     if wrong:
         return _end(ret, False, wrong)
-    whole = bool(requirements or editable)
     details, wrong = ([], "") if whole else _details(pkgs)
     if wrong:
         return _end(ret, False, wrong)
+    user = words["user"]
     if user and "user.info" in __salt__ and not __salt__["user.info"](user):
         return _end(ret, False, f"User {user} does not exist")
-    where = {"bin_env": bin_env, "user": user, "cwd": cwd}
-    if whole:
-        if __opts__["test"]:
-            said = []
-            if requirements:
-                said.append(f"Requirements file '{requirements}' will be processed.")
-            if editable:
-                said.append(
-                    'Package will be installed in editable mode (i.e. setuptools "develop mode")'
-                    f" from {editable}."
-                )
-            return _end(ret, None, " ".join(said))
-        targets: list[tuple[str, str]] = []
-        there: list[str] = []
-    else:
+    where = {key: words[key] for key in ("bin_env", "user", "cwd")}
+    targets: list[tuple[str, str]] = []
+    there: list[str] = []
+    if not whole:
+        index = {**where, **{key: words[key] for key in ("index_url", "extra_index_url")}}
         targets, there = _targets(
             details,
-            {**where, "env_vars": env_vars},
-            {**where, "index_url": index_url, "extra_index_url": extra_index_url},
-            upgrade,
-            bool(force_reinstall or ignore_installed),
+            {**where, "env_vars": words["env_vars"]},
+            index,
+            words["upgrade"],
+            bool(words["force_reinstall"] or words["ignore_installed"]),
             kwargs,
         )
-        if targets and __opts__["test"]:
-            if len(details) > 1:
-                lines = ["Python package(s) set to be installed:", *(one for _, one, _ in details)]
-                return _end(ret, None, "\n".join(lines))
-            return _end(ret, None, f"Python package {details[0][1]} is set to be installed")
         if not targets:
-            more = " and up-to-date" if upgrade else ""
+            more = " and up-to-date" if words["upgrade"] else ""
             there.append(f"All specified packages are already installed{more}")
             return _end(ret, True, "\n".join(there))
+    if __opts__["test"]:
+        return _end(ret, None, _forecast(requirements, editable, [one for _, one, _ in details]))
     did = __salt__["pip.install"](
         pkgs=",".join(one for _, one in targets),
         saltenv=__env__,
@@ -251,7 +245,25 @@ def installed(
         return _failed(ret, did, requirements, editable, targets, there)
     if whole:
         return _processed(ret, did, requirements, editable)
-    return _installed(ret, did, pkgs, targets, there, {**where, "env_vars": env_vars, **kwargs})
+    where["env_vars"] = words["env_vars"]
+    return _installed(ret, did, pkgs, targets, there, {**where, **kwargs})
+
+
+def _forecast(requirements: Any, editable: Any, pkgs: list[str]) -> str:
+    """What would be done."""
+    said = []
+    if requirements:
+        said.append(f"Requirements file '{requirements}' will be processed.")
+    if editable:
+        said.append(
+            'Package will be installed in editable mode (i.e. setuptools "develop mode")'
+            f" from {editable}."
+        )
+    if said:
+        return " ".join(said)
+    if len(pkgs) > 1:
+        return "\n".join(["Python package(s) set to be installed:", *pkgs])
+    return f"Python package {pkgs[0]} is set to be installed"
 
 
 def _targets(

@@ -31,6 +31,18 @@ _AGES = {
 """Options about a password's age: their field of C{shadow.info}, and what to call them."""
 
 _GECOS = ("roomnumber", "workphone", "homephone", "other")
+_TEXTS = ("fullname", *_GECOS)
+_COMPARED = (
+    *("uid", "remove_groups", "home", "createhome", "password", "enforce_password"),
+    *("empty_password", "shell", *_TEXTS, *_AGES, "allow_uid_change", "allow_gid_change"),
+    *("password_lock", "local"),
+)
+"""Arguments of C{present} that a user is compared with as they are."""
+_ADDED = (
+    *("uid", "gid", "home", "shell", "unique", "system", *_TEXTS, "createhome", "nologinit"),
+    *("loginclass", "local", "usergroup"),
+)
+"""Arguments of C{present} that C{user.add} takes as they are."""
 
 
 def _new(name: str, comment: str = "") -> dict[str, Any]:
@@ -233,104 +245,80 @@ def present(
     local
         Use the local files, whatever other sources of names there are.
     """
+    given = dict(locals())
     if password and hash_password:
-        password = _hashed(name, password)
-    texts = {
-        key: None if value is None else str(value)
-        for key, value in (
-            ("fullname", fullname),
-            ("roomnumber", roomnumber),
-            ("workphone", workphone),
-            ("homephone", homephone),
-            ("other", other),
-        )
-    }
+        given["password"] = _hashed(name, password)
+    given.update({key: None if given[key] is None else str(given[key]) for key in _TEXTS})
     ret = _new(name, f"User {name} is present and up to date")
-    for key in ("fullname", "roomnumber", "workphone"):
-        value = texts[key]
-        if value is not None and "," in value:
-            ret["comment"] = f"Unsupported char ',' in {value}"
-            ret["result"] = False
-            return ret
     lacking = [one for one in groups or () if not __salt__["group.info"](one)]
-    if lacking:
-        if not __opts__.get("test"):
-            ret["comment"] = f"The following group(s) are not present: {','.join(lacking)}"
-            ret["result"] = False
-            return ret
-        groups = [one for one in groups if one not in lacking]
-    optional = None
-    if optional_groups:
-        optional = [one for one in optional_groups if __salt__["group.info"](one)]
-    for one in sorted({*(groups or ())} & {*(optional_groups or ())}):
-        log.warning(
-            'Group "%s" specified in both groups and optional_groups for user %s', one, name
-        )
-    wanted: dict[str, Any] = {
-        "uid": uid,
-        "gid": name if usergroup and __salt__["file.group_to_gid"](name) != "" else gid,
-        "groups": groups,
-        "optional_groups": optional,
-        "remove_groups": remove_groups,
-        "home": home,
-        "createhome": createhome,
-        "password": password,
-        "enforce_password": enforce_password,
-        "empty_password": empty_password,
-        "shell": shell,
-        **texts,
-        "date": date,
-        "mindays": mindays,
-        "maxdays": maxdays,
-        "inactdays": inactdays,
-        "warndays": warndays,
-        "expire": expire,
-        "allow_uid_change": allow_uid_change,
-        "allow_gid_change": allow_gid_change,
-        "password_lock": password_lock,
-        "local": local,
-    }
+    problem = _unusable(given, lacking)
+    if problem:
+        return {**ret, "result": False, "comment": problem}
+    wanted = _wanted(given, lacking)
     try:
         wrong = _differences(name, wanted)
     except CommandExecutionError as error:
-        ret["result"] = False
-        ret["comment"] = error.strerror
-        return ret
-    if wrong is not None:
-        if wrong:
-            _change(ret, wanted, wrong, lacking, gid, persist_home)
-        return ret
+        return {**ret, "result": False, "comment": error.strerror}
+    if wrong is None:
+        return _make(ret, given, wanted, lacking)
+    if wrong:
+        _change(ret, wanted, wrong, lacking, gid, persist_home)
+    return ret
+
+
+def _unusable(given: dict[str, Any], lacking: list[str]) -> str:
+    """Why a user cannot be as the arguments say; empty if it can."""
+    for key in ("fullname", "roomnumber", "workphone"):
+        value = given[key]
+        if value is not None and "," in value:
+            return f"Unsupported char ',' in {value}"
+    if lacking and not __opts__.get("test"):
+        return f"The following group(s) are not present: {','.join(lacking)}"
+    return ""
+
+
+def _wanted(given: dict[str, Any], lacking: list[str]) -> dict[str, Any]:
+    """What is compared with the user as it is: the arguments, with the groups that there are."""
+    name, groups, optional = given["name"], given["groups"], None
+    if lacking:
+        groups = [one for one in groups if one not in lacking]
+    if given["optional_groups"]:
+        optional = [one for one in given["optional_groups"] if __salt__["group.info"](one)]
+    for one in sorted({*(groups or ())} & {*(given["optional_groups"] or ())}):
+        log.warning(
+            'Group "%s" specified in both groups and optional_groups for user %s', one, name
+        )
+    own = given["usergroup"] and __salt__["file.group_to_gid"](name) != ""
+    return {
+        **{key: given[key] for key in _COMPARED},
+        "gid": name if own else given["gid"],
+        "groups": groups,
+        "optional_groups": optional,
+    }
+
+
+def _make(
+    ret: dict[str, Any], given: dict[str, Any], wanted: dict[str, Any], lacking: list[str]
+) -> dict[str, Any]:
+    """Make a user that there is not."""
+    name = ret["name"]
     if __opts__["test"]:
         ret["result"] = None
         ret["comment"] = f"User {name} set to be added"
         if lacking:
             ret["comment"] += f" (pending groups: {','.join(lacking)})"
         return ret
-    if optional:
-        groups = [*(groups or ()), *optional]
-    made = __salt__["user.add"](
-        name=name,
-        uid=uid,
-        gid=gid,
-        groups=groups,
-        home=home,
-        shell=shell,
-        unique=unique,
-        system=system,
-        **texts,
-        createhome=createhome,
-        nologinit=nologinit,
-        loginclass=loginclass,
-        local=local,
-        usergroup=usergroup,
-    )
+    groups = wanted["groups"]
+    if wanted["optional_groups"]:
+        groups = [*(groups or ()), *wanted["optional_groups"]]
+    made = __salt__["user.add"](name=name, groups=groups, **{key: given[key] for key in _ADDED})
     if made is not True:
         ret["comment"] = made if isinstance(made, str) else f"Failed to create new user {name}"
         ret["result"] = False
         return ret
     ret["comment"] = f"New user {name} created"
-    ret["changes"] = _info(name, local)
-    if not createhome:
+    ret["changes"] = _info(name, given["local"])
+    if not given["createhome"]:
         ret["changes"]["home"] = ""
     if "shadow.info" in __salt__:
         _set_shadow(ret, wanted)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from saltwisted.modules._arguments import picked
 from saltwisted.states.pip_state import wrong_pip
 from saltwisted.worker.exceptions import CommandExecutionError, CommandNotFoundError
 
@@ -14,6 +15,23 @@ __salt__: Any
 __opts__: Any
 __env__: str
 __virtualname__ = "virtualenv"
+
+_WHEELS = ("use_wheel", "no_use_wheel", "no_binary")
+_CREATED = (
+    *("venv_bin", "system_site_packages", "distribute", "clear", "python", "extra_search_dir"),
+    *("never_download", "prompt", "user", "use_vt"),
+)
+"""Arguments that C{virtualenv.create} takes."""
+_INSTALLED = (
+    *("requirements", "process_dependency_links", *_WHEELS, "user", "index_url"),
+    *("extra_index_url", "pre_releases", "no_deps", "proxy", "use_vt", "env_vars"),
+)
+"""Arguments that C{pip.install} takes."""
+_OF_PIP = (
+    *("download", "download_cache", "exists_action", "ignore_installed", "upgrade"),
+    *("no_cache_dir", "cache_dir"),
+)
+"""Words of C{pip.install} whose arguments have C{pip_} before them."""
 
 
 def __virtual__() -> Any:
@@ -78,71 +96,96 @@ def managed(
     pip_upgrade, pip_download, index_url, no_deps ...
         As for C{pip.install}.
     """
+    return _managed(name, locals(), kwargs)
+
+
+manage = managed
+
+
+class _Failed(Exception):
+    """The state has failed; its comment."""
+
+
+def _managed(name: str, given: dict[str, Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """
+    The state.
+
+    @param given: its arguments by their names.
+    @param kwargs: the further ones.
+    """
     ret: dict[str, Any] = {"name": name, "result": True, "comment": "", "changes": {}}
-
-    def fail(comment: str) -> dict[str, Any]:
-        ret["result"] = False
-        ret["comment"] = comment
-        return ret
-
-    if "virtualenv.create" not in __salt__:
-        return fail("Virtualenv was not detected on this system")
-    interpreter = os.path.join(name, "bin", "python")
-    exists = os.path.exists(interpreter)
-    if requirements and requirements.startswith("salt://"):
-        cached = _cached(requirements)
-        if cached is None:
-            return fail(f"pip requirements file '{requirements}' not found")
-        requirements = cached
-
-    def version() -> str:
-        return str(__salt__["cmd.run_stderr"]([interpreter, "-V"], python_shell=False)).strip("\n")
-
-    if exists and clear:
-        ret["changes"]["cleared_packages"] = __salt__["pip.freeze"](bin_env=name)
-        ret["changes"]["old"] = version()
-    if __opts__["test"]:
-        if exists and not clear:
-            ret["comment"] = f"Virtualenv {name} is already created"
-            return ret
-        ret["result"] = None
-        ret["comment"] = f"Virtualenv {name} is set to be {'cleared' if exists else 'created'}"
-        return ret
-    if exists and not clear:
-        ret["comment"] = "virtualenv exists"
-    else:
-        try:
-            did = __salt__["virtualenv.create"](
-                name,
-                venv_bin=venv_bin,
-                system_site_packages=system_site_packages,
-                distribute=distribute,
-                clear=clear,
-                python=python,
-                extra_search_dir=extra_search_dir,
-                never_download=never_download,
-                prompt=prompt,
-                user=user,
-                use_vt=use_vt,
-                **kwargs,
-            )
-        except CommandNotFoundError as error:
-            return fail(f"Failed to create virtualenv: {error}")
-        if did["retcode"] != 0:
-            return fail(did["stdout"] + did["stderr"])
-        ret["changes"]["new"] = version()
-        ret["comment"] = "Cleared existing virtualenv" if clear else "Created new virtualenv"
-    if use_wheel or no_use_wheel or no_binary:
-        has = __salt__["pip.version"](bin_env=name)
-        wrong = wrong_pip(has, use_wheel, no_use_wheel, no_binary)
-        if wrong:
-            return fail(wrong)
-    if not requirements and not pip_pkgs:
-        return ret
     try:
-        before = set(__salt__["pip.freeze"](bin_env=name, user=user, use_vt=use_vt))
+        if "virtualenv.create" not in __salt__:
+            raise _Failed("Virtualenv was not detected on this system")
+        exists = os.path.exists(_interpreter(name))
+        requirements = given["requirements"]
+        if requirements and requirements.startswith("salt://"):
+            cached = _cached(requirements)
+            if cached is None:
+                raise _Failed(f"pip requirements file '{requirements}' not found")
+            given["requirements"] = cached
+        if exists and given["clear"]:
+            ret["changes"]["cleared_packages"] = __salt__["pip.freeze"](bin_env=name)
+            ret["changes"]["old"] = _version(name)
+        if __opts__["test"]:
+            return _forecast(ret, exists, given["clear"])
+        if exists and not given["clear"]:
+            ret["comment"] = "virtualenv exists"
+        else:
+            _create(ret, given, kwargs)
+        if any(given[key] for key in _WHEELS):
+            has = __salt__["pip.version"](bin_env=name)
+            wrong = wrong_pip(has, *(given[key] for key in _WHEELS))
+            if wrong:
+                raise _Failed(wrong)
+        if given["requirements"] or given["pip_pkgs"]:
+            _fill(ret, given, kwargs)
+    except _Failed as failure:
+        ret["result"] = False
+        ret["comment"] = str(failure)
+    return ret
+
+
+def _interpreter(name: str) -> str:
+    return os.path.join(name, "bin", "python")
+
+
+def _version(name: str) -> str:
+    command = [_interpreter(name), "-V"]
+    return str(__salt__["cmd.run_stderr"](command, python_shell=False)).strip("\n")
+
+
+def _forecast(ret: dict[str, Any], exists: bool, clear: bool) -> dict[str, Any]:
+    name = ret["name"]
+    if exists and not clear:
+        ret["comment"] = f"Virtualenv {name} is already created"
+        return ret
+    ret["result"] = None
+    ret["comment"] = f"Virtualenv {name} is set to be {'cleared' if exists else 'created'}"
+    return ret
+
+
+def _create(ret: dict[str, Any], given: dict[str, Any], kwargs: dict[str, Any]) -> None:
+    """Make the environment, or make it again."""
+    try:
+        did = __salt__["virtualenv.create"](ret["name"], **picked(given, _CREATED), **kwargs)
+    except CommandNotFoundError as error:
+        raise _Failed(f"Failed to create virtualenv: {error}") from error
+    if did["retcode"] != 0:
+        raise _Failed(did["stdout"] + did["stderr"])
+    ret["changes"]["new"] = _version(ret["name"])
+    ret["comment"] = "Cleared existing virtualenv" if given["clear"] else "Created new virtualenv"
+
+
+def _fill(ret: dict[str, Any], given: dict[str, Any], kwargs: dict[str, Any]) -> None:
+    """Install the packages."""
+    name, requirements, cwd = ret["name"], given["requirements"], given["cwd"]
+    try:
+        before = set(
+            __salt__["pip.freeze"](bin_env=name, user=given["user"], use_vt=given["use_vt"])
+        )
     except CommandExecutionError as error:
-        return fail(error.strerror)
+        raise _Failed(error.strerror) from error
     if requirements:
         if not isinstance(requirements, (str, list)):
             raise TypeError("pip requirements must be either a string or a list")
@@ -150,29 +193,11 @@ def managed(
         if first != os.path.abspath(first):
             cwd = os.path.dirname(os.path.abspath(first))
     did = __salt__["pip.install"](
-        pkgs=pip_pkgs,
-        requirements=requirements,
-        process_dependency_links=process_dependency_links,
+        pkgs=given["pip_pkgs"],
         bin_env=name,
-        use_wheel=use_wheel,
-        no_use_wheel=no_use_wheel,
-        no_binary=no_binary,
-        user=user,
         cwd=cwd,
-        index_url=index_url,
-        extra_index_url=extra_index_url,
-        download=pip_download,
-        download_cache=pip_download_cache,
-        pre_releases=pre_releases,
-        exists_action=pip_exists_action,
-        ignore_installed=pip_ignore_installed,
-        upgrade=pip_upgrade,
-        no_deps=no_deps,
-        proxy=proxy,
-        use_vt=use_vt,
-        env_vars=env_vars,
-        no_cache_dir=pip_no_cache_dir,
-        cache_dir=pip_cache_dir,
+        **picked(given, _INSTALLED),
+        **{word: given[f"pip_{word}"] for word in _OF_PIP},
         **kwargs,
     )
     ret["result"] = did["retcode"] == 0
@@ -182,7 +207,3 @@ def managed(
     new, old = sorted(after - before), sorted(before - after)
     if new or old:
         ret["changes"]["packages"] = {"new": new or "", "old": old or ""}
-    return ret
-
-
-manage = managed
