@@ -81,7 +81,6 @@ class Finder:
     salt: Any
     ignore_epoch: bool | None
     kwargs: dict[str, Any]
-    _problems: list[str] = field(factory=list)
 
     def normalized(self, name: str, normalize: bool) -> str:
         """The name without an architecture that goes without saying."""
@@ -167,147 +166,50 @@ class Finder:
             unpurge = self._to_unpurge(desired)
             has = current.get(name, [])
             if has and name not in unpurge and not reinstall and not verify:
+                text = f"Version {version} of package '{name}' is already installed"
                 if version and version in has:
-                    return already(
-                        name, f"Version {version} of package '{name}' is already installed"
-                    )
+                    return already(name, text)
                 if version is None:
                     return already(name, f"Package {name} is already installed")
-        if not sources and not skip_suggestions:
-            missing = {
-                one: wanted
-                for one, wanted in desired.items()
-                if one not in current or not (wanted is None or self.fulfils(current[one], wanted))
-            }
-            problem = self.unknown(missing, **self.kwargs) if missing else ""
-            if problem:
-                return refused(name, problem)
-        refreshed = False
-        newest = [] if sources else [one for one, wanted in desired.items() if wanted == "latest"]
-        if newest:
-            found = self.salt["pkg.latest_version"](*newest, refresh=refresh, **self.kwargs)
-            resolved = {newest[0]: found} if len(newest) == 1 else found
-            refreshed = bool(refresh)
-            for one in resolved:
-                if not resolved[one]:
-                    resolved[one] = current[one][-1] if one in current else None
-            desired.update(resolved)
-        return self._sorted_out(
-            name, desired, current, provided, unpurge, sources, verify, reinstall, refreshed
-        )
-
-    def _to_unpurge(self, desired: Versions) -> list[str]:
-        marked = self.salt["pkg.list_pkgs"](purge_desired=True, **self.kwargs)
-        return [one for one in desired if one in marked]
-
-    def _sorted_out(
-        self,
-        name: Any,
-        desired: Versions,
-        current: Mapping[str, list[str]],
-        provided: Mapping[str, list[str]],
-        unpurge: list[str],
-        sources: Any,
-        verify: Any,
-        reinstall: bool,
-        refreshed: bool,
-    ) -> Install | Ret:
-        targets: Versions = {}
-        again: Versions = {}
-        altered: Versions = {}
-        warnings: list[str] = []
-        compared = False
-        broken = ""
-        self._problems = []
-
-        def verified(package: str, wanted: Any) -> str:
-            try:
-                wrong = self.salt["pkg.verify"](package, **verify_words(verify), **self.kwargs)
-            except (CommandExecutionError, SaltInvocationError) as error:
-                return str(error.strerror)
-            if wrong:
-                again[package] = wanted
-                altered[package] = wrong
-            return ""
-
+        problem = "" if sources or skip_suggestions else self._unknown_of(desired, current)
+        if problem:
+            return refused(name, problem)
+        refreshed = not sources and self._name_latest(desired, current, refresh)
+        sorter = _Sorter(self, verify, reinstall, bool(sources))
         for package, wanted in desired.items():
             has = current.get(package, [])
             if not has and package in provided:
                 has = current.get(provided[package][0], [])
-            if not has:
-                targets[package] = wanted
-                continue
-            if reinstall:
-                again[package] = wanted
-                continue
-            if sources:
-                if "lowpkg.bin_pkg_info" not in self.salt:
-                    continue
-                version = self._version_of_file(wanted, warnings)
-                if version is None:
-                    continue
-            else:
-                version = wanted
-                if not self.salt["pkg_resource.check_extra_requirements"](package, wanted):
-                    targets[package] = wanted
-                    continue
-                if self.salt["pkg_resource.version_clean"](wanted) is None:
-                    broken = (verify and verified(package, wanted)) or broken
-                    continue
-            updates = bool(not sources and self.kwargs.get("allow_updates"))
-            try:
-                fits = self.fulfils(has, version, updates)
-            except CommandExecutionError as error:
-                self._problems.append(error.strerror)
-                continue
-            compared = True
-            if fits:
-                continue
-            if verify and any(one == "==" for one, _ in _pkg_versions.conditions(wanted)):
-                broken = verified(package, wanted) or broken
-            else:
-                targets[package] = wanted
-        problems = [*self._problems, broken] if broken else self._problems
-        if problems:
-            return refused(name, " ".join(problems))
-        if not targets and not unpurge and not again:
-            more = " and are at the desired version" if compared and not sources else ""
-            ret = already(name, f"All specified packages are already installed{more}")
-            if warnings:
-                ret["warnings"] = warnings
-            return ret
-        return Install(
-            desired=desired,
-            targets=targets,
-            unpurge=unpurge,
-            reinstall=again,
-            altered=altered,
-            warnings=warnings,
-            refreshed=refreshed,
-        )
+            sorter.sort(package, wanted, has)
+        return sorter.answer(name, desired, unpurge, refreshed)
 
-    def _version_of_file(self, source: str, warnings: list[str]) -> str | None:
-        """The version inside a package file; C{None} (and why) if there is none to be had."""
-        try:
-            cached = self.salt["cp.cache_file"](
-                source,
-                saltenv=self.kwargs["saltenv"],
-                verify_ssl=self.kwargs.get("verify_ssl", True),
-            )
-        except CommandExecutionError as error:
-            self._problems.append(f"Unable to cache {source}: {error}")
-            return None
-        if not cached:
-            self._problems.append(f"Unable to cache {source}: file not found")
-            return None
-        if not os.path.exists(cached):
-            self._problems.append(f"{source} does not exist on minion")
-            return None
-        info = self.salt["lowpkg.bin_pkg_info"](cached)
-        if info is None:
-            warnings.append(f"Failed to parse metadata for {source}")
-            return None
-        return str(info["version"])
+    def _unknown_of(self, desired: Versions, current: Mapping[str, list[str]]) -> str:
+        """What to say of packages that are missing, and that no repository has."""
+        missing = {
+            one: wanted
+            for one, wanted in desired.items()
+            if one not in current or not (wanted is None or self.fulfils(current[one], wanted))
+        }
+        return self.unknown(missing, **self.kwargs) if missing else ""
+
+    def _name_latest(
+        self, desired: Versions, current: Mapping[str, list[str]], refresh: bool
+    ) -> bool:
+        """Put numbers for C{latest}; whether the package lists were read again."""
+        newest = [one for one, wanted in desired.items() if wanted == "latest"]
+        if not newest:
+            return False
+        found = self.salt["pkg.latest_version"](*newest, refresh=refresh, **self.kwargs)
+        resolved = {newest[0]: found} if len(newest) == 1 else found
+        for one in resolved:
+            if not resolved[one]:
+                resolved[one] = current[one][-1] if one in current else None
+        desired.update(resolved)
+        return bool(refresh)
+
+    def _to_unpurge(self, desired: Versions) -> list[str]:
+        marked = self.salt["pkg.list_pkgs"](purge_desired=True, **self.kwargs)
+        return [one for one in desired if one in marked]
 
     # -- to download, to remove
 
@@ -416,3 +318,127 @@ class Finder:
             else:
                 bad.append(package)
         return good, bad
+
+
+@define
+class _Sorter:
+    """
+    What has to be done with each package of C{pkg.installed}.
+
+    @ivar verify: how C{pkg.verify} is to be asked, or false.
+    @ivar sources: packages are files.
+    @ivar broken: what the last verification that failed said.
+    """
+
+    finder: Finder
+    verify: Any
+    reinstall: bool
+    sources: bool
+    targets: Versions = field(factory=dict)
+    again: Versions = field(factory=dict)
+    altered: Versions = field(factory=dict)
+    warnings: list[str] = field(factory=list)
+    problems: list[str] = field(factory=list)
+    compared: bool = False
+    broken: str = ""
+
+    def sort(self, package: str, wanted: Any, has: list[str]) -> None:
+        """
+        Decide about one package.
+
+        @param has: the versions of it that are installed.
+        """
+        salt = self.finder.salt
+        if not has:
+            self.targets[package] = wanted
+            return
+        if self.reinstall:
+            self.again[package] = wanted
+            return
+        version = wanted
+        if self.sources:
+            version = None
+            if "lowpkg.bin_pkg_info" in salt:
+                version = self._version_of_file(wanted)
+            if version is None:
+                return
+        else:
+            if not salt["pkg_resource.check_extra_requirements"](package, wanted):
+                self.targets[package] = wanted
+                return
+            if salt["pkg_resource.version_clean"](wanted) is None:
+                if self.verify:
+                    self._verify(package, wanted)
+                return
+        updates = bool(not self.sources and self.finder.kwargs.get("allow_updates"))
+        try:
+            fits = self.finder.fulfils(has, version, updates)
+        except CommandExecutionError as error:
+            self.problems.append(error.strerror)
+            return
+        self.compared = True
+        if fits:
+            return
+        if self.verify and any(one == "==" for one, _ in _pkg_versions.conditions(wanted)):
+            self._verify(package, wanted)
+        else:
+            self.targets[package] = wanted
+
+    def _verify(self, package: str, wanted: Any) -> None:
+        finder = self.finder
+        words = verify_words(self.verify)
+        try:
+            wrong = finder.salt["pkg.verify"](package, **words, **finder.kwargs)
+        except (CommandExecutionError, SaltInvocationError) as error:
+            self.broken = str(error.strerror) or self.broken
+            return
+        if wrong:
+            self.again[package] = wanted
+            self.altered[package] = wrong
+
+    def answer(
+        self, name: Any, desired: Versions, unpurge: list[str], refreshed: bool
+    ) -> Install | Ret:
+        """What has to be done; or the return, if that is nothing, or cannot be done."""
+        problems = [*self.problems, self.broken] if self.broken else self.problems
+        if problems:
+            return refused(name, " ".join(problems))
+        if not self.targets and not unpurge and not self.again:
+            whole = self.compared and not self.sources
+            more = " and are at the desired version" if whole else ""
+            ret = already(name, f"All specified packages are already installed{more}")
+            if self.warnings:
+                ret["warnings"] = self.warnings
+            return ret
+        return Install(
+            desired=desired,
+            targets=self.targets,
+            unpurge=unpurge,
+            reinstall=self.again,
+            altered=self.altered,
+            warnings=self.warnings,
+            refreshed=refreshed,
+        )
+
+    def _version_of_file(self, source: str) -> str | None:
+        """The version inside a package file; C{None} (and why) if there is none to be had."""
+        try:
+            cached = self.finder.salt["cp.cache_file"](
+                source,
+                saltenv=self.finder.kwargs["saltenv"],
+                verify_ssl=self.finder.kwargs.get("verify_ssl", True),
+            )
+        except CommandExecutionError as error:
+            self.problems.append(f"Unable to cache {source}: {error}")
+            return None
+        if not cached:
+            self.problems.append(f"Unable to cache {source}: file not found")
+            return None
+        if not os.path.exists(cached):
+            self.problems.append(f"{source} does not exist on minion")
+            return None
+        info = self.finder.salt["lowpkg.bin_pkg_info"](cached)
+        if info is None:
+            self.warnings.append(f"Failed to parse metadata for {source}")
+            return None
+        return str(info["version"])

@@ -30,59 +30,11 @@ def present(name: str, ip: Any, comment: str = "", clean: bool = False) -> dict[
     """
     ret: dict[str, Any] = {"name": name, "changes": {}, "result": True, "comment": ""}
     wanted = ip if isinstance(ip, list) else [ip]
-    hosts = __salt__["hosts.list_hosts"]()
-    said: list[str] = []
-    add = [address for address in wanted if address not in hosts]
-    remark = list(add) if comment else []
-    remove: list[str] = []
-    for address, entry in hosts.items():
-        if not isinstance(entry, dict):
-            continue  # a comment of the file
-        has_name = name in entry.get("aliases", ())
-        if address not in wanted:
-            if has_name and clean:
-                remove.append(address)
-            elif has_name:
-                ret.setdefault("warnings", []).append(
-                    f"Host {name} present for IP address {address}. To get rid of this warning, "
-                    f"either run this state with 'clean' set to True to remove {name} from "
-                    f"{address}, or add {address} to the 'ip' argument."
-                )
-        elif has_name:
-            if comment and entry.get("comment") != comment:
-                remark.append(address)
-            else:
-                said.append(f"Host {name} ({address}) already present")
-        elif _is_address(address):
-            add.append(address)
-            if comment:
-                remark.append(address)
-        else:
-            ret["result"] = False
-            said.append(f"Invalid IP Address for {name} ({address})")
-
-    def each(
-        addresses: list[str], key: str, value: str, function: str, words: tuple[str, str, str]
-    ) -> None:
-        for address in dict.fromkeys(addresses):
-            would, done, failed = (word.format(name=name, ip=address) for word in words)
-            if __opts__["test"]:
-                if key != "comment_added":
-                    ret["result"] = None
-                said.append(would)
-            elif __salt__[function](address, value):
-                said.append(done)
-            else:
-                ret["result"] = False
-                said.append(failed)
-                continue
-            ret["changes"].setdefault(key, {}).setdefault(address, []).append(value)
-
-    each(
-        add,
-        "added",
-        name,
-        "hosts.add_host",
+    work = _Lines(ret, wanted, comment)
+    work.sort(__salt__["hosts.list_hosts"](), clean)
+    work.each(
+        work.add,
+        ("added", name, "hosts.add_host"),
         (
             "Host {name} ({ip}) would be added",
             "Added host {name} ({ip})",
@@ -91,30 +43,102 @@ def present(name: str, ip: Any, comment: str = "", clean: bool = False) -> dict[
     )
     # A comment may hold braces of its own.
     text = comment.replace("{", "{{").replace("}", "}}")
-    each(
-        remark,
-        "comment_added",
-        comment,
-        "hosts.set_comment",
+    work.each(
+        work.remark,
+        ("comment_added", comment, "hosts.set_comment"),
         (
             f"Comment for {{ip}} ({text}) would be added",
             f"Set comment for host {{ip}} ({text})",
             f"Failed to add comment for host {{ip}} ({text})",
         ),
     )
-    each(
-        remove,
-        "removed",
-        name,
-        "hosts.rm_host",
+    work.each(
+        work.remove,
+        ("removed", name, "hosts.rm_host"),
         (
             "Host {name} ({ip}) would be removed",
             "Removed host {name} ({ip})",
             "Failed to remove host {name} ({ip})",
         ),
     )
-    ret["comment"] = "\n".join(said)
+    ret["comment"] = "\n".join(work.said)
     return ret
+
+
+class _Lines:
+    """
+    What is to be done with the lines of a name.
+
+    @ivar add: addresses that the name is given; C{remove}: those that it is taken from.
+    @ivar remark: addresses that the comment is put behind.
+    @ivar said: the comment of the state so far.
+    """
+
+    def __init__(self, ret: dict[str, Any], wanted: list[Any], comment: str) -> None:
+        self.ret = ret
+        self.wanted = wanted
+        self.comment = comment
+        self.add: list[str] = []
+        self.remark: list[str] = []
+        self.remove: list[str] = []
+        self.said: list[str] = []
+
+    def sort(self, hosts: dict[str, Any], clean: bool) -> None:
+        """Compare with the file as it is."""
+        self.add = [address for address in self.wanted if address not in hosts]
+        self.remark = list(self.add) if self.comment else []
+        for address, entry in hosts.items():
+            if isinstance(entry, dict):  # else it is a comment of the file
+                self._sort_one(address, entry, clean)
+
+    def _sort_one(self, address: str, entry: dict[str, Any], clean: bool) -> None:
+        name = self.ret["name"]
+        has_name = name in entry.get("aliases", ())
+        if address not in self.wanted:
+            if has_name and clean:
+                self.remove.append(address)
+            elif has_name:
+                self.ret.setdefault("warnings", []).append(
+                    f"Host {name} present for IP address {address}. To get rid of this warning, "
+                    f"either run this state with 'clean' set to True to remove {name} from "
+                    f"{address}, or add {address} to the 'ip' argument."
+                )
+        elif has_name:
+            if self.comment and entry.get("comment") != self.comment:
+                self.remark.append(address)
+            else:
+                self.said.append(f"Host {name} ({address}) already present")
+        elif _is_address(address):
+            self.add.append(address)
+            if self.comment:
+                self.remark.append(address)
+        else:
+            self.ret["result"] = False
+            self.said.append(f"Invalid IP Address for {name} ({address})")
+
+    def each(
+        self, addresses: list[str], what: tuple[str, str, str], words: tuple[str, str, str]
+    ) -> None:
+        """
+        Do something with each of several addresses.
+
+        @param what: the key among the changes, the value there, and the function.
+        @param words: what would be done, what was done, what failed.
+        """
+        ret, (key, value, function) = self.ret, what
+        for address in dict.fromkeys(addresses):
+            would, done, failed = (word.format(name=ret["name"], ip=address) for word in words)
+            if __opts__["test"]:
+                if key != "comment_added":
+                    ret["result"] = None
+                self.said.append(would)
+            elif __salt__[function](address, value):
+                self.said.append(done)
+            else:
+                ret["result"] = False
+                self.said.append(failed)
+                continue
+            ret["changes"].setdefault(key, {}).setdefault(address, []).append(value)
 
 
 def absent(name: str, ip: Any) -> dict[str, Any]:

@@ -11,16 +11,16 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from saltwisted.domain.highstate.words import tag_of
 from saltwisted.modules import _packages
-from saltwisted.states import _pkg_holds, _pkg_targets
-from saltwisted.states._pkg_targets import Finder, Install, Ret, already, done, refused
+from saltwisted.modules._arguments import picked
+from saltwisted.states import _pkg_holds, _pkg_reports
+from saltwisted.states._pkg_aggregate import aggregate
+from saltwisted.states._pkg_installation import Installation, only_held, warned
+from saltwisted.states._pkg_targets import Finder, Ret, already, done, refused
 from saltwisted.states._pkg_versions import described
 from saltwisted.worker.exceptions import (
     CommandExecutionError,
     MinionError,
-    SaltInvocationError,
-    nested_text,
 )
 
 log = logging.getLogger(__name__)
@@ -30,6 +30,15 @@ __opts__: Any
 __grains__: Any
 __states__: Any
 __env__: str
+
+_FOR_INSTALL = (
+    *("version", "fromrepo", "skip_verify", "normalize", "update_holds", "ignore_epoch"),
+)
+"""Arguments of C{installed} that C{pkg.install} takes as they are."""
+_FOR_WORK = (
+    *("name", "finder", "found", "pkgs", "sources", "words", "kwargs", "verify", "reinstall"),
+    "holds",
+)
 
 
 def __virtual__() -> Any:
@@ -43,33 +52,6 @@ def _resolved(pkgs: Any, refresh: Any = False, **kwargs: Any) -> tuple[Any, Any]
     if not pkgs or "pkg.resolve_capabilities" not in __salt__:
         return pkgs, refresh
     return __salt__["pkg.resolve_capabilities"](pkgs, refresh=refresh, **kwargs), False
-
-
-def _failed(name: Any, error: CommandExecutionError, doing: str) -> Ret:
-    """The return for what the package manager refused, with what it did before that."""
-    if error.info:
-        changes = error.info.get("changes", {})
-        return done(name, False, error.strerror_without_changes, changes)
-    return refused(name, f"An error was encountered while {doing}: {error}")
-
-
-def _installable(targets: Mapping[str, Any], current: Mapping[str, Any] | None = None) -> Ret:
-    """What installing would change, as far as the package lists tell."""
-    open_ones = [name for name, version in targets.items() if not version]
-    found: dict[str, Any] = {}
-    versions = __salt__["pkg.latest_version"](*open_ones)
-    if open_ones:
-        found = {open_ones[0]: versions} if isinstance(versions, str) else dict(versions)
-    fixed = [described(name, targets) for name in targets if name not in open_ones]
-    if fixed:
-        for name, candidates in __salt__["pkg.list_repo_pkgs"](*fixed).items():
-            if candidates:
-                found[name] = candidates[0]
-    changes: Ret = dict(found)
-    for name in targets:
-        old = (current or {}).get(name, "")
-        changes[name] = {"new": found.get(name) or "installed", "old": old}
-    return changes
 
 
 # -- installed
@@ -127,12 +109,10 @@ def installed(
     refresh = _packages.check_refresh(__opts__, refresh)
     if pkgs:
         pkgs, refresh = _resolved(pkgs, refresh=refresh, **kwargs)
-    if not isinstance(pkg_verify, list):
-        pkg_verify = pkg_verify is True
-    if (pkg_verify or isinstance(pkg_verify, list)) and "pkg.verify" not in __salt__:
+    verify = pkg_verify if isinstance(pkg_verify, list) else pkg_verify is True
+    if verify is not False and "pkg.verify" not in __salt__:
         return refused(name, "pkg.verify not implemented")
-    if version is not None:
-        version = str(version)
+    version = None if version is None else str(version)
     kwargs["allow_updates"] = allow_updates
     finder = Finder(__salt__, ignore_epoch, {**kwargs, "fromrepo": fromrepo, "split_arch": False})
     found = finder.install(
@@ -141,219 +121,23 @@ def installed(
         pkgs,
         sources,
         skip_suggestions=skip_suggestions,
-        verify=pkg_verify,
+        verify=verify,
         normalize=normalize,
         reinstall=reinstall,
         refresh=refresh,
     )
+    words = picked(locals(), _FOR_INSTALL)
     holds = "pkg.hold" in __salt__ and "hold" in kwargs
     if isinstance(found, dict):
-        return _only_held(found, pkgs, sources, kwargs["hold"]) if holds else found
+        return only_held(__salt__, found, pkgs, sources, kwargs["hold"]) if holds else found
     if found.unpurge and "lowpkg.unpurge" not in __salt__:
-        return _warned(refused(name, "lowpkg.unpurge not implemented"), found)
+        return warned(refused(name, "lowpkg.unpurge not implemented"), found)
     if __opts__["test"]:
-        return _warned(_forecast(name, found, bool(sources), reinstall), found)
-    if pkgs:
-        pkgs = [{one: wanted} for one, wanted in (*found.targets.items(), *found.reinstall.items())]
-    elif sources:
-        first = [one for one in sources if next(iter(one)) in found.targets]
-        sources = first + [one for one in sources if next(iter(one)) in found.reinstall]
-    comment: list[str] = []
-    changes: Ret = {}
-    did: Any = {}
-    if found.targets or found.reinstall:
-        try:
-            did = __salt__["pkg.install"](
-                name=None,
-                refresh=refresh and not found.refreshed,
-                version=version,
-                fromrepo=fromrepo,
-                skip_verify=skip_verify,
-                pkgs=pkgs,
-                sources=sources,
-                reinstall=bool(found.reinstall),
-                normalize=normalize,
-                update_holds=update_holds,
-                ignore_epoch=ignore_epoch,
-                split_arch=False,
-                **kwargs,
-            )
-        except CommandExecutionError as error:
-            return _warned(_failed(name, error, "installing package(s)"), found)
-        if isinstance(did, dict):
-            changes.update(did)
-        elif isinstance(did, str):
-            comment.append(did)
-            did = {}
-    held: _pkg_holds.Held | None = None
-    if holds:
-        try:
-            held, problem = _pkg_holds.hold_or_not(
-                __salt__, kwargs["hold"], name=name, pkgs=found.desired
-            )
-        except (CommandExecutionError, SaltInvocationError) as error:
-            comment.append(str(error))
-            return _warned(done(name, False, "\n".join(comment), changes), found)
-        if problem:
-            return _warned(problem, found)
-    if found.unpurge:
-        changes["purge_desired"] = __salt__["lowpkg.unpurge"](*found.unpurge)
-    good = _report(finder, found, bool(sources), changes, held, comment)
-    again = _report_again(finder, found, bool(sources), reinstall, pkg_verify, did, comment)
-    return _warned(done(name, good and again, "\n".join(comment), changes), found)
-
-
-def _warned(ret: Ret, found: Install) -> Ret:
-    if found.warnings:
-        ret.setdefault("warnings", []).extend(found.warnings)
-    return ret
-
-
-def _only_held(ret: Ret, pkgs: Any, sources: Any, hold: Any) -> Ret:
-    """Hold or let go of what is installed already."""
-    try:
-        held, problem = _pkg_holds.hold_or_not(
-            __salt__, hold, name=ret["name"], pkgs=pkgs, sources=sources
-        )
-    except (CommandExecutionError, SaltInvocationError) as error:
-        return refused(ret["name"], str(error))
-    if held is None:
-        return problem or ret
-    held.add_to(ret)
-    return ret
-
-
-def _forecast(name: Any, found: Install, sources: bool, reinstall: bool) -> Ret:
-    comment: list[str] = []
-    changes: Ret = {}
-    if found.targets:
-        changes.update(
-            {one: {"new": "installed", "old": ""} for one in found.targets}
-            if sources
-            else _installable(found.targets)
-        )
-        names = ", ".join(found.targets)
-        comment.append(f"The following packages would be installed/updated: {names}")
-    if found.unpurge:
-        comment.append(
-            "The following packages would have their selection status changed from 'purge' to"
-            f" 'install': {', '.join(found.unpurge)}"
-        )
-        changes.update({one: {"new": "installed", "old": ""} for one in found.unpurge})
-    texts = {one: one if sources else described(one, found.reinstall) for one in found.reinstall}
-    if texts and reinstall:
-        changes.update({text: {"new": "installed", "old": ""} for text in texts.values()})
-        comment.append(f"The following packages would be reinstalled: {', '.join(texts.values())}")
-    elif texts:
-        for one, text in texts.items():
-            comment.append(
-                f"Package '{text}' would be reinstalled because the following files have been"
-                " altered:"
-            )
-            changes[one] = {}
-            comment.append(nested_text(found.altered[one]).rstrip())
-    return done(name, None, "\n".join(comment), changes)
-
-
-def _report(
-    finder: Finder,
-    found: Install,
-    sources: bool,
-    changes: Ret,
-    held: _pkg_holds.Held | None,
-    comment: list[str],
-) -> bool:
-    """Look whether the targets are there now; add to the comment what came of it."""
-    targets, desired = found.targets, found.desired
-
-    def others(names: list[str]) -> list[str]:
-        return [one for one in names if one not in targets and one not in found.reinstall]
-
-    if sources:
-        changed = [one for one in changes if one in targets]
-        same = others(list(desired))
-        failed = [one for one in targets if one not in changed]
-    else:
-        kwargs = {key: value for key, value in finder.kwargs.items() if key != "fromrepo"}
-        now = __salt__["pkg.list_pkgs"](versions_as_list=True, **kwargs)
-        provided = None
-        if kwargs.get("resolve_capabilities", False) and "pkg.list_provides" in __salt__:
-            provided = __salt__["pkg.list_provides"](**kwargs)
-        good, bad = finder.verified(desired, now, provided)
-        changed = [one for one in good if one in targets]
-        same = others(good)
-        failed = [one for one in bad if one in targets]
-    for one in list(failed):
-        # A task of the system does it later.
-        if isinstance(changes.get(one), dict) and changes[one].get("install status") == (
-            "task started"
-        ):
-            changed.append(one)
-            failed.remove(one)
-
-    def summary(names: list[str]) -> str:
-        return ", ".join(one if sources else described(one, desired) for one in names)
-
-    if changed:
-        text = summary(changed)
-        if len(text) < 20:
-            comment.append(f"The following packages were installed/updated: {text}")
-        else:
-            comment.append(f"{_counted(changed)} installed/updated.")
-    if held:
-        held.add_changes(changes, comment)
-    if same:
-        if len(same) <= 20:
-            comment.append(f"The following packages were already installed: {summary(same)}")
-        else:
-            comment.append(f"{_counted(same)} already installed")
-    if held:
-        comment.extend(one["comment"] for one in held.same)
-    if failed:
-        comment.insert(0, f"The following packages failed to install/update: {summary(failed)}")
-    if held:
-        comment.extend(one["comment"] for one in held.failed)
-    return not failed and not (held and held.failed)
-
-
-def _counted(names: list[str]) -> str:
-    one = len(names) == 1
-    return f"{len(names)} targeted package{'' if one else 's'} {'was' if one else 'were'}"
-
-
-def _report_again(
-    finder: Finder,
-    found: Install,
-    sources: bool,
-    reinstall: bool,
-    verify: Any,
-    did: Mapping[str, Any],
-    comment: list[str],
-) -> bool:
-    """Look whether what was to be installed again is well now."""
-    good: list[str] = []
-    bad: list[str] = []
-    for one in found.reinstall:
-        if reinstall:
-            (good if one in did else bad).append(one)
-        elif verify:
-            words = _pkg_targets.verify_words(verify)
-            wrong = __salt__["pkg.verify"](one, **words, **finder.kwargs)
-            if wrong:
-                found.altered[one] = wrong
-            (bad if wrong else good).append(one)
-    for names, head, files in (
-        (good, "Package {} was reinstalled.", "were remediated"),
-        (bad, "Reinstall was not successful for package {}.", "could not be remediated"),
-    ):
-        for one in names:
-            text = head.format(one if sources else described(one, found.desired))
-            if one in found.altered:
-                comment.append(f"{text} The following files {files}:")
-                comment.append(nested_text(found.altered[one]).rstrip())
-            else:
-                comment.append(text)
-    return not bad
+        forecast = _pkg_reports.forecast(__salt__, name, found, bool(sources), reinstall)
+        return warned(forecast, found)
+    words["refresh"] = refresh and not found.refreshed
+    work = Installation(**picked(locals(), _FOR_WORK))
+    return warned(work.run(), found)
 
 
 # -- downloaded, and what other platforms have
@@ -397,7 +181,7 @@ def downloaded(
             **kwargs,
         )
     except CommandExecutionError as error:
-        return _failed(name, error, "downloading package(s)")
+        return _pkg_reports.failed(name, error, "downloading package(s)")
     _, failed = finder.verified(targets, __salt__["pkg.list_downloaded"](**kwargs))
     if failed:
         text = ", ".join(described(one, targets) for one in failed)
@@ -429,7 +213,7 @@ def patch_installed(
             name=name, advisory_ids=advisory_ids, downloadonly=downloadonly, **kwargs
         )
     except CommandExecutionError as error:
-        return _failed(name, error, "downloading package(s)")
+        return _pkg_reports.failed(name, error, "downloading package(s)")
     status = "downloaded" if downloadonly else "installed"
     text = f"Advisory patch is not needed or related packages are already {status}"
     return done(name, True, "" if changes else text, changes)
@@ -485,7 +269,7 @@ def group_installed(name: Any, skip: Any = None, include: Any = None, **kwargs: 
     try:
         changes = __salt__["pkg.install"](pkgs=targets, **kwargs)
     except CommandExecutionError as error:
-        return _failed(name, error, f"installing/updating group '{name}'")
+        return _pkg_reports.failed(name, error, f"installing/updating group '{name}'")
     now = __salt__["pkg.list_pkgs"](**kwargs)
     failed = [one for one in (*mandatory, *given["include"]) if one not in now]
     if failed:
@@ -524,45 +308,15 @@ def latest(
     kwargs["saltenv"] = __env__
     desired, refresh = _resolved(desired, refresh=refresh, **kwargs)
     try:
-        newest = __salt__["pkg.latest_version"](
-            *desired, fromrepo=fromrepo, refresh=refresh, **kwargs
-        )
-    except CommandExecutionError as error:
-        return refused(
-            name,
-            "An error was encountered while checking the newest available version of package(s):"
-            f" {error}",
-        )
-    try:
-        current = __salt__["pkg.version"](*desired, **kwargs)
-    except CommandExecutionError as error:
-        return refused(name, error.strerror)
-    current = {desired[0]: current} if isinstance(current, str) else current
-    newest = {desired[0]: newest} if isinstance(newest, str) else newest
-    problems = [
-        f"No information found for '{one}'."
-        for one in desired
-        if not newest.get(one) and not current.get(one)
-    ]
-    if problems:
-        return refused(name, " ".join(problems))
+        newest, current = _versions(desired, fromrepo, refresh, kwargs)
+    except _Refused as problem:
+        return refused(name, problem.args[0])
     targets = {one: newest[one] for one in desired if newest.get(one)}
     if not targets:
-        if len(desired) > 10:
-            return already(name, f"All {len(desired)} packages are up-to-date.")
-        if len(desired) > 1:
-            return already(name, f"All packages are up-to-date ({', '.join(sorted(desired))}).")
-        return already(name, f"Package {desired[0]} is already up-to-date")
+        return _pkg_reports.up_to_date(name, desired)
     same = [one for one in pkgs or () if one not in targets]
     if __opts__["test"]:
-        names = ", ".join(sorted(targets))
-        comments = [f"The following packages would be installed/upgraded: {names}"]
-        if len(same) > 10:
-            comments.append(f"{len(same)} packages are already up-to-date")
-        elif same:
-            names = ", ".join(f"{one} ({current[one]})" for one in sorted(same))
-            comments.append(f"The following packages are already up-to-date: {names}")
-        return done(name, None, "\n".join(comments), _installable(targets, current))
+        return _pkg_reports.would_upgrade(__salt__, name, targets, current, same)
     try:
         changes = __salt__["pkg.install"](
             name=None,
@@ -574,48 +328,44 @@ def latest(
         )
     except CommandExecutionError as error:
         return refused(name, f"An error was encountered while installing package(s): {error}")
-    return _upgraded(name, targets, changes, sorted(same))
+    return _pkg_reports.upgraded(name, targets, changes, sorted(same))
 
 
-def _upgraded(name: Any, targets: Mapping[str, str], changes: Any, same: list[str]) -> Ret:
-    """The return of C{latest} by what the package manager did."""
-    were = f"The following packages were already up-to-date: {', '.join(same)}"
-    if not changes:
-        if len(targets) > 10:
-            text = f"{len(targets)} targeted packages failed to update. See debug log for details."
-        elif len(targets) > 1:
-            text = (
-                "The following targeted packages failed to update. See debug log for details:"
-                f" ({', '.join(sorted(targets))})."
-            )
-        else:
-            text = f"Package {next(iter(targets))} failed to update."
-        if len(same) > 10:
-            text += f"{len(same)} packages were already up-to-date"
-        elif same:
-            text += f" {were}"
-        return done(name, False, text, changes)
+class _Refused(Exception):
+    """Nothing can be done; why."""
 
-    def fell_short(one: str) -> bool:
-        if not changes.get(one):
-            return True
-        new = changes[one].get("new")
-        return new is not None and targets[one] not in (*new.split(","), "latest")
 
-    failed = sorted(one for one in targets if fell_short(one))
-    good = sorted(one for one in targets if one not in failed)
-    comments = []
-    if failed:
-        comments.append(f"The following packages failed to update: {', '.join(failed)}")
-    if good:
-        comments.append(
-            f"The following packages were successfully installed/upgraded: {', '.join(good)}"
+def _versions(
+    desired: list[str], fromrepo: Any, refresh: Any, kwargs: dict[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """
+    The newest and the present version of each package.
+
+    @raises _Refused: they cannot be found out, or there is neither.
+    """
+    try:
+        newest = __salt__["pkg.latest_version"](
+            *desired, fromrepo=fromrepo, refresh=refresh, **kwargs
         )
-    if len(same) > 10:
-        comments.append(f"{len(same)} packages were already up-to-date ")
-    elif same:
-        comments.append(were)
-    return done(name, not failed, " ".join(comments), changes)
+    except CommandExecutionError as error:
+        raise _Refused(
+            "An error was encountered while checking the newest available version of package(s):"
+            f" {error}"
+        ) from error
+    try:
+        current = __salt__["pkg.version"](*desired, **kwargs)
+    except CommandExecutionError as error:
+        raise _Refused(error.strerror) from error
+    current = {desired[0]: current} if isinstance(current, str) else current
+    newest = {desired[0]: newest} if isinstance(newest, str) else newest
+    problems = [
+        f"No information found for '{one}'."
+        for one in desired
+        if not newest.get(one) and not current.get(one)
+    ]
+    if problems:
+        raise _Refused(" ".join(problems))
+    return newest, current
 
 
 # -- removed
@@ -702,7 +452,7 @@ def removed(
     try:
         return _uninstall("remove", name, version, pkgs, normalize, ignore_epoch, **kwargs)
     except CommandExecutionError as error:
-        return _failed(name, error, "removing package(s)")
+        return _pkg_reports.failed(name, error, "removing package(s)")
 
 
 def purged(
@@ -721,7 +471,7 @@ def purged(
     try:
         return _uninstall("purge", name, version, pkgs, normalize, ignore_epoch, **kwargs)
     except CommandExecutionError as error:
-        return _failed(name, error, "purging package(s)")
+        return _pkg_reports.failed(name, error, "purging package(s)")
 
 
 def uptodate(name: Any, refresh: Any = False, pkgs: Any = None, **kwargs: Any) -> Ret:
@@ -750,7 +500,7 @@ def uptodate(name: Any, refresh: Any = False, pkgs: Any = None, **kwargs: Any) -
     try:
         changes = __salt__["pkg.upgrade"](refresh=refresh, pkgs=pkgs, **kwargs)
     except CommandExecutionError as error:
-        return _failed(name, error, "updating packages")
+        return _pkg_reports.failed(name, error, "updating packages")
     missing = [one for one in expected if one not in changes] if isinstance(pkgs, list) else []
     if missing:
         text = f"The following package(s) failed to update: {', '.join(missing)}"
@@ -821,49 +571,7 @@ def mod_aggregate(
     """
     Take the packages of states still to come into this one.
     """
-    if low.get("fun") not in ("installed", "latest", "removed", "purged"):
-        return low
-    kind = "sources" if "sources" in low else "pkgs"
-    more: dict[str, dict[Any, None]] = {}
-    for chunk in chunks:
-        if (
-            tag_of(chunk) in running
-            or chunk.get("state") != "pkg"
-            or "__agg__" in chunk
-            or "hold" in chunk
-            or any(chunk.get(key) != low.get(key) for key in ("fun", "fromrepo"))
-        ):
-            continue
-        if kind in chunk:
-            _combine(more, chunk[kind])
-        elif kind == "pkgs" and "sources" not in chunk and "name" in chunk:
-            more.setdefault(chunk["name"], {})[chunk.pop("version", None)] = None
-        else:
-            continue
-        chunk["__agg__"] = True
-    if more:
-        mine: dict[str, dict[Any, None]] = {}
-        _combine(mine, low.get(kind, []))
-        for package, versions in more.items():
-            mine.setdefault(package, {}).update(versions)
-        low[kind] = [
-            package if version is None else {package: version}
-            for package, versions in mine.items()
-            for version in _named(versions)
-        ]
-    return low
-
-
-def _combine(into: dict[str, dict[Any, None]], items: Any) -> None:
-    for item in items or ():
-        pairs = item.items() if isinstance(item, dict) else ((item, None),)
-        for package, version in pairs:
-            into.setdefault(package, {})[version] = None
-
-
-def _named(versions: Mapping[Any, None]) -> list[Any]:
-    """The versions asked for; "any" only if nobody asks for a certain one."""
-    return [one for one in versions if one is not None] or [None]
+    return aggregate(low, chunks, running)
 
 
 def mod_watch(name: Any, **kwargs: Any) -> Ret:

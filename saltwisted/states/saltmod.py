@@ -17,6 +17,7 @@ from typing import Any
 
 from saltwisted.errors import SaltwistedError
 from saltwisted.modules import _data
+from saltwisted.modules._arguments import picked
 from saltwisted.states import _salt_results
 from saltwisted.worker.control import ControlClient
 from saltwisted.worker.exceptions import SaltException, nested_text
@@ -42,34 +43,20 @@ def _new(name: str) -> dict[str, Any]:
     return {"name": name, "changes": {}, "comment": "", "result": True}
 
 
-def _command(
-    ret: Any,
-    timeout: Any,
-    tgt_type: str,
-    ssh: bool,
-    batch: Any,
-    subset: Any,
-    failhard: Any,
-    ret_config: Any,
-    ret_kwargs: Any,
-    expect_minions: bool,
-    kwargs: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Arguments for C{saltutil.cmd}."""
-    words: dict[str, Any] = {
-        "ret": ret,
-        "timeout": timeout,
-        "tgt_type": tgt_type,
-        "ssh": ssh,
-        "expect_minions": expect_minions,
-    }
+def _command(given: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    Arguments for C{saltutil.cmd}.
+
+    @param given: those of the state.
+    """
+    words = {key: given[key] for key in ("ret", "timeout", "tgt_type", "ssh", "expect_minions")}
     more = {
-        "batch": None if batch is None else str(batch),
-        "subset": subset,
-        "failhard": True if failhard is True or __opts__.get("failhard") else None,
-        "ret_config": ret_config or None,
-        "ret_kwargs": ret_kwargs or None,
-        "roster": kwargs.get("roster"),
+        "batch": None if given["batch"] is None else str(given["batch"]),
+        "subset": given["subset"],
+        "failhard": True if given["failhard"] is True or __opts__.get("failhard") else None,
+        "ret_config": given["ret_config"] or None,
+        "ret_kwargs": given["ret_kwargs"] or None,
+        "roster": given["kwargs"].get("roster"),
     }
     words.update({key: value for key, value in more.items() if value is not None})
     return words
@@ -79,6 +66,29 @@ def _keep_jid(ret: dict[str, Any], answers: Mapping[str, Any]) -> None:
     first: Mapping[str, Any] = next(iter(answers.values()), {})
     if "jid" in first:
         ret["__jid__"] = first["jid"]
+
+
+def _wanted(highstate: Any, top: Any, sls: Any) -> tuple[str, list[Any]]:
+    """The function of C{state} and its arguments; nothing if nothing is to be applied."""
+    if highstate:
+        return "state.highstate", []
+    if top:
+        return "state.top", [top]
+    if sls:
+        return "state.sls", [",".join(sls) if isinstance(sls, list) else sls]
+    return "", []
+
+
+def _for_apply(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments for C{state.apply}, from those of the state."""
+    test = given["test"]
+    testing = test if test is not None else __opts__.get("test")
+    kwarg = {
+        "test": testing if test is not None or testing else None,
+        "pillar": given["pillar"] or None,
+        **picked(given, ("pillarenv", "saltenv", "exclude", "queue", "concurrent")),
+    }
+    return {key: value for key, value in kwarg.items() if value is not None}
 
 
 def state(
@@ -123,6 +133,7 @@ def state(
     timeout, batch, subset, ret
         As for the command C{salt}.
     """
+    words = _command(locals())
     made = _new(name)
 
     def refuse(text: str) -> dict[str, Any]:
@@ -134,40 +145,12 @@ def state(
         allow_fail = int(allow_fail)
     except ValueError:
         return refuse("Passed invalid value for 'allow_fail', must be an int")
-    if highstate:
-        function_name, args = "state.highstate", []
-    elif top:
-        function_name, args = "state.top", [top]
-    elif sls:
-        function_name, args = "state.sls", [",".join(sls) if isinstance(sls, list) else sls]
-    else:
+    function_name, args = _wanted(highstate, top, sls)
+    if not function_name:
         return refuse("No highstate or sls specified, no execution made")
     if not isinstance(concurrent, bool):
         return refuse("Must pass in boolean for value of 'concurrent'")
-    testing = test if test is not None else __opts__.get("test")
-    given = {
-        "test": testing if test is not None or testing else None,
-        "pillar": pillar or None,
-        "pillarenv": pillarenv,
-        "saltenv": saltenv,
-        "exclude": exclude,
-        "queue": queue,
-        "concurrent": concurrent,
-    }
-    kwarg = {key: value for key, value in given.items() if value is not None}
-    words = _command(
-        ret,
-        timeout,
-        tgt_type,
-        ssh,
-        batch,
-        subset,
-        failhard,
-        ret_config,
-        ret_kwargs,
-        expect_minions,
-        kwargs,
-    )
+    kwarg = _for_apply(locals())
     masterless = __opts__.get("__role") == "minion" and __opts__.get("file_client") == "local"
     if masterless and not ssh:
         answer = __salt__[function_name](*args, **kwarg)
@@ -213,6 +196,7 @@ def function(
 
     Other arguments are those of C{state}.
     """
+    words = _command(locals())
     made = _new(name)
     if isinstance(arg, str):
         made["warnings"] = ["Please specify 'arg' as a list of arguments."]
@@ -221,19 +205,6 @@ def function(
         made["comment"] = f"Function {name} would be executed on target {tgt}"
         made["result"] = None
         return made
-    words = _command(
-        ret,
-        timeout,
-        tgt_type,
-        ssh,
-        batch,
-        subset,
-        failhard,
-        ret_config,
-        ret_kwargs,
-        expect_minions,
-        kwargs,
-    )
     try:
         answers = __salt__["saltutil.cmd"](tgt, name, arg=arg or [], kwarg=kwarg or {}, **words)
     except Exception as error:
@@ -247,16 +218,7 @@ def function(
         made["result"] = False
         made["comment"] = "No minions responded"
         return made
-    changes: dict[str, Any] = {}
-    failed: dict[str, None] = {}
-    for minion, data in answers.items():
-        fine = not data.get("failed", False)
-        answer = data.get("ret", data.get("return", False)) if fine else False
-        if fine and fail_function:
-            fine = bool(__salt__[fail_function](answer))
-        if data.get("retcode") or ((not fine or answer is False) and minion not in may_fail):
-            failed[minion] = None
-        changes[minion] = answer
+    changes, failed = _judged(answers, fail_function, may_fail)
     made["changes"] = {"ret": changes}
     made["comment"] = "Function ran successfully."
     if failed:
@@ -264,6 +226,23 @@ def function(
         made["comment"] = f"Running function {name} failed on minions: {', '.join(failed)}"
     made["comment"] += f" Function {name} ran on {', '.join(changes)}."
     return made
+
+
+def _judged(
+    answers: Mapping[str, Any], fail_function: str | None, may_fail: Any
+) -> tuple[dict[str, Any], list[str]]:
+    """What each minion has answered, and which of them have failed."""
+    changes: dict[str, Any] = {}
+    failed: list[str] = []
+    for minion, data in answers.items():
+        fine = not data.get("failed", False)
+        answer = data.get("ret", data.get("return", False)) if fine else False
+        if fine and fail_function:
+            fine = bool(__salt__[fail_function](answer))
+        if data.get("retcode") or ((not fine or answer is False) and minion not in may_fail):
+            failed.append(minion)
+        changes[minion] = answer
+    return changes, failed
 
 
 def wait_for_event(

@@ -64,8 +64,8 @@ JUDGED: dict[tuple[str, str], list[tuple[str, list[Any]]]] = {
         ("state.single", ["module.wait", "x", "cmd.run=[id]"]),
     ],
     ("states/module", "_old_form"): [("state.single", ["module.run", "name=cmd.run"])],
-    ("states/saltmod", "function"): [
-        ("state.single", ["salt.function", "cmd.run", "tgt=*"]),
+    ("states/saltmod", "function"): [("state.single", ["salt.function", "cmd.run", "tgt=*"])],
+    ("states/saltmod", "_judged"): [
         ("state.single", ["salt.function", "test.ping", "tgt=*", "fail_function=cmd.run"]),
     ],
     ("states/schedule", "present"): [
@@ -98,7 +98,7 @@ HARMLESS = {
     ("states/cmd", "run"): "two fixed functions",
     ("states/_file_paths", "mknod"): "fixed functions",
     ("states/group", "present"): "functions of group",
-    ("states/host", "present"): "fixed functions",
+    ("states/host", "_Lines"): "fixed functions",
     ("states/ini_manage", "_Present"): "functions of ini",
     ("states/module", "_hand_on"): "a returner, judged by @returner",
     ("states/mount", "_Mounted"): "two fixed functions",
