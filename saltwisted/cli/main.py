@@ -33,6 +33,8 @@ COMMANDS = {
     "rotate-identity": ("rotate", "give all masters of the cluster a new identity key"),
     "cluster": ("cluster:cluster", "begin a cluster with this node"),
     "roots": ("roots", "keep file_roots and pillar_roots alike on all masters of a cluster"),
+    "reactor": ("automation:reactor", "show what an event would set off, and run nothing"),
+    "automation": ("automation", "pause what masters do by themselves, or let it go on"),
     "demo": ("democommand", "start a master and minions of its own, and show what they do"),
     "status": ("status", "tell whether the daemons here serve, also by the exit code"),
     "doctor": ("doctor", "find what is wrong with the daemons here, and what fixes it"),

@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from saltwisted.cli import console, options
+from saltwisted.cli import automation, console, options
 from saltwisted.cli.options import Parser
 from saltwisted.domain.doctor import Severity
 from saltwisted.domain.roots import health
@@ -143,6 +143,7 @@ def judge(
     for name, problem in (status.get("problems") or {}).items():
         code = DEGRADED
         why.append(f"{name}: {problem}")
+    why += automation.lines(status.get("reactor") or {})
     if members is None and status.get("serving") is False:
         return DEGRADED, [*why, "not serving: its ports are not open yet"]
     if members is not None:
