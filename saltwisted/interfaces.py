@@ -81,95 +81,6 @@ class IKeyStore(Protocol):
         """Call C{receiver(minion_id, old_state, new_state)}; C{""} means absent."""
 
 
-class IJobStore(Protocol):
-    """Jobs and returns, on disk before they are acknowledged. Reactor thread only."""
-
-    def save_job(
-        self, jid: str, load: Mapping[str, Any], minions: Sequence[str], chosen: bool = False
-    ) -> Awaitable[None]:
-        """Remember a published job and whom it expects; C{chosen} if its jid was a caller's."""
-
-    def save_return(self, load: Mapping[str, Any]) -> Awaitable[bool]:
-        """
-        Store a return (Salt's C{_return} load). Fires once it is on disk: true if it
-        was new, false if C{(jid, id)} was there already. Idempotent.
-        """
-
-    def job(self, jid: str) -> Awaitable[Mapping[str, Any] | None]:
-        """Load and expected minions of one job."""
-
-    def returns(self, jid: str) -> Awaitable[Mapping[str, Mapping[str, Any]]]:
-        """Minion id to C{{return, retcode, success, out?}}."""
-
-    def list_jobs(self, **criteria: Any) -> Awaitable[Sequence[Mapping[str, Any]]]:
-        """Jobs, newest last; criteria as in C{jobs.list_jobs}."""
-
-
-class IMinionCache(Protocol):
-    """
-    What a master knows about minions, as C{cache} says where: grains, pillar and mine.
-
-    Reactor thread only. What is asked is answered at once, since targets ask ten thousand times in
-    a row: a store that is far away keeps all of it here as well, learns it before it has started,
-    and hears of changes. What is put counts for the next question, and is written a little later. A
-    bank is C{grains}, C{pillar} or C{mine}.
-    """
-
-    def startService(self) -> Any:
-        """
-        Learn whose values there are; may be a Deferred.
-
-        @raises StoreError: that cannot be found out.
-        """
-
-    def stopService(self) -> Any:
-        """Write what is still waiting; may be a Deferred."""
-
-    def get(self, bank: str, minion_id: str) -> Mapping[str, Any] | None:
-        """The value, or C{None}. It is shared: whoever asks does not change it."""
-
-    def part(self, bank: str, minion_id: str, keys: tuple[Any, ...]) -> Mapping[Any, Any] | None:
-        """Some keys of a value, those that it has; C{None} where there is no value."""
-
-    def packed(self, bank: str, minion_id: str) -> bytes | None:
-        """The value as L{saltwisted.wire.msgpack.pack_bin} packs it, or C{None}."""
-
-    def has(self, bank: str, minion_id: str) -> bool:
-        """Whether there is a value, without reading it."""
-
-    def ids(self, bank: str) -> Sequence[str]:
-        """Sorted ids of minions that have a value in the bank."""
-
-    def put(self, bank: str, minion_id: str, value: Mapping[str, Any]) -> None:
-        """
-        Replace a value. One that is equal changes nothing, and nobody is told.
-
-        @raises StoreError: that is no minion id.
-        """
-
-    def delete(self, bank: str, minion_id: str) -> None:
-        """Forget a value; it does not come back, not even after a crash."""
-
-    def adopt(self, bank: str, minion_id: str, data: bytes | None) -> None:
-        """
-        Take over what another node has: packed bytes, or C{None} to forget. Tells nobody. What
-        cannot be read is forgotten when somebody asks for it.
-        """
-
-    def on_change(self, receiver: Callable[[str, str, bytes | None], None]) -> None:
-        """
-        Call C{receiver(bank, minion_id, packed)} after each L{put} that was news and each
-        L{delete} of what was there (C{None}).
-        """
-
-    def retry(self) -> None:
-        """Try again to write what was refused; called now and then."""
-
-    @property
-    def problem(self) -> str:
-        """Why the last write failed, or C{""}; for the status."""
-
-
 class IRequestServer(Protocol):
     """A transport that receives requests and takes one reply for each."""
 
@@ -397,42 +308,6 @@ class IPeers(Protocol):
         """
         Have a framed connection of its own to each member for C{purpose}: C{factory(node,
         dialled)} makes the protocol of either side.
-        """
-
-
-# -- kinds of parts of which there are several (docs/adr/013-kinds-of-parts.md); which names may be
-# chosen is in L{saltwisted.kinds}, and what each has to do in C{tests/contracts}
-
-
-class ILoginProof(Protocol):
-    """
-    One way to prove a login, as C{external_auth} names it. In a worker process; it may block.
-    """
-
-    def prove(self, settings: Mapping[str, Any], username: str, password: str) -> Any:
-        """
-        Judge a name and a password, of a form that L{saltwisted.domain.eauth.credentials} lets
-        through. It raises nothing, and keeps nothing for the next call.
-
-        @param settings: what L{saltwisted.config.logins} gives it of the master's options.
-        @return: a L{saltwisted.domain.eauth.Proof}.
-        """
-
-
-class IFunctionModule(Protocol):
-    """A module of runners, or of the wheel: what C{salt-run NAME.*} calls. A Python module fits."""
-
-    @property
-    def FUNCTIONS(self) -> Mapping[str, Callable[..., Awaitable[Any]]]:
-        """
-        Function by name. Asked at each call: a module may learn and forget functions.
-
-        Each is a coroutine function of the reactor's thread, which blocks nobody: what takes long
-        is done in a worker process. Its first parameter is the call
-        (L{saltwisted.master.runner_table.Run}, L{saltwisted.master.wheel_table.Call}), the others
-        are the caller's; C{inspect.signature} tells them. Its docstring is what C{salt-run -d}
-        shows. A C{ValueError}, or an error of L{saltwisted.errors}, is told to the caller in its
-        own words.
         """
 
 

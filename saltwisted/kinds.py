@@ -3,8 +3,8 @@ The kinds of parts of which there are several: by which option a site chooses, a
 
 The names are known on the lowest floor, so that a configuration is judged when it is loaded, and a
 takeover before it. The parts themselves are where they may do their work, each kind as
-L{Parts} beside them; what they have in common is a Protocol in L{saltwisted.interfaces}. Why it is
-so: docs/adr/013-kinds-of-parts.md.
+L{Parts} beside them; what they have in common is a Protocol in L{saltwisted.parts}. Why it is so:
+docs/adr/013-kinds-of-parts.md.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ LOGINS = Kind(
     here=("auto", "file", "pam", "sharedsecret"),
     elsewhere=("ldap", "rest", "django", "keystone", "mysql", "pki", "yubico"),
 )
-"""A proof of a login: L{saltwisted.interfaces.ILoginProof}."""
+"""A proof of a login: L{saltwisted.parts.ILoginProof}."""
 MINION_CACHE = Kind(
     option="cache",
     noun="minion cache",
@@ -81,8 +81,30 @@ MINION_CACHE = Kind(
     elsewhere=("consul", "etcd", "mmap_cache", "mysql", "redis"),
     usual="localfs",
 )
-"""What keeps what is known of minions: L{saltwisted.interfaces.IMinionCache}."""
-CHOICES = (MINION_CACHE,)
+"""What keeps what is known of minions: L{saltwisted.parts.IMinionCache}."""
+FILES = Kind(
+    option="fileserver_backend",
+    noun="file server backend",
+    here=(
+        # Each has a row in FILE_SOURCES, and one for a cluster in ClusterRoots
+        "roots",
+    ),
+    elsewhere=(
+        "azurefs",
+        "git",
+        "gitfs",
+        "hg",
+        "hgfs",
+        "minion",
+        "minionfs",
+        "s3fs",
+        "svn",
+        "svnfs",
+    ),
+    usual="roots",
+)
+"""A source of files: L{saltwisted.parts.IFileSource}."""
+CHOICES = (MINION_CACHE, FILES)
 """Those that an option of the master chooses by its value, one name or several."""
 
 

@@ -183,7 +183,7 @@ class CommonOptions(Options):
     #: Paths that match one of these wild cards are not served.
     file_ignore_glob: list[Any] = []
     #: Where files are served from, in this order.
-    fileserver_backend: HandedOn[list[Any]] = ["roots"]
+    fileserver_backend: list[Any] = ["roots"]
     #: Whether links are followed when files are listed.
     fileserver_followsymlinks: bool = True
     #: Whether links are left out.

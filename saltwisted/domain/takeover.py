@@ -16,7 +16,7 @@ from typing import Any
 from attrs import frozen
 
 from saltwisted.domain.keys import valid_minion_id
-from saltwisted.kinds import LOGINS, MINION_CACHE
+from saltwisted.kinds import FILES, LOGINS, MINION_CACHE
 
 
 class Verdict(Enum):
@@ -168,7 +168,7 @@ UNSUPPORTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "event_return": (_set, "events are not written to returners"),
     "fileserver_backend": (
-        lambda value: any(name not in ("roots",) for name in value or ()),
+        lambda value: any(name not in FILES.here for name in value or ()),
         "files are served from file_roots alone; check the repository out there",
     ),
     "gitfs_remotes": (_set, "files are served from file_roots alone; check it out there"),
@@ -226,7 +226,7 @@ SUPPORTED_PARTS: Mapping[str, Callable[[Any], Any]] = {
     "master_tops": lambda value: {
         name: given for name, given in dict(value).items() if name in TOPS
     },
-    "fileserver_backend": lambda value: [name for name in value if name == "roots"],
+    "fileserver_backend": lambda value: [name for name in value if name in FILES.here],
 }
 """What stays of an option of which only a part is here."""
 

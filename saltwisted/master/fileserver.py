@@ -1,9 +1,9 @@
 """
-The file server: Salt's file commands over a store of roots.
+The file server: Salt's file commands over the sources of files.
 
 The shapes of the answers are Salt's (salt:// paths with their C{?saltenv=} and C{|}, maps
-and lists as stock masters send them); where files come from and what may be served is the store's
-matter. Answers that are at hand are values, others Deferreds: on the hot path nobody
+and lists as stock masters send them); where files come from and what may be served is a matter of
+each source. Answers that are at hand are values, others Deferreds: on the hot path nobody
 waits for a turn of the reactor.
 """
 
@@ -11,22 +11,19 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial, reduce
 from typing import Any, TypeVar
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, gatherResults, succeed
 from twisted.logger import Logger
 
 from saltwisted.errors import StoreError
 from saltwisted.master.chunks import LARGE, Place
-from saltwisted.stores.roots.served import Found, Roots
-from saltwisted.stores.roots.tree import Listing
+from saltwisted.parts import IFileSource, IServedFile
+from saltwisted.stores.roots.tree import Listing, both
 
 T = TypeVar("T")
-
-BACKEND = "roots"
-"""What Salt calls the place where these files come from."""
 
 
 def parse_path(path: str, saltenv: str) -> tuple[str, str, int | None]:
@@ -58,17 +55,19 @@ class FileServer:
     """
     Answers about files and their content.
 
-    @param roots: where files come from.
-    @param run: runs a blocking call in the pool; by default the store's.
+    @param sources: where files come from. The first that has a file serves it; lists and
+        environments are those of all.
+    @param run: runs a blocking call in the pool.
     """
 
     log = Logger()
 
     def __init__(
-        self, roots: Roots, config: Any, run: Callable[..., Deferred[Any]] | None = None
+        self, sources: Sequence[IFileSource], config: Any, run: Callable[..., Deferred[Any]]
     ) -> None:
-        self._roots = roots
-        self._run = run if run is not None else roots.run
+        self._sources = {source.name: source for source in sources}
+        self._hash_type = str(config.hash_type)
+        self._run = run
         self._chunk = max(int(config.file_buffer_size), 1)
         self._recv = bool(config.file_recv)
         self._recv_most = int(config.file_recv_max_size) * 1024 * 1024
@@ -77,13 +76,25 @@ class FileServer:
 
     # -- environments and lists
 
-    def envs(self) -> list[str]:
-        """Names of the environments, sorted."""
-        return self._roots.envs()
+    @property
+    def backends(self) -> tuple[str, ...]:
+        """The names of the sources, the first one first."""
+        return tuple(self._sources)
 
-    def refresh(self) -> None:
+    def _of(self, backends: Collection[str] | None) -> list[IFileSource]:
+        """All sources, or those of some names."""
+        return [
+            source for name, source in self._sources.items() if backends is None or name in backends
+        ]
+
+    def envs(self, backends: Collection[str] | None = None) -> list[str]:
+        """Names of the environments, sorted."""
+        return sorted({env for source in self._of(backends) for env in source.envs()})
+
+    def refresh(self, backends: Collection[str] | None = None) -> None:
         """Forget cached listings."""
-        self._roots.refresh()
+        for source in self._of(backends):
+            source.refresh()
 
     async def file_list(self, saltenv: Any = "base", prefix: str = "") -> list[str]:
         """All files of an environment whose path begins with C{prefix}."""
@@ -101,7 +112,9 @@ class FileServer:
         """All links with their targets."""
         return await _value(self.links_now(saltenv, prefix))
 
-    def list_now(self, form: str, saltenv: Any, prefix: str) -> list[str] | Deferred[list[str]]:
+    def list_now(
+        self, form: str, saltenv: Any, prefix: str, backends: Collection[str] | None = None
+    ) -> list[str] | Deferred[list[str]]:
         """
         C{files}, C{dirs} or C{empty_dirs} of an environment: a value, or later.
 
@@ -115,29 +128,40 @@ class FileServer:
                 return list(names)
             return [name for name in names if name.startswith(prefix)]
 
-        return self._listed(saltenv, shape)
+        return self._listed(saltenv, shape, backends)
 
-    def links_now(self, saltenv: Any, prefix: str) -> dict[str, str] | Deferred[dict[str, str]]:
+    def links_now(
+        self, saltenv: Any, prefix: str, backends: Collection[str] | None = None
+    ) -> dict[str, str] | Deferred[dict[str, str]]:
         """Links of an environment: a value, or later."""
         prefix = prefix.strip("/")
 
         def shape(listing: Listing) -> dict[str, str]:
             return {k: v for k, v in listing.links.items() if k.startswith(prefix)}
 
-        return self._listed(saltenv, shape)
+        return self._listed(saltenv, shape, backends)
 
-    def _listed(self, saltenv: Any, shape: Callable[[Listing], T]) -> T | Deferred[T]:
-        listing = self._roots.listing(str(saltenv))
-        if isinstance(listing, Deferred):
-            return listing.addCallback(shape)
-        return shape(listing)
+    def _listed(
+        self, saltenv: Any, shape: Callable[[Listing], T], backends: Collection[str] | None
+    ) -> T | Deferred[T]:
+        listings = [source.listing(str(saltenv)) for source in self._of(backends)]
+        if not any(isinstance(each, Deferred) for each in listings):
+            return shape(_joined(listings))
+        later = [each if isinstance(each, Deferred) else succeed(each) for each in listings]
+        whole = gatherResults(later, consumeErrors=True)
+        d: Deferred[Any] = whole.addCallbacks(_joined, _first_error)
+        return d.addCallback(shape)
 
     # -- one file
 
-    def find(self, path: str, saltenv: Any = "base") -> Found | None:
+    def find(self, path: str, saltenv: Any = "base") -> IServedFile | None:
         """The file that a requested path means, if there is one to serve."""
         clean, env, index = parse_path(path, str(saltenv))
-        return self._roots.find(env, clean, index)
+        for source in self._sources.values():
+            found: IServedFile | None = source.find(env, clean, index)
+            if found is not None:
+                return found
+        return None
 
     def file_find(self, path: str, saltenv: Any = "base") -> dict[str, Any]:
         """Salt's description of a file: C{path rel stat back}; empty texts when there is none."""
@@ -148,7 +172,7 @@ class FileServer:
             "path": found.full,
             "rel": found.rel,
             "stat": list(found.info),
-            "back": BACKEND,
+            "back": found.back,
         }
 
     def file_hash(
@@ -159,7 +183,7 @@ class FileServer:
         if found is None:
             return ""
         try:
-            value = self._roots.hash(found)
+            value = self._sources[found.back].hash(found)
         except StoreError as error:
             return self._unreadable(error)
         if isinstance(value, Deferred):
@@ -179,7 +203,7 @@ class FileServer:
         return [value, numbers if value else None]
 
     def _hash_map(self, hsum: str) -> dict[str, str]:
-        return {"hash_type": self._roots.hash_type, "hsum": hsum}
+        return {"hash_type": self._hash_type, "hsum": hsum}
 
     def _hash_failed(self, failure: Any) -> str:
         failure.trap(StoreError)
@@ -212,7 +236,7 @@ class FileServer:
                     lambda _: self.serve_file(path, saltenv, loc, level, place)
                 )
             try:
-                data = self._roots.read(found, loc, self._chunk)
+                data = self._sources[found.back].read(found, loc, self._chunk)
             except StoreError as error:
                 # A file that was replaced between the two looks is looked up again
                 if attempt == 2:
@@ -232,12 +256,16 @@ class FileServer:
         self._unreadable(failure.value)
 
     def _chunk_or(
-        self, nothing: dict[str, Any] | str, found: Found, level: int | None, data: bytes | None
+        self,
+        nothing: dict[str, Any] | str,
+        found: IServedFile,
+        level: int | None,
+        data: bytes | None,
     ) -> dict[str, Any] | str | Deferred[Any]:
         return nothing if data is None else self._chunk_of(found, level, data)
 
     def _chunk_of(
-        self, found: Found, level: int | None, data: bytes
+        self, found: IServedFile, level: int | None, data: bytes
     ) -> dict[str, Any] | Deferred[dict[str, Any]]:
         reply: dict[str, Any] = {"data": data, "dest": found.rel}
         if not level or not data:
@@ -283,6 +311,14 @@ class FileServer:
 
 async def _value(value: T | Deferred[T]) -> T:
     return await value if isinstance(value, Deferred) else value
+
+
+def _joined(listings: Sequence[Listing]) -> Listing:
+    return reduce(both, listings[1:], listings[0]) if listings else Listing()
+
+
+def _first_error(failure: Any) -> Any:
+    return failure.value.subFailure
 
 
 def _is_component(name: str) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-from saltwisted.interfaces import IFunctionModule
+from saltwisted.parts import IFunctionModule
 
 Function = Callable[..., Awaitable[Any]]
 Place = Mapping[str, IFunctionModule]

@@ -16,7 +16,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from saltwisted.config.options import MasterConfig
-from saltwisted.interfaces import Entropy, IMinionCache
+from saltwisted.interfaces import Entropy
 from saltwisted.master.autosign import Autosign
 from saltwisted.master.fileserver import FileServer
 from saltwisted.master.presence import Presence
@@ -24,6 +24,7 @@ from saltwisted.master.publisher import Publisher
 from saltwisted.master.seams import Seams
 from saltwisted.master.sessions import Sessions
 from saltwisted.master.userkeys import UserKeys
+from saltwisted.parts import IMinionCache
 from saltwisted.stores.jobs.store import JobStore
 from saltwisted.stores.keys import KeyStore
 from saltwisted.transports.bus import EventBus

@@ -13,8 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from saltwisted.domain.presence import known_addresses, present_ids
-from saltwisted.interfaces import IMinionCache, IWhereabouts
+from saltwisted.interfaces import IWhereabouts
 from saltwisted.master.sessions import Sessions
+from saltwisted.parts import IMinionCache
 
 
 class Presence:

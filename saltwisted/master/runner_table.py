@@ -2,7 +2,7 @@
 Which runner modules there are, and what a runner works with.
 
 Each module lists its functions by Salt's names in C{FUNCTIONS}
-(L{saltwisted.interfaces.IFunctionModule}). A runner gets a L{Run} (what it may use) and then its
+(L{saltwisted.parts.IFunctionModule}). A runner gets a L{Run} (what it may use) and then its
 own arguments.
 """
 
@@ -16,9 +16,9 @@ from typing import Any
 
 from attrs import define, field
 
-from saltwisted.interfaces import IFunctionModule
 from saltwisted.master.context import Context
 from saltwisted.master.function_table import imported
+from saltwisted.parts import IFunctionModule
 
 MODULES = (
     "auth",

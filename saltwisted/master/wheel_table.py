@@ -1,5 +1,5 @@
 """
-Which modules of wheel functions there are (L{saltwisted.interfaces.IFunctionModule}).
+Which modules of wheel functions there are (L{saltwisted.parts.IFunctionModule}).
 """
 
 from __future__ import annotations
@@ -9,9 +9,9 @@ from typing import Any
 
 from attrs import frozen
 
-from saltwisted.interfaces import IFunctionModule
 from saltwisted.master.context import Context
 from saltwisted.master.function_table import imported
+from saltwisted.parts import IFunctionModule
 
 MODULES = ("config", "key", "minions")
 

@@ -23,8 +23,10 @@ from saltwisted.cluster.roots.share import RootShare
 from saltwisted.cluster.roots.sync import RootsGate, RootSync, roots_of
 from saltwisted.cluster.roots.written import RootWritten
 from saltwisted.domain.roots.manifest import Generation
+from saltwisted.kinds import FILES, Parts
 from saltwisted.master.fileserver import FileServer
 from saltwisted.master.handlers import pillar
+from saltwisted.parts import IFileSource
 from saltwisted.roles.clusterfacts import ClusterFacts
 from saltwisted.roles.master import Master
 from saltwisted.roles.stores import ROOTS_ENTRY, Stores
@@ -145,6 +147,17 @@ class ClusterRoots:
     def _view(self, chosen: Mapping[str, Generation]) -> FileServer:
         """A file server over the newest generations, but for those that are chosen."""
         config = self._stores.config
+        made = Parts[Callable[[Mapping[str, Generation]], IFileSource]](
+            FILES,
+            {
+                "roots": self._roots_of_generations,
+            },
+        )
+        names = FILES.chosen(config.fileserver_backend)
+        return FileServer([made.take(n)(chosen) for n in names], config, self.threads.run)
+
+    def _roots_of_generations(self, chosen: Mapping[str, Generation]) -> IFileSource:
+        config = self._stores.config
         sources = {
             share.root: _source(share, chosen.get(name))
             for name, share in self.sync.shares.items()
@@ -154,7 +167,7 @@ class ClusterRoots:
             config.file_roots, self.threads.run, config, sources, self.sync.mend
         )
         self.sync.on_left_out.append(roots.serve_directly)
-        return FileServer(roots, config)
+        return roots
 
 
 def _source(share: RootShare, chosen: Generation | None) -> Source:

@@ -378,7 +378,7 @@ class Master:
             stores.cache,
             self.session_store,
             stores.tokens,
-            stores.roots,
+            *stores.sources,
             self.ctx.pillars,
             self.ctx.signins,
             self.pause,

@@ -15,7 +15,7 @@ from typing import Any
 from saltwisted.config.options import MasterConfig
 from saltwisted.domain.jid import JidMaker, jid_mark
 from saltwisted.interfaces import ISecrets
-from saltwisted.kinds import MINION_CACHE
+from saltwisted.kinds import FILES, MINION_CACHE
 from saltwisted.master.automation.acts import CALLER_ENTRY
 from saltwisted.master.automation.rendering import ENTRY as REACTOR_ENTRY
 from saltwisted.master.fileserver import FileServer
@@ -30,7 +30,7 @@ from saltwisted.stores.files import make_dir, sweep_temporary
 from saltwisted.stores.identity import identity_of, shared_pki
 from saltwisted.stores.jobs.store import JobStore
 from saltwisted.stores.keys import KeyStore
-from saltwisted.stores.roots.served import Roots
+from saltwisted.stores.roots.sources import FILE_SOURCES
 from saltwisted.stores.secrets import SecretFile
 from saltwisted.stores.sessions import SessionStore
 from saltwisted.stores.shared import SharedPublishKey
@@ -101,7 +101,10 @@ class Stores:
         )
         tokens = os.path.join(config.cachedir, "tokens")
         self.tokens = TokenFiles(tokens, self.files_threads.run, self.now)
-        self.roots = Roots(config.file_roots, self.files_threads.run, config)
+        self.sources = [
+            FILE_SOURCES.take(name)(config, self.files_threads.run)
+            for name in FILES.chosen(config.fileserver_backend)
+        ]
         self.warm = warm_pool(reactor)
 
     def _job_store(self, node: str, heard: Callable[[], bool]) -> JobStore:
@@ -133,7 +136,7 @@ class Stores:
     def seams(self) -> Seams:
         """Those of a master alone."""
         return Seams(
-            pins=LonePins(FileServer(self.roots, self.config)),
+            pins=LonePins(FileServer(self.sources, self.config, self.files_threads.run)),
             secrets=LoneSecrets(self.secrets, self.keys.acceptance),
             tokens=self.tokens,
             prune_time=LonePruneTime(self.now, lambda: time.clock_gettime(time.CLOCK_BOOTTIME)),

@@ -25,8 +25,8 @@ from twisted.logger import Logger
 from saltwisted.domain.events import weight
 from saltwisted.domain.keys import valid_minion_id
 from saltwisted.errors import StoreError, WireError
-from saltwisted.interfaces import IMinionCache
 from saltwisted.kinds import MINION_CACHE, Parts
+from saltwisted.parts import IMinionCache
 from saltwisted.stores import files
 from saltwisted.stores.writebehind import Background, WriteBehind
 from saltwisted.wire.msgpack import pack_bin, unpack_bin

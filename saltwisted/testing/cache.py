@@ -9,7 +9,7 @@ from typing import Any
 
 from saltwisted.domain.keys import valid_minion_id
 from saltwisted.errors import StoreError, WireError
-from saltwisted.interfaces import IMinionCache
+from saltwisted.parts import IMinionCache
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 

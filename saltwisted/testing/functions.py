@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from saltwisted.interfaces import IFunctionModule
+from saltwisted.parts import IFunctionModule
 
 
 class FakeFunctions:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from saltwisted.domain.eauth import Proof
-from saltwisted.interfaces import ILoginProof
+from saltwisted.parts import ILoginProof
 
 
 class FakeProof:

@@ -171,12 +171,17 @@ class WarningTests(SynchronousTestCase):
 
     def test_parts(self) -> None:
         """A part by a name that nobody knows is said, with the one that was meant and the line."""
-        for line, meant in (("cache: localsf", "localfs"),):
+        misspelt = (
+            ("cache: localsf", "localfs"),
+            ("fileserver_backend: [root]", "roots"),
+            ("fileserver_backend: [roots, gitsf]", "gitfs"),
+        )
+        for line, meant in misspelt:
             (text,) = self.warnings(f"user: x\n{line}\n")
             self.assertIn("master:2: ", text)
             self.assertIn(f"did you mean {meant!r}? there is ", text)
             self.assertTrue(text.endswith(" is used"), text)
-        for line in ("cache: redis", "cache: localfs"):
+        for line in ("cache: redis", "cache: localfs", "fileserver_backend: [git, roots, minion]"):
             self.assertEqual(self.warnings(f"{line}\n"), [], line)
 
     def test_coerced(self) -> None:

@@ -1,5 +1,5 @@
 """
-What every minion cache has to do (L{saltwisted.interfaces.IMinionCache}).
+What every minion cache has to do (L{saltwisted.parts.IMinionCache}).
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 from saltwisted.errors import StoreError
-from saltwisted.interfaces import IMinionCache
+from saltwisted.parts import IMinionCache
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 BANKS = ("grains", "pillar", "mine")

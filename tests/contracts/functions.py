@@ -1,5 +1,5 @@
 """
-What every module of runners or of the wheel has to do (L{saltwisted.interfaces.IFunctionModule}).
+What every module of runners or of the wheel has to do (L{saltwisted.parts.IFunctionModule}).
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ import re
 from inspect import Parameter, getdoc, iscoroutinefunction, signature
 from typing import Any
 
-from saltwisted.interfaces import IFunctionModule
 from saltwisted.master.calls import wrong_arguments
 from saltwisted.master.runner_table import documentation
+from saltwisted.parts import IFunctionModule
 from saltwisted.wire.msgpack import pack_bin
 
 

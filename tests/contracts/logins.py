@@ -1,5 +1,5 @@
 """
-What every proof of logins has to do (L{saltwisted.interfaces.ILoginProof}).
+What every proof of logins has to do (L{saltwisted.parts.ILoginProof}).
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from saltwisted.domain.eauth import PASSWORD_LENGTH, Credentials, Proof, credentials
-from saltwisted.interfaces import ILoginProof
+from saltwisted.parts import ILoginProof
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 USER, PASSWORD = "fred", "s3cret:word"

@@ -11,8 +11,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.config.options import MasterConfig
 from saltwisted.errors import ConfigError
-from saltwisted.interfaces import IMinionCache
 from saltwisted.kinds import MINION_CACHE
+from saltwisted.parts import IMinionCache
 from saltwisted.stores.cache import CACHES, MinionCache
 from saltwisted.testing.cache import MemoryCache
 from tests.contracts.cache import MinionCacheContract

@@ -12,10 +12,10 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.errors import SaltwistedError
-from saltwisted.interfaces import IFunctionModule
 from saltwisted.master import runner_table, wheel_table
 from saltwisted.master.calls import Calls
 from saltwisted.master.function_table import FunctionTable
+from saltwisted.parts import IFunctionModule
 from saltwisted.testing.functions import FakeFunctions
 from tests.contracts.functions import FunctionModuleContract
 from tests.master.rig import Rig

@@ -16,8 +16,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from saltwisted.config.logins import OPTIONS
 from saltwisted.domain.eauth import Proof
 from saltwisted.errors import ConfigError
-from saltwisted.interfaces import ILoginProof
 from saltwisted.kinds import LOGINS
+from saltwisted.parts import ILoginProof
 from saltwisted.testing.logins import FakeProof
 from saltwisted.worker.process import pam
 from saltwisted.worker.process.proofs import PROOFS

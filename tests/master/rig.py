@@ -180,7 +180,7 @@ class Rig:
         tokens.startService()
         seams = self.beside(
             Seams(
-                pins=LonePins(FileServer(roots, config)),
+                pins=LonePins(FileServer([roots], config, threads.run)),
                 secrets=LoneSecrets(secrets, keys.acceptance),
                 tokens=tokens,
                 prune_time=LonePruneTime(now, now),

@@ -50,7 +50,7 @@ class FilesTestCase(FolderTestCase):
         config = Config(self.path("cache"), self.path("pki"), **options)
         self.chunks = Chunks(2)
         roots = Roots(file_roots or {"base": [self.path("srv")]}, maybeDeferred, config)
-        self.server = FileServer(roots, config)
+        self.server = FileServer([roots], config, maybeDeferred)
         return self.server
 
     def ask(self, cmd: str, who: str = "web1", **fields: Any) -> Any:

@@ -171,12 +171,14 @@ class ServedTests(SynchronousTestCase):
         what was served in part does not seem to end there.
         """
         roots = self.roots(hash_type="md5")
-        files = FileServer(
-            roots,
-            SimpleNamespace(
-                file_buffer_size=1000, file_recv=False, file_recv_max_size=1, cachedir="/nowhere"
-            ),  # type: ignore[arg-type]
+        config = SimpleNamespace(
+            file_buffer_size=1000,
+            file_recv=False,
+            file_recv_max_size=1,
+            cachedir="/nowhere",
+            hash_type="md5",
         )
+        files = FileServer([roots], config, maybeDeferred)
         for path, size in (("in/init.sls", 100_000), ("d/up", 4)):
             found = roots.find("base", path)
             assert isinstance(found, GenerationFile)

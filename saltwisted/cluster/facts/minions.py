@@ -16,7 +16,7 @@ from twisted.logger import Logger
 
 from saltwisted.domain.replica.minions import BANKS, KIND, MAX_DATA, Minions, key_for
 from saltwisted.errors import StoreError
-from saltwisted.interfaces import IMinionCache
+from saltwisted.parts import IMinionCache
 from saltwisted.transports.deferreds import as_deferred, let_go
 
 AT_ONCE = 20

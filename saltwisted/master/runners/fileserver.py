@@ -9,27 +9,29 @@ from typing import Any
 from twisted.internet.defer import maybeDeferred
 
 from saltwisted.master.runner_table import Run, Runner
+from saltwisted.words import listed
 
-ROOTS = "roots"
 
-
-async def _roots(run: Run, backend: Any) -> bool:
+async def _chosen(run: Run, backend: Any) -> tuple[str, ...]:
     """
-    Whether a choice of backends has our only one in it, read as Salt reads it.
+    The backends that a caller has chosen of those that serve, read as Salt reads it.
 
     Names in a list or separated by commas; with a minus before each, all but those. The
     caller hears of each name that there is not.
     """
+    have = run.ctx.files.backends
     if not backend:
-        return True
+        return have
     names = backend if isinstance(backend, list) else str(backend).split(",")
     names = [str(name) for name in names]
     for name in names:
-        if name.lstrip("-") != ROOTS:
-            await run.complain(f"There is no file server backend {name.lstrip('-')!r}: only roots")
+        if name.lstrip("-") not in have:
+            await run.complain(
+                f"There is no file server backend {name.lstrip('-')!r}: only {listed(have)}"
+            )
     if all(name.startswith("-") for name in names):
-        return f"-{ROOTS}" not in names
-    return ROOTS in names
+        return tuple(name for name in have if f"-{name}" not in names)
+    return tuple(name for name in have if name in names)
 
 
 async def envs(run: Run, backend: Any = None, sources: bool = False) -> Any:
@@ -41,10 +43,8 @@ async def envs(run: Run, backend: Any = None, sources: bool = False) -> Any:
         salt-run fileserver.envs
         salt-run fileserver.envs backend=roots sources=True
     """
-    if not await _roots(run, backend):
-        return {} if sources else []
-    names = list(run.ctx.files.envs())
-    return {ROOTS: names} if sources else names
+    chosen, files = await _chosen(run, backend), run.ctx.files
+    return {name: files.envs([name]) for name in chosen} if sources else files.envs(chosen)
 
 
 async def file_list(run: Run, saltenv: str = "base", backend: Any = None) -> Any:
@@ -56,9 +56,8 @@ async def file_list(run: Run, saltenv: str = "base", backend: Any = None) -> Any
         salt-run fileserver.file_list
         salt-run fileserver.file_list saltenv=prod
     """
-    if not await _roots(run, backend):
-        return []
-    return await maybeDeferred(run.ctx.files.list_now, "files", saltenv, "")
+    chosen = await _chosen(run, backend)
+    return await maybeDeferred(run.ctx.files.list_now, "files", saltenv, "", chosen)
 
 
 async def symlink_list(run: Run, saltenv: str = "base", backend: Any = None) -> Any:
@@ -70,9 +69,8 @@ async def symlink_list(run: Run, saltenv: str = "base", backend: Any = None) -> 
         salt-run fileserver.symlink_list
         salt-run fileserver.symlink_list saltenv=prod
     """
-    if not await _roots(run, backend):
-        return {}
-    return await maybeDeferred(run.ctx.files.links_now, saltenv, "")
+    chosen = await _chosen(run, backend)
+    return await maybeDeferred(run.ctx.files.links_now, saltenv, "", chosen)
 
 
 async def dir_list(run: Run, saltenv: str = "base", backend: Any = None) -> Any:
@@ -84,9 +82,8 @@ async def dir_list(run: Run, saltenv: str = "base", backend: Any = None) -> Any:
         salt-run fileserver.dir_list
         salt-run fileserver.dir_list saltenv=prod
     """
-    if not await _roots(run, backend):
-        return []
-    return await maybeDeferred(run.ctx.files.list_now, "dirs", saltenv, "")
+    chosen = await _chosen(run, backend)
+    return await maybeDeferred(run.ctx.files.list_now, "dirs", saltenv, "", chosen)
 
 
 async def empty_dir_list(run: Run, saltenv: str = "base", backend: Any = None) -> Any:
@@ -98,9 +95,8 @@ async def empty_dir_list(run: Run, saltenv: str = "base", backend: Any = None) -
         salt-run fileserver.empty_dir_list
         salt-run fileserver.empty_dir_list saltenv=prod
     """
-    if not await _roots(run, backend):
-        return []
-    return await maybeDeferred(run.ctx.files.list_now, "empty_dirs", saltenv, "")
+    chosen = await _chosen(run, backend)
+    return await maybeDeferred(run.ctx.files.list_now, "empty_dirs", saltenv, "", chosen)
 
 
 async def update(run: Run, backend: Any = None, **kwargs: Any) -> bool:
@@ -112,8 +108,7 @@ async def update(run: Run, backend: Any = None, **kwargs: Any) -> bool:
         salt-run fileserver.update
         salt-run fileserver.update backend=roots
     """
-    if await _roots(run, backend):
-        run.ctx.files.refresh()
+    run.ctx.files.refresh(await _chosen(run, backend))
     return True
 
 
@@ -126,8 +121,7 @@ async def clear_cache(run: Run, backend: Any = None) -> str:
         salt-run fileserver.clear_cache
         salt-run fileserver.clear_cache backend=roots
     """
-    if await _roots(run, backend):
-        run.ctx.files.refresh()
+    run.ctx.files.refresh(await _chosen(run, backend))
     return "No cache was cleared"
 
 
@@ -139,7 +133,7 @@ async def clear_lock(run: Run, backend: Any = None, remote: Any = None) -> str:
 
         salt-run fileserver.clear_lock
     """
-    await _roots(run, backend)
+    await _chosen(run, backend)
     return "No locks were removed"
 
 
@@ -151,7 +145,7 @@ async def lock(run: Run, backend: Any = None, remote: Any = None) -> str:
 
         salt-run fileserver.lock
     """
-    await _roots(run, backend)
+    await _chosen(run, backend)
     return "No locks were set"
 
 
@@ -166,14 +160,13 @@ async def clear_file_list_cache(
         salt-run fileserver.clear_file_list_cache
         salt-run fileserver.clear_file_list_cache saltenv=base
     """
-    if not await _roots(run, backend):
-        return {}
-    run.ctx.files.refresh()
-    names = list(run.ctx.files.envs())
+    chosen, files = await _chosen(run, backend), run.ctx.files
+    files.refresh(chosen)
+    found = {name: files.envs([name]) for name in chosen}
     if saltenv is not None:
         wanted = saltenv.split(",") if isinstance(saltenv, str) else list(saltenv)
-        names = [n for n in names if n in wanted]
-    return {ROOTS: names} if names else {}
+        found = {name: [env for env in envs if env in wanted] for name, envs in found.items()}
+    return {name: envs for name, envs in found.items() if envs}
 
 
 FUNCTIONS: dict[str, Runner] = {

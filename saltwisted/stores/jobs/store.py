@@ -33,7 +33,7 @@ from saltwisted.domain.jid import is_jid, jid_at
 from saltwisted.domain.jobids import record_of_claim
 from saltwisted.domain.replica.entry import Entry, Stream
 from saltwisted.errors import DeniedError, StoreError
-from saltwisted.interfaces import IJobStore
+from saltwisted.parts import IJobStore
 from saltwisted.stores import files
 from saltwisted.stores.database import connect, damage, is_corrupt
 from saltwisted.stores.jobs.book import (

@@ -26,7 +26,7 @@ from saltwisted.errors import StoreError
 from saltwisted.stores.roots import sound
 from saltwisted.stores.roots.objects import ContentStore
 from saltwisted.stores.roots.served import Found, Roots, RootsOptions, RunInPool, Shared, clean_path
-from saltwisted.stores.roots.tree import INLINE, Listing, read_now
+from saltwisted.stores.roots.tree import INLINE, Listing, both, read_now
 
 MOST_LINKS = 40
 MOST_BY_LINKS = 100_000
@@ -138,7 +138,7 @@ class GenerationRoots(Roots):
             seconds,
             seconds,
         )
-        return GenerationFile(full, rel, os.stat_result(numbers), entry, store)
+        return GenerationFile(full, rel, os.stat_result(numbers), self.name, entry, store)
 
     def hash(self, found: Found) -> str | Deferred[str]:
         """The hash of a file: of a generation's, known without a look at the disk."""
@@ -271,8 +271,8 @@ class GenerationRoots(Roots):
             return whole
         more = self._direct.listing(saltenv)
         if isinstance(more, Deferred):
-            return more.addCallback(lambda other: _both(whole, other))
-        return _both(whole, more)
+            return more.addCallback(lambda other: both(whole, other))
+        return both(whole, more)
 
     def _list(self, generations: list[tuple[str, Generation]]) -> Listing:
         files: set[str] = set()
@@ -392,12 +392,3 @@ def _hash(store: ContentStore, entry: Entry, hash_type: str) -> str:
     if whole.digest() != entry.content:
         raise sound.Damaged(entry.content)
     return digest.hexdigest()
-
-
-def _both(one: Listing, other: Listing) -> Listing:
-    return Listing(
-        tuple(sorted({*one.files, *other.files})),
-        tuple(sorted({*one.dirs, *other.dirs})),
-        tuple(sorted({*one.empty_dirs, *other.empty_dirs})),
-        dict(sorted({**other.links, **one.links}.items())),
-    )

@@ -83,11 +83,13 @@ class Found:
 
     @ivar full: its path on this machine.
     @ivar rel: its path below the root, normalised.
+    @ivar back: the name of its source.
     """
 
     full: str
     rel: str
     info: os.stat_result
+    back: str
 
     @property
     def mark(self) -> Mark:
@@ -143,6 +145,7 @@ class Roots:
     @param now: seconds since 1970, to know files that were written this moment.
     """
 
+    name = "roots"
     log = Logger()
 
     def __init__(
@@ -232,7 +235,7 @@ class Roots:
             if not stat.S_ISREG(info.st_mode):
                 continue
             if self._may_serve(root, full, info) and not self._ignored(full):
-                return Found(full, rel, info)
+                return Found(full, rel, info, self.name)
         return None
 
     def _may_serve(self, root: str, full: str, info: os.stat_result) -> bool:

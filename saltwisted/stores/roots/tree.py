@@ -37,6 +37,16 @@ class Listing:
     links: Mapping[str, str] = {}
 
 
+def both(one: Listing, other: Listing) -> Listing:
+    """What is in either; a link of both is that of the first."""
+    return Listing(
+        tuple(sorted({*one.files, *other.files})),
+        tuple(sorted({*one.dirs, *other.dirs})),
+        tuple(sorted({*one.empty_dirs, *other.empty_dirs})),
+        dict(sorted({**other.links, **one.links}.items())),
+    )
+
+
 def read_now(fd: int, start: int, length: int) -> bytes | None:
     """Read what the page cache has; C{None} if that is not all."""
     if length > INLINE and not NOWAIT:

@@ -13,8 +13,8 @@ from typing import Any
 
 from saltwisted.domain.eauth import Proof
 from saltwisted.errors import ConfigError
-from saltwisted.interfaces import ILoginProof
 from saltwisted.kinds import Parts
+from saltwisted.parts import ILoginProof
 from saltwisted.worker.process.proofs import PROOFS
 
 

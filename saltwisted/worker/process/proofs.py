@@ -1,7 +1,7 @@
 """
 The proofs of logins that there are: anybody, a shared secret, a file, PAM.
 
-Each is a L{saltwisted.interfaces.ILoginProof}. They read files, ask PAM and its modules, and may
+Each is a L{saltwisted.parts.ILoginProof}. They read files, ask PAM and its modules, and may
 block.
 """
 
@@ -16,8 +16,8 @@ from typing import Any
 
 from saltwisted.domain.eauth import Proof
 from saltwisted.domain.passwords import PasswordFileError, right
-from saltwisted.interfaces import ILoginProof
 from saltwisted.kinds import LOGINS, Parts
+from saltwisted.parts import ILoginProof
 from saltwisted.worker import libcrypt
 from saltwisted.worker.process import pam
 
