@@ -4,7 +4,7 @@ The schedule: entries as Salt writes them, and whether one is due.
 An L{ScheduleEntry} is what somebody configured, a L{Progress} what has become of it;
 L{step} takes both and the time to the next progress and, if the job shall run,
 to what runs. Nothing here knows a clock (times are local, without zone) or
-starts anything; the driver is C{minion/schedule.py}. The words and their meaning
+starts anything; C{domain/schedulebook.py} keeps both. The words and their meaning
 are those of C{salt/utils/schedule.py} in 3008.2, with these exceptions, all
 on purpose: several conditions (C{range}, C{until}, C{after}, ...) must all hold,
 where Salt lets the last one win; and a time that fell between two looks at the
@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
 from attrs import evolve, frozen
 
-from saltwisted.domain.when import Cron, Moment, WhenError, first_after, parse_cron, parse_moment
+from saltwisted.domain.when import Cron, Moment, first_after, parse_cron, parse_moment
 from saltwisted.errors import SaltwistedError
 
 GLOBALS = ("enabled", "skip_function", "skip_during_range", "splay")
@@ -27,12 +27,15 @@ GLOBALS = ("enabled", "skip_function", "skip_during_range", "splay")
 
 UNITS = {"seconds": 1, "minutes": 60, "hours": 3600, "days": 86400}
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%S"
+LONGEST_INTERVAL = 100 * 366 * 86400
+"""Seconds; a date so far ahead is a mistake, and calendars end."""
 GRACE = timedelta(seconds=1)
 """How late a job may be that became due before anybody looked: Salt's loop interval."""
 
 REPLACED = frozenset(("not_in_range", "in_skip_range", "skip_explicit"))
 """Reasons for which a C{skip_function} runs instead of the job."""
 
+Value = TypeVar("Value")
 Dice = Callable[[int, int], int]
 """A whole number from the first to the last, both included."""
 
@@ -150,9 +153,22 @@ def parse_entry(
         raise ScheduleError(f'Scheduled job "{name}" should have a dict value, not {kind}')
     try:
         return _parse(name, data, settings, now, whens or {}, returner)
-    except (WhenError, ValueError, TypeError, KeyError) as error:
-        why = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) else str(error)
-        raise ScheduleError(f"{why}. Ignoring job {name}.") from None
+    except (ValueError, OverflowError) as error:
+        raise ScheduleError(f"{error}. Ignoring job {name}.") from None
+
+
+def _of(option: str, read: Callable[..., Value], *values: Any) -> Value:
+    """
+    What an option says.
+
+    @raises ValueError: naming the option.
+    """
+    try:
+        return read(*values)
+    except KeyError as error:
+        raise ValueError(f"{option}: {error.args[0]!r} is missing") from None
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ValueError(f"{option}: {error}") from None
 
 
 def _parse(
@@ -169,33 +185,33 @@ def _parse(
     every, triggers = _times(name, data, whens)
     splay = data.get("splay") or settings.get("splay")
     during = data.get("skip_during_range") or settings.get("skip_during_range")
-    extra = _explicit(data.get("run_explicit"))
-    skip_span = None if not during else _span("skip_during_range", during)
+    extra = _of("run_explicit", _explicit, data.get("run_explicit"))
+    skip_span = None if not during else _of("skip_during_range", _span, during, now)
     if skip_span is not None and data.get("run_after_skip_range"):
         extra.append(skip_span.end.on(now) + GRACE)
     metadata = data.get("metadata")
     returners: list[str] = []
-    for names in (data.get("returner"), returner):
-        returners += names if isinstance(names, list) else [names] if names else []
+    for option, names in (("returner", data.get("returner")), ("schedule_returner", returner)):
+        returners += _of(option, _names, names)
     return ScheduleEntry(
         name=str(data.get("name", name)),
         function=function,
-        args=list(data.get("args") or ()),
-        kwargs=dict(data.get("kwargs") or {}),
+        args=_of("args", _listed, data.get("args")),
+        kwargs=_of("kwargs", _mapped, data.get("kwargs")),
         every=every,
         triggers=triggers,
         extra_times=extra,
-        skip_times=_explicit(data.get("skip_explicit")),
-        range=_span("range", data["range"]) if data.get("range") else None,
+        skip_times=_of("skip_explicit", _explicit, data.get("skip_explicit")),
+        range=_of("range", _span, data["range"], now) if data.get("range") else None,
         skip_during_range=skip_span,
         run_after_skip_range=bool(data.get("run_after_skip_range")),
-        until=parse_moment(data["until"]) if data.get("until") else None,
-        after=parse_moment(data["after"]) if data.get("after") else None,
-        splay=_splay(splay),
+        until=_of("until", parse_moment, data["until"]) if data.get("until") else None,
+        after=_of("after", parse_moment, data["after"]) if data.get("after") else None,
+        splay=_of("splay", _splay, splay),
         enabled=_truth(data.get("enabled", True)) and _truth(settings.get("enabled", True)),
         run_on_start=_truth(data.get("run_on_start", every is not None)),
         dry_run=bool(data.get("dry_run")),
-        maxrunning=int(data.get("maxrunning", 1)),
+        maxrunning=_of("maxrunning", _whole, data.get("maxrunning", 1)),
         jid_include=_truth(data.get("jid_include", True)),
         skip_function=settings.get("skip_function"),
         return_job=data.get("return_job", True),
@@ -204,6 +220,32 @@ def _parse(
         return_kwargs=data.get("return_kwargs"),
         metadata=metadata if isinstance(metadata, Mapping) else None,
     )
+
+
+def _whole(value: Any) -> int:
+    try:
+        return int(value)
+    except (ValueError, TypeError):
+        raise ValueError(f"{value!r} is not a whole number") from None
+
+
+def _listed(value: Any) -> list[Any]:
+    if value is None or isinstance(value, (list, tuple)):
+        return list(value or ())
+    raise ValueError(f"{value!r} is not a list")
+
+
+def _mapped(value: Any) -> dict[str, Any]:
+    if value is None or isinstance(value, Mapping):
+        return dict(value or {})
+    raise ValueError(f"{value!r} is not a map")
+
+
+def _names(value: Any) -> list[str]:
+    names = value if isinstance(value, list) else [value] if value else []
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError(f"{value!r} is no name, and no list of names")
+    return names
 
 
 def _truth(value: Any) -> bool:
@@ -223,22 +265,24 @@ def _times(
             f'Unable to use "{", ".join(units)}" with "{kinds[0]}". Ignoring job {name}.'
         )
     if units:
-        seconds = sum(int(data[unit]) * UNITS[unit] for unit in units)
+        seconds = sum(_of(unit, _whole, data[unit]) * UNITS[unit] for unit in units)
         if seconds < 0:
-            raise ScheduleError(f"An interval cannot be negative. Ignoring job {name}.")
+            raise ValueError(f"{', '.join(units)}: An interval cannot be negative")
+        if seconds > LONGEST_INTERVAL:
+            raise ValueError(f"{', '.join(units)}: an interval of more than a hundred years")
         return max(seconds, 1), []
     if "when" in kinds:
         listed = data["when"] if isinstance(data["when"], list) else [data["when"]]
         return None, [
-            parse_moment(whens.get(text, text) if isinstance(text, str) else text)
+            _of("when", parse_moment, whens.get(text, text) if isinstance(text, str) else text)
             for text in listed
         ]
     if "cron" in kinds:
-        return None, [parse_cron(data["cron"])]
+        return None, [_of("cron", parse_cron, data["cron"])]
     if "once" in kinds:
         once = data["once"]
         if not isinstance(once, datetime):
-            once = datetime.strptime(str(once), data.get("once_fmt", TIME_FORMAT))  # noqa: DTZ007
+            once = _of("once", datetime.strptime, str(once), data.get("once_fmt", TIME_FORMAT))
         return None, [parse_moment(once)]
     if data.get("run_explicit"):
         return None, []
@@ -247,36 +291,45 @@ def _times(
 
 def _explicit(listed: Any) -> list[datetime]:
     times = []
-    for item in listed or ():
+    for item in _listed(listed):
         if isinstance(item, datetime):
             times.append(item)
         elif not isinstance(item, Mapping):
             raise ValueError(f"{item!r} does not have a time and a time_fmt")
         else:
             fmt = item.get("time_fmt", TIME_FORMAT)
-            times.append(datetime.strptime(item["time"], fmt))  # noqa: DTZ007
+            times.append(datetime.strptime(str(item["time"]), fmt))  # noqa: DTZ007
     return sorted(times)
 
 
-def _span(option: str, data: Any) -> Span:
+def _span(data: Any, now: datetime) -> Span:
     if not isinstance(data, Mapping):
-        raise ValueError(f"Invalid, {option} must be specified as a dictionary")
-    return Span(
-        start=parse_moment(data["start"]),
-        end=parse_moment(data["end"]),
+        raise ValueError("must be specified as a dictionary")
+    span = Span(
+        start=_of("start", parse_moment, data["start"]),
+        end=_of("end", parse_moment, data["end"]),
         invert=bool(data.get("invert")),
     )
+    # Weekdays are in another order tomorrow
+    if span.start.weekday is None and span.end.weekday is None:
+        start, end = span.edges(now)
+        if end <= start:
+            raise ValueError("Invalid range, end must be larger than start")
+    return span
 
 
 def _splay(splay: Any) -> tuple[int, int] | None:
     if not splay:
         return None
     if isinstance(splay, Mapping):
-        start, end = int(splay["start"]), int(splay["end"])
+        start, end = _whole(splay["start"]), _whole(splay["end"])
         if end < start:
             raise ValueError("Invalid splay, end must be larger than start")
-        return start, end
-    return 1, max(int(splay), 1)
+    else:
+        start, end = 1, max(_whole(splay), 1)
+    if max(-start, end) > LONGEST_INTERVAL:
+        raise ValueError("a delay of more than a hundred years")
+    return start, end
 
 
 def step(
@@ -374,6 +427,34 @@ def _plan(entry: ScheduleEntry, progress: Progress, after: datetime, dice: Dice)
     if entry.splay is not None and next_fire is not None:
         splay_at = next_fire + timedelta(seconds=dice(*entry.splay))
     return evolve(progress, next_fire=next_fire, splay_at=splay_at)
+
+
+REPEATED = timedelta(hours=3)
+"""A clock that goes back by no more begins an hour again, as at the end of summer time."""
+
+
+def shifted(entry: ScheduleEntry, progress: Progress, jump: timedelta, now: datetime) -> Progress:
+    """
+    The progress after the time of day was set by C{jump}, or summer time began or ended.
+
+    An interval keeps its length. A time of day that was jumped over is due at once, and one that
+    comes a second time is not due again; but what is due in every hour is due in that hour too.
+    A clock that was set back by more than L{REPEATED} was wrong before: all times are new.
+    """
+    if entry.every is not None:
+        splay_at, next_fire = progress.splay_at, progress.next_fire
+        return evolve(
+            progress,
+            seen=None if progress.seen is None else progress.seen + jump,
+            next_fire=None if next_fire is None else next_fire + jump,
+            splay_at=None if splay_at is None else splay_at + jump,
+        )
+    if jump >= timedelta(0):
+        return progress
+    hourly = any(isinstance(each, Cron) and len(each.hours) == 24 for each in entry.triggers)
+    if not hourly and -jump <= REPEATED:
+        return progress
+    return evolve(progress, seen=now, next_fire=first_after(entry.triggers, now), splay_at=None)
 
 
 def wake(entry: ScheduleEntry, progress: Progress, now: datetime) -> datetime | None:

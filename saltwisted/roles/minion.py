@@ -479,6 +479,7 @@ class MinionRole:
             fire_event=self.bus.fire,
             returner=config.extra.get("schedule_returner"),
             offset=time.strftime("%z"),
+            runtime=lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
         )
         mine = Mine(
             self.scheduler.call,

@@ -237,7 +237,7 @@ class ReadingTests(SynchronousTestCase):
         cases: list[tuple[Any, str]] = [
             ({"seconds": 5}, "names no function"),
             ({"function": "f.f"}, "no time to run at"),
-            ({"function": "f.f", "seconds": "x"}, "invalid literal"),
+            ({"function": "f.f", "seconds": "x"}, "seconds: 'x' is not a whole number"),
             ({"function": "f.f", "seconds": -5}, "negative"),
             ({"function": "f.f", "when": "5pm", "cron": "* * * * *"}, "together"),
             ({"function": "f.f", "when": "5pm", "seconds": 5}, "Unable to use"),
@@ -246,7 +246,10 @@ class ReadingTests(SynchronousTestCase):
             ({"function": "f.f", "once": "tomorrow"}, "does not match format"),
             ({"function": "f.f", "seconds": 5, "splay": {"start": 9, "end": 1}}, "splay"),
             ({"function": "f.f", "seconds": 5, "range": "8-10"}, "dictionary"),
-            ({"function": "f.f", "seconds": 5, "range": {"start": "8am"}}, "'end' is missing"),
+            (
+                {"function": "f.f", "seconds": 5, "range": {"start": "8am"}},
+                "range: 'end' is missing",
+            ),
             ({"function": "f.f", "seconds": 5, "skip_explicit": [5]}, "Ignoring"),
             ("f.f", "dict value"),
         ]

@@ -1,0 +1,393 @@
+"""
+A schedule with what has become of it: its entries, when each is due, and what changes them.
+
+A minion and a master have one each (C{minion/schedule.py}, C{master/automation/schedule.py}).
+When an entry runs is decided in C{domain/schedule.py}. The book knows no clock and starts
+nothing: whoever drives it says what time it is, and is told what is due. Requests about a
+schedule have Salt's names and answers; those that change something change L{Book.own}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Any
+
+from saltwisted.domain.schedule import (
+    GLOBALS,
+    TIME_FORMAT,
+    Dice,
+    DueJob,
+    Progress,
+    ScheduleEntry,
+    ScheduleError,
+    parse_entry,
+    shifted,
+    shown,
+    step,
+    wake,
+    without_hidden,
+)
+from saltwisted.domain.when import WhenError
+
+LONGEST_SLEEP = 30.0
+"""Seconds between two looks at the clock, so that a clock that was set is noticed."""
+EVEN = 1.5
+"""Seconds by which two clocks may differ between two looks before one of them was set."""
+
+Say = Callable[[str, str], object]
+"""C{say(level, text)}: a line for the log; the level is C{error} or C{warn}."""
+
+
+class Book:
+    """
+    A schedule.
+
+    @ivar own: the schedule that may be changed; its names are those of jobs and L{GLOBALS}.
+    @ivar pillar: what came from elsewhere and cannot be changed here; C{own} wins.
+    @ivar entries: the jobs that can run, by name.
+    @ivar errors: why the others cannot.
+    @ivar sleep: seconds until somebody should look again.
+    @param prepare: looks at a job before it is read, and gives what is to be read; may raise
+        L{ScheduleError}.
+    """
+
+    def __init__(
+        self,
+        schedule: Mapping[str, Any],
+        dice: Dice,
+        say: Say,
+        returner: Any = None,
+        prepare: Callable[[str, Any], Any] = lambda name, data: data,
+    ) -> None:
+        self.own: dict[str, Any] = without_hidden(schedule)
+        self.pillar: dict[str, Any] = {}
+        self.entries: dict[str, ScheduleEntry] = {}
+        self.errors: dict[str, str] = {}
+        self.progress: dict[str, Progress] = {}
+        self.sleep = LONGEST_SLEEP
+        self.say = say
+        self._dice = dice
+        self._returner = returner
+        self._prepare = prepare
+        self._whens: dict[str, Any] = {}
+        self._read: dict[str, Any] = {}
+        self._seen: tuple[datetime, float] | None = None
+
+    def set_facts(self, pillar: Mapping[str, Any], grains: Mapping[str, Any]) -> None:
+        """Take over the schedule and the named times of a pillar, and those of the grains."""
+        schedule = pillar.get("schedule", {})
+        if not isinstance(schedule, Mapping):
+            self.say("error", "the pillar's schedule is not a mapping, and is ignored")
+            schedule = {}
+        whens: dict[str, Any] = {}
+        for where, facts in (("grain", grains), ("pillar item", pillar)):
+            named = facts.get("whens") or {}
+            if isinstance(named, Mapping):
+                whens.update(named)
+            else:
+                self.say("error", f'{where} "whens" must be a dict')
+        self.pillar = without_hidden(schedule)
+        self._whens = whens
+
+    def merged(self) -> dict[str, Any]:
+        """The whole schedule."""
+        return {**self.pillar, **self.own}
+
+    def reread(self, now: datetime) -> None:
+        """
+        Parse what is new or changed; forget what is gone.
+
+        An entry that did not change keeps its next time.
+        """
+        merged = self.merged()
+        settings = {name: merged[name] for name in GLOBALS if name in merged}
+        entries: dict[str, ScheduleEntry] = {}
+        read: dict[str, Any] = {}
+        errors: dict[str, str] = {}
+        for name, data in merged.items():
+            if name in GLOBALS:
+                continue
+            source = (data, settings, self._whens)
+            read[name] = source
+            before = self._read.get(name)
+            if before == source:
+                if name in self.entries:
+                    entries[name] = self.entries[name]
+                else:
+                    errors[name] = self.errors[name]
+                continue
+            if before is None or timing(*before) != timing(*source):
+                self.progress.pop(name, None)
+            try:
+                prepared = self._prepare(name, data)
+                entries[name] = parse_entry(
+                    name, prepared, settings, now, self._whens, self._returner
+                )
+            except ScheduleError as error:
+                errors[name] = str(error)
+                self.say("error", str(error))
+        self.entries, self._read, self.errors = entries, read, errors
+        for name in list(self.progress):
+            if name not in entries:
+                del self.progress[name]
+
+    def look(
+        self, now: datetime, runtime: float, running: Callable[[str], int]
+    ) -> Iterator[DueJob]:
+        """
+        What is due now; to be started as it comes. Then L{sleep} says when to look again.
+
+        @param runtime: seconds that nobody sets, to tell when the time of day was set.
+        @param running: how many jobs of an entry, by its name, are running.
+        """
+        self._follow(now, runtime)
+        self.sleep = LONGEST_SLEEP
+        for name, entry in list(self.entries.items()):
+            if self.entries.get(name) is not entry:
+                continue  # a job that was just started has changed the schedule
+            progress = self.progress.get(name, Progress())
+            try:
+                progress, run = step(entry, progress, now, self._dice, running(entry.name))
+                due = wake(entry, progress, now)
+            except (WhenError, OverflowError) as error:  # a day that this month has not
+                self.say("error", f"job {name}: {error}")
+                self.errors[name] = str(error)
+                del self.entries[name]
+                continue
+            self.progress[name] = progress
+            if due is not None:
+                self.sleep = min(self.sleep, max((due - now).total_seconds(), 0.05))
+            if run is not None:
+                yield run
+
+    def _follow(self, now: datetime, runtime: float) -> None:
+        """Notice that the time of day was set, or summer time began or ended."""
+        before, self._seen = self._seen, (now, runtime)
+        if before is None:
+            return
+        jump = (now - before[0]).total_seconds() - (runtime - before[1])
+        if abs(jump) < EVEN:
+            return
+        for name, progress in self.progress.items():
+            entry = self.entries.get(name)
+            if entry is not None:
+                self.progress[name] = shifted(entry, progress, timedelta(seconds=jump), now)
+
+    def listed(self, where: str | None = None) -> dict[str, Any]:
+        """
+        The schedule with Salt's hidden keys.
+
+        @param where: C{"opts"} or C{"pillar"} for one half.
+        """
+        chosen = {"opts": self.own, "pillar": self.pillar}.get(where or "", self.merged())
+        whole: dict[str, Any] = {}
+        for name, data in chosen.items():
+            if name in GLOBALS or not isinstance(data, Mapping):
+                whole[name] = data
+                continue
+            whole[name] = {**data, "name": data.get("name", name)}
+            entry = self.entries.get(name)
+            if entry is not None:
+                whole[name].update(shown(self.progress.get(name, Progress()), entry))
+            elif name in self.errors:
+                whole[name]["_error"] = self.errors[name]
+        return whole
+
+    def may_change(self, name: str) -> bool:
+        """Whether a job can be changed; those in the pillar cannot, and unknown ones neither."""
+        if name in self.own and name not in GLOBALS:
+            return True
+        if name in self.pillar:
+            self.say("warn", f"cannot change job {name}, it is in the pillar")
+        return False
+
+    def forget(self, name: str) -> None:
+        """A job that is given again starts again, even if nothing in it changed."""
+        self.progress.pop(name, None)
+
+    def due_now(self, name: str, running: Callable[[str], int]) -> DueJob | None:
+        """
+        A job that somebody wants to run now; C{None} if as many run as may, or it is a dry one.
+
+        @raises ScheduleError: there is none that could run.
+        """
+        entry = self.entries.get(name)
+        if entry is None:
+            raise ScheduleError(self.errors.get(name, f"Job {name} does not exist."))
+        busy = running(entry.name) if entry.jid_include else 0
+        if busy >= entry.maxrunning or entry.dry_run:
+            return None
+        return DueJob(entry=entry, function=entry.function)
+
+
+def timing(data: Any, settings: Mapping[str, Any], whens: Any) -> Any:
+    """
+    What decides when a job runs.
+
+    Salt keeps the time of a job which is disabled, postponed or given other arguments.
+    """
+    if not isinstance(data, Mapping):
+        return data
+    keys = ("seconds", "minutes", "hours", "days", "when", "cron", "once", "once_fmt", "splay")
+    return [data.get(key) for key in keys], settings.get("splay"), whens
+
+
+# -- requests that change a schedule, or show a part of it; each gives what its answer says
+
+
+def _name(data: Mapping[str, Any]) -> str:
+    name = data.get("name")
+    if not name:
+        raise ScheduleError("A job's name is needed.")
+    return str(name)
+
+
+def _list(book: Book, data: Mapping[str, Any]) -> dict[str, Any]:
+    return {"schedule": book.listed(data.get("where"))}
+
+
+def _add(book: Book, data: Mapping[str, Any]) -> dict[str, Any]:
+    jobs = data.get("schedule")
+    if not isinstance(jobs, Mapping):
+        raise ScheduleError("Scheduled jobs have to be of type dict.")
+    if len(jobs) != 1:
+        raise ScheduleError("You can only schedule one new job at a time.")
+    for name, job in jobs.items():
+        if not isinstance(job, Mapping):
+            raise ScheduleError(f'Scheduled job "{name}" should have a dict value')
+        if name in book.pillar:
+            book.say("warn", f"cannot change job {name}, it is in the pillar")
+        else:
+            book.own.update(without_hidden({name: {"enabled": True, **job}}))
+            book.forget(name)
+    return {}
+
+
+def _modify(book: Book, data: Mapping[str, Any]) -> dict[str, Any]:
+    name, job = _name(data), data.get("schedule")
+    if not isinstance(job, Mapping):
+        raise ScheduleError("Scheduled jobs have to be of type dict.")
+    if name in book.own or name not in book.pillar:
+        book.own[name] = without_hidden({name: job})[name]
+        book.forget(name)
+    else:
+        book.say("warn", f"cannot change job {name}, it is in the pillar")
+    return {}
+
+
+def _delete(book: Book, data: Mapping[str, Any]) -> dict[str, Any]:
+    name = _name(data)
+    if book.may_change(name):
+        del book.own[name]
+    return {}
+
+
+def _purge(book: Book, data: Mapping[str, Any]) -> dict[str, Any]:
+    for name in list(book.own):
+        if name not in GLOBALS and not name.startswith("__"):
+            del book.own[name]
+    return {}
+
+
+def _enable(book: Book, data: Mapping[str, Any]) -> dict[str, Any]:
+    book.own["enabled"] = True
+    return {}
+
+
+def _disable(book: Book, data: Mapping[str, Any]) -> dict[str, Any]:
+    book.own["enabled"] = False
+    return {}
+
+
+def _set_enabled(book: Book, data: Mapping[str, Any], enabled: bool) -> dict[str, Any]:
+    name = _name(data)
+    if book.may_change(name):
+        book.own[name] = {**book.own[name], "enabled": enabled}
+    return {}
+
+
+def _enable_job(book: Book, data: Mapping[str, Any]) -> dict[str, Any]:
+    return _set_enabled(book, data, True)
+
+
+def _disable_job(book: Book, data: Mapping[str, Any]) -> dict[str, Any]:
+    return _set_enabled(book, data, False)
+
+
+def _reload(book: Book, data: Mapping[str, Any]) -> dict[str, Any]:
+    schedule = data.get("schedule") or {}
+    if not isinstance(schedule, Mapping):
+        raise ScheduleError("Schedule must be of type dict.")
+    inner = schedule.get("schedule", schedule)
+    if not isinstance(inner, Mapping):
+        raise ScheduleError("Schedule must be of type dict.")
+    book.progress.clear()
+    book.own.update(without_hidden(inner))
+    return {}
+
+
+def _explicit(book: Book, data: Mapping[str, Any], key: str, time: Any) -> None:
+    name, fmt = _name(data), data.get("time_fmt") or TIME_FORMAT
+    try:
+        datetime.strptime(str(time), fmt)  # noqa: DTZ007
+    except ValueError as error:
+        raise ScheduleError(f"Date string could not be parsed: {time}, {error}") from None
+    if book.may_change(name):
+        times = [*book.own[name].get(key, ()), {"time": time, "time_fmt": fmt}]
+        book.own[name] = {**book.own[name], key: times}
+
+
+def _postpone(book: Book, data: Mapping[str, Any]) -> dict[str, Any]:
+    _explicit(book, data, "skip_explicit", data.get("time"))
+    _explicit(book, data, "run_explicit", data.get("new_time"))
+    return {}
+
+
+def _skip(book: Book, data: Mapping[str, Any]) -> dict[str, Any]:
+    _explicit(book, data, "skip_explicit", data.get("time"))
+    return {}
+
+
+def _is_enabled(book: Book, data: Mapping[str, Any]) -> dict[str, Any]:
+    if data.get("name"):
+        return {"enabled": book.listed().get(_name(data), {})}
+    return {"enabled": book.merged().get("enabled", True)}
+
+
+def _next_fire_time(book: Book, data: Mapping[str, Any]) -> dict[str, Any]:
+    progress = book.progress.get(_name(data), Progress())
+    fmt = data.get("fmt") or TIME_FORMAT
+    when = progress.next_fire
+    return {"next_fire_time": None if when is None else when.strftime(fmt)}
+
+
+def _job_status(book: Book, data: Mapping[str, Any]) -> dict[str, Any]:
+    return {"data": book.listed().get(_name(data), {})}
+
+
+Request = Callable[[Book, Mapping[str, Any]], dict[str, Any]]
+
+EDITS: dict[str, Request] = {
+    "add": _add,
+    "modify": _modify,
+    "delete": _delete,
+    "purge": _purge,
+    "enable": _enable,
+    "disable": _disable,
+    "enable_job": _enable_job,
+    "disable_job": _disable_job,
+    "reload": _reload,
+    "postpone_job": _postpone,
+    "skip_job": _skip,
+}
+"""Requests that change L{Book.own}; the book is to be read again afterwards."""
+
+VIEWS: dict[str, Request] = {
+    "list": _list,
+    "is_enabled": _is_enabled,
+    "show_next_fire_time": _next_fire_time,
+    "get_next_fire_time": _next_fire_time,
+    "job_status": _job_status,
+}
+"""Requests that change nothing."""
