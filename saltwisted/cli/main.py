@@ -32,6 +32,7 @@ COMMANDS = {
     "remove": ("cluster:remove", "remove another node from the cluster, for good"),
     "rotate-identity": ("rotate", "give all masters of the cluster a new identity key"),
     "cluster": ("cluster:cluster", "begin a cluster with this node"),
+    "schedule": ("schedule", "list, add and change the scheduled jobs of the master"),
     "roots": ("roots", "keep file_roots and pillar_roots alike on all masters of a cluster"),
     "reactor": ("automation:reactor", "show what an event would set off, and run nothing"),
     "automation": ("automation", "pause what masters do by themselves, or let it go on"),

@@ -144,6 +144,9 @@ def judge(
         code = DEGRADED
         why.append(f"{name}: {problem}")
     why += automation.lines(status.get("reactor") or {})
+    wrong, lines = of_schedule(status.get("schedule") or {})
+    code = DEGRADED if wrong else code
+    why += lines
     if members is None and status.get("serving") is False:
         return DEGRADED, [*why, "not serving: its ports are not open yet"]
     if members is not None:
@@ -165,6 +168,31 @@ def judge(
             code = DEGRADED
         why.append(finding.text)
     return code, why
+
+
+def of_schedule(schedule: Mapping[str, Any]) -> tuple[bool, list[str]]:
+    """Whether an entry of the master's schedule is wrong; and what comes next, and came last."""
+    entries: Mapping[str, Mapping[str, Any]] = schedule.get("entries") or {}
+    wrong = [f"schedule: {entry['error']}" for entry in entries.values() if entry.get("error")]
+    if not entries:
+        return False, []
+    lines = []
+    by = (schedule.get("paused") or {}).get("by")
+    if by:
+        lines.append(f"schedule: paused by {by}")
+    elif schedule.get("enabled") is False:
+        lines.append("schedule: disabled")
+    due = {
+        name: each["next_fire_time"] for name, each in entries.items() if "next_fire_time" in each
+    }
+    if due and not lines:
+        name = min(due, key=lambda each: due[each])
+        lines.append(f"schedule: {counted(len(entries), 'job')}, the next is {name} at {due[name]}")
+    ran = {name: each["ran"] for name, each in entries.items() if "success" in each.get("ran", {})}
+    for name, last in ran.items():
+        if not last["success"]:
+            lines.append(f"schedule: the last run of {name} failed (job {last.get('jid')})")
+    return bool(wrong), [*wrong, *lines]
 
 
 def _who(status: Mapping[str, Any]) -> str:

@@ -315,7 +315,7 @@ class CommonOptions(Options):
     reactor_worker_hwm: HandedOn[int] = 10000
     engines: HandedOn[list[Any]] = []
     event_match_type: HandedOn[str] = "startswith"
-    #: Jobs to run at times; see docs.
+    #: Jobs to run at times: on a minion its functions, on a master runners (see automation).
     schedule: dict[str, Any] = {}
 
     # -- Logs

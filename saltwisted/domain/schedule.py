@@ -35,6 +35,9 @@ GRACE = timedelta(seconds=1)
 REPLACED = frozenset(("not_in_range", "in_skip_range", "skip_explicit"))
 """Reasons for which a C{skip_function} runs instead of the job."""
 
+MISSED = "missed"
+"""Reason for a run that came too late to be made up for."""
+
 Value = TypeVar("Value")
 Dice = Callable[[int, int], int]
 """A whole number from the first to the last, both included."""
@@ -65,6 +68,8 @@ class ScheduleEntry:
     @ivar every: seconds between two runs, or C{None} when C{triggers} say the times.
     @ivar once: whether the only trigger is a single point in time.
     @ivar splay: a random delay in seconds, from the first to the second number.
+    @ivar latest: by how many seconds a run at a time of day may be late; beyond it, it was missed.
+        C{None} where each is made up for.
     @ivar return_job: false to keep the return here, C{"nocache"} to have the master not store it.
     """
 
@@ -93,6 +98,7 @@ class ScheduleEntry:
     return_config: Any = None
     return_kwargs: Any = None
     metadata: Mapping[str, Any] | None = None
+    latest: float | None = None
 
 
 @frozen(kw_only=True)
@@ -125,11 +131,14 @@ class DueJob:
 
     @ivar function: normally the entry's own, or its C{skip_function}.
     @ivar late: seconds between due time and now.
+    @ivar due: whether it was due at a time, before splay, that is so many seconds ago; C{None} for
+        a run at the start, or one that somebody asked for.
     """
 
     entry: ScheduleEntry
     function: str
     late: float = 0.0
+    due: float | None = None
 
 
 def parse_entry(
@@ -358,11 +367,15 @@ def step(
     late = 0.0 if when is None else (now - when).total_seconds()
     if not entry.enabled:
         return _skip(entry, progress, now, dice, "disabled"), None
+    if entry.every is None and entry.latest is not None and late > entry.latest:
+        return _skip(entry, progress, now, dice, MISSED), None
     reason, stays = _obstacle(entry, now, since)
+    slot = extra[0] if extra else progress.next_fire
+    ago = None if slot is None else (now - slot).total_seconds()
     if reason == "":
-        return _start(entry, progress, now, dice, running, entry.function, late)
+        return _start(entry, progress, now, dice, running, entry.function, late, ago)
     if entry.skip_function is not None and reason in REPLACED:
-        return _start(entry, progress, now, dice, running, entry.skip_function, late)
+        return _start(entry, progress, now, dice, running, entry.skip_function, late, ago)
     if stays and entry.every is not None:
         return evolve(progress, skip_reason=reason, skipped_time=now), None
     return _skip(entry, progress, now, dice, reason), None
@@ -401,13 +414,14 @@ def _start(
     running: int,
     function: str,
     late: float,
+    ago: float | None = None,
 ) -> tuple[Progress, DueJob | None]:
     if entry.jid_include and running >= entry.maxrunning:
         return _skip(entry, progress, now, dice, "maxrunning"), None
     planned = _plan(entry, evolve(progress, last_run=now), now, dice)
     if entry.dry_run:
         return planned, None
-    return planned, DueJob(entry=entry, function=function, late=late)
+    return planned, DueJob(entry=entry, function=function, late=late, due=ago)
 
 
 def _skip(
@@ -427,6 +441,20 @@ def _plan(entry: ScheduleEntry, progress: Progress, after: datetime, dice: Dice)
     if entry.splay is not None and next_fire is not None:
         splay_at = next_fire + timedelta(seconds=dice(*entry.splay))
     return evolve(progress, next_fire=next_fire, splay_at=splay_at)
+
+
+def restored(
+    entry: ScheduleEntry, ran: datetime | None, known: datetime, now: datetime, dice: Dice
+) -> Progress:
+    """
+    The progress of an entry that somebody knew before: of an earlier life, or of another node.
+
+    @param ran: when it ran last, if it did.
+    @param known: since when it is known, or when it ran last.
+    """
+    window = timedelta(seconds=entry.latest) if entry.latest is not None else GRACE
+    progress = Progress(seen=max(known, now - window), last_run=ran)
+    return _plan(entry, progress, known, dice)
 
 
 REPEATED = timedelta(hours=3)

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
+from attrs import evolve
+
 from saltwisted.domain.schedule import (
     GLOBALS,
     TIME_FORMAT,
@@ -50,6 +52,8 @@ class Book:
     @ivar sleep: seconds until somebody should look again.
     @param prepare: looks at a job before it is read, and gives what is to be read; may raise
         L{ScheduleError}.
+    @param latest: by how many seconds a run at a time of day may be late, unless the job says
+        C{run_missed}; C{None} for any number.
     """
 
     def __init__(
@@ -59,6 +63,7 @@ class Book:
         say: Say,
         returner: Any = None,
         prepare: Callable[[str, Any], Any] = lambda name, data: data,
+        latest: float | None = None,
     ) -> None:
         self.own: dict[str, Any] = without_hidden(schedule)
         self.pillar: dict[str, Any] = {}
@@ -70,8 +75,10 @@ class Book:
         self._dice = dice
         self._returner = returner
         self._prepare = prepare
+        self._latest = latest
         self._whens: dict[str, Any] = {}
         self._read: dict[str, Any] = {}
+        self._said: dict[str, str] = {}
         self._seen: tuple[datetime, float] | None = None
 
     def set_facts(self, pillar: Mapping[str, Any], grains: Mapping[str, Any]) -> None:
@@ -94,6 +101,11 @@ class Book:
         """The whole schedule."""
         return {**self.pillar, **self.own}
 
+    def take(self, schedule: Mapping[str, Any], now: datetime) -> None:
+        """Have another schedule; entries that did not change keep their next time."""
+        self.own = without_hidden(schedule)
+        self.reread(now)
+
     def reread(self, now: datetime) -> None:
         """
         Parse what is new or changed; forget what is gone.
@@ -111,6 +123,8 @@ class Book:
             source = (data, settings, self._whens)
             read[name] = source
             before = self._read.get(name)
+            if before != source:
+                self._said.pop(name, None)
             if before == source:
                 if name in self.entries:
                     entries[name] = self.entries[name]
@@ -120,10 +134,7 @@ class Book:
             if before is None or timing(*before) != timing(*source):
                 self.progress.pop(name, None)
             try:
-                prepared = self._prepare(name, data)
-                entries[name] = parse_entry(
-                    name, prepared, settings, now, self._whens, self._returner
-                )
+                entries[name] = self._parse(name, data, settings, now)
             except ScheduleError as error:
                 errors[name] = str(error)
                 self.say("error", str(error))
@@ -132,27 +143,53 @@ class Book:
             if name not in entries:
                 del self.progress[name]
 
+    def _parse(
+        self, name: str, data: Any, settings: Mapping[str, Any], now: datetime
+    ) -> ScheduleEntry:
+        ready = self._prepare(name, data)
+        entry = parse_entry(name, ready, settings, now, self._whens, self._returner)
+        made_up = isinstance(data, Mapping) and data.get("run_missed")
+        return entry if made_up else evolve(entry, latest=self._latest)
+
+    def retry(self, now: datetime) -> None:
+        """Look again at what means nothing: its function may be there by now."""
+        for name in list(self.errors):
+            data, settings, _ = self._read[name]
+            try:
+                self.entries[name] = self._parse(name, data, settings, now)
+                del self.errors[name]
+            except ScheduleError as error:
+                self.errors[name] = str(error)
+
     def look(
-        self, now: datetime, runtime: float, running: Callable[[str], int]
+        self,
+        now: datetime,
+        runtime: float,
+        running: Callable[[str], int],
+        ours: Callable[[str], bool] = lambda name: True,
     ) -> Iterator[DueJob]:
         """
         What is due now; to be started as it comes. Then L{sleep} says when to look again.
 
         @param runtime: seconds that nobody sets, to tell when the time of day was set.
         @param running: how many jobs of an entry, by its name, are running.
+        @param ours: whether a job is looked at; the others are somebody else's.
         """
         self._follow(now, runtime)
         self.sleep = LONGEST_SLEEP
         for name, entry in list(self.entries.items()):
             if self.entries.get(name) is not entry:
                 continue  # a job that was just started has changed the schedule
+            if not ours(name):
+                continue
             progress = self.progress.get(name, Progress())
             try:
                 progress, run = step(entry, progress, now, self._dice, running(entry.name))
                 due = wake(entry, progress, now)
             except (WhenError, OverflowError) as error:  # a day that this month has not
-                self.say("error", f"job {name}: {error}")
-                self.errors[name] = str(error)
+                if self._said.get(name) != str(error):
+                    self.say("error", f"job {name}: {error}")
+                self._said[name] = self.errors[name] = str(error)
                 del self.entries[name]
                 continue
             self.progress[name] = progress

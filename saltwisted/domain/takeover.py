@@ -156,7 +156,6 @@ UNSUPPORTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "order_masters": (_set, "syndics are not supported: minions below one do not answer"),
     "engines": (_set, "engines do not run"),
-    "schedule": (_set, "schedules of the master do not run"),
     "external_auth": (
         lambda value: bool(set(value or ()) - set(LOGINS.here)),
         "logins by other backends than file, pam and sharedsecret are refused",

@@ -91,6 +91,18 @@ class Calls:
         named = [p.name for p in found if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
         return named, any(p.kind is p.VAR_KEYWORD for p in found)
 
+    def refusal(self, kind: str, fun: str, arg: Sequence[Any], kwarg: Mapping[str, Any]) -> str:
+        """
+        Why a function cannot be called so, in a line; C{""} if it can.
+
+        @param kind: C{runner} or C{wheel}.
+        """
+        function = (self.wheels if kind == "wheel" else self.runners).get(fun)
+        if function is None:
+            return f"there is no {kind} function {fun}"
+        wrong = wrong_arguments(function, fun, arg, _clean(kwarg)).strip()
+        return f"{fun}: {wrong.splitlines()[0]}" if wrong else ""
+
     async def runner(
         self,
         ctx: Context,
@@ -103,6 +115,8 @@ class Calls:
         keep: bool = True,
         jid: Any = "",
         exact: bool = False,
+        beside: Mapping[str, Any] | None = None,
+        own: str = "",
     ) -> dict[str, Any]:
         """
         Call a runner.
@@ -112,6 +126,8 @@ class Calls:
         @param keep: put the run into the job cache, as C{runner_returns} says.
         @param jid: the job id, if the caller has chosen one.
         @param exact: a minion wants it: its targets are read without wildcards for pillar values.
+        @param beside: what the events of the run say as well.
+        @param own: a new job id of this master, if it has made one for this call.
         @raises RemoteError: the jid is none.
         @raises DeniedError: the jid is in use.
         """
@@ -119,7 +135,7 @@ class Calls:
         if jid:
             await self._chosen.single(jid, f"runner.{fun}", list(arg), user)
         else:
-            jid = self._new_jid()
+            jid = own or self._new_jid()
         tag = f"salt/run/{jid}"
         stream = stream or _silent
         run = runners.Run(ctx, jid, user, self._progress(tag, stream), stream, exact=exact)
@@ -135,6 +151,7 @@ class Calls:
             tag,
             user,
             keep and bool(self._ground.config.runner_returns),
+            beside,
         )
         if not background:
             result = await call
@@ -169,9 +186,11 @@ class Calls:
         kwarg: Mapping[str, Any],
         user: str,
         keep: bool = False,
+        beside: Mapping[str, Any] | None = None,
+        own: str = "",
     ) -> dict[str, Any]:
         """Call a wheel function; C{keep} it in the job cache, as stock does for remote callers."""
-        jid = self._new_jid()
+        jid = own or self._new_jid()
         tag = f"salt/wheel/{jid}"
         call = wheels.Call(ctx, user)
         return await self._call(
@@ -185,6 +204,7 @@ class Calls:
             tag,
             user,
             keep,
+            beside,
         )
 
     async def _call(
@@ -199,15 +219,23 @@ class Calls:
         tag: str,
         user: str,
         keep: bool,
+        beside: Mapping[str, Any] | None = None,
     ) -> dict[str, Any]:
         bus = self._ground.bus
-        base = {"fun": f"{kind}.{fun}", "jid": jid, "user": user}
+        base = {**(beside or {}), "fun": f"{kind}.{fun}", "jid": jid, "user": user}
         secret = kind == "runner" and fun.startswith("auth.")
         shown, named = hidden_arguments(arg, kwarg) if secret else (arg, kwarg)
         fun_args = [*shown, named] if named else shown
         if function is None:
             missing = {"return": f"'{fun}' is not available.", "success": False}
-            told = {**missing, "retcode": 254, "fun": fun, "fun_args": fun_args, "jid": jid}
+            told = {
+                **(beside or {}),
+                **missing,
+                "retcode": 254,
+                "fun": fun,
+                "fun_args": fun_args,
+                "jid": jid,
+            }
             bus.fire(f"{tag}/ret", told)
             return {**base, **missing, "tag": tag, "retcode": 1}
         stamp = self._stamp()

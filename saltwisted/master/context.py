@@ -68,6 +68,14 @@ class Functions(Protocol):
         ...
 
 
+class Scheduling(Protocol):
+    """The master's schedule; see L{saltwisted.master.automation.schedule.MasterSchedule}."""
+
+    async def call(self, func: str, user: str, **data: Any) -> dict[str, Any]:
+        """One request about it, by Salt's names."""
+        ...
+
+
 @frozen(kw_only=True)
 class Context(Ground):
     """
@@ -84,6 +92,7 @@ class Context(Ground):
     rotation: Rotation
     signins: SignIns
     calls: Functions
+    schedule: Scheduling
     chunks: Chunks = field(factory=Chunks)
     reactions: Reactions = field(factory=Reactions)
 

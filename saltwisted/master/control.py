@@ -24,7 +24,15 @@ from saltwisted.domain.operations.arguments import (
     Argument,
     one_of,
 )
-from saltwisted.domain.operations.table import ACCOUNT, ANYBODY, Call, Operation, Operations
+from saltwisted.domain.operations.table import (
+    ACCOUNT,
+    ANYBODY,
+    Call,
+    Operation,
+    Operations,
+    owner_only,
+)
+from saltwisted.domain.schedule import ScheduleError
 from saltwisted.errors import RemoteError, StoreError
 from saltwisted.master.context import Context
 from saltwisted.master.loads import arguments_of, delimiter_of
@@ -112,6 +120,19 @@ class Control:
                 takes=LOGIN[1:4],
                 more="the login judges them: there is `token_expire`, and any other is refused",
             ),
+            Operation(
+                name="schedule",
+                right=owner_only("only root and the master's own user may use the schedule"),
+                handler=self.schedule,
+                takes=(
+                    Argument("func", TEXT),
+                    Argument("name", TEXT),
+                    Argument("schedule", MAP),
+                    Argument("time", TEXT),
+                    Argument("new_time", TEXT),
+                    Argument("time_fmt", TEXT),
+                ),
+            ),
             Operation(name="status", right=ACCOUNT, handler=self.status),
         ]
 
@@ -185,6 +206,19 @@ class Control:
             self._ctx.counters["denied:control"] += 1
             name = error.name if isinstance(error, NotProven) else "StoreError"
             raise RemoteError(name, str(error)) from None
+
+    async def schedule(self, call: Call) -> Any:
+        """
+        List or change the master's schedule, by the names of Salt's schedule functions: C{list},
+        which is the default, C{add}, C{modify}, C{delete}, C{run_job} and so on.
+        """
+        data = dict(call.args)
+        try:
+            return await self._ctx.schedule.call(data.pop("func", "list"), call.user, **data)
+        except ScheduleError as error:
+            raise RemoteError("SaltInvocationError", str(error)) from None
+        except StoreError as error:
+            raise RemoteError("StoreError", str(error)) from None
 
     async def status(self, call: Call) -> Any:
         """Say how the master is: version, ports, counters, latency of its reactor."""

@@ -34,6 +34,7 @@ MODULES = (
     "reactor",
     "salt",
     "saltutil",
+    "schedule",
     "state",
     "test",
 )

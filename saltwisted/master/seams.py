@@ -19,6 +19,7 @@ from twisted.logger import Logger
 
 from saltwisted.domain.claims.copies import Copies, occasion_of
 from saltwisted.domain.claims.words import Answer, Claim, NoMajority, Receipt, Taken
+from saltwisted.domain.masterschedule import IScheduleFacts
 from saltwisted.domain.replica.pruning import PruneClock
 from saltwisted.domain.targeting.globs import globbed
 from saltwisted.interfaces import (
@@ -217,6 +218,30 @@ class LonePruneTime:
         return self._rules.problem
 
 
+class LoneScheduleFacts:
+    """In memory; a role gives a file."""
+
+    alone = True
+
+    def __init__(self) -> None:
+        self._items: dict[str, Mapping[str, Any]] = {}
+
+    def items(self) -> Mapping[str, Mapping[str, Any]]:
+        """All of it."""
+        return self._items
+
+    def put(self, key: str, body: Mapping[str, Any] | None) -> Awaitable[None]:
+        """At once."""
+        if body is None:
+            self._items.pop(key, None)
+        else:
+            self._items[key] = body
+        return succeed(None)
+
+    def listen(self, receiver: Callable[[Sequence[str]], None]) -> None:
+        """Nobody else changes anything."""
+
+
 NOT_ALLOWED = "this node was told to claim nothing (reactor.set_leader)"
 MAX_RECEIPTS = 100_000
 
@@ -369,6 +394,7 @@ class Seams:
     @ivar pins: which files minions are served.
     @ivar secrets: what session keys are derived from.
     @ivar tokens: where login tokens are kept.
+    @ivar schedule: what was changed of the schedule at runtime, and what has run.
     @ivar prune_time: for who forgets old jobs.
     """
 
@@ -385,4 +411,5 @@ class Seams:
     whereabouts: IWhereabouts = field(factory=LoneWhereabouts)
     masters: IMasters = field(factory=LoneMasters)
     gate: IGate = field(factory=LoneGate)
+    schedule: IScheduleFacts = field(factory=LoneScheduleFacts)
     claims: IClaims = field(factory=LoneClaims)

@@ -11,6 +11,7 @@ cache is open. Nothing is decided here.
 from __future__ import annotations
 
 import os
+import random
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -27,6 +28,8 @@ from saltwisted.master.automation.operations import AutomationOperations
 from saltwisted.master.automation.pause import Pause
 from saltwisted.master.automation.reactions import Reactions
 from saltwisted.master.automation.reactor import Reactor
+from saltwisted.master.automation.schedule import MasterSchedule
+from saltwisted.master.automation.schedulecontrol import ScheduleControl
 from saltwisted.master.autosign import Autosign
 from saltwisted.master.calls import Calls
 from saltwisted.master.context import Context
@@ -237,9 +240,9 @@ class Master:
         self.stores = stores
         self.began = time.monotonic()
         self.session_store = stores.sessions(seams.secrets)
+        self.pause = Pause(os.path.join(config.cachedir, "automation.json"), stores.now)
         self.ctx = self._context(seams)
         self.meter = LatencyMeter(reactor)
-        self.pause = Pause(os.path.join(config.cachedir, "automation.json"), stores.now)
         self.reacting = Reactor(self.ctx, stores.warm, self.pause)
         self.requests = Requests(self.ctx, sealed_commands(), clear_commands())
         self.ports = ports_of(reactor, config, self.requests, self.ctx)
@@ -275,10 +278,24 @@ class Master:
         ground = self._ground(seams)
         dispatcher = Dispatcher(ground, stores.jids, stores.warm)
         signins = SignIns(ground, stores.identity, stores.crypto_threads)
+        calls = Calls(ground, dispatcher.new_jid, dispatcher.chosen)
+        self.schedule = MasterSchedule(
+            ground,
+            calls,
+            dispatcher.new_jid,
+            lambda: self.ctx,
+            random.SystemRandom().randint,
+            lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
+            time.strftime("%z"),
+            lambda: self.pause.paused,
+        )
+        self.pause.on_change(lambda paused: self.schedule.changed())
+        self.schedule_control = ScheduleControl(ground, self.schedule)
         return Context.of(
             ground,
             dispatcher=dispatcher,
-            calls=Calls(ground, dispatcher.new_jid, dispatcher.chosen),
+            calls=calls,
+            schedule=self.schedule_control,
             logins=Logins(
                 stores.reactor,
                 stores.config,
@@ -378,6 +395,7 @@ class Master:
             stores.cache,
             self.session_store,
             stores.tokens,
+            stores.schedule,
             *stores.sources,
             self.ctx.pillars,
             self.ctx.signins,
@@ -391,6 +409,7 @@ class Master:
             self.ports,
             self.meter,
             Maintenance(self.ctx, [self.stores.cache.retry]),
+            self.schedule,
             Trimmer(self.reactor, self.stores.files_threads.start),
             Collector(self.reactor),
             *([self.sharing] if self.sharing is not None else []),
@@ -412,6 +431,7 @@ class Master:
         """Options have new values."""
         self.ctx.pillars.reconfigure()
         self.reacting.reconfigure("reactor" in set(names))
+        self.schedule.reconfigure()
 
     def started(self) -> None:
         """All parts are up: the master can serve."""
@@ -440,6 +460,7 @@ class Master:
             "published": ctx.publisher.published,
             "rotations": ctx.rotation.count,
             "counters": dict(ctx.counters),
+            "schedule": self.schedule_control.status(),
             "latency": self.meter.figures(),
             "jobs_queued": ctx.jobs.queued,
             "reactor": self.reacting.status(),

@@ -30,7 +30,7 @@ MASTER_BUILT_IN = frozenset(
     job_claims_max job_claims_size_max
     loop_interval minimum_auth_version request_server_ttl max_open_files cluster_id
     cluster_peers cluster_pki_dir cluster_secret cluster_pub_fingerprint cluster_pool_port
-    rest_cherrypy netapi_enable_clients order_masters ssl schedule engines conf_file
+    rest_cherrypy netapi_enable_clients order_masters ssl engines conf_file
     config_dir
     """.split()  # noqa: SIM905
 )

@@ -31,6 +31,7 @@ from saltwisted.stores.identity import identity_of, shared_pki
 from saltwisted.stores.jobs.store import JobStore
 from saltwisted.stores.keys import KeyStore
 from saltwisted.stores.roots.sources import FILE_SOURCES
+from saltwisted.stores.schedule import ScheduleFile
 from saltwisted.stores.secrets import SecretFile
 from saltwisted.stores.sessions import SessionStore
 from saltwisted.stores.shared import SharedPublishKey
@@ -105,6 +106,9 @@ class Stores:
             FILE_SOURCES.take(name)(config, self.files_threads.run)
             for name in FILES.chosen(config.fileserver_backend)
         ]
+        self.schedule = ScheduleFile(
+            os.path.join(config.cachedir, "saltwisted", "schedule"), self.files_threads.run
+        )
         self.warm = warm_pool(reactor)
 
     def _job_store(self, node: str, heard: Callable[[], bool]) -> JobStore:
@@ -139,6 +143,7 @@ class Stores:
             pins=LonePins(FileServer(self.sources, self.config, self.files_threads.run)),
             secrets=LoneSecrets(self.secrets, self.keys.acceptance),
             tokens=self.tokens,
+            schedule=self.schedule,
             prune_time=LonePruneTime(self.now, lambda: time.clock_gettime(time.CLOCK_BOOTTIME)),
             claims=LoneClaims(self.config.id, self.now, self.reactor.seconds),
         )

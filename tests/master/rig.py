@@ -22,6 +22,8 @@ from saltwisted.config.options import MasterConfig
 from saltwisted.domain.jid import JidMaker
 from saltwisted.domain.operations.table import Operations
 from saltwisted.master import turns
+from saltwisted.master.automation.schedule import MasterSchedule
+from saltwisted.master.automation.schedulecontrol import ScheduleControl
 from saltwisted.master.autosign import Autosign
 from saltwisted.master.calls import Calls
 from saltwisted.master.context import Context
@@ -214,10 +216,21 @@ class Rig:
         self.bus.subscribe("", lambda tag, data: self.events.append((tag, dict(data))))
         dispatcher = Dispatcher(ground, JidMaker())
         signins = SignIns(ground, self.identity, threads)  # type: ignore[arg-type]
+        calls = Calls(ground, dispatcher.new_jid, dispatcher.chosen)
+        self.schedule = MasterSchedule(
+            ground,
+            calls,
+            dispatcher.new_jid,
+            lambda: self.ctx,
+            lambda first, last: first,
+            self.clock.seconds,
+        )
+        self.asks = ScheduleControl(ground, self.schedule)
         self.ctx = Context.of(
             ground,
             dispatcher=dispatcher,
-            calls=Calls(ground, dispatcher.new_jid, dispatcher.chosen),
+            calls=calls,
+            schedule=self.asks,
             logins=Logins(self.clock, config, now, entropy, self.backends, tokens, self.counters),
             pillars=FakePillars(),
             signins=signins,

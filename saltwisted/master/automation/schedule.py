@@ -1,0 +1,258 @@
+"""
+The master's schedule: runs entries when they are due, on one of the masters that stand together.
+
+What is due is decided in C{domain/schedulebook.py}. Who runs it is asked of C{seams.claims}: the
+schedule is one duty, and a run at a time of day, or of a longer interval, is claimed by itself
+under that time, so that a node that takes over does not repeat it. An entry with C{once: false} is
+each node's own. What was changed at runtime and what has run is in C{seams.schedule}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from attrs import evolve
+from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.interfaces import IDelayedCall
+from twisted.logger import Logger, LogLevel
+
+from saltwisted.domain.claims.words import Claim
+from saltwisted.domain.masterschedule import (
+    LATE,
+    Act,
+    act_of,
+    digest,
+    effective,
+    paused,
+    prepared,
+    remarks,
+)
+from saltwisted.domain.schedule import GLOBALS, Dice, DueJob, restored, without_hidden
+from saltwisted.domain.schedulebook import Book
+from saltwisted.errors import StoreError
+from saltwisted.master.automation.runs import DUTY, ScheduledRuns, local
+from saltwisted.master.calls import Calls
+from saltwisted.master.context import Context
+from saltwisted.master.ground import Ground
+from saltwisted.transports.deferreds import let_go, wait_for
+
+
+class MasterSchedule:
+    """
+    A part of a master.
+
+    @param ctx: the master's record of parts, once it is made.
+    @param runtime: seconds that nobody sets, those of sleep too.
+    @param hold: whether all automation is paused.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        ground: Ground,
+        calls: Calls,
+        new_jid: Callable[[], str],
+        ctx: Callable[[], Context],
+        dice: Dice,
+        runtime: Callable[[], float],
+        offset: str = "+0000",
+        hold: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._ground = ground
+        self._calls = calls
+        self._runtime = runtime
+        self._dice = dice
+        self._hold = hold
+        self._facts = ground.seams.schedule
+        late = max(float(ground.config.loop_interval or 60), LATE)
+        self.book = Book({}, dice, self._say, prepare=self._prepared, latest=late)
+        self._acts: dict[str, Act] = {}
+        self.runs = ScheduledRuns(ground, calls, new_jid, ctx, self._keep, offset)
+        self._restored: set[str] = set()
+        self._claim: Claim | None = None
+        self._began = False
+        self._fresh = True
+        self._timer: IDelayedCall | None = None
+
+    # -- life
+
+    def startService(self) -> None:
+        """Read the entries, and want the duty."""
+        self._began = True
+        self._remark()
+        self._facts.listen(self._heard)
+        self._ground.seams.claims.on_recover(DUTY, self._recover)
+        self._take()
+        self._look()
+        self._ground.seams.claims.duty(DUTY, self._begin, self._end)
+
+    def stopService(self) -> Deferred[Any]:
+        """Start nothing any more, and end what runs."""
+        self._began = False
+        self._sleep(None)
+        released: Any = self._ground.seams.claims.release(DUTY)
+        ended = self.runs.cancel(each=True)
+        return DeferredList([Deferred.fromCoroutine(wait_for(released)), ended], consumeErrors=True)
+
+    def reconfigure(self) -> None:
+        """The configuration was read again."""
+        if self._began:
+            self._remark()
+        self.changed()
+
+    def changed(self) -> None:
+        """Something of an entry is not as it was, or automation is paused or goes on."""
+        if self._began:
+            self._take()
+            self._look()
+
+    @property
+    def holds(self) -> bool:
+        """Whether this node runs what runs once."""
+        return self._claim is not None
+
+    def _remark(self) -> None:
+        for remark in remarks(self.configured()):
+            self._say("warn", remark)
+
+    def _begin(self, claim: Claim) -> None:
+        """This node has the duty."""
+        self._claim = claim
+        self._restored.clear()
+        self._look()
+
+    def _end(self, why: str) -> Deferred[Any]:
+        """It has it no more: what it runs for the cluster ends."""
+        self._claim = None
+        self._restored.clear()
+        if len(self.runs):
+            self.log.warn("scheduled runs are ended: {why}", why=why)
+        return self.runs.cancel(each=False)
+
+    async def _recover(self, key: str, plan: Mapping[str, Any], claim: Any) -> None:
+        """The holder died in a run: nobody knows how far it came, and it is not begun again."""
+        name = str(plan.get("name", ""))
+        self.log.error(
+            "the run of {name} ({key}) was lost with its node, and is not begun again",
+            name=name,
+            key=key,
+        )
+        self._ground.bus.fire("saltwisted/schedule/lost", {"schedule": name, "key": key})
+        await self._ground.seams.claims.end(claim, "lost")
+
+    # -- what there is
+
+    def _say(self, level: str, text: str) -> None:
+        self.log.emit(LogLevel.levelWithName(level), "schedule: {text}", text=text)
+
+    def judge(self, client: str, fun: str, args: list[Any], kwargs: dict[str, Any]) -> str:
+        """Why a function cannot be called so; minions judge their own."""
+        return "" if client == "local" else self._calls.refusal(client, fun, args, kwargs)
+
+    def _prepared(self, name: str, data: Any) -> Any:
+        ready = prepared(name, data, self.judge)
+        if isinstance(data, Mapping):
+            act = act_of(name, data)
+            # A master alone is each of its nodes
+            self._acts[name] = evolve(act, each=act.each and not self._facts.alone)
+        return ready
+
+    def configured(self) -> dict[str, Any]:
+        """The schedule of the configuration."""
+        return without_hidden(self._ground.config.schedule)
+
+    def _take(self) -> None:
+        """The configuration and what was changed since."""
+        self.book.take(effective(self.configured(), self._facts.items()), self.time_of_day())
+        entries = self.book.entries
+        self._restored &= entries.keys()
+
+    def _heard(self, keys: Sequence[str]) -> None:
+        """Another node has changed something, or has run something."""
+        if not self._began:
+            return
+        if any(not key.startswith("ran/") for key in keys):
+            self._take()
+        if self._claim is None:
+            self._restored -= {key.partition("/")[2] for key in keys}
+        self._look()
+
+    def restore(self, now: datetime) -> None:
+        """Entries that somebody knew before go on where they were."""
+        for name, entry in self.book.entries.items():
+            if name in self._restored:
+                continue
+            self._restored.add(name)
+            known = self._facts.items().get(f"ran/{name}")
+            data = self.book.own[name]
+            if known is None or known.get("timing") != self._timing(name):
+                if data.get("run_missed"):
+                    # It is known from now on; a time that is missed is one that comes later
+                    seen = self._keep(name, {"seen": self._ground.now()})
+                    let_go(wait_for(seen), self.log, "it will not be made up for")
+                continue
+            at_start = data.get("run_on_start") and self._fresh and self._facts.alone
+            if at_start:
+                continue
+            ran = float(known.get("ran") or 0.0)
+            since = local(ran or float(known.get("seen") or 0.0))
+            self.book.progress[name] = restored(
+                entry, local(ran) if ran else None, since, now, self._dice
+            )
+
+    def _timing(self, name: str) -> str:
+        own = self.book.own
+        return digest(own.get(name), {each: own[each] for each in GLOBALS if each in own})
+
+    def _keep(self, name: str, more: Mapping[str, Any]) -> Awaitable[None]:
+        """Note something of an entry."""
+        body = {**self._facts.items().get(f"ran/{name}", {}), **more, "timing": self._timing(name)}
+        waiting = Deferred.fromCoroutine(wait_for(self._facts.put(f"ran/{name}", body)))
+        waiting.addErrback(self._unkept, name)  # type: ignore[unused-awaitable]
+        return waiting
+
+    def _unkept(self, failure: Any, name: str) -> None:
+        failure.trap(StoreError)
+        self.log.error(
+            "what has become of {name} cannot be kept: {error}", name=name, error=failure.value
+        )
+        raise failure.value
+
+    # -- looking
+
+    def time_of_day(self) -> datetime:
+        """Local time, as schedules are written."""
+        return local(self._ground.now())
+
+    def _ours(self, name: str) -> bool:
+        if self._hold() or paused(self._facts.items(), name):
+            return False
+        act = self._acts.get(name)
+        return self._claim is not None or (act is not None and act.each)
+
+    def _look(self) -> None:
+        """Start what is due, and sleep until something is."""
+        if not self._began:
+            return
+        now = self.time_of_day()
+        self.book.retry(now)
+        self.restore(now)
+        for run in self.book.look(now, self._runtime(), self.runs.running, self._ours):
+            self.start(run)
+        self._fresh = self._fresh and self._claim is None
+        self._sleep(self.book.sleep if self._began else None)
+
+    def _sleep(self, seconds: float | None) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None and timer.active():
+            timer.cancel()
+        if seconds is not None:
+            self._timer = self._ground.clock.callLater(seconds, self._look)
+
+    def start(self, due: DueJob) -> str:
+        """Begin a run; its jid."""
+        key = next(each for each, entry in self.book.entries.items() if entry is due.entry)
+        return self.runs.start(key, due, self._acts.get(key, Act()))
