@@ -56,7 +56,7 @@ class ClusterJobs:
             self.shipping.machine.has_all_of,
             Random(),  # noqa: S311 - spreads load
         )
-        stores.jobs.on_anew.extend((self.forward.begun_anew, self.shipping.begun_anew))
+        stores.jobs.health.on_anew.extend((self.forward.begun_anew, self.shipping.begun_anew))
         self.events = Events(
             stores.reactor,
             facts.node,

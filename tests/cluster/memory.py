@@ -220,7 +220,7 @@ class Node(Rig):
             self.shipping.machine.has_all_of,
             Random(1),
         )
-        self.jobs.on_anew += [self.forward.begun_anew, self.shipping.begun_anew]
+        self.jobs.health.on_anew += [self.forward.begun_anew, self.shipping.begun_anew]
         return evolve(
             alone,
             secrets=LoneSecrets(lambda: (SECRET,), lambda minion_id: 1),

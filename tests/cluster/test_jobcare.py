@@ -54,7 +54,7 @@ class JobCareTests(SynchronousTestCase):
     def comes_back(self, node: Node, jid: str = JID) -> None:
         """Without anybody doing anything."""
         self.nodes.until(lambda: self.shown(node, jid) == 10, "all to be back", 1.0)
-        self.nodes.until(lambda: not node.jobs.trouble, "trouble to be over", 1.0)
+        self.nodes.until(lambda: not node.jobs.health.trouble, "trouble to be over", 1.0)
 
     def test_hole(self) -> None:
         """Rows that are gone, though the node knows of them, come back; nothing is told twice."""
@@ -65,7 +65,7 @@ class JobCareTests(SynchronousTestCase):
 
         self.b.care.lacking()
 
-        self.assertIn("being brought back from the other members: a, c", self.b.jobs.trouble)
+        self.assertIn("being brought back from the other members: a, c", self.b.jobs.health.trouble)
         self.comes_back(self.b)
         self.assertEqual((self.b.care.mended, told), (4, []))
 
@@ -97,7 +97,7 @@ class JobCareTests(SynchronousTestCase):
 
         self.b.care.lacking()
 
-        self.nodes.until(lambda: not self.b.jobs.trouble, "all to be asked", 1.0)
+        self.nodes.until(lambda: not self.b.jobs.health.trouble, "all to be asked", 1.0)
         self.assertEqual(self.shown(self.b), 9)
 
     def not_by_chance(self, node: Node) -> None:
@@ -117,7 +117,7 @@ class JobCareTests(SynchronousTestCase):
         harm = "UPDATE returns SET id = CAST(X'FF' AS TEXT) WHERE jid = ? AND id = 'web3'"
         self.harm(self.c, harm.replace("?", f"'{LATER}'"))
 
-        self.nodes.get(self.b.jobs.begin_anew("a test"))
+        self.nodes.get(self.b.jobs.health.begin_anew("a test"))
 
         for node in (self.b, self.c):
             for jid in (JID, LATER):
@@ -176,7 +176,7 @@ class JobCareTests(SynchronousTestCase):
         self.b.peers.cut("c")
 
         self.nodes.until(lambda: harmed[0], "the harm", 1.0)
-        self.nodes.until(lambda: not self.b.jobs.trouble, "trouble to be over", 1.0)
+        self.nodes.until(lambda: not self.b.jobs.health.trouble, "trouble to be over", 1.0)
         self.assertEqual(self.shown(self.b), 10)
 
     def quiet(self) -> None:
@@ -200,11 +200,11 @@ class JobCareTests(SynchronousTestCase):
         self.harm(self.b, "DELETE FROM returns WHERE id > 'web5'")
         self.stays(self.b, 6)
         self.b.care.stopService()
-        self.b.jobs.owes()
+        self.b.jobs.health.owes()
 
         self.b.care.startService()
 
-        self.assertIn(": a, c", self.b.jobs.trouble)
+        self.assertIn(": a, c", self.b.jobs.health.trouble)
         self.comes_back(self.b)
 
     def test_linked_before_its_start(self) -> None:
@@ -256,13 +256,13 @@ class JobCareTests(SynchronousTestCase):
         real, answers[WORD] = answers[WORD], lambda node, body: Deferred()
         self.b.care.lacking()
 
-        self.nodes.until(lambda: self.b.jobs.trouble.endswith(": c"), "a to be asked", 1.0)
+        self.nodes.until(lambda: self.b.jobs.health.trouble.endswith(": c"), "a to be asked", 1.0)
         for _ in range(60):
             self.nodes.turn(1.0)
-        self.assertTrue(self.b.jobs.trouble.endswith(": c"))
+        self.assertTrue(self.b.jobs.health.trouble.endswith(": c"))
 
         answers[WORD] = real
-        self.nodes.until(lambda: not self.b.jobs.trouble, "c to answer", 1.0)
+        self.nodes.until(lambda: not self.b.jobs.health.trouble, "c to answer", 1.0)
 
     def test_not_caught_up(self) -> None:
         """Nor is it while a member knows what has not come yet."""
@@ -270,25 +270,25 @@ class JobCareTests(SynchronousTestCase):
         late = {"c"}
         self.patch(self.b.care, "_caught_up", lambda node: node not in late)
         self.b.care.lacking()
-        self.nodes.until(lambda: self.b.jobs.trouble.endswith(": c"), "a to be asked", 1.0)
+        self.nodes.until(lambda: self.b.jobs.health.trouble.endswith(": c"), "a to be asked", 1.0)
         for _ in range(60):
             self.nodes.turn(1.0)
-        self.assertTrue(self.b.jobs.trouble.endswith(": c"))
+        self.assertTrue(self.b.jobs.health.trouble.endswith(": c"))
 
         late.clear()
 
-        self.nodes.until(lambda: not self.b.jobs.trouble, "c to be asked", 1.0)
+        self.nodes.until(lambda: not self.b.jobs.health.trouble, "c to be asked", 1.0)
 
     def test_owed_by_one_that_is_removed(self) -> None:
         """Nobody waits for a member that is none any more."""
         self.b.peers.cut("c")
         self.b.care.lacking()
-        self.nodes.until(lambda: self.b.jobs.trouble.endswith(": c"), "a to be asked", 1.0)
+        self.nodes.until(lambda: self.b.jobs.health.trouble.endswith(": c"), "a to be asked", 1.0)
 
         del self.nodes.one["c"]
 
-        self.nodes.until(lambda: not self.b.jobs.trouble, "trouble to be over", 1.0)
-        self.assertFalse(self.b.jobs.owed)
+        self.nodes.until(lambda: not self.b.jobs.health.trouble, "trouble to be over", 1.0)
+        self.assertFalse(self.b.jobs.health.owed)
 
     def test_each_lacks_another(self) -> None:
         """Two that hold as many rows, and not the same ones, find it."""
@@ -332,7 +332,7 @@ class JobCareTests(SynchronousTestCase):
             return self.b.jobs.counts.moved_aside
 
         self.nodes.until(put_aside, "the file to be checked", 60.0)
-        self.nodes.until(lambda: self.b.jobs.trouble, "another file", 1.0)
+        self.nodes.until(lambda: self.b.jobs.health.trouble, "another file", 1.0)
         self.comes_back(self.b)
         self.assertEqual((self.a.jobs.counts.moved_aside, put_aside()), (0, 1))
 
@@ -360,7 +360,7 @@ class JobCareTests(SynchronousTestCase):
 
         self.b.care.lacking()
 
-        self.nodes.until(lambda: not self.b.jobs.trouble, "all to be asked", 1.0)
+        self.nodes.until(lambda: not self.b.jobs.health.trouble, "all to be asked", 1.0)
         self.assertEqual(mended, [])
 
     def test_rounds_go_on(self) -> None:
@@ -377,9 +377,9 @@ class JobCareTests(SynchronousTestCase):
         self.give(self.b, LATER)
         self.nodes.settle()
         said: list[str] = []
-        self.b.jobs.on_anew.append(lambda: said.append(self.b.jobs.problem))
+        self.b.jobs.health.on_anew.append(lambda: said.append(self.b.jobs.problem))
 
-        self.nodes.get(self.b.jobs.begin_anew("a test"))
+        self.nodes.get(self.b.jobs.health.begin_anew("a test"))
 
         self.nodes.until(lambda: said, "another file")
         self.assertIn("a, c", said[0])
@@ -391,14 +391,14 @@ class JobCareTests(SynchronousTestCase):
     def test_one_is_away(self) -> None:
         """Trouble is not over before every other member was asked."""
         self.b.peers.cut("c")
-        self.nodes.get(self.b.jobs.begin_anew("a test"))
+        self.nodes.get(self.b.jobs.health.begin_anew("a test"))
 
         self.nodes.until(lambda: self.shown(self.b) == 10, "what a has", 1.0)
-        self.nodes.until(lambda: self.b.jobs.trouble.endswith(": c"), "a to be asked", 1.0)
+        self.nodes.until(lambda: self.b.jobs.health.trouble.endswith(": c"), "a to be asked", 1.0)
         for _ in range(50):
             self.nodes.turn(1.0)
 
-        self.assertIn(": c", self.b.jobs.trouble)
+        self.assertIn(": c", self.b.jobs.health.trouble)
         self.b.peers.join(self.c.peers)
         self.comes_back(self.b)
 
@@ -414,7 +414,7 @@ class JobCareTests(SynchronousTestCase):
         self.nodes.clock.advance(500)
         get(a.jobs.prune())
         self.assertEqual(self.shown(a), 0)
-        self.assertGreater(a.jobs.pruned, now() - 200)
+        self.assertGreater(a.jobs.file.pruned, now() - 200)
         d = Node(self.nodes, "d")
         self.addCleanup(d.stop)
         self.nodes.one["d"] = d
@@ -423,7 +423,7 @@ class JobCareTests(SynchronousTestCase):
         d.peers.join(a.peers)
         known = a.jobs.replica.knowledge
         self.nodes.until(lambda: d.jobs.replica.knowledge() == known(), "what a knows", 0.1)
-        self.nodes.until(lambda: d.jobs.trouble.endswith(": c"), "a to be asked", 1.0)
+        self.nodes.until(lambda: d.jobs.health.trouble.endswith(": c"), "a to be asked", 1.0)
 
         self.assertEqual(self.shown(d), 0)
         d.peers.join(c.peers)
@@ -442,5 +442,5 @@ class JobCareTests(SynchronousTestCase):
 
         self.patch(c.care, "_mend", mend)
         c.care.lacking()
-        self.nodes.until(lambda: not c.jobs.trouble, "all to be asked", 1.0)
+        self.nodes.until(lambda: not c.jobs.health.trouble, "all to be asked", 1.0)
         self.assertEqual(mended, [])

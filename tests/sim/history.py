@@ -26,10 +26,9 @@ from twisted.internet.defer import Deferred
 
 from saltwisted.cluster.jobs.care import JobCare
 from saltwisted.cluster.links.clocks import Clocks
-from saltwisted.stores.jobs.book import read_book
-from saltwisted.stores.jobs.table import MIGRATIONS
+from saltwisted.stores.jobs.book import Book
 from tests.sim.cluster import Broken, SimNode
-from tests.sim.jobs import JobNode, JobWorld, SimJobs
+from tests.sim.jobs import JobNode, JobWorld, SimFile, SimJobs, SimReader
 from tests.sim.play import play
 
 KEEP = 86400.0
@@ -47,39 +46,44 @@ class Threads:
         work(*args)
 
 
+class FragileFile(SimFile):
+    """A file that can be damaged: what is in its place then is empty."""
+
+    is_lost = False
+
+    def open(self) -> sqlite3.Connection:
+        """Another one, after the first."""
+        if self.is_lost:
+            self.disk().lose()
+        self.is_lost = True
+        return super().open()
+
+    def read_facts(self, db: sqlite3.Connection, book: Book) -> None:
+        """With what is owed written at once."""
+        super().read_facts(db, book)
+        db.execute("UPDATE facts SET value = ? WHERE name = 'owed'", (int(self.owed),))
+
+    def close(self) -> None:
+        """The disk lives on in memory."""
+        self.db = None
+
+
+class DirectReader(SimReader):
+    """There is nothing between it and the file."""
+
+    def read_anew(self, query: Callable[[sqlite3.Connection], Any]) -> Deferred[Any]:
+        return self.read(query)
+
+
 class FragileJobs(SimJobs):
     """A job cache whose file can be damaged."""
 
-    def startService(self) -> None:
-        """Read what is on the disk."""
-        super().startService()
-        self._reactor = Threads(self._world.clock)
+    file_kind, reader_kind = FragileFile, DirectReader
+
+    def __init__(self, world: JobWorld, node: JobNode) -> None:
+        super().__init__(world, node)
+        self.writer._reactor = Threads(world.clock)
         self.keep_seconds = KEEP
-        assert self._db is not None
-        self._facts(self._db)
-
-    def _facts(self, db: sqlite3.Connection) -> None:
-        facts = dict(db.execute("SELECT name, value FROM facts").fetchall())
-        self.pruned, self.owed = facts["pruned"], self._moved or bool(facts["owed"])
-        db.execute("UPDATE facts SET value = ? WHERE name = 'owed'", (int(self.owed),))
-        self._moved = False
-
-    def _close(self) -> None:
-        self._db = None
-
-    def _open(self) -> sqlite3.Connection:
-        self._owner.jobs_disk.lose()
-        db = self._owner.jobs_disk.db
-        for number, text in enumerate(MIGRATIONS):
-            db.executescript(f"BEGIN; {text} PRAGMA user_version={number + 1}; COMMIT;")
-        self._book = read_book(db, self.node, self._owner.jobs_disk.inode)
-        self._last, self._derived = self._book.last, self._book.derived
-        self._facts(db)
-        return db
-
-    def read_anew(self, query: Callable[[sqlite3.Connection], Any]) -> Deferred[Any]:
-        """There is nothing between it and the file."""
-        return self._read(query)
 
 
 class QuickCare(JobCare):
@@ -122,7 +126,7 @@ class HistoryNode(JobNode):
             self.jobs_shipping.machine.has_all_of,
             Random(world.dice.random()),
         )
-        self.jobs.on_anew += [self.forward.begun_anew, self.jobs_shipping.begun_anew]
+        self.jobs.health.on_anew += [self.forward.begun_anew, self.jobs_shipping.begun_anew]
         self.clocks.startService()
         self.care.startService()
         self.keeping = clock.callLater(3.0, self.keep)
@@ -217,7 +221,7 @@ class HistoryWorld(JobWorld):
     def _lose_file(self, node: HistoryNode) -> None:
         self.tell(f"the job cache of {node.name} is damaged")
         self.damaged += 1
-        node.jobs.begin_anew("a test").addCallbacks(
+        node.jobs.health.begin_anew("a test").addCallbacks(
             lambda _: self._lost(node), lambda failure: None
         )
         for key in [key for key in self.safe if not self._elsewhere(node, key)]:
@@ -269,9 +273,13 @@ class HistoryWorld(JobWorld):
         super().check()
         for node in self.nodes:
             assert isinstance(node, HistoryNode)
-            if node.jobs.trouble:
-                self.broken(f"{node.name} still says: {node.jobs.trouble}")
-            if node.jobs.pruned > 0 and node.jobs_disk.db.total_changes and node.jobs.counts.pruned:
+            if node.jobs.health.trouble:
+                self.broken(f"{node.name} still says: {node.jobs.health.trouble}")
+            if (
+                node.jobs.file.pruned > 0
+                and node.jobs_disk.db.total_changes
+                and node.jobs.counts.pruned
+            ):
                 self.broken(f"{node.name} has pruned")
 
 

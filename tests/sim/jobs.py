@@ -38,8 +38,14 @@ from saltwisted.domain.jid import JidMaker, jid_mark
 from saltwisted.domain.replica.delivery import Acknowledge
 from saltwisted.errors import StoreError
 from saltwisted.stores.jobs.book import read_book
-from saltwisted.stores.jobs.store import JobStore, _Write
+from saltwisted.stores.jobs.claims import Claims
+from saltwisted.stores.jobs.delivery import Delivery
+from saltwisted.stores.jobs.file import JobFile
+from saltwisted.stores.jobs.reader import JobReader
+from saltwisted.stores.jobs.store import JobStore
 from saltwisted.stores.jobs.table import MIGRATIONS
+from saltwisted.stores.jobs.writer import JobWriter
+from saltwisted.stores.jobs.writes import Write
 from saltwisted.transports.bus import EventBus
 from tests.sim.cluster import (
     Broken,
@@ -56,80 +62,143 @@ RECENT = 15.0
 """Seconds for which a node takes a minion for present that it heard of, connected or not."""
 
 
-class SimJobs(JobStore):
-    """The job cache, with a simulated moment at which a write has reached the disk."""
+class SimFile(JobFile):
+    """The file, on a simulated disk."""
 
-    def __init__(self, world: JobWorld, node: JobNode) -> None:
-        super().__init__(world.clock, f"/{node.name}", node.now, 0)
-        self._world = world
-        self._owner = node
-        self._committing: list[_Write] = []
-        self.node = node.name
-        self.replica.gather = 0.005
+    disk: Callable[[], SimDisk]
 
-    def startService(self) -> None:
+    def open(self) -> sqlite3.Connection:
         """Read what is on the disk."""
-        db = self._owner.jobs_disk.db
+        db = self.disk().db
         if db.execute("PRAGMA user_version").fetchone()[0] == 0:
             for number, text in enumerate(MIGRATIONS):
                 db.executescript(f"BEGIN; {text} PRAGMA user_version={number + 1}; COMMIT;")
-        self._db = db
-        self._book = read_book(db, self.node, self._owner.jobs_disk.inode)
-        self._last, self._derived = self._book.last, self._book.derived
-        self.replica.load(self._book)
-        for receiver in self.on_open:
-            receiver()
-        self._thread = self  # type: ignore[assignment]
+        self.read_facts(db, read_book(db, self.node, self.disk().inode))
+        return db
 
-    def stopService(self) -> Deferred[None]:
-        self._thread = None
-        return succeed(None)
 
-    def _enqueue(self, write: _Write) -> Deferred[Any]:
-        if self._thread is None:
+class SimWriter(JobWriter):
+    """The writer, with a simulated moment at which a write has reached the disk."""
+
+    world: JobWorld
+    owner: JobNode
+    delivery: Delivery
+    committing: Sequence[Write] = ()
+
+    def start(self) -> None:
+        self.is_running = True
+
+    def enqueue(self, write: Write) -> Deferred[Any]:
+        if not self.is_running:
             return fail(StoreError("closed"))
         self._queue.append(write)
-        if not self._committing:
+        if not self.committing:
             self._begin()
         return write.done
 
     def _begin(self) -> None:
-        self._committing = self._next_batch()
-        delay = self._world.dice.choice((0.001, 0.004, 0.02, self._owner.slowness))
-        self._world.clock.callLater(delay, self._synced)
+        self.committing = self.next_batch()
+        delay = self.world.dice.choice((0.001, 0.004, 0.02, self.owner.slowness))
+        self.world.clock.callLater(delay, self._synced)
 
     def _synced(self) -> None:
-        if self._thread is None:
+        if not self.is_running:
             return
-        if self._owner.frozen:
-            self._world.clock.callLater(0.5, self._synced)
+        if self.owner.frozen:
+            self.world.clock.callLater(0.5, self._synced)
             return
-        batch, self._committing = self._committing, []
+        batch, self.committing = list(self.committing), ()
         try:
-            self._commit(batch)
+            self.commit(batch)
         except StoreError as error:
             for write in batch:
                 write.result, write.number = Failure(error), 0
         if self._queue:
             self._begin()
-        self._tell(batch)
+        self.delivery.tell(batch)
         for write in batch:
-            if self._thread is not None and not write.done.called:
+            if self.is_running and not write.done.called:
                 write.done.callback(write.result)
 
     def kill(self) -> None:
         """What was being written may be on the disk, the rest is not."""
-        if self._committing and self._world.dice.random() < 0.5:
-            self._commit(self._committing)
-        self._thread = None
+        if self.committing and self.world.dice.random() < 0.5:
+            self.commit(list(self.committing))
+        self.is_running = False
 
-    def _read(self, query: Callable[[sqlite3.Connection], Any]) -> Deferred[Any]:
-        if self._thread is None:
+
+class SimReader(JobReader):
+    """The reader, whose answers take a moment."""
+
+    world: JobWorld
+
+    def start(self) -> None:
+        self.is_running = True
+
+    def read(self, query: Callable[[sqlite3.Connection], Any]) -> Deferred[Any]:
+        if not self.is_running:
             return fail(StoreError("closed"))
-        assert self._db is not None
+        assert self._file.db is not None
         d: Deferred[Any] = Deferred()
-        self._world.clock.callLater(self._world.dice.uniform(0, 0.01), d.callback, query(self._db))
+        later = self.world.dice.uniform(0, 0.01)
+        self.world.clock.callLater(later, d.callback, query(self._file.db))
         return d
+
+
+class SimJobs(JobStore):
+    """The job cache, on a simulated disk."""
+
+    writer: SimWriter
+    file_kind, reader_kind = SimFile, SimReader
+
+    def __init__(self, world: JobWorld, node: JobNode) -> None:
+        self._world = world
+        self._owner = node
+        super().__init__(world.clock, f"/{node.name}", node.now, 0, node=node.name)
+        self.replica.gather = 0.005
+
+    def _make_file(self, node: str, claims: Claims) -> JobFile:
+        file = self.file_kind(self.path, node, self._now, claims, self.counts, self.known.forget)
+        file.disk = lambda: self._owner.jobs_disk
+        return file
+
+    def _make_writer(self, delivery: Delivery) -> SimWriter:
+        writer = SimWriter(
+            self._reactor,
+            self.file,
+            self.replica,
+            self.counts,
+            lambda: self.keep_seconds,
+            delivery.written,
+            self.health.opened_anew,
+        )
+        writer.world, writer.owner, writer.delivery = self._world, self._owner, delivery
+        return writer
+
+    def _make_reader(self) -> JobReader:
+        reader = self.reader_kind(
+            self._reactor, self.file, self.health.met_damage, self.health.met_bad
+        )
+        reader.world = self._world
+        return reader
+
+    def startService(self) -> None:
+        """Read what is on the disk."""
+        self.file.db = self.file.open()
+        self.replica.load(self.file.book)
+        for receiver in self.on_open:
+            receiver()
+        self.reader.start()
+        self.writer.start()
+
+    def stopService(self) -> Deferred[None]:
+        self.reader.is_running = self.writer.is_running = False
+        return succeed(None)
+
+    def kill(self) -> None:
+        """What was being written may be on the disk, the rest is not."""
+        self.writer.kill()
+        self.reader.is_running = False
 
 
 class SimForward(Forward):

@@ -14,7 +14,7 @@ from saltwisted.cluster.jobs.care import JobCare
 from saltwisted.cluster.links.shipping import Shipping
 from saltwisted.domain.replica.pruning import PruneClock
 from saltwisted.domain.replica.ship import Shipper
-from saltwisted.stores.jobs import store as jobs
+from saltwisted.stores.jobs import transaction
 from saltwisted.stores.jobs.log import JobLog
 from tests.sim.cluster import Broken
 from tests.sim.history import HistoryWorld
@@ -63,7 +63,7 @@ class MutationTests(SynchronousTestCase):
             db.execute("DELETE FROM marks")
             db.execute("INSERT INTO marks SELECT ?, idx, 1 << 39 FROM streams", (int(before),))
 
-        self.patch(jobs, "mark", at_once)
+        self.patch(transaction, "mark", at_once)
         self.caught(first=75, most=31)
 
     def test_nobody_compares(self) -> None:

@@ -38,8 +38,7 @@ class ClaimTests(FolderTestCase):
     def fresh(self, name: str) -> JobStore:
         """A store over a node's file, closed at the end."""
         path, now = self.path(name, "jobs.sqlite"), lambda: self.now
-        store = JobStore(self.reactor, path, now, 1000.0, (MOST, MOST_BYTES))
-        store.node = name
+        store = JobStore(self.reactor, path, now, 1000.0, (MOST, MOST_BYTES), name)
         store.startService()
         self.addCleanup(lambda: self.reactor.result(store.stopService()))
         return store
@@ -62,18 +61,22 @@ class ClaimTests(FolderTestCase):
     def ship(self, source: JobStore, target: JobStore) -> None:
         """Everything that the other lacks."""
         while entries := self.get(source.replica.since(target.replica.knowledge(), PLENTY)):
-            self.get(target.replica.merge(entries, source.node))
+            self.get(target.replica.merge(entries, source.file.node))
 
     def kept(self, minion: str, store: JobStore | None = None) -> list[str]:
         """The jids to which a minion's returns are kept."""
         query = "SELECT jid FROM returns WHERE id = ? ORDER BY jid"
-        found = (store or self.store).read(lambda db: db.execute(query, (minion,)).fetchall())
+        found = (store or self.store).reader.read(
+            lambda db: db.execute(query, (minion,)).fetchall()
+        )
         return [jid for (jid,) in self.get(found)]
 
     def account(self, minion: str, store: JobStore | None = None) -> int:
         """How many claims of a minion are counted."""
         query = "SELECT count(*) FROM claims WHERE id = ?"
-        found = (store or self.store).read(lambda db: db.execute(query, (minion,)).fetchone())
+        found = (store or self.store).reader.read(
+            lambda db: db.execute(query, (minion,)).fetchone()
+        )
         return int(self.get(found)[0])
 
     def test_T_RET_1_count(self) -> None:
@@ -89,7 +92,7 @@ class ClaimTests(FolderTestCase):
         self.assertEqual(self.kept("db1"), [NEXT])
         jobs = [job["jid"] for job in self.get(self.store.list_jobs())]
         self.assertEqual(len(jobs), MOST + 2)
-        self.assertEqual(self.store.claims.dropped, 280)
+        self.assertEqual(self.store.file.claims.dropped, 280)
         warned = [event for event in logged if "job_claims_max" in event.get("log_format", "")]
         self.assertEqual({event["minion"] for event in warned}, {"web1"})
         self.assertLessEqual(len(warned), 9)
@@ -156,7 +159,7 @@ class ClaimTests(FolderTestCase):
         self.assertEqual(self.kept("web1"), kept)
         self.get(self.store.change(lambda db: db.execute("DELETE FROM claims").rowcount))
         self.get(self.store.change(lambda db: db.execute("DELETE FROM returns").rowcount))
-        self.store.claims.forget()
+        self.store.file.claims.forget()
         self.assertEqual(set(self.get(self.store.replica.mend(old))), {True})
 
     def test_return_before_its_job_on_another_node(self) -> None:

@@ -17,9 +17,9 @@ from typing import Any
 from saltwisted.domain.replica.entry import Entry, decode_entries, encode_entries
 from saltwisted.errors import DeniedError, StoreError
 from saltwisted.stores.jobs import check as jobcheck
-from saltwisted.stores.jobs import store as jobs
+from saltwisted.stores.jobs import transaction, writer
 from saltwisted.stores.jobs.log import LOST_SECONDS
-from saltwisted.stores.jobs.store import JobStore
+from saltwisted.stores.jobs.store import JobStore, LogRows
 from saltwisted.stores.jobs.table import MIGRATIONS, SPAN
 from tests.stores.support import FolderTestCase, ThreadReactor
 from tests.stores.test_jobs import JID, NEXT, load
@@ -39,8 +39,9 @@ class LogTestCase(FolderTestCase):
 
     def store(self, node: str, keep: float = 1000.0) -> JobStore:
         """An open store, closed at the end."""
-        store = JobStore(self.reactor, self.path(node, "jobs.sqlite"), lambda: self.now, keep)
-        store.node = node
+        store = JobStore(
+            self.reactor, self.path(node, "jobs.sqlite"), lambda: self.now, keep, node=node
+        )
         store.startService()
         self.addCleanup(lambda: self.get(store.stopService()))
         return store
@@ -53,7 +54,7 @@ class LogTestCase(FolderTestCase):
         entries = self.get(replica.since(target.replica.knowledge(), limit))
         sent = decode_entries(encode_entries(entries))
         self.assertEqual(sent, list(entries))
-        return self.get(target.replica.merge(sent, source.node))
+        return self.get(target.replica.merge(sent, source.file.node))
 
     def shown(self, store: JobStore) -> Any:
         """All that runners can print."""
@@ -66,7 +67,7 @@ class LogTestCase(FolderTestCase):
 
     def publish(self, store: JobStore, jid: str = JID, *minions: str, begun: float = 0) -> None:
         """Store a job; one under a jid that a caller chose, or a part of it, if it has begun."""
-        job: dict[str, Any] = {"fun": "test.ping", "arg": [], "tgt": "*", "user": store.node}
+        job: dict[str, Any] = {"fun": "test.ping", "arg": [], "tgt": "*", "user": store.file.node}
         if begun:
             job["begun"] = begun
         self.get(store.save_job(jid, job, minions, chosen=bool(begun)))
@@ -368,7 +369,7 @@ class JobLogTests(LogTestCase):
         self.ship(a, b)
         self.ship(b, a)
 
-        self.get(a.renew(2))
+        self.get(LogRows(a, self.reactor).renew(2))
 
         self.assertEqual(a.replica.knowledge()[second], 2)
         self.get(a.stopService())
@@ -465,7 +466,7 @@ class JobLogTests(LogTestCase):
         self.save(lone)
         self.get(lone.stopService())
         a = JobStore(self.reactor, lone.path, lambda: self.now)
-        a.node = "a"
+        a.file.node = "a"
         a.startService()
         self.addCleanup(lambda: self.get(a.stopService()))
 
@@ -549,9 +550,9 @@ class RefusedTests(LogTestCase):
         is stored, and so is all that is acknowledged afterwards.
         """
         gate = self.held_up()
-        self.b.loaded -= 1
+        self.b.health.loaded -= 1
         merging = self.b.replica.merge(self.entries, "a")
-        self.b.loaded += 1
+        self.b.health.loaded += 1
         beside = self.b.save_return(load("web8"))
         gate.set()
 
@@ -575,15 +576,15 @@ class RefusedTests(LogTestCase):
 
     def test_no_hole(self) -> None:
         """What follows entries that the disk has refused is refused, too: known means there."""
-        self.patch(jobs, "_BATCH_ROWS", 1)
-        real, first = jobs.merge_rows, [True]
+        self.patch(writer, "_BATCH_ROWS", 1)
+        real, first = transaction.merge_rows, [True]
 
         def full_once(*args: Any) -> Any:
             if first.pop() if first else False:
                 raise sqlite3.OperationalError("database or disk is full")
             return real(*args)
 
-        self.patch(jobs, "merge_rows", full_once)
+        self.patch(transaction, "merge_rows", full_once)
         gate = self.held_up()
         replica = self.b.replica
         one, two = replica.merge(self.entries[:2], "a"), replica.merge(self.entries[2:], "a")
@@ -625,7 +626,7 @@ class DamagedRowTests(LogTestCase):
         )
         for statement in harmed:
             bad: list[int] = []
-            self.a.on_bad = [bad.extend]
+            self.a.health.on_bad = [bad.extend]
             self.harm(statement)
 
             sent = self.get(self.a.replica.since({}, PLENTY))
@@ -665,7 +666,7 @@ class DamagedRowTests(LogTestCase):
         number = replica.own * SPAN + 2
         self.get(self.a.change(lambda db: jobcheck.drop(db, [number])))
         replica.lost([number])
-        self.patch(self.a, "clock", lambda: LOST_SECONDS + 1.0)
+        self.patch(LogRows, "clock", lambda rows: LOST_SECONDS + 1.0)
 
         self.assertEqual(len(self.get(replica.since({}, PLENTY))), 5)
 

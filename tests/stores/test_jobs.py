@@ -235,7 +235,7 @@ class JobStoreTests(FolderTestCase):
         """A file that is damaged under a running store is put aside when a reader meets it."""
         self.save(*(load(f"m{number}") for number in range(500)))
         told: list[str] = []
-        self.store.on_anew.append(lambda: told.append("anew"))
+        self.store.health.on_anew.append(lambda: told.append("anew"))
         self.get(self.store.change(lambda db: db.execute("SELECT 1").fetchone()))
         checkpoint = sqlite3.connect(self.store.path)
         checkpoint.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -248,10 +248,10 @@ class JobStoreTests(FolderTestCase):
         def read(db: sqlite3.Connection) -> Any:
             return db.execute("SELECT sum(length(load)) FROM returns").fetchone()
 
-        self.assertRaises(StoreError, self.get, self.store.read_anew(read))
+        self.assertRaises(StoreError, self.get, self.store.reader.read_anew(read))
 
         self.assertEqual(self.save(load("web1")), [True])
-        self.assertEqual((told, self.store.owed), (["anew"], True))
+        self.assertEqual((told, self.store.health.owed), (["anew"], True))
         self.assertEqual(self.get(self.store.totals())["returns"], 1)
         self.flushLoggedErrors()
 
@@ -263,12 +263,14 @@ class JobStoreTests(FolderTestCase):
         other.commit()
         other.close()
 
-        found = self.get(self.store.read_anew(partial(jobcheck.look, at=jobcheck.START, rows=9)))
+        found = self.get(
+            self.store.reader.read_anew(partial(jobcheck.look, at=jobcheck.START, rows=9))
+        )
         self.get(self.store.change(partial(jobcheck.drop, numbers=found.bad)))
 
         self.assertEqual(list(self.get(self.store.returns(JID))), ["web1"])
         self.assertEqual(found.at, ("jobs", jobcheck.START[1]))
-        jobs = self.get(self.store.read_anew(partial(jobcheck.look, at=found.at, rows=9)))
+        jobs = self.get(self.store.reader.read_anew(partial(jobcheck.look, at=found.at, rows=9)))
         self.assertEqual((jobs.at, list(jobs.bad)), (None, []))
 
     def test_damaged_rows_are_left_out(self) -> None:
@@ -281,7 +283,7 @@ class JobStoreTests(FolderTestCase):
             self.now += 1
         self.save(load("web1"), load("web2"), load("web3"), load("web1", NEXT))
         said: list[list[int]] = []
-        self.store.on_bad.append(lambda numbers: said.append(list(numbers)))
+        self.store.health.on_bad.append(lambda numbers: said.append(list(numbers)))
         other = sqlite3.connect(self.store.path)
         other.execute("UPDATE returns SET load = X'81A1' WHERE id = 'web2'")
         other.execute("UPDATE returns SET id = CAST(X'FF' AS TEXT) WHERE id = 'web3'")
@@ -298,17 +300,17 @@ class JobStoreTests(FolderTestCase):
         self.assertIsNone(self.get(self.store.job(JID)))
         self.assertEqual([job["jid"] for job in self.get(self.store.list_jobs())], [NEXT])
         self.assertEqual([len(numbers) for numbers in said], [2, 1, 1])
-        self.store.claims.forget()
+        self.store.file.claims.forget()
         self.assertEqual(self.save(load("web9")), [True])
 
     def test_owed_after_a_restart(self) -> None:
         """That others may have more than this file is not forgotten with the process."""
-        self.store.owes()
+        self.store.health.owes()
         self.restart()
-        self.assertTrue(self.store.owed)
-        self.store.owes(False)
+        self.assertTrue(self.store.health.owed)
+        self.store.health.owes(False)
         self.restart()
-        self.assertFalse(self.store.owed)
+        self.assertFalse(self.store.health.owed)
 
     def test_damaged_text_at_the_start(self) -> None:
         """A jid that is not text any more keeps no master from its start, and no job from going."""
@@ -341,7 +343,7 @@ class JobStoreTests(FolderTestCase):
         other.close()
         said: list[str] = []
         self.patch(
-            self.store, "log", Logger(observer=lambda event: said.append(formatEvent(event)))
+            self.store.health, "log", Logger(observer=lambda event: said.append(formatEvent(event)))
         )
 
         for _ in range(3):

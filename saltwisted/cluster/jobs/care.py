@@ -92,16 +92,16 @@ class JobCare:
         self._at: tuple[str, int] = jobcheck.START
         peers.answer(WORD, self._asked)
         peers.on_link(self._link)
-        store.on_owed.append(self.lacking)
-        store.on_anew.append(self.lacking)
-        store.on_bad.append(self._met_bad)
+        store.health.on_owed.append(self.lacking)
+        store.health.on_anew.append(self.lacking)
+        store.health.on_bad.append(self._met_bad)
 
     # -- life
 
     def startService(self) -> None:
         """Begin to look."""
         self._running = True
-        if self._store.owed:
+        if self._store.health.owed:
             self.lacking()
         if self._fresh:
             # Links that were there before
@@ -148,8 +148,8 @@ class JobCare:
     def _tell(self) -> None:
         self._owed &= set(self._others())
         store = self._store
-        store.trouble = f"{LACKING}: {', '.join(sorted(self._owed))}" if self._owed else ""
-        store.owes(bool(self._owed))
+        store.health.trouble = f"{LACKING}: {', '.join(sorted(self._owed))}" if self._owed else ""
+        store.health.owes(bool(self._owed))
 
     def _begin_round(self) -> None:
         self._later("round", self.round_every * self._dice.uniform(0.75, 1.25), self._begin_round)
@@ -196,12 +196,12 @@ class JobCare:
             if place is None or after >= place[1]:
                 return
             wanted = min(place[1], after + jobcheck.PAGE)
-            answer = await self._ask(link, ["sums", *stream, after, wanted, store.pruned])
+            answer = await self._ask(link, ["sums", *stream, after, wanted, store.file.pruned])
             upto, since, theirs = answer
             if upto <= after:
                 return
             query = partial(jobcheck.sums, base=place[0], after=after, upto=upto, since=since)
-            ours = await store.read_anew(query)
+            ours = await store.reader.read_anew(query)
             for chunk, count, total in theirs:
                 if ours.get(chunk) != (count, total):
                     low = after + chunk * jobcheck.CHUNK
@@ -232,7 +232,7 @@ class JobCare:
             good = {e.number for e in jobcheck.entries_of(db, stream, base, numbers, 1 << 40)}
             return sorted(good), [base + n for n in numbers if n not in good]
 
-        good, bad = await store.read_anew(look)
+        good, bad = await store.reader.read_anew(look)
         if bad:
             await self._drop(bad)
         held, count = set(good), 0
@@ -290,12 +290,12 @@ class JobCare:
     async def _sums(self, stream: Stream, after: int, wanted: int, since: float) -> bytes:
         store = self._store
         base, known = store.replica.range_of(stream) or (0, 0)
-        since = max(since, store.pruned)
+        since = max(since, store.file.pruned)
         upto = min(wanted, known, after + jobcheck.PAGE)
         found: Mapping[int, tuple[int, int]] = {}
         if upto > after >= 0:
             query = partial(jobcheck.sums, base=base, after=after, upto=upto, since=since)
-            found = await store.read_anew(query)
+            found = await store.reader.read_anew(query)
         rows = [(chunk, count, total) for chunk, (count, total) in sorted(found.items())]
         return pack_bin([upto, since, rows])
 
@@ -310,7 +310,7 @@ class JobCare:
             lacking = [n for n, _ in jobcheck.held(db, base, low, high, since) if n not in held]
             return jobcheck.entries_of(db, stream, base, lacking, ANSWER_BYTES)
 
-        return encode(Entries(await store.read_anew(query) if high > low >= 0 else ()))
+        return encode(Entries(await store.reader.read_anew(query) if high > low >= 0 else ()))
 
     # -- damage
 
@@ -330,7 +330,7 @@ class JobCare:
     async def _look_on(self) -> None:
         store = self._store
         try:
-            found = await store.read_anew(partial(jobcheck.look, at=self._at, rows=ROWS))
+            found = await store.reader.read_anew(partial(jobcheck.look, at=self._at, rows=ROWS))
             if found.bad:
                 await self._drop(found.bad)
         except StoreError as error:
@@ -351,9 +351,9 @@ class JobCare:
     async def look_at_pages(self) -> None:
         """Have SQLite check the file."""
         try:
-            wrong = await self._store.read_anew(jobcheck.pages)
+            wrong = await self._store.reader.read_anew(jobcheck.pages)
         except StoreError as error:
             self.log.error("the job cache cannot be checked: {error}", error=error)
             return
         if wrong:
-            await self._store.begin_anew(wrong)
+            await self._store.health.begin_anew(wrong)

@@ -351,7 +351,7 @@ class Forward:
         fields = entry.fields()
         jid, minion_id, load = fields["jid"], fields["id"], fields["load"]
         self._window.returned(jid, minion_id)
-        if not self._jobs.is_published(jid):
+        if not self._jobs.known.is_published(jid):
             node, now = entry.stream.node, self._clock.seconds()
             self._repeats.remember(minion_id, load_hash(load), jid, node, now)
         return jid, minion_id, fields["at"], load

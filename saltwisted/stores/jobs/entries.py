@@ -8,12 +8,13 @@ between) is sent as C{void}, so that streams have no gaps.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from attrs import define, field
 
 from saltwisted.domain.causality.clock import stamp_at
+from saltwisted.domain.jobids import record_of_claim
 from saltwisted.domain.replica.entry import Entry, Stream
 from saltwisted.stores.jobs.table import (
     JOB_COLUMNS,
@@ -118,3 +119,16 @@ def return_entry(
     """The entry of a return."""
     body = pack_bin({"jid": jid, "id": minion_id, "at": at, "load": load})
     return Entry(stream, number, stamp_at(at), RETURN, body)
+
+
+def record_of_return(
+    jid: str, minion_id: str, at: float, load: Mapping[str, Any]
+) -> tuple[Any, ...]:
+    """The record of a job that nobody has published here: it is made of a return."""
+    job = record_of_claim(minion_id, load)
+    return (jid, at, fun_text(job["fun"]), pack_bin(job), pack_bin([minion_id]))
+
+
+def fun_text(fun: Any) -> str:
+    """The function of a job, or those of several, as one text."""
+    return fun if isinstance(fun, str) else ",".join(map(str, fun)) if fun else ""

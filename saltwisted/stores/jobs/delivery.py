@@ -1,0 +1,104 @@
+"""
+What follows when a batch of the job cache is on disk: the log hears of it, then those who wait.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from twisted.python.failure import Failure
+
+from saltwisted.domain.replica.entry import Entry, Stream
+from saltwisted.stores.jobs.entries import EMPTY, VOID, job_entry, return_entry
+from saltwisted.stores.jobs.log import JobLog
+from saltwisted.stores.jobs.table import SPAN
+from saltwisted.stores.jobs.writes import (
+    JobWrite,
+    MergeWrite,
+    PruneWrite,
+    RenewWrite,
+    ReturnWrite,
+    Write,
+)
+
+_SLICE = 16
+
+
+class Delivery:
+    """
+    Tells the log, and fires Deferreds, a few per turn: what follows each may take 0.1 ms.
+
+    @param reactor: for C{callLater}.
+    """
+
+    def __init__(self, reactor: Any, replica: JobLog) -> None:
+        self._reactor = reactor
+        self._replica = replica
+        self._waiting: deque[list[Write]] = deque()
+
+    def written(self, batch: list[Write]) -> None:
+        """A batch is on disk, or was refused."""
+        self.tell(batch)
+        self._waiting.append(batch[::-1])
+        if len(self._waiting) == 1:
+            self._deliver_some()
+
+    def tell(self, batch: list[Write]) -> None:
+        """Tell the log what of a batch is on disk now, before anybody is told of its own."""
+        replica = self._replica
+        last = 0
+        for write in batch:
+            match write:
+                case PruneWrite(book=book) if book is not None:
+                    replica.pruned(book)
+                case RenewWrite(book=book) if book is not None:
+                    replica.load(book)
+                case MergeWrite(merge=merge) if not isinstance(write.result, Failure):
+                    replica.merged(merge, write.result)
+                    write.result = merge.entries
+                case _ if write.number > last:
+                    last = write.number
+        if not last:
+            return
+        base = replica.own * SPAN
+        if not replica.watched:
+            replica.advance(last - base)
+            return
+        stream = replica.stream
+        own = {write.number - base: write for write in batch if write.number}
+        entries = [
+            _entry(own.get(number), stream, number)
+            for number in range(replica.stored_number + 1, last - base + 1)
+        ]
+        if entries:
+            replica.appended(entries)
+
+    def drain(self) -> None:
+        """Fire all that wait."""
+        while self._waiting:
+            for write in reversed(self._waiting.popleft()):
+                if not write.done.called:
+                    write.done.callback(write.result)
+
+    def _deliver_some(self) -> None:
+        for _ in range(_SLICE):
+            if not self._waiting:
+                return
+            batch = self._waiting[0]
+            write = batch.pop()
+            if not batch:
+                self._waiting.popleft()
+            if not write.done.called:
+                write.done.callback(write.result)
+        if self._waiting:
+            self._reactor.callLater(0, self._deliver_some)
+
+
+def _entry(write: Write | None, stream: Stream, number: int) -> Entry:
+    if isinstance(write, ReturnWrite):
+        return return_entry(stream, number, *write.row)
+    if isinstance(write, JobWrite):
+        jid, started, fun, load, minions = write.row
+        return job_entry(stream, number, jid, fun, started, load, minions)
+    return Entry(stream, number, 0, VOID, EMPTY)

@@ -1,0 +1,165 @@
+"""
+The file of the job cache, as the one who writes has it.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from attrs import define
+from twisted.logger import Logger
+
+from saltwisted.errors import StoreError
+from saltwisted.stores.database import is_corrupt
+from saltwisted.stores.jobs.book import Book, read_book
+from saltwisted.stores.jobs.claims import Claims
+from saltwisted.stores.jobs.table import open_table
+
+
+@define
+class Counts:
+    """What the store did since the start, for metrics."""
+
+    commits: int = 0
+    returns: int = 0
+    duplicates: int = 0
+    jobs: int = 0
+    refused: int = 0
+    pruned: int = 0
+    moved_aside: int = 0
+    largest_batch: int = 0
+
+
+class JobFile:
+    """
+    Opens the file, puts it aside when it is damaged, and knows where its numbers stand.
+
+    Used in the writer's thread alone while that runs; what others ask are single values.
+
+    @ivar db: the connection; C{None} while there is none.
+    @ivar book: what the file says of its streams.
+    @ivar last: the last number that was given out in the own stream, as rows have it.
+    @ivar derived: the lowest number of a derived record.
+    @ivar epoch: how many files were put aside before this one.
+    @ivar inode: of the file that was opened.
+    @ivar claims: the account of returns that no job expects.
+    @ivar pruned: the time before which jobs were forgotten.
+    @ivar owed: whether other members may have more of what was here before.
+    @ivar moved: whether a file was put aside, and the next one has not noted it yet.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        path: str,
+        node: str,
+        now: Callable[[], float],
+        claims: Claims,
+        counts: Counts,
+        on_aside: Callable[[], None],
+    ) -> None:
+        """
+        @param on_aside: called, in the writer's thread, when a file was put aside.
+        """
+        self.path = path
+        self.node = node
+        self.claims = claims
+        self.db: sqlite3.Connection | None = None
+        self.book = Book(0, {}, 0, 0, 0)
+        self.last = 0
+        self.derived = 0
+        self.epoch = 0
+        self.inode = 0
+        self.pruned = 0
+        self.owed = False
+        self.moved = False
+        self._now = now
+        self._counts = counts
+        self._on_aside = on_aside
+
+    def open_or_renew(self) -> sqlite3.Connection:
+        """
+        Open the file; put it aside and begin another one if it is damaged.
+
+        @raises StoreError: when the disk refuses, or a newer saltwisted wrote the file.
+        """
+        try:
+            self.db = self.open()
+        except sqlite3.Error as error:
+            if not is_corrupt(error):
+                raise StoreError(str(error), self.path) from error
+            self.move_aside(str(error))
+            try:
+                self.db = self.open()
+            except sqlite3.Error as again:
+                raise StoreError(str(again), self.path) from again
+        return self.db
+
+    def open(self) -> sqlite3.Connection:
+        """
+        Open or make the file, and read what it says of itself.
+
+        @raises sqlite3.Error: it is damaged, or the disk refuses.
+        """
+        db = open_table(self.path)
+        try:
+            db.execute("BEGIN IMMEDIATE")
+            self.inode = os.stat(self.path).st_ino
+            book = read_book(db, self.node, self.inode)
+            db.execute("COMMIT")
+        except BaseException:
+            db.close()
+            raise
+        self.read_facts(db, book)
+        return db
+
+    def read_facts(self, db: sqlite3.Connection, book: Book) -> None:
+        """Read what is remembered beside the rows."""
+        self.book = book
+        self.last, self.derived = book.last, book.derived
+        facts = dict(db.execute("SELECT name, value FROM facts").fetchall())
+        self.pruned = facts.get("pruned", 0)
+        self.owed = self.moved or bool(facts.get("owed", 0))
+        if self.moved:
+            db.execute("UPDATE facts SET value = 1 WHERE name = 'owed'")
+            self.moved = False
+
+    def move_aside(self, reason: str) -> None:
+        """Keep a broken database for somebody who can mend it, and start again."""
+        self.epoch += 1
+        self.moved = True
+        self.claims.forget()
+        self._counts.moved_aside += 1
+        self._on_aside()
+        stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(self._now()))
+        aside = f"{self.path}.corrupt-{stamp}-{os.urandom(3).hex()}"
+        for suffix in ("", "-wal", "-shm"):
+            with suppress(FileNotFoundError):
+                os.rename(self.path + suffix, aside + suffix)
+        self.log.critical(
+            "{path} is damaged ({reason}): it was moved to {aside}, and a new job cache "
+            "was started. Earlier jobs and returns are only in that file.",
+            path=self.path,
+            reason=reason,
+            aside=aside,
+        )
+
+    def rollback(self) -> None:
+        if self.db is not None:
+            try:
+                if self.db.in_transaction:
+                    self.db.execute("ROLLBACK")
+            except sqlite3.Error:
+                self.close()
+
+    def close(self) -> None:
+        """Close it, whatever it says."""
+        db, self.db = self.db, None
+        if db is not None:
+            with suppress(sqlite3.Error):
+                db.close()
