@@ -158,7 +158,7 @@ class SignIns:
             queue = self._queue(room)
             if queue is None:
                 break
-            with self._ground.seams.key_changes.in_one():
+            with self._ground.seams.key_changes.in_one(), self._ground.keys.together():
                 while len(decided) < BATCH and queue is not None:
                     if queue is self._known:
                         room -= 1

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable
 from contextlib import suppress
 
 from saltwisted.errors import StoreError
 
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_AT_ONCE = 64
+"""Files that are open at a time while they are made durable."""
 
 
 def store_error(error: OSError, path: str) -> StoreError:
@@ -61,6 +64,39 @@ def sync_dir(path: str) -> None:
             os.close(fd)
     except OSError as error:
         raise store_error(error, path) from error
+
+
+def sync_dirs(paths: Iterable[str]) -> None:
+    """Make the names in these directories durable; one that is gone, or refuses, is left out."""
+    for path in paths:
+        with suppress(StoreError):
+            sync_dir(path)
+
+
+def sync_files(paths: Iterable[str]) -> None:
+    """
+    Make the content of small files durable; one that is gone again needs no syncing.
+
+    Of each L{_AT_ONCE} files all are begun to be written before the first is waited for: what the
+    file system has to commit for them is then one commit, and not one for each.
+    """
+    rest = list(paths)
+    while rest:
+        some, rest = rest[:_AT_ONCE], rest[_AT_ONCE:]
+        opened: list[int] = []
+        try:
+            for path in some:
+                with suppress(OSError):
+                    fd = os.open(path, _READ)
+                    opened.append(fd)
+                    # Linux begins to write what is dirty, and does not wait
+                    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+            for fd in opened:
+                with suppress(OSError):
+                    os.fsync(fd)
+        finally:
+            for fd in opened:
+                os.close(fd)
 
 
 def write_atomic(

@@ -15,9 +15,8 @@ import os
 import stat
 from bisect import bisect_left, insort
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from itertools import islice
-from threading import Lock
 
 from attrs import field, frozen
 from twisted.logger import Logger
@@ -26,6 +25,7 @@ from saltwisted.domain.keys import valid_minion_id
 from saltwisted.errors import StoreError
 from saltwisted.interfaces import IKeyStore
 from saltwisted.stores import files
+from saltwisted.stores.durable import Background, Durable
 
 DIRECTORIES: Mapping[str, str] = {
     "accepted": "minions",
@@ -75,8 +75,7 @@ class KeyStore:
     The four directories below C{pki_dir}, with their content in memory.
 
     Reactor thread only. Writes are renames and so whole at any kill; they are made
-    durable by C{background} shortly after (one call for all that came meanwhile),
-    or at once where there is none.
+    durable by C{background} shortly after (see L{Durable}), or at once where there is none.
 
     @param background: runs a blocking call in a thread, C{background(call)}.
     @ivar inside: true while receivers are told of a change that was made by this object's own
@@ -85,19 +84,14 @@ class KeyStore:
 
     log = Logger()
 
-    def __init__(
-        self, pki_dir: str, background: Callable[[Callable[[], None]], object] | None = None
-    ) -> None:
+    def __init__(self, pki_dir: str, background: Background | None = None) -> None:
         self.pki_dir = pki_dir
-        self._background = background
+        self._durable = None if background is None else Durable(background)
         self._receivers: list[Changed] = []
         self._folders = {
             state: _Folder(os.path.join(pki_dir, name)) for state, name in DIRECTORIES.items()
         }
         self._accepted = self._folders["accepted"]
-        self._dirty: set[str] = set()
-        self._syncing = False
-        self._sync_lock = Lock()
         self.inside = False
 
     def open(self) -> None:
@@ -309,49 +303,25 @@ class KeyStore:
             raise StoreError("not a minion id", repr(minion_id)[:200])
 
     def _write(self, path: str, pub: bytes) -> None:
-        files.write_atomic(path, pub, 0o600, sync=self._background is None)
-        self._durably(path)
+        files.write_atomic(path, pub, 0o600, sync=self._durable is None)
+        if self._durable is not None:
+            self._durable.wrote(path)
 
     def _remove(self, folder: _Folder, minion_id: str) -> bool:
-        there = files.remove(folder.prefix + minion_id, sync=self._background is None)
-        if there:
-            self._durably(folder.path)
+        there = files.remove(folder.prefix + minion_id, sync=self._durable is None)
+        if there and self._durable is not None:
+            self._durable.removed(folder.path)
         known = folder.drop(minion_id)
         return there or known
 
-    def _durably(self, path: str) -> None:
-        if self._background is None:
-            return
-        with self._sync_lock:
-            self._dirty.add(path)
-            start, self._syncing = not self._syncing, True
-        if start:
-            self._background(self._sync)
-
-    def _sync(self) -> None:
-        """In a thread: make durable what was written, until nothing is left."""
-        while True:
-            with self._sync_lock:
-                paths, self._dirty = self._dirty, set()
-                if not paths:
-                    self._syncing = False
-                    return
-            folders = {path if os.path.isdir(path) else os.path.dirname(path) for path in paths}
-            for path in paths - folders:
-                # A file that is gone again needs no syncing
-                with suppress(OSError):
-                    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-                    try:
-                        os.fsync(fd)
-                    finally:
-                        os.close(fd)
-            for path in folders:
-                with suppress(StoreError):
-                    files.sync_dir(path)
+    def together(self) -> AbstractContextManager[None]:
+        """What is put in here is made durable as one group, from its end on."""
+        return nullcontext() if self._durable is None else self._durable.together()
 
     def flush(self) -> None:
         """Block until everything written so far is durable."""
-        self._sync()
+        if self._durable is not None:
+            self._durable.flush()
 
     # -- changes from outside
 

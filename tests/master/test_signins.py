@@ -53,7 +53,17 @@ class OrderTests(SynchronousTestCase):
         self.signins.submit(auth, 3, "peer", lambda reply: None)
 
     def test_in_one(self) -> None:
-        """The keys of one batch are written as one: a cluster makes one entry of them."""
+        """
+        The keys of one batch are written as one: a cluster makes one entry of them, and they are
+        made durable together.
+        """
+        durable: list[list[str]] = []
+
+        @contextmanager
+        def group() -> Iterator[None]:
+            durable.append([])
+            yield
+
         groups: list[list[str]] = []
 
         @contextmanager
@@ -65,13 +75,16 @@ class OrderTests(SynchronousTestCase):
         for number in (1, 2):
             self.come(f"busy{number}")
         ctx.keys.on_change(lambda minion_id, old, new: groups[-1].append(minion_id))
+        ctx.keys.on_change(lambda minion_id, old, new: durable[-1].append(minion_id))
         self.patch(ctx.seams.key_changes, "in_one", together)
+        self.patch(ctx.keys, "together", group)
         for number in range(BATCH):
             self.come(f"new{number}", known=False)
 
         self.threads.batches[0][1].callback(None)
 
         self.assertEqual(groups, [[f"new{number}" for number in range(BATCH)]])
+        self.assertEqual(durable, groups)
 
     def test_new_key_has_a_session(self) -> None:
         """

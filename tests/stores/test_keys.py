@@ -5,9 +5,12 @@ Keys in Salt's directories: ours and other tools' changes, and the master's own 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from threading import Event, Thread
+from typing import Any
 
 from saltwisted.errors import StoreError
+from saltwisted.stores import files
 from saltwisted.stores.keys import KeyStore, master_keys
 from tests.stores.support import FolderTestCase
 
@@ -245,6 +248,82 @@ class KeyStoreTests(FolderTestCase):
         waiting.pop()()
         store.put("pending", "late", KEY)
         self.assertEqual(len(waiting), 1)
+
+    def test_group(self) -> None:
+        """
+        What is put together is on disk as one group: all files are begun before the first is
+        waited for, each is waited for, and the directory once.
+        """
+        waiting: list[Callable[[], None]] = []
+        store = self.fresh(waiting.append)
+        done: list[tuple[str, str]] = []
+
+        def noted(word: str, original: Callable[..., Any]) -> Callable[..., Any]:
+            def call(fd: int, *args: Any) -> Any:
+                done.append((word, os.path.basename(os.readlink(f"/proc/self/fd/{fd}"))))
+                return original(fd, *args)
+
+            return call
+
+        self.patch(os, "fsync", noted("fsync", os.fsync))
+        self.patch(os, "posix_fadvise", noted("begin", os.posix_fadvise))
+        with store.together():
+            for name in ("one", "two", "three"):
+                store.put("accepted", name, KEY)
+            self.assertEqual((waiting, done), ([], []))
+        (call,) = waiting
+        call()
+
+        words = [word for word, _ in done]
+        self.assertEqual(words, ["begin"] * 3 + ["fsync"] * 4)
+        for part in (done[:3], done[3:6]):
+            self.assertEqual({name for _, name in part}, {"one", "two", "three"})
+        self.assertEqual(done[6], ("fsync", "minions"))
+
+    def test_group_that_fails(self) -> None:
+        """What a group had written before it failed is made durable all the same."""
+        waiting: list[Callable[[], None]] = []
+        store = self.fresh(waiting.append)
+
+        def fails() -> None:
+            with store.together():
+                store.put("accepted", "one", KEY)
+                raise StoreError("the disk is full", "/")
+
+        self.assertRaises(StoreError, fails)
+
+        self.assertEqual(len(waiting), 1)
+
+    def test_flush_waits_for_the_thread(self) -> None:
+        """Who waits until keys are durable waits also for those that a thread is just at."""
+        threads: list[Thread] = []
+        order: list[str] = []
+        taken, returned = Event(), Event()
+        original = files.sync_files
+
+        def slow(paths: Iterable[str]) -> None:
+            if paths:
+                taken.set()
+                # Who does not wait comes back in this time
+                returned.wait(0.2)
+                original(paths)
+                order.append("durable")
+
+        def background(call: Callable[[], None]) -> None:
+            threads.append(Thread(target=call))
+            threads[-1].start()
+
+        self.patch(files, "sync_files", slow)
+        store = self.fresh(background)
+        store.put("accepted", "one", KEY)
+        taken.wait()
+        store.flush()
+        order.append("flushed")
+        returned.set()
+        for thread in threads:
+            thread.join()
+
+        self.assertEqual(order, ["durable", "flushed"])
 
     def test_receiver_that_fails(self) -> None:
         """A receiver that fails is logged, and the others still hear."""

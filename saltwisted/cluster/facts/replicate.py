@@ -502,18 +502,22 @@ class KeyReplica:
 
     def _write_some(self) -> None:
         self._writer = None
-        for _ in range(min(AT_ONCE, len(self._queue))):
-            minion_id = self._queue.popleft()
-            self.waiting.discard(minion_id)
-            self._vanished.pop(minion_id, None)
-            wanted = self._wanted(minion_id)
-            try:
-                self._write(minion_id, wanted)
-            except StoreError as error:
-                self.log.error("the key of {minion_id}: {error}", minion_id=minion_id, error=error)
-                self._clock.callLater(5.0, self._again, minion_id)
+        with self._keys.together():
+            for _ in range(min(AT_ONCE, len(self._queue))):
+                self._write_next()
         if self._queue:
             self._writer = self._clock.callLater(0, self._write_some)
+
+    def _write_next(self) -> None:
+        minion_id = self._queue.popleft()
+        self.waiting.discard(minion_id)
+        self._vanished.pop(minion_id, None)
+        wanted = self._wanted(minion_id)
+        try:
+            self._write(minion_id, wanted)
+        except StoreError as error:
+            self.log.error("the key of {minion_id}: {error}", minion_id=minion_id, error=error)
+            self._clock.callLater(5.0, self._again, minion_id)
 
     def _again(self, minion_id: str) -> None:
         if self._running:
