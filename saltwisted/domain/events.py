@@ -93,7 +93,12 @@ def weight(value: Any, depth: int = 64) -> int:
     if kind is str or kind is bytes:
         return len(value) + 2
     if depth and kind is dict:
-        return 2 + sum(weight(k, 0) + weight(v, depth - 1) for k, v in value.items())
+        total = 2
+        for key, item in value.items():
+            # Nearly all that is fired is flat: no call for each text
+            total += len(key) + 2 if type(key) is str else weight(key, 0)
+            total += len(item) + 2 if type(item) is str else weight(item, depth - 1)
+        return total
     if depth and (kind is list or kind is tuple):
         total = 2
         for item in value:

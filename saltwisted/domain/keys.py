@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
+from functools import lru_cache
 
 from attrs import field, frozen
 
@@ -34,8 +35,12 @@ def valid_minion_id(value: object) -> bool:
     format characters, slashes in disguise (percent escapes, look-alikes), text that
     is not UTF-8, and the bare names of Windows devices.
     """
-    if not isinstance(value, str) or not value or len(value) > 255:
-        return False
+    return isinstance(value, str) and 0 < len(value) <= 255 and _valid(value)
+
+
+@lru_cache(maxsize=1024)
+def _valid(value: str) -> bool:
+    """The same for a text of some length: kept, since a sign-in asks a dozen times."""
     if _PLAIN.fullmatch(value) is not None:
         return value[-1] != "." and value.lower() not in _DEVICES
     if value[0] in ". " or value[-1] in ". " or not value.isprintable():
@@ -49,10 +54,9 @@ def valid_minion_id(value: object) -> bool:
 def clean_key(pub: bytes) -> bytes:
     """A public key as it is compared and sent: no white space around it, lines end with C{\\n}."""
     text = pub.strip()
-    # Mostly it is so already, and this is asked several times for every sign-in
-    if not (
-        b"\r" in text or b" \n" in text or b"\t\n" in text or b"\x0b\n" in text or b"\x0c\n" in text
-    ):
+    # Mostly it is so already, and this is asked several times for every sign-in. A single byte is
+    # found ten times as fast as two: only the blank stands in the lines of every key
+    if not (b"\r" in text or b"\t" in text or b"\x0b" in text or b"\x0c" in text or b" \n" in text):
         return text
     return b"\n".join(line.rstrip() for line in text.splitlines())
 

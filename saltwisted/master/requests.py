@@ -305,20 +305,16 @@ class Requests:
             reply(pack(UNKNOWN))
             return
         self._counters[row.counter] += 1
+        failed = partial(self._clear_failed, row, reply)
 
         def answer(value: bytes | None) -> None:
             if value is not None:
                 reply(value)
 
-        def failed(failure: Failure) -> None:
-            if isinstance(failure.value, WireError):
-                self._counters["refused:" + failure.value.reason] += 1
-            else:
-                self._counters["failed:" + row.counter] += 1
-                self.log.failure("{cmd} failed", failure=failure, cmd=row.counter, foreign=True)
-            reply(BAD_LOAD)
-
         try:
+            if row.replies:
+                row.handler(self._ctx, request, peer, reply)
+                return
             value = row.handler(self._ctx, request, peer)
             if not isawaitable(value):
                 answer(value)
@@ -327,6 +323,14 @@ class Requests:
             failed(Failure())
             return
         self._later(value, answer, failed, row.counter)
+
+    def _clear_failed(self, row: Row, reply: Reply, failure: Failure) -> None:
+        if isinstance(failure.value, WireError):
+            self._counters["refused:" + failure.value.reason] += 1
+        else:
+            self._counters["failed:" + row.counter] += 1
+            self.log.failure("{cmd} failed", failure=failure, cmd=row.counter, foreign=True)
+        reply(BAD_LOAD)
 
 
 def _after(result: Any, call: Callable[[], None]) -> Any:

@@ -148,10 +148,14 @@ class SignIns:
         self._start()
 
     def _is_accepted(self, minion_id: str, pub: bytes) -> bool:
-        stored = self._ground.keys.accepted(minion_id)
+        # As last seen: it says only how long to wait, and what it waits for looks again
+        stored = self._ground.keys.seen("accepted", minion_id)
         return stored is not None and clean_key(stored) == pub
 
     def _start(self) -> None:
+        if self._running >= AT_ONCE:
+            # The next batch to end starts again
+            return
         room = self._pace.room(self._ground.clock.seconds(), len(self._known))
         while self._running < AT_ONCE:
             decided: list[tuple[Waiting, Verdict]] = []
@@ -297,7 +301,8 @@ class SignIns:
             )
         )
         if verdict.write:
-            ground.keys.put(verdict.write, auth.id, verdict.pub + b"\n")
+            waiting.stored = verdict.pub + b"\n"
+            ground.keys.put(verdict.write, auth.id, waiting.stored)
         return verdict
 
     def _connected(self, minion_id: str) -> tuple[int, bool]:
@@ -322,8 +327,7 @@ class SignIns:
             ground.bus.fire("salt/auth", event)
         if verdict.answer is not Answer.ACCEPT:
             return Work(waiting, _RET[verdict.answer])
-        stored = waiting.stored if not verdict.write else ground.keys.accepted(auth.id)
-        session = ground.sessions.sign_in(auth.id, stored or waiting.pub)
+        session = ground.sessions.sign_in(auth.id, waiting.stored or waiting.pub)
         if session is None:
             ground.counters["refused:weak-key"] += 1
             return Work(waiting, False)

@@ -31,12 +31,17 @@ from saltwisted.master.handlers import (
 
 @frozen
 class Row:
-    """One command: who handles it and under which rules."""
+    """
+    One command: who handles it and under which rules.
+
+    @ivar replies: the handler is given the way to answer, and uses it once, at some time.
+    """
 
     handler: Callable[..., Any]
     counter: str
     once: bool = False
     unacknowledged: type[Exception] | None = None
+    replies: bool = False
 
 
 def sealed_commands() -> dict[str, Row]:
@@ -75,13 +80,13 @@ def sealed_commands() -> dict[str, Row]:
 
 def clear_commands() -> dict[str, Row]:
     """Commands without a session: the sign-in, and local tools that hold a user key."""
-    rows: list[tuple[str, Callable[..., Any]]] = [
-        ("_auth", auth.sign_in),
-        ("ping", local.ping),
-        ("publish", local.publish),
-        ("runner", local.runner),
-        ("wheel", local.wheel),
-        ("mk_token", local.mk_token),
-        ("get_token", local.get_token),
+    rows: list[tuple[str, Callable[..., Any], dict[str, Any]]] = [
+        ("_auth", auth.sign_in, {"replies": True}),
+        ("ping", local.ping, {}),
+        ("publish", local.publish, {}),
+        ("runner", local.runner, {}),
+        ("wheel", local.wheel, {}),
+        ("mk_token", local.mk_token, {}),
+        ("get_token", local.get_token, {}),
     ]
-    return {name: Row(handler, name) for name, handler in rows}
+    return {name: Row(handler, name, **rules) for name, handler, rules in rows}

@@ -584,6 +584,31 @@ class KeyReplicaTests(SynchronousTestCase):
         a.meet(b)
         self.assertEqual((a.shown(), b.shown()), ({}, {}))
 
+    def test_own_act_is_on_disk(self) -> None:
+        """
+        What an act of here says is in the directories already: they are not compared again. Where
+        the log decides otherwise, or another tool has taken the file meanwhile, they are.
+        """
+        a, b = self.pair()
+        a.keys.put("pending", "m0", ONE)
+        self.assertEqual(a.replica.waiting, set())
+
+        # The other key of the id was accepted earlier: the log shows this one as denied
+        b.clock.advance(10)
+        a.keys.put("accepted", "two", ONE)
+        b.keys.put("accepted", "two", TWO)
+        a.meet(b)
+        self.assertEqual(a.shown(), b.shown())
+        self.assertEqual(b.read("minions", "two"), ONE)
+        self.assertEqual(b.read("minions_denied", "two"), TWO)
+        with b.replica.together():
+            b.keys.put("accepted", "three", ONE)
+            os.unlink(b.path("minions", "three"))
+            b.keys.rescan()
+        self.assertEqual(b.replica.waiting, {"three"})
+        b.turn(30)
+        self.assertEqual(b.read("minions", "three"), ONE)
+
     def test_together_with_others(self) -> None:
         """One key is not a list; a key that comes back in the same moment; two operators."""
         a, b = self.accepted(3)

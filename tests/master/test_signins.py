@@ -4,6 +4,7 @@ The order in which sign-ins are answered: nobody is pushed back by who can wait.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -111,6 +112,29 @@ class OrderTests(SynchronousTestCase):
         self.assertEqual([ids for ids, _ in self.threads.batches], [["web1"]])
         self.assertFalse(self.signins.settled())
         self.assertEqual(ctx.counters["refused:weak-key"], 0)
+
+    def test_looks_at_the_disk(self) -> None:
+        """
+        A sign-in asks the disk for a key once in each place, and not while it is put into a queue;
+        one that is new also for what it has become.
+        """
+        self.rig = Rig(self, auto_accept=True)
+        self.signins = SignIns(self.rig.ctx, self.rig.identity, self.threads)  # type: ignore[arg-type]
+        looked: list[str] = []
+        original = os.lstat
+
+        def lstat(path: str) -> os.stat_result:
+            looked.append(os.path.basename(os.path.dirname(path)))
+            return original(path)
+
+        self.patch(os, "lstat", lstat)
+        for places in (
+            ["minions_rejected", "minions", "minions_pre", "minions", "minions"],
+            ["minions_rejected", "minions", "minions"],
+        ):
+            looked.clear()
+            self.come("web1", known=False)
+            self.assertEqual(looked, places)
 
     def test_order(self) -> None:
         """

@@ -122,7 +122,7 @@ class KeyReplica:
         self.waiting: set[str] = set()
         self._early: dict[str, Shown] = {}
         self._awaited: list[Deferred[None]] = []
-        self._writes = False
+        self._writes = self._appending = False
         self._running = self._ended = False
         self._writer: IDelayedCall | None = None
         self._vanished: dict[str, float] = {}
@@ -371,7 +371,11 @@ class KeyReplica:
         self._log(acts[0] if len(acts) == 1 else {"act": MANY, "acts": acts})
 
     def _log(self, body: Mapping[str, Any]) -> None:
-        done = as_deferred(self._append(KIND, body))
+        self._appending = True
+        try:
+            done = as_deferred(self._append(KIND, body))
+        finally:
+            self._appending = False
         self._pending.add(done)
 
         def ended(result: Any) -> Any:
@@ -492,6 +496,8 @@ class KeyReplica:
 
     def _facts_changed(self, minion_ids: Sequence[str]) -> None:
         for minion_id in minion_ids:
+            if self._appending and self._running and self._says_already(minion_id):
+                continue
             if minion_id not in self.waiting:
                 self.waiting.add(minion_id)
                 self._queue.append(minion_id)
@@ -499,6 +505,15 @@ class KeyReplica:
                 self._queue.append(minion_id)
         if self._running and self._queue and self._writer is None:
             self._writer = self._clock.callLater(0, self._write_some)
+
+    def _says_already(self, minion_id: str) -> bool:
+        """
+        Whether an act of here has put into the log what the directories said when it was done, as
+        mostly. What another tool has changed since is found as any other change of its.
+        """
+        return minion_id not in self._vanished and self._shown.get(
+            minion_id, NOTHING
+        ) == self._wanted(minion_id)
 
     def _write_some(self) -> None:
         self._writer = None

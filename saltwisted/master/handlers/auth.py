@@ -4,7 +4,7 @@ C{_auth}: handed to the queue of sign-ins, which answers later.
 
 from __future__ import annotations
 
-from twisted.internet.defer import Deferred
+from collections.abc import Callable
 
 from saltwisted.errors import WireError
 from saltwisted.master.context import Context
@@ -12,15 +12,13 @@ from saltwisted.wire.commands import Auth, parse_command
 from saltwisted.wire.envelope import ClearRequest
 
 
-def sign_in(ctx: Context, request: ClearRequest, peer: str) -> Deferred[bytes]:
+def sign_in(ctx: Context, request: ClearRequest, peer: str, reply: Callable[[bytes], None]) -> None:
     """
     Queue a sign-in.
 
-    @raises WireError: malformed, or the queue is full.
+    @raises WireError: malformed, or the queue is full; then nobody replies.
     """
     cmd = parse_command(request.load, clear=True)
     if not isinstance(cmd, Auth):
         raise WireError("cmd")
-    answer: Deferred[bytes] = Deferred()
-    ctx.signins.submit(cmd, request.version, peer, answer.callback)
-    return answer
+    ctx.signins.submit(cmd, request.version, peer, reply)
