@@ -206,18 +206,22 @@ class ClusterDemo(Demo):
 
         place.wait(alike, "the nodes to agree on a version", self._tick, other)
 
-    def _kill_one(self, place: ClusterPlayground, names: list[str]) -> None:
-        first, second = place.nodes[0], place.nodes[1]
+    def _give_job(self, node: Daemon) -> str:
+        """Give all minions a job that takes a while; its id."""
         said = self._command(
-            f"Give a job to {first.name} that takes a while",
+            f"Give a job to {node.name} that takes a while",
             ["salt", "--async", "*", "cmd.run", "sleep 2; echo survived"],
             [],
-            first,
+            node,
         )
         found = re.search(r"[0-9]{20}", said)
         if found is None:
-            raise PlaygroundError("the job has no id", first)
-        jid = found[0]
+            raise PlaygroundError("the job has no id", node)
+        return found[0]
+
+    def _kill_one(self, place: ClusterPlayground, names: list[str]) -> None:
+        first, second = place.nodes[0], place.nodes[1]
+        jid = self._give_job(first)
 
         def kill() -> None:
             assert first.process is not None

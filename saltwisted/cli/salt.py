@@ -46,29 +46,7 @@ def _more(parser: Parser) -> None:
         help="accepted for old scripts; minions that do not answer are always shown",
     )
     flag(parser, "--show-jid", dest="show_jid", help="print the job id without the rule below it")
-    parser.add_option(
-        "-b",
-        "--batch",
-        "--batch-size",
-        dest="batch",
-        default="",
-        help="how many minions may run at a time: a number or a percentage",
-    )
-    parser.add_option(
-        "--batch-wait",
-        type=float,
-        default=0,
-        help="seconds before the place of a finished minion is free again",
-    )
-    parser.add_option(
-        "--batch-safe-limit",
-        type=int,
-        default=0,
-        help="use a batch if at least this many minions match",
-    )
-    parser.add_option(
-        "--batch-safe-size", default=8, help="the size of such a batch (default: %default)"
-    )
+    _batches(parser)
     parser.add_option(
         "--return", default="", metavar="RETURNER", help="also send returns to these returners"
     )
@@ -97,6 +75,32 @@ def _more(parser: Parser) -> None:
     flag(parser, "--output-diff", dest="state_output_diff", help="show states that changed only")
     flag(parser, "--config-dump", help="print the master's configuration")
     flag(parser, "--preview-target", help="print the minions that match, and run nothing")
+
+
+def _batches(parser: Parser) -> None:
+    parser.add_option(
+        "-b",
+        "--batch",
+        "--batch-size",
+        dest="batch",
+        default="",
+        help="how many minions may run at a time: a number or a percentage",
+    )
+    parser.add_option(
+        "--batch-wait",
+        type=float,
+        default=0,
+        help="seconds before the place of a finished minion is free again",
+    )
+    parser.add_option(
+        "--batch-safe-limit",
+        type=int,
+        default=0,
+        help="use a batch if at least this many minions match",
+    )
+    parser.add_option(
+        "--batch-safe-size", default=8, help="the size of such a batch (default: %default)"
+    )
 
 
 def build_parser() -> Parser:

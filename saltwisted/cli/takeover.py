@@ -58,6 +58,19 @@ def build_parser() -> optparse.OptionParser:
             "(default: %default)"
         ),
     )
+    _add_ways(parser)
+    parser.add_option(
+        "--service",
+        default="salt-master",
+        metavar="UNIT",
+        help="the stock master's unit (default: %default)",
+    )
+    parser.add_option("--json", action="store_true", help="print JSON, for scripts")
+    return parser
+
+
+def _add_ways(parser: optparse.OptionParser) -> None:
+    """Options for a switch that is more than that, and for the way back."""
     parser.add_option(
         "--merge",
         metavar="TOKEN",
@@ -82,14 +95,6 @@ def build_parser() -> optparse.OptionParser:
             "and start it"
         ),
     )
-    parser.add_option(
-        "--service",
-        default="salt-master",
-        metavar="UNIT",
-        help="the stock master's unit (default: %default)",
-    )
-    parser.add_option("--json", action="store_true", help="print JSON, for scripts")
-    return parser
 
 
 def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
@@ -140,25 +145,15 @@ def take(options: optparse.Values) -> int:
                 f"the cluster {meeting.cluster}",
             )
         if not fatal and not options.dry_run and meeting.undecided and not agreed(options):
-            report["ok"] = False
-            if options.json:
-                console.say(json.dumps(report, indent=4))
-            console.write_error(
-                "saltwisted takeover: nothing was changed: somebody has to decide what is "
-                "marked with ?; --yes accepts all of it\n"
+            return _nothing_changed(
+                options,
+                report,
+                "somebody has to decide what is marked with ?; --yes accepts all of it",
             )
-            return 1
     if not fatal and not options.dry_run:
         lost = [one for one in made.problems if one.id == "unsupported"]
         if lost and options.switch and not options.merge and not agreed(options):
-            report["ok"] = False
-            if options.json:
-                console.say(json.dumps(report, indent=4))
-            console.write_error(
-                f"saltwisted takeover: nothing was changed: {lost[0].text}; --yes goes on "
-                "without them\n"
-            )
-            return 1
+            return _nothing_changed(options, report, f"{lost[0].text}; --yes goes on without them")
         say = console.say if not options.json else _nothing
         say("Copying keys, history and what is known of minions ...")
         record = takeover.take(made)
@@ -187,6 +182,15 @@ def take(options: optparse.Values) -> int:
     elif options.dry_run:
         console.say("Dry run: nothing was written.")
     return 1 if fatal else 0
+
+
+def _nothing_changed(options: optparse.Values, report: dict[str, object], why: str) -> int:
+    """Say why nothing was done; the exit code."""
+    report["ok"] = False
+    if options.json:
+        console.say(json.dumps(report, indent=4))
+    console.write_error(f"saltwisted takeover: nothing was changed: {why}\n")
+    return 1
 
 
 def _nothing(text: str) -> None:

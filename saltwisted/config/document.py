@@ -38,79 +38,89 @@ def loader_class() -> Any:
     return _loader
 
 
+class _Dialect:
+    """Salt's five differences, to be put before C{yaml.CSafeLoader}."""
+
+    construct_object: Any
+
+    def flatten_mapping(self, node: Any) -> None:
+        """Merge keys as YAML has them; what stands in the map itself wins silently."""
+        own = [key.value for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
+        merges = len(own) < len(node.value)
+        super().flatten_mapping(node)  # type: ignore[misc]
+        if merges:
+            border = len(node.value) - len(own)
+            merged = [pair for pair in node.value[:border] if pair[0].value not in own]
+            node.value = merged + node.value[border:]
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Hashable, Any]:
+        """Refuse a key that stands twice."""
+        if node.id != "mapping":
+            raise _construction_error(
+                None, None, f"expected a mapping node, but found {node.id}", node.start_mark
+            )
+        self.flatten_mapping(node)
+        result: dict[Hashable, Any] = {}
+        for key_node, value_node in node.value:
+            key = self.construct_object(key_node, deep=deep)
+            if not isinstance(key, Hashable) or isinstance(key, tuple):
+                problem = f"found unacceptable key {key_node.value}"
+            elif key in result:
+                problem = f"found conflicting ID '{key}'"
+            else:
+                result[key] = self.construct_object(value_node, deep=deep)
+                continue
+            raise _construction_error(
+                "while constructing a mapping", node.start_mark, problem, key_node.start_mark
+            )
+        return result
+
+    def plain_map(self, node: Any) -> Iterator[dict[Hashable, Any]]:
+        """A map, in two steps so that it may hold itself."""
+        data: dict[Hashable, Any] = {}
+        yield data
+        data.update(self.construct_mapping(node))
+
+    def construct_scalar(self, node: Any) -> Any:
+        """A leading zero does not make a number octal."""
+        number = node.tag == "tag:yaml.org,2002:int" and node.value.startswith("0")
+        if number and not node.value.startswith(("0b", "0x")):
+            node.value = node.value.lstrip("0") or "0"
+        return super().construct_scalar(node)  # type: ignore[misc]
+
+    def text(self, node: Any) -> Any:
+        """The scalar as it is written."""
+        return self.construct_scalar(node)
+
+    def binary(self, node: Any) -> bytes:
+        """Base64, with or without its padding."""
+        try:
+            value = self.construct_scalar(node).encode("ascii")
+            return base64.decodebytes(value + b"=" * (-len(value) % 4))
+        except (UnicodeEncodeError, binascii.Error) as error:
+            raise _construction_error(
+                None, None, f"failed to decode base64 data: {error}", node.start_mark
+            ) from None
+
+
 def _make_loader() -> Any:
     import yaml
-    from yaml.constructor import ConstructorError
 
-    class ConfigLoader(yaml.CSafeLoader):
+    class ConfigLoader(_Dialect, yaml.CSafeLoader):
         """C{yaml.CSafeLoader} with Salt's five differences."""
 
-        def flatten_mapping(self, node: yaml.MappingNode) -> None:
-            """Merge keys as YAML has them; what stands in the map itself wins silently."""
-            own = [key.value for key, _ in node.value if key.tag != "tag:yaml.org,2002:merge"]
-            merges = len(own) < len(node.value)
-            super().flatten_mapping(node)
-            if merges:
-                border = len(node.value) - len(own)
-                merged = [pair for pair in node.value[:border] if pair[0].value not in own]
-                node.value = merged + node.value[border:]
-
-        def construct_mapping(
-            self, node: yaml.MappingNode, deep: bool = False
-        ) -> dict[Hashable, Any]:
-            """Refuse a key that stands twice."""
-            if not isinstance(node, yaml.MappingNode):
-                raise ConstructorError(
-                    None, None, f"expected a mapping node, but found {node.id}", node.start_mark
-                )
-            self.flatten_mapping(node)
-            result: dict[Hashable, Any] = {}
-            for key_node, value_node in node.value:
-                key = self.construct_object(key_node, deep=deep)
-                if not isinstance(key, Hashable) or isinstance(key, tuple):
-                    problem = f"found unacceptable key {key_node.value}"
-                elif key in result:
-                    problem = f"found conflicting ID '{key}'"
-                else:
-                    result[key] = self.construct_object(value_node, deep=deep)
-                    continue
-                raise ConstructorError(
-                    "while constructing a mapping", node.start_mark, problem, key_node.start_mark
-                )
-            return result
-
-        def plain_map(self, node: yaml.MappingNode) -> Iterator[dict[Hashable, Any]]:
-            """A map, in two steps so that it may hold itself."""
-            data: dict[Hashable, Any] = {}
-            yield data
-            data.update(self.construct_mapping(node))
-
-        def construct_scalar(self, node: Any) -> Any:
-            """A leading zero does not make a number octal."""
-            number = node.tag == "tag:yaml.org,2002:int" and node.value.startswith("0")
-            if number and not node.value.startswith(("0b", "0x")):
-                node.value = node.value.lstrip("0") or "0"
-            return super().construct_scalar(node)
-
-        def text(self, node: yaml.ScalarNode) -> Any:
-            """The scalar as it is written."""
-            return self.construct_scalar(node)
-
-        def binary(self, node: yaml.ScalarNode) -> bytes:
-            """Base64, with or without its padding."""
-            try:
-                value = self.construct_scalar(node).encode("ascii")
-                return base64.decodebytes(value + b"=" * (-len(value) % 4))
-            except (UnicodeEncodeError, binascii.Error) as error:
-                raise ConstructorError(
-                    None, None, f"failed to decode base64 data: {error}", node.start_mark
-                ) from None
-
-    ConfigLoader.add_constructor("tag:yaml.org,2002:map", ConfigLoader.plain_map)
+    loader: Any = ConfigLoader
+    loader.add_constructor("tag:yaml.org,2002:map", loader.plain_map)
     for tag in (STR, "tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:python/unicode"):
-        ConfigLoader.add_constructor(tag, ConfigLoader.text)
-    ConfigLoader.add_constructor("tag:yaml.org,2002:binary", ConfigLoader.binary)
-    return ConfigLoader
+        loader.add_constructor(tag, loader.text)
+    loader.add_constructor("tag:yaml.org,2002:binary", loader.binary)
+    return loader
+
+
+def _construction_error(*words: Any) -> Exception:
+    from yaml.constructor import ConstructorError
+
+    return ConstructorError(*words)
 
 
 def is_empty(text: str) -> bool:

@@ -231,51 +231,29 @@ def replace(
         if ignore_if_missing:
             return False
         raise SaltInvocationError(f"File not found: {path}")
-    if encoding is None and not _files.is_text(path):
-        raise SaltInvocationError(f"Cannot perform string replacements on a binary file: {path}")
-    if search_only and (append_if_not_found or prepend_if_not_found):
-        raise SaltInvocationError("search_only cannot be used with append/prepend_if_not_found")
-    if append_if_not_found and prepend_if_not_found:
-        raise SaltInvocationError("Only one of append and prepend_if_not_found is permitted")
+    _check_replace(path, encoding, search_only, append_if_not_found, prepend_if_not_found)
     bits = _get_flags(flags)
-    try:
-        with open(path, "rb") as file:
-            raw = file.read()
-    except OSError as error:
-        raise CommandExecutionError(f"Unable to open file '{path}'. Exception: {error}") from error
+    raw = _content(path)
     if bufsize != "file":
         operator.index(bufsize)  # the whole is read at once, but a text is a mistake
     # Without an encoding the file is bytes, and so are expression and replacement.
     text: Any = raw.decode(encoding) if encoding else raw
-
-    def form(value: Any) -> Any:
-        value = str(value)
-        return value if encoding else value.encode()
-
-    compiled = re.compile(form(pattern), bits)
+    compiled = re.compile(_form(pattern, encoding), bits)
     if search_only:
         return bool(compiled.search(text))
-    new = form(repl)
-    wanted = form(not_found_content) if not_found_content is not None else new
-    result, hits = compiled.subn(
-        new.replace(form("\\"), form("\\\\")) if backslash_literal else new, text, count
-    )
-    old_lines = text.splitlines(True)
-    new_lines = result.splitlines(True)
+    new = _form(repl, encoding)
+    if backslash_literal:
+        new = new.replace(_form("\\", encoding), _form("\\\\", encoding))
+    result, hits = compiled.subn(new, text, count)
+    old_lines, new_lines = text.splitlines(True), result.splitlines(True)
     changed = old_lines != new_lines
     if not hits and (append_if_not_found or prepend_if_not_found):
         there = not_found_content if not_found_content else repl
-        literal = f"^{re.escape(str(there))}($|(?=\r\n))"
-        if not re.search(form(literal), text, bits):
-            newline = form(os.linesep)
-            if prepend_if_not_found:
-                new_lines.insert(0, wanted + newline)
-            else:
-                if new_lines and not new_lines[-1].endswith(newline):
-                    new_lines[-1] += newline
-                new_lines.append(wanted + newline)
+        if not _has_line(text, str(there), bits, encoding):
+            wanted = _form(repl if not_found_content is None else not_found_content, encoding)
+            _add(new_lines, wanted, _form(os.linesep, encoding), append_if_not_found)
             changed = True
-            result = form("").join(new_lines)
+            result = _form("", encoding).join(new_lines)
     if changed and not dry_run:
         if backup:
             _file_work.keep_copy(path, backup)
@@ -285,9 +263,47 @@ def replace(
             path, result.encode(encoding) if encoding else result, preserve_inode
         )
     difference = _edit.diff(old_lines, new_lines)
-    if show_changes:
-        return difference
-    return changed and bool(difference)
+    return difference if show_changes else changed and bool(difference)
+
+
+def _check_replace(
+    path: str, encoding: str | None, search_only: bool, append: bool, prepend: bool
+) -> None:
+    """@raises SaltInvocationError: C{file.replace} cannot do that."""
+    if encoding is None and not _files.is_text(path):
+        raise SaltInvocationError(f"Cannot perform string replacements on a binary file: {path}")
+    if search_only and (append or prepend):
+        raise SaltInvocationError("search_only cannot be used with append/prepend_if_not_found")
+    if append and prepend:
+        raise SaltInvocationError("Only one of append and prepend_if_not_found is permitted")
+
+
+def _has_line(text: Any, line: str, bits: int, encoding: str | None) -> bool:
+    literal = f"^{re.escape(line)}($|(?=\r\n))"
+    return bool(re.search(_form(literal, encoding), text, bits))
+
+
+def _content(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise CommandExecutionError(f"Unable to open file '{path}'. Exception: {error}") from error
+
+
+def _form(value: Any, encoding: str | None) -> Any:
+    """A value as text; as bytes if there is no encoding."""
+    return str(value) if encoding else str(value).encode()
+
+
+def _add(lines: list[Any], line: Any, newline: Any, append: bool) -> None:
+    """Put a line behind the others, or before them."""
+    if not append:
+        lines.insert(0, line + newline)
+        return
+    if lines and not lines[-1].endswith(newline):
+        lines[-1] += newline
+    lines.append(line + newline)
 
 
 def blockreplace(
@@ -344,11 +360,7 @@ def blockreplace(
     # What is neither marked nor UTF-8 is kept byte by byte.
     errors = "strict" if encoding else "surrogateescape"
     encoding = encoding or "utf-8"
-    try:
-        with open(path, encoding=encoding, errors=errors, newline="") as file:
-            old = list(file)
-    except (OSError, UnicodeDecodeError) as error:
-        raise CommandExecutionError(f"Failed to read from {path}: {error}") from error
+    old = _lines(path, encoding, errors)
     new = _edit.replace_block(
         old,
         marker_start,
@@ -366,3 +378,11 @@ def blockreplace(
             _file_work.keep_copy(path, backup)
         _file_work.put_content(path, "".join(new).encode(encoding, errors), keep_inode=False)
     return difference if show_changes else difference != ""
+
+
+def _lines(path: str, encoding: str, errors: str) -> list[str]:
+    try:
+        with open(path, encoding=encoding, errors=errors, newline="") as file:
+            return list(file)
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandExecutionError(f"Failed to read from {path}: {error}") from error

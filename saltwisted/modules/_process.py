@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from typing import Any
+from typing import Any, TextIO
 
 from saltwisted.worker.exceptions import CommandExecutionError, TimedProcTimeoutError
 
@@ -188,7 +188,6 @@ def in_terminal(
     """
     import fcntl
     import pty
-    import select
     import shlex
     import struct
     import termios
@@ -212,29 +211,9 @@ def in_terminal(
     os.close(out_slave)
     os.close(err_slave)
     read: dict[int, bytearray] = {out_master: bytearray(), err_master: bytearray()}
-    deadline = time.monotonic() + timeout if timeout else None
-    waiting = [out_master, err_master]
-    timed_out = False
-    while waiting:
-        left = None if deadline is None else max(deadline - time.monotonic(), 0)
-        ready = select.select(waiting, [], [], left)[0]
-        if not ready:
-            timed_out = True
-            kill_tree(process.pid)
-            break
-        for descriptor in ready:
-            try:
-                chunk = os.read(descriptor, 65536)
-            except OSError:
-                # The other side of a terminal is gone: EIO.
-                chunk = b""
-            if chunk:
-                read[descriptor] += chunk
-                stream = sys.stdout if descriptor == out_master else sys.stderr
-                stream.write(chunk.decode("utf-8", "replace"))
-                stream.flush()
-            else:
-                waiting.remove(descriptor)
+    timed_out = not _copied(read, {out_master: sys.stdout, err_master: sys.stderr}, timeout)
+    if timed_out:
+        kill_tree(process.pid)
     process.wait()
     os.close(out_master)
     os.close(err_master)
@@ -247,3 +226,34 @@ def in_terminal(
         "stdout": text(bytes(read[out_master]), None),
         "stderr": err,
     }
+
+
+def _copied(read: dict[int, bytearray], streams: dict[int, TextIO], timeout: Any) -> bool:
+    """
+    Read from descriptors, and copy to streams, until nobody writes any more.
+
+    @return: false if the time ran out before that.
+    """
+    import select
+
+    deadline = time.monotonic() + timeout if timeout else None
+    waiting = list(read)
+    while waiting:
+        left = None if deadline is None else max(deadline - time.monotonic(), 0)
+        ready = select.select(waiting, [], [], left)[0]
+        if not ready:
+            return False
+        for descriptor in ready:
+            try:
+                chunk = os.read(descriptor, 65536)
+            except OSError:
+                # The other side of a terminal is gone: EIO.
+                chunk = b""
+            if chunk:
+                read[descriptor] += chunk
+                stream = streams[descriptor]
+                stream.write(chunk.decode("utf-8", "replace"))
+                stream.flush()
+            else:
+                waiting.remove(descriptor)
+    return True

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import pwd
+from collections.abc import Mapping
 from typing import Any
 
 from saltwisted.modules import _accounts
@@ -55,6 +56,43 @@ def _update_gecos(name: Any, key: str, value: Any, root: str | None) -> bool:
     return _gecos(_accounts.user(name, root).pw_gecos)[key] == text
 
 
+def _add_command(given: Mapping[str, Any]) -> list[Any]:
+    """The command that adds a user, from the arguments of C{user.add}."""
+    command: list[Any] = [program("luseradd" if given["local"] else "useradd")]
+    if given["shell"]:
+        command += ["-s", given["shell"]]
+    if given["uid"] not in (None, ""):
+        command += ["-u", given["uid"]]
+    if given["gid"] not in (None, ""):
+        command += ["-g", given["gid"]]
+    elif given["usergroup"]:
+        if not given["local"]:
+            command.append("-U")
+    elif (
+        given["groups"] is not None and given["name"] in given["groups"] and _user_groups_enabled()
+    ):
+        # useradd would refuse to make the group that is there already.
+        command += ["-g", __salt__["file.group_to_gid"](given["name"])]
+    if given["usergroup"] is False:
+        command.append("-n" if given["local"] else "-N")
+    if not given["createhome"]:
+        command.append("-M")
+    elif not given["local"]:
+        command.append("-m")
+    if given["nologinit"]:
+        command.append("-l")
+    if given["home"] is not None:
+        command += ["-d", given["home"]]
+    if not given["unique"]:
+        command.append("-o")
+    if given["system"]:
+        command.append("-r")
+    command.append(given["name"])
+    if given["root"] is not None and not given["local"]:
+        command += ["-R", given["root"]]
+    return command
+
+
 def add(
     name: str,
     uid: Any = None,
@@ -89,36 +127,7 @@ def add(
 
         salt '*' user.add name <uid> <gid> <groups> <home> <shell>
     """
-    command: list[Any] = [program("luseradd" if local else "useradd")]
-    if shell:
-        command += ["-s", shell]
-    if uid not in (None, ""):
-        command += ["-u", uid]
-    if gid not in (None, ""):
-        command += ["-g", gid]
-    elif usergroup:
-        if not local:
-            command.append("-U")
-    elif groups is not None and name in groups and _user_groups_enabled():
-        # useradd would refuse to make the group that is there already.
-        command += ["-g", __salt__["file.group_to_gid"](name)]
-    if usergroup is False:
-        command.append("-n" if local else "-N")
-    if not createhome:
-        command.append("-M")
-    elif not local:
-        command.append("-m")
-    if nologinit:
-        command.append("-l")
-    if home is not None:
-        command += ["-d", home]
-    if not unique:
-        command.append("-o")
-    if system:
-        command.append("-r")
-    command.append(name)
-    if root is not None and not local:
-        command += ["-R", root]
+    command = _add_command(locals())
     done = __salt__["cmd.run_all"](command, python_shell=False)
     if done["retcode"] != 0:
         return False

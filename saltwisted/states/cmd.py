@@ -15,6 +15,7 @@ import shlex
 from collections.abc import Callable
 from typing import Any
 
+from saltwisted.modules._arguments import picked
 from saltwisted.worker.exceptions import CommandExecutionError, SaltRenderError
 
 log = logging.getLogger(__name__)
@@ -24,6 +25,11 @@ __salt__: Any
 __grains__: Any
 __env__: Any
 
+_HANDED_ON = (
+    *("cwd", "runas", "password", "env", "use_vt", "output_loglevel", "hide_output"),
+    *("success_retcodes", "success_stdout", "success_stderr"),
+)
+"""Arguments that the execution module takes as they are."""
 _BAD_ENV = "Invalidly-formatted 'env' parameter. See documentation."
 
 
@@ -164,6 +170,16 @@ def wait_script(
     return _answer(name, True)
 
 
+def _wrong_words(env: Any, **maps: Any) -> str:
+    """What is wrong with arguments; empty if nothing is."""
+    if env is not None and not isinstance(env, (list, dict)):
+        return _BAD_ENV
+    for option, value in maps.items():
+        if value and not isinstance(value, dict):
+            return f"Invalidly-formatted '{option}' parameter. Must be formed as a dict."
+    return ""
+
+
 def run(
     name: Any,
     cwd: Any = None,
@@ -209,25 +225,11 @@ def run(
     """
     answer = _answer(name)
     name, tells, trial = _stateful(name, stateful)
-    if env is not None and not isinstance(env, (list, dict)):
-        answer["comment"] = _BAD_ENV
+    answer["comment"] = _wrong_words(env)
+    if answer["comment"]:
         return answer
-    options = {
-        **copy.deepcopy(kwargs),
-        "cwd": cwd,
-        "root": root,
-        "runas": runas,
-        "password": password,
-        "use_vt": use_vt,
-        "shell": shell or __grains__["shell"],
-        "env": env,
-        "prepend_path": prepend_path,
-        "output_loglevel": output_loglevel,
-        "hide_output": hide_output,
-        "success_retcodes": success_retcodes,
-        "success_stdout": success_stdout,
-        "success_stderr": success_stderr,
-    }
+    options = {**copy.deepcopy(kwargs), **picked(locals(), (*_HANDED_ON, "root", "prepend_path"))}
+    options["shell"] = shell or __grains__["shell"]
     if __opts__["test"] and not trial:
         answer["result"] = None
         answer["comment"] = f'Command "{name}" would have been executed'
@@ -292,32 +294,15 @@ def script(
     """
     answer = _answer(name)
     name, tells, trial = _stateful(name, stateful)
-    if env is not None and not isinstance(env, (list, dict)):
-        answer["comment"] = _BAD_ENV
+    answer["comment"] = _wrong_words(env, context=context, defaults=defaults)
+    if answer["comment"]:
         return answer
-    for option, value in (("context", context), ("defaults", defaults)):
-        if value and not isinstance(value, dict):
-            answer["comment"] = (
-                f"Invalidly-formatted '{option}' parameter. Must be formed as a dict."
-            )
-            return answer
     options = {
         **copy.deepcopy(kwargs),
-        "runas": runas,
-        "password": password,
+        **picked(locals(), (*_HANDED_ON, "template", "timeout")),
         "shell": shell or __grains__["shell"],
-        "env": env,
-        "cwd": cwd,
-        "template": template,
-        "timeout": timeout,
-        "output_loglevel": output_loglevel,
-        "hide_output": hide_output,
-        "use_vt": use_vt,
         "context": {**(defaults or {}), **(context or {})},
         "saltenv": __env__,
-        "success_retcodes": success_retcodes,
-        "success_stdout": success_stdout,
-        "success_stderr": success_stderr,
     }
     if source is None:
         source = name

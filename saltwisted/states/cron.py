@@ -218,43 +218,61 @@ def file(
                 source=name, source_hash=source_hash, **wanted, **common, **kwargs
             )
             return ret
-        source, source_hash = __salt__["file.source_list"](name, source_hash, __env__)
-        try:
-            fetched, summed, problem = __salt__["file.get_managed"](
-                source=source,
-                source_hash=source_hash,
-                skip_verify=False,
-                **wanted,
-                **common,
-                **kwargs,
-            )
-            if problem:
-                ret["comment"] = problem
-                ret["result"] = False
-                return ret
-            managed: dict[str, Any] = __salt__["file.manage_file"](
-                sfn=fetched, ret=ret, source=source, source_sum=summed, backup=backup, **common
-            )
-        except Exception as error:
-            ret.update(result=False, changes={}, comment=f"Unable to manage file: {error}")
-            return ret
-        if "diff" in managed["changes"]:
-            did = __salt__["cron.write_cron_file_verbose"](user, path)
-            if did["retcode"] == 0:
-                managed["comment"] = f"Crontab for user {user} was updated"
-                managed["result"] = True
-            else:
-                managed["comment"] = (
-                    f"Unable to update user {user} crontab {path}. Error: {did['stderr']}"
-                )
-                managed["result"] = False
-                managed["changes"] = {}
-        elif managed["result"]:
-            managed["comment"] = f"Crontab for user {user} is in the correct state"
-            managed["changes"] = {}
-        return managed
+        managed = _managed(ret, source_hash, backup, wanted, common, kwargs)
+        return managed if managed is ret else _put(user, path, managed)
     finally:
         _files.safe_remove(path)
+
+
+def _managed(
+    ret: dict[str, Any],
+    source_hash: Any,
+    backup: Any,
+    wanted: dict[str, Any],
+    common: dict[str, Any],
+    kwargs: dict[str, Any],
+) -> dict[str, Any]:
+    """The return of C{file.manage_file}; or C{ret}, if it did not come to that."""
+    source, source_hash = __salt__["file.source_list"](ret["name"], source_hash, __env__)
+    try:
+        fetched, summed, problem = __salt__["file.get_managed"](
+            source=source,
+            source_hash=source_hash,
+            skip_verify=False,
+            **wanted,
+            **common,
+            **kwargs,
+        )
+        if problem:
+            ret["comment"] = problem
+            ret["result"] = False
+            return ret
+        managed: dict[str, Any] = __salt__["file.manage_file"](
+            sfn=fetched, ret=ret, source=source, source_sum=summed, backup=backup, **common
+        )
+    except Exception as error:
+        ret.update(result=False, changes={}, comment=f"Unable to manage file: {error}")
+        return ret
+    return managed
+
+
+def _put(user: str, path: str, managed: dict[str, Any]) -> dict[str, Any]:
+    """Give a user the crontab that was put together."""
+    if "diff" in managed["changes"]:
+        did = __salt__["cron.write_cron_file_verbose"](user, path)
+        if did["retcode"] == 0:
+            managed["comment"] = f"Crontab for user {user} was updated"
+            managed["result"] = True
+        else:
+            managed["comment"] = (
+                f"Unable to update user {user} crontab {path}. Error: {did['stderr']}"
+            )
+            managed["result"] = False
+            managed["changes"] = {}
+    elif managed["result"]:
+        managed["comment"] = f"Crontab for user {user} is in the correct state"
+        managed["changes"] = {}
+    return managed
 
 
 def env_present(name: str, value: Any = None, user: str = "root") -> dict[str, Any]:

@@ -11,6 +11,7 @@ import os
 from typing import Any
 
 from saltwisted.modules import _files
+from saltwisted.modules._arguments import picked
 from saltwisted.states._git_detached import Detached
 from saltwisted.states._git_latest import Latest
 from saltwisted.states._git_work import joined, reason, text_or_none, unknown_words
@@ -21,6 +22,12 @@ log = logging.getLogger(__name__)
 __salt__: Any
 __opts__: Any
 __env__: str
+
+_LATEST = (
+    *("update_head", "force_checkout", "force_clone", "force_fetch", "force_reset", "submodules"),
+    *("mirror", "fetch_tags", "sync_tags", "depth", "refspec_branch", "refspec_tag"),
+)
+"""Arguments of C{latest} that are handed on as they are."""
 
 
 def __virtual__() -> Any:
@@ -37,6 +44,20 @@ def _end(ret: dict[str, Any], result: bool | None, comment: str) -> dict[str, An
     ret["result"] = result
     ret["comment"] = comment
     return ret
+
+
+def _wrong_latest(remote: Any, target: Any, rev: Any, force_reset: Any) -> str:
+    """What is wrong with arguments of C{latest}; empty if nothing is."""
+    for word, value in (("remote", remote), ("target", target)):
+        if not value:
+            return f"'{word}' argument is required"
+    if not rev:
+        return f"'{rev}' is not a valid value for the 'rev' argument"
+    if force_reset not in (True, False, "remote-changes"):
+        return "'force_reset' must be one of True, False, or 'remote-changes'"
+    if not os.path.isabs(str(target)):
+        return f"target '{target}' is not an absolute path"
+    return ""
 
 
 def latest(
@@ -99,23 +120,16 @@ def latest(
     wrong = unknown_words(kwargs)
     if wrong:
         return _end(ret, False, wrong)
-    for word, value in (("remote", remote), ("target", target)):
-        if not value:
-            return _end(ret, False, f"'{word}' argument is required")
-    if not rev:
-        return _end(ret, False, f"'{rev}' is not a valid value for the 'rev' argument")
-    if force_reset not in (True, False, "remote-changes"):
-        return _end(ret, False, "'force_reset' must be one of True, False, or 'remote-changes'")
-    target = str(target)
-    if not os.path.isabs(target):
-        return _end(ret, False, f"target '{target}' is not an absolute path")
+    wrong = _wrong_latest(remote, target, rev, force_reset)
+    if wrong:
+        return _end(ret, False, wrong)
     work = Latest(
         salt=__salt__,
         test=bool(__opts__["test"]),
         env=__env__,
         ret=ret,
         name=name,
-        target=target,
+        target=str(target),
         user=text_or_none(user),
         password=text_or_none(password),
         encoding=output_encoding,
@@ -125,19 +139,8 @@ def latest(
         https_pass=text_or_none(https_pass),
         rev=str(rev),
         branch=text_or_none(branch),
-        update_head=update_head,
-        force_checkout=force_checkout,
-        force_clone=force_clone,
-        force_fetch=force_fetch,
-        force_reset=force_reset,
-        submodules=submodules,
         bare=bare or mirror,
-        mirror=mirror,
-        fetch_tags=fetch_tags,
-        sync_tags=sync_tags,
-        depth=depth,
-        refspec_branch=refspec_branch,
-        refspec_tag=refspec_tag,
+        **picked(locals(), _LATEST),
     )
 
     def whole() -> None:
@@ -246,26 +249,9 @@ def present(
             )
         if there:
             return ret
-        if force:
-            if __opts__["test"]:
-                ret["changes"] = {"new": name, "forced init": True}
-                text = (
-                    f"Target directory {name} exists. Since force=True, the contents of {name}"
-                    f" would be deleted, and a {kind}repository would be initialized in its place."
-                )
-                return _end(ret, None, text)
-            try:
-                _files.remove_tree(name)
-            except OSError as error:
-                return _end(ret, False, f"Unable to remove {name}: {error}")
-            ret["changes"]["forced init"] = True
-        elif os.listdir(name):
-            text = (
-                f"Target '{name}' exists, is non-empty, and is not a git repository. Set the"
-                " 'force' option to True to remove this directory's contents and proceed with"
-                " initializing a repository"
-            )
-            return _end(ret, False, text)
+        ended = _make_room(ret, force, kind)
+        if ended is not None:
+            return ended
     if __opts__["test"]:
         ret["changes"]["new"] = name
         return _end(ret, None, f"New {kind}repository would be created")
@@ -284,6 +270,33 @@ def present(
         actions.append(f"Gitdir set to {separate_git_dir}")
     ret["changes"]["new"] = name
     return _end(ret, True, joined(actions))
+
+
+def _make_room(ret: dict[str, Any], force: bool, kind: str) -> dict[str, Any] | None:
+    """Take away what is where a repository is to be; or the return, if that is not to be done."""
+    name = ret["name"]
+    if not force:
+        if not os.listdir(name):
+            return None
+        text = (
+            f"Target '{name}' exists, is non-empty, and is not a git repository. Set the"
+            " 'force' option to True to remove this directory's contents and proceed with"
+            " initializing a repository"
+        )
+        return _end(ret, False, text)
+    if __opts__["test"]:
+        ret["changes"] = {"new": name, "forced init": True}
+        text = (
+            f"Target directory {name} exists. Since force=True, the contents of {name}"
+            f" would be deleted, and a {kind}repository would be initialized in its place."
+        )
+        return _end(ret, None, text)
+    try:
+        _files.remove_tree(name)
+    except OSError as error:
+        return _end(ret, False, f"Unable to remove {name}: {error}")
+    ret["changes"]["forced init"] = True
+    return None
 
 
 def cloned(
@@ -389,6 +402,23 @@ def _several(matches: dict[str, list[str]], least: int = 1) -> str:
     )
 
 
+def _unset(matches: dict[str, list[str]], what: dict[str, Any], words: dict[str, Any]) -> str:
+    """Unset what an expression fits, once for each key; what to say if that failed."""
+    failed = []
+    for one in matches:
+        try:
+            __salt__["git.config_unset"](**what, **words)
+        except CommandExecutionError as error:
+            log.error("Failed to unset '%s': %s", one, reason(error))
+            failed.append(one)
+    if not failed:
+        return ""
+    return (
+        "Error(s) occurred unsetting values for the following keys (see the minion log for"
+        f" details): {', '.join(failed)}"
+    )
+
+
 def config_unset(
     name: Any,
     value_regex: Any = None,
@@ -447,21 +477,9 @@ def config_unset(
         ret["changes"] = matches
         return _end(ret, None, f"{len(matches)} key(s) would have value(s) unset")
     before = matches if value_regex is None else values(None)
-    failed = []
-    for one in matches:
-        try:
-            __salt__["git.config_unset"](
-                key=name, value_regex=value_regex, all=given["all"], **words
-            )
-        except CommandExecutionError as error:
-            log.error("Failed to unset '%s': %s", one, reason(error))
-            failed.append(one)
-    if failed:
-        text = (
-            "Error(s) occurred unsetting values for the following keys (see the minion log for"
-            f" details): {', '.join(failed)}"
-        )
-        return _end(ret, False, text)
+    problem = _unset(matches, {"key": name, "value_regex": value_regex, "all": given["all"]}, words)
+    if problem:
+        return _end(ret, False, problem)
     after = values(None)
     for one, had in before.items():
         gone = [value for value in had if value not in after.get(one, ())]

@@ -622,13 +622,18 @@ def fstab_present(
     ret["changes"]["persist"] = did
     said.append(f"{fs_file} entry {'added' if did == 'new' else 'updated'} in {config}.")
     if mount and did == "new":
-        mounting = __salt__["mount.mount"](fs_file)
-        if isinstance(mounting, str):
-            ret["result"] = False
-            said.append(f"Error while mounting {mounting.split(':', maxsplit=1)[-1]}")
-        else:
-            said.append(f"Mounted {name} on {fs_file}")
+        _mount_new(ret, fs_file)
     return ret
+
+
+def _mount_new(ret: dict[str, Any], fs_file: str) -> None:
+    """Mount what the fstab has a new entry for."""
+    mounting = __salt__["mount.mount"](fs_file)
+    if isinstance(mounting, str):
+        ret["result"] = False
+        ret["comment"].append(f"Error while mounting {mounting.split(':', maxsplit=1)[-1]}")
+    else:
+        ret["comment"].append(f"Mounted {ret['name']} on {fs_file}")
 
 
 def fstab_absent(

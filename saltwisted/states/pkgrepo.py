@@ -130,6 +130,26 @@ def _configured(
     return True
 
 
+def _checked(kwargs: dict[str, Any]) -> tuple[str, Any, Any]:
+    """What is wrong with the words of C{managed}; whether the repository is used, and not."""
+    if "repo" in kwargs:
+        wrong = (
+            "'repo' is not a supported argument for this state. The 'name' argument is probably"
+            " what was intended."
+        )
+        return wrong, None, None
+    enabled, disabled = kwargs.pop("enabled", None), kwargs.pop("disabled", None)
+    if enabled is not None and disabled is not None:
+        return "Only one of enabled/disabled is allowed", None, None
+    if disabled is None and enabled is None:
+        enabled = True
+    secure = kwargs.get("key_url", "").strip().startswith("http:") is False
+    if not kwargs.pop("allow_insecure_key", True) and not secure:
+        wrong = "Cannot have 'key_url' using http with 'allow_insecure_key' set to True"
+        return wrong, None, None
+    return "", enabled, disabled
+
+
 def managed(
     name: str, ppa: Any = None, copr: Any = None, aptkey: bool = True, **kwargs: Any
 ) -> dict[str, Any]:
@@ -166,29 +186,15 @@ def managed(
     if wrong:
         # Said, but not the end of it: as in stock.
         refuse(wrong)
-    if "repo" in kwargs:
-        return refuse(
-            "'repo' is not a supported argument for this state. The 'name' argument is probably"
-            " what was intended."
-        )
-    enabled, disabled = kwargs.pop("enabled", None), kwargs.pop("disabled", None)
-    if enabled is not None and disabled is not None:
-        return refuse("Only one of enabled/disabled is allowed")
-    if disabled is None and enabled is None:
-        enabled = True
-    secure = kwargs.get("key_url", "").strip().startswith("http:") is False
-    if not kwargs.pop("allow_insecure_key", True) and not secure:
-        return refuse("Cannot have 'key_url' using http with 'allow_insecure_key' set to True")
+    problem, enabled, disabled = _checked(kwargs)
+    if problem:
+        return refuse(problem)
     repo = _prepared(name, ppa, copr, enabled, disabled, kwargs)
     try:
         before = __salt__["pkg.get_repo"](repo=repo, **kwargs)
     except CommandExecutionError as error:
         return refuse(f"Failed to examine repo '{name}': {error}")
-    wanted = kwargs
-    if _debian():
-        wanted = _apt_entries.expand_repo_def(
-            os_name=__grains__["os"], os_codename=__grains__["oscodename"], repo=repo, **kwargs
-        )
+    wanted = _expanded(repo, kwargs) if _debian() else kwargs
     clean = bool(kwargs.get("clean_file", False))
     if before and not (clean and _stale_lines(kwargs.get("file"), name)):
         before.pop("file", None)
@@ -217,12 +223,22 @@ def managed(
         ret["changes"] = _difference(wanted, before, after) if before else {"repo": repo}
     except Exception as error:
         return refuse(f"Failed to confirm config of repo '{name}': {error}")
+    _forget_lists(ret["changes"])
     ret["result"] = True
     ret["comment"] = f"Configured package repo '{name}'"
-    if ret["changes"]:
-        # Which packages there are is another question now.
-        __context__.pop("pkg._avail", None)
     return ret
+
+
+def _forget_lists(changes: dict[str, Any]) -> None:
+    """Which packages there are is another question when repositories have changed."""
+    if changes:
+        __context__.pop("pkg._avail", None)
+
+
+def _expanded(repo: str, kwargs: dict[str, Any]) -> dict[str, Any]:
+    return _apt_entries.expand_repo_def(
+        os_name=__grains__["os"], os_codename=__grains__["oscodename"], repo=repo, **kwargs
+    )
 
 
 def _keep_addresses(

@@ -150,15 +150,21 @@ def present(
             fingerprint_hash_type=fingerprint_hash_type,
             options=options,
         )
-    whose = f"The authorized host key {key.text} for user {user} was"
+    _tell(ret, did, key.text, user, source)
+    return ret
+
+
+def _tell(ret: dict[str, Any], did: str, key: str, user: str, source: str) -> None:
+    """Put into a return what became of a key."""
+    whose = f"The authorized host key {key} for user {user} was"
     if did == "replace":
-        ret["changes"][key.text] = "Updated"
+        ret["changes"][key] = "Updated"
         ret["comment"] = f"{whose} updated"
     elif did == "new":
-        ret["changes"][key.text] = "New"
+        ret["changes"][key] = "New"
         ret["comment"] = f"{whose} added"
     elif did == "no change":
-        ret["comment"] = f"The authorized host key {key.text} is already present for user {user}"
+        ret["comment"] = f"The authorized host key {key} is already present for user {user}"
     elif did == "no key":
         ret["result"] = False
         ret["comment"] = f"Failed to add the ssh key. Source file {source} is missing"
@@ -171,7 +177,6 @@ def present(
     elif did in ("invalid", "Invalid public key"):
         ret["result"] = False
         ret["comment"] = "Invalid public ssh key, most likely has spaces or invalid syntax"
-    return ret
 
 
 def absent(

@@ -7,11 +7,15 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from saltwisted.modules._arguments import picked
 from saltwisted.worker.exceptions import CommandNotFoundError
 
 __salt__: Any
 __opts__: Any
 __virtualname__ = "ssh_known_hosts"
+
+_CHECKED = ("key", "fingerprint", "port", "fingerprint_hash_type")
+"""Arguments of C{present} that C{ssh.check_known_host} takes."""
 
 
 def __virtual__() -> str:
@@ -30,6 +34,27 @@ def _done(
     name: str, result: bool | None, comment: str, changes: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     return {"name": name, "changes": changes or {}, "result": result, "comment": comment}
+
+
+def _forecast(name: str, path: str, given: dict[str, Any]) -> dict[str, Any]:
+    """What C{present} would do."""
+    key, fingerprint, enc = given["key"], given["fingerprint"], given["enc"]
+    if key and fingerprint:
+        return _done(name, False, 'Specify either "key" or "fingerprint", not both.')
+    if key and not enc:
+        return _done(name, False, 'Required argument "enc" if using "key" argument.')
+    try:
+        found = __salt__["ssh.check_known_host"](
+            given["user"], name, config=path, **picked(given, _CHECKED)
+        )
+    except CommandNotFoundError as error:
+        return _done(name, False, f"ssh.check_known_host error: {error}")
+    if isinstance(found, dict) and "error" in found:
+        return _done(name, False, found["error"])
+    if found == "exists":
+        return _done(name, True, f"Host {name} is already in {path}")
+    verb = "added to" if found == "add" else "updated in"
+    return _done(name, None, f"Key for {name} is set to be {verb} {path}")
 
 
 def present(
@@ -60,28 +85,7 @@ def present(
     if wrong:
         return _done(name, False, wrong)
     if __opts__["test"]:
-        if key and fingerprint:
-            return _done(name, False, 'Specify either "key" or "fingerprint", not both.')
-        if key and not enc:
-            return _done(name, False, 'Required argument "enc" if using "key" argument.')
-        try:
-            found = __salt__["ssh.check_known_host"](
-                user,
-                name,
-                key=key,
-                fingerprint=fingerprint,
-                config=path,
-                port=port,
-                fingerprint_hash_type=fingerprint_hash_type,
-            )
-        except CommandNotFoundError as error:
-            return _done(name, False, f"ssh.check_known_host error: {error}")
-        if isinstance(found, dict) and "error" in found:
-            return _done(name, False, found["error"])
-        if found == "exists":
-            return _done(name, True, f"Host {name} is already in {path}")
-        verb = "added to" if found == "add" else "updated in"
-        return _done(name, None, f"Key for {name} is set to be {verb} {path}")
+        return _forecast(name, path, locals())
     did = __salt__["ssh.set_known_host"](
         user=user,
         hostname=name,
