@@ -27,6 +27,8 @@ MOST_QUEUED = 8 * 1024 * 1024
 """Bytes that may wait for a node before it misses events."""
 OWN_BUSINESS = ("salt/presence/", "saltwisted/", "cluster/")
 """Tags that every node fires by itself, or that are no one else's business."""
+SHARED = "saltwisted/reaction/"
+"""But these all nodes want to know: what a reaction causes may arise at any of them."""
 REMEMBERED = 50_000
 
 
@@ -81,7 +83,9 @@ class Events:
 
     def _fired(self, event: Fired) -> None:
         tag = event.tag
-        if event.origin or tag.startswith(self._own_business):
+        if event.origin:
+            return
+        if tag.startswith(self._own_business) and not tag.startswith(SHARED):
             return
         if tag.startswith("salt/job/") and "/ret/" in tag and self._kept(event.data):
             return
