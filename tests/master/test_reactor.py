@@ -190,6 +190,25 @@ class ReactorTests(SynchronousTestCase):
         self.assertEqual(len(made.runs("runner.test.sleep")), 5)
         self.assertEqual(made.reactor.status()["depth"], 0)
 
+    def test_many_wait_for_places(self) -> None:
+        """Thousands that waited, and end at once when they begin, do so without recursion."""
+        made = self.reacting(
+            [{"slow": "@slow.sls"}, {"t": "@a.sls"}],
+            slow="k:\n  runner.test.sleep:\n    - s_time: 10\n",
+            a=RUNNER,
+            options={"reactor_worker_threads": 1},
+        )
+        made.fire("slow")
+
+        for number in range(2000):
+            made.rig.bus.fire("t", {"i": number})
+        for _ in range(10):
+            made.turn()
+        self.assertEqual(made.runs("runner.test.arg"), [])
+        made.turn(10)
+
+        self.assertEqual(len(made.runs("runner.test.arg")), 2000)
+
     # -- rendering -----------------------------------------------------------------------------
 
     def test_data_is_data(self) -> None:

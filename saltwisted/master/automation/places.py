@@ -6,11 +6,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Coroutine
+from time import thread_time
 from typing import Any
 
 from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
+from saltwisted.master import turns
 from saltwisted.transports.reasons import why
 
 
@@ -28,6 +30,8 @@ class Places:
         self._hwm = hwm
         self._waiting: deque[tuple[Callable[[], Coroutine[Any, Any, str]], Deferred[str], float]]
         self._waiting = deque()
+        self._busy = False
+        self._turn: Any = None
         self.running = 0
 
     @property
@@ -52,13 +56,35 @@ class Places:
         self._begin()
         return done
 
+    def stop(self) -> None:
+        """Begin nothing more; what waits is forgotten."""
+        self._waiting.clear()
+        if self._turn is not None:
+            self._turn.cancel()
+            self._turn = None
+
     def _begin(self) -> None:
-        while self._waiting and self.running < self._most():
-            work, done, _ = self._waiting.popleft()
-            self.running += 1
-            d = Deferred.fromCoroutine(work())
-            d.addErrback(_failed)  # type: ignore[unused-awaitable]
-            d.addCallback(self._ended, done)  # type: ignore[unused-awaitable]
+        """As many as may, for one turn of the reactor; none is begun inside of another."""
+        if self._busy or self._turn is not None:
+            return
+        self._busy = True
+        until = thread_time() + turns.PORTION
+        try:
+            while self._waiting and self.running < self._most():
+                if thread_time() > until:
+                    self._turn = self._clock.callLater(0, self._next)
+                    return
+                work, done, _ = self._waiting.popleft()
+                self.running += 1
+                d = Deferred.fromCoroutine(work())
+                d.addErrback(_failed)  # type: ignore[unused-awaitable]
+                d.addCallback(self._ended, done)  # type: ignore[unused-awaitable]
+        finally:
+            self._busy = False
+
+    def _next(self) -> None:
+        self._turn = None
+        self._begin()
 
     def _ended(self, result: str, done: Deferred[str]) -> None:
         self.running -= 1

@@ -29,6 +29,7 @@ from saltwisted.master.automation.rendering import ENTRY, TIMEOUT, Answer, Rende
 from saltwisted.master.automation.telling import SHOWN, Telling, Waiting
 from saltwisted.master.context import Context
 from saltwisted.master.pillars import PillarWorkers
+from saltwisted.master.turns import in_turns
 from saltwisted.transports.deferreds import let_go
 
 BATCH = 32
@@ -79,6 +80,7 @@ class Reactor:
     def stopService(self) -> None:
         """React to nothing more; what has begun goes on."""
         self._intake.stop()
+        self._places.stop()
         self._telling.stop()
         if self._turn is not None and self._turn.active():
             self._turn.cancel()
@@ -139,7 +141,8 @@ class Reactor:
         try:
             while queue and self._beginning < MOST_BEGINNING:
                 batch = [queue.popleft() for _ in range(min(BATCH, len(queue)))]
-                for waiting, answer in await self._rendering.rendered(batch):
+                answers = await self._rendering.rendered(batch)
+                async for waiting, answer in in_turns(self._clock, answers):
                     self._beginning += 1
                     let_go(self._react(waiting, answer), self.log, "a reaction failed")
         finally:
