@@ -223,6 +223,29 @@ class ReactorTests(SynchronousTestCase):
         (ret,) = made.runs()
         self.assertEqual(ret["return"]["kwargs"], {"x": "{{ 7 * 7 }}{% raw %}"})
 
+    def test_T_EVT_2_sender(self) -> None:
+        """
+        T-EVT-2: C{sender} is whose key sent an event, whatever the event says of itself; no minion
+        may fire the reactor's own events, which name a place in a chain.
+        """
+        made = self.reacting(
+            [{"my/tag": "@a.sls"}],
+            a="k:\n  runner.test.arg:\n    - args:\n        by: {{ sender }}\n"
+            "        said: {{ data['id'] }}\n",
+        )
+        minion = RigMinion(made.rig, "m2").accepted()
+
+        minion.ask("_minion_event", events=[{"tag": "my/tag", "data": {"id": "victim"}}])
+        minion.ask(
+            "_minion_event",
+            events=[{"tag": "saltwisted/reaction/failed", "data": {"generation": -100}}],
+        )
+        made.turn()
+
+        (ret,) = made.runs()
+        self.assertEqual(ret["return"]["kwargs"], {"by": "m2", "said": "victim"})
+        self.assertEqual(made.said("failed"), [])
+
     def test_tag_is_there(self) -> None:
         """A template sees the tag, also one with line ends in it, and a wild card matches it."""
         made = self.reacting(

@@ -165,10 +165,17 @@ class Intake:
         link = self._link(event)
         if not self._may(event, link):
             return
-        sender, data = event.sender, event.data
-        if not sender and event.tag.startswith(_OF_A_MINION) and isinstance(data.get("id"), str):
-            sender = data["id"]
-        waiting = Waiting(tag=event.tag, data=data, sender=sender, link=link, number=event.number)
+        data, of = event.data, event.sender
+        if not of and event.tag.startswith(_OF_A_MINION) and isinstance(data.get("id"), str):
+            of = data["id"]
+        waiting = Waiting(
+            tag=event.tag,
+            data=data,
+            sender=event.sender,
+            of=of,
+            link=link,
+            number=event.number,
+        )
         together: list[Entry] = []
         for entry in entries:
             word = self._pacing.judge(entry, event.tag, data, self._clock.seconds())

@@ -200,16 +200,16 @@ class Reactor:
         }
         what = ", ".join(f"{step['kind']}.{step['fun']}" for step in steps)[:SHOWN]
         claims, tag, data = self._ctx.seams.claims, waiting.tag, waiting.data
-        if not waiting.sender:
+        if not waiting.of:
             key = f"reaction/{self._intake.boot}/{waiting.number}/{waiting.part}"
             answer = await claims.begin(key, plan, what, tag)
         else:
             if waiting.part:
                 # An entry that goes its own way: the same event, another act
-                if tag in ("minion_start", f"salt/minion/{waiting.sender}/start"):
+                if tag in ("minion_start", f"salt/minion/{waiting.of}/start"):
                     data = {}
                 tag = f"{tag}/saltwisted/entry/{waiting.part}"
-            answer = await claims.begin_event(waiting.sender, tag, data, plan, what)
+            answer = await claims.begin_event(waiting.of, tag, data, plan, what)
         if isinstance(answer, Taken):
             self._telling.figures["taken"] += 1
             return None

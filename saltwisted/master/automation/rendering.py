@@ -30,6 +30,7 @@ class Rendering:
             {
                 "tag": one.tag,
                 "data": dict(one.data),
+                "sender": one.sender,
                 "sls": [[sls, entry.saltenv] for entry in one.entries for sls in entry.sls],
             }
             for one in batch

@@ -29,7 +29,8 @@ class Waiting:
     """
     An event on its way to being reacted to.
 
-    @ivar sender: the minion that it is of, or C{""}.
+    @ivar sender: the minion whose key sent it, or C{""}.
+    @ivar of: the minion whose event it is, whoever fired it: copies of it may be at other nodes.
     @ivar entries: those whose SLS react now.
     @ivar part: which entry it is for, if that one goes its own way; else 0.
     @ivar since: when it was put into the queue, by the reactor's clock.
@@ -38,6 +39,7 @@ class Waiting:
     tag: str
     data: Mapping[str, Any] = field(repr=False)
     sender: str = ""
+    of: str = ""
     entries: tuple[Entry, ...] = ()
     link: Link = field(default=NOWHERE)
     number: int = 0

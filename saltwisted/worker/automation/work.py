@@ -3,13 +3,14 @@ A reactor worker: renders the SLS that react to events.
 
 The process is long-lived: compiled templates, parsed texts and loaded execution modules stay.
 Templates see C{data} and C{tag}, and what stock's reactor gives them: C{salt}, C{grains}, C{opts}
-of the master, and no pillar. What an event says is only ever a value there. Files are looked at
-anew in each call, so that an edit counts for the next event.
+of the master, and no pillar. C{sender} is ours: the minion whose key sent the event. What an event
+says is only ever a value there. Files are looked at anew in each call, so that an edit counts for
+the next event.
 
 Calls are maps with C{do}:
 
- - C{react}: C{events}, a list of C{{"tag", "data", "sls": [[ref, saltenv], ...]}}; the answer has
-   for each C{{"chunks": [...], "problems": [[sls, text], ...]}};
+ - C{react}: C{events}, a list of C{{"tag", "data", "sender", "sls": [[ref, saltenv], ...]}}; the
+   answer has for each C{{"chunks": [...], "problems": [[sls, text], ...]}};
  - C{look}: C{sls}, a list of C{[ref, saltenv, sample]}; the answer has for each what
    L{Rendering.look} found;
  - C{map}: C{path}, a file with reactor entries; the answer is C{{"value"}} or C{{"error"}};
@@ -85,7 +86,7 @@ class Rendering:
                 problems.append((ref, "File missing or not found."))
             for path in paths:
                 try:
-                    data = self.render(path, saltenv, event["tag"], event["data"])
+                    data = self.render(path, saltenv, event)
                 except Exception as error:
                     problems.append((path, reason(error)))
                 else:
@@ -119,9 +120,10 @@ class Rendering:
                 return inside
         return []
 
-    def render(self, path: str, saltenv: str, tag: str, data: Any) -> Any:
+    def render(self, path: str, saltenv: str, event: Mapping[str, Any]) -> Any:
         """What one SLS means for one event."""
-        return self._renderer.file(path, saltenv, "", tag=tag, data=data)
+        seen = {name: event.get(name, "") for name in ("tag", "data", "sender")}
+        return self._renderer.file(path, saltenv, "", **seen)
 
     # -- looking, before there is an event ------------------------------------------------
 
