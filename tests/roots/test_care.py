@@ -112,7 +112,7 @@ class CareTests(NodesCase):
             store = two.share.store
             assert store is not None
             # Files that were just written are not compared by their times yet
-            known_files = one.share.store.tree.values  # type: ignore[union-attr]
+            known_files = one.share.store.tree.known.values  # type: ignore[union-attr]
             await until(
                 lambda: all(one.identity for one in known_files() if one.entry.kind == "f"),
                 what="old enough",
@@ -127,17 +127,17 @@ class CareTests(NodesCase):
             two.share.watch.dirty.clear()
             rotten = one.path("f3")
             identity = os.stat(rotten)
-            known = one.share.store.tree[b"f3"]  # type: ignore[union-attr]
+            known = one.share.store.tree.known[b"f3"]  # type: ignore[union-attr]
             overwrite(rotten, b"ROT")
             self.assertEqual(os.stat(rotten).st_size, identity.st_size)
             # What the kernel says of a sector that went bad: nothing
             now = rootdeep.Identity.of(os.stat(rotten))
-            one.share.store.tree[b"f3"] = known._replace(identity=now)  # type: ignore[union-attr]
+            one.share.store.tree.known[b"f3"] = known._replace(identity=now)  # type: ignore[union-attr]
             found = rootdeep.Found()
             for part in range(rootdeep.PARTS):
                 some = rootdeep.look(
                     one.tree,
-                    one.share.store.tree,
+                    one.share.store.tree.known,
                     one.share.store.objects,
                     part,  # type: ignore
                 )

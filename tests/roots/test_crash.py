@@ -18,6 +18,7 @@ from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.entry import DIR, FILE, GONE, Batch, Entry
 from saltwisted.domain.roots.index import NotYet
 from saltwisted.stores.roots import objects
+from saltwisted.stores.roots.housekeeping import clean
 from saltwisted.stores.roots.index import Known
 from saltwisted.stores.roots.store import RootStore
 from saltwisted.stores.roots.treefs import Identity
@@ -78,7 +79,7 @@ class CrashTests(SynchronousTestCase):
                     continue
                 if outcome is not None:
                     identity = Identity(0, 0, 0, 0, 0, 0)
-                    store.remember(
+                    store.tree.remember(
                         {
                             p: Known(e, identity) if e else None
                             for p, (_, e) in outcome.shown.items()
@@ -161,11 +162,11 @@ class CrashTests(SynchronousTestCase):
                 self.check(store, {end})
                 if source is not None:
                     # What was committed and not written to the tree is known to be pending
-                    late = store.pending()
-                    store.remember({p: Known(e, None) if e else None for p, e in late.items()})
-                    self.assertEqual(store.pending(), {})
+                    late = store.tree.pending(store.generation)
+                    store.tree.remember({p: Known(e, None) if e else None for p, e in late.items()})
+                    self.assertEqual(store.tree.pending(store.generation), {})
                     self.assertEqual(
-                        {path: known.entry for path, known in store.tree.items()},
+                        {path: known.entry for path, known in store.tree.known.items()},
                         dict(store.generation.walk()),
                     )
                 store.close()
@@ -194,11 +195,11 @@ class CrashTests(SynchronousTestCase):
         store = self.open("behind", Faults())
         entry = Entry(FILE, 0o644, 4, 1, store.objects.put(b"many"))
         store.commit({b"d/f%d" % n: entry for n in range(300)})
-        self.assertTrue(store.is_behind_log)
+        self.assertTrue(store.unwritten)
         store.commit({b"d/f7": GONE, b"d/f8": Entry(FILE, 0o600, 4, 1, entry.content)})
         foreign = self.open("foreign", Faults())
         foreign.objects.put(b"many")
-        for replica, lo in store.missing_for({}) or []:
+        for replica, lo in store.batches.missing_for({}) or []:
             body = store.database.body(replica, lo)
             assert body is not None
             foreign.apply(codec.unpack_batch(body, foreign.limits)[0])
@@ -239,7 +240,7 @@ class CrashTests(SynchronousTestCase):
         first = Entry(FILE, 0o644, 3, 1, store.objects.put(b"one"))
         store.commit({b"a": first})
         other = self.open("other", Faults())
-        other._now = lambda: 2000.0
+        other.now = lambda: 2000.0
         later = Entry(FILE, 0o644, 5, 1, other.objects.put(b"later"))
         made = other.commit({b"a": later})
         assert made is not None
@@ -255,18 +256,20 @@ class CrashTests(SynchronousTestCase):
         batches: list[Batch] = []
         self.story(store, batches, None)
         history = store.database.generations()
-        first = store.manifest(history[-1].number)
+        first = store.history.manifest(history[-1].number)
         self.assertEqual(sorted(first), [b"a", b"d", b"d/x"])
-        wanted = store.way_back(history[-1].number)
+        wanted = store.history.way_back(history[-1].number)
 
         store.commit(wanted, approved="root", note="rollback")
 
         self.assertEqual(store.generation.digest, history[-1].digest)
-        self.assertEqual(store.find(history[-1].digest.hex()[:8]).digest, history[-1].digest)
-        store._now = lambda: 1000.0 + 40 * 86400
-        store.clean([])
-        store._now = lambda: 1000.0 + 80 * 86400
-        removed = store.clean([])
+        self.assertEqual(
+            store.history.find(history[-1].digest.hex()[:8]).digest, history[-1].digest
+        )
+        store.now = lambda: 1000.0 + 40 * 86400
+        clean(store, [])
+        store.now = lambda: 1000.0 + 80 * 86400
+        removed = clean(store, [])
         self.assertGreater(removed, 0)
         self.check(store, {store.generation.name})
         self.assertNotIn(b"b", store.index.rows)

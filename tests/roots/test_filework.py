@@ -12,6 +12,7 @@ from saltwisted.domain.roots.entry import FILE, Entry
 from saltwisted.errors import RemoteError, StoreError
 from saltwisted.stores.roots import filework, newfiles, objects, packs, treeread
 from saltwisted.stores.roots import sites as rootsites
+from saltwisted.stores.roots.housekeeping import drop_damaged
 from saltwisted.stores.roots.objects import ContentStore
 from saltwisted.stores.roots.treefs import Identity
 from saltwisted.worker.process.warm import pack, unpack
@@ -157,7 +158,7 @@ class ReadTests(HelperCase):
         self.store = self.open()
         self.assertLessEqual(set(os.listdir(f"{self.folder}/store/packs")), set(packs))
         self.check_seen(made, self.tree.reader.scan({}, self.store.objects))
-        self.assertEqual(self.store.drop_damaged(), {})
+        self.assertEqual(drop_damaged(self.store), {})
         for path, data in made.items():
             entry = self.store.generation.get(path)
             assert entry is not None

@@ -579,7 +579,7 @@ class JoinTests(NodesCase):
             # One batch comes through, and then no more
             await two.start()
             store = one.share.store
-            replica, lo = store.missing_for({})[0]  # type: ignore[index, union-attr]
+            replica, lo = store.batches.missing_for({})[0]  # type: ignore[index, union-attr]
             batch, _ = codec.unpack_batch(store.database.body(replica, lo), two.share.core.limits)  # type: ignore[union-attr, arg-type]
             for _, entry in batch.entries:
                 if entry.kind == "f":

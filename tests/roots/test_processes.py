@@ -14,7 +14,8 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.stores.roots.store import DAY, RootStore
+from saltwisted.stores.roots.housekeeping import DAY, clean
+from saltwisted.stores.roots.store import RootStore
 from tests.cluster.real import OurNode
 from tests.harness import OurMinion, until
 
@@ -161,9 +162,9 @@ class RealRootsTests(SynchronousTestCase):
         (folder,) = glob.glob(f"{one.root}/**/roots/file-base-0", recursive=True)
         # Eight days go by for alpha's housekeeping
         store = RootStore(folder, "alpha", os.urandom, lambda: time.time() + 8 * DAY)
-        self.assertTrue(store.log)
-        store.clean([])
-        self.assertEqual(store.log, [])
+        self.assertTrue(store.batches.rows)
+        clean(store, [])
+        self.assertEqual(store.batches.rows, [])
         store.close()
 
         for node in (one, other):

@@ -55,7 +55,7 @@ class RehearsalTests(SynchronousTestCase):
             self.assertEqual(fresh.generation().digest, store.generation.digest)
             self.assertEqual(fresh.generation().counts(), store.generation.counts())
             self.assertEqual(store.knowledge[self.batch.replica], self.batch.hi)
-            back = store.way_back(store.generation.number - 1)
+            back = store.history.way_back(store.generation.number - 1)
             self.assertEqual(back.keys(), dict(self.batch.entries).keys())
             self.assertEqual(set(back.values()), {GONE})
 

@@ -70,8 +70,8 @@ class TreeCase(SynchronousTestCase):
 
     def write(self, entries: Any) -> displaced.Written:
         """Write to the tree, and remember."""
-        done = self.tree.writer.write(entries, self.store.tree, self.store.objects)
-        self.store.remember(done.known, done.moved)
+        done = self.tree.writer.write(entries, self.store.tree.known, self.store.objects)
+        self.store.tree.remember(done.known, done.moved)
         return done
 
 
@@ -87,7 +87,7 @@ class PrepareTests(TreeCase):
 
     def prepare(self, entries: dict[bytes, Entry]) -> None:
         """Make what can be made."""
-        self.tree.writer.prepare(self.batch(entries), self.store.tree, self.store.objects)
+        self.tree.writer.prepare(self.batch(entries), self.store.tree.known, self.store.objects)
 
     def made(self) -> int:
         """How many files are in hidden directories."""
@@ -121,7 +121,9 @@ class PrepareTests(TreeCase):
         after = {known.identity.inode for known in done.known.values() if known and known.identity}
         self.assertLessEqual(inodes - after, {os.stat(f"{self.root}/.saltwisted-root").st_ino})
         # What is remembered is what is there
-        self.assertEqual(self.tree.reader.scan(self.store.tree, self.store.objects).changed, {})
+        self.assertEqual(
+            self.tree.reader.scan(self.store.tree.known, self.store.objects).changed, {}
+        )
 
     def test_dropped(self) -> None:
         """A batch that never becomes complete leaves nothing."""
@@ -201,7 +203,7 @@ class LeftOverTests(TreeCase):
         digest = self.store.objects.put(b"other")
         self.write({b"top/2": Entry(FILE, 0o640, 5, MTIME, digest)})
         self.assertEqual(len(seen), 1)
-        self.tree.reader.scan(self.store.tree, self.store.objects)
+        self.tree.reader.scan(self.store.tree.known, self.store.objects)
         self.assertEqual([n for n in os.listdir(f"{self.root}/copy") if n.startswith(".")], [])
 
 
@@ -337,9 +339,9 @@ class BehindTests(TreeCase):
             **{b"n%d" % n: Entry(DIR, 0o755) for n in range(2 * treewrite.MANY + 200)},
         }
         self.store.commit(entries)
-        self.assertTrue(self.store.is_behind_log)
+        self.assertTrue(self.store.unwritten)
         self.write(entries)
-        known = dict(self.store.tree)
+        known = dict(self.store.tree.known)
         self.assertEqual(known.keys(), entries.keys())
         self.assertEqual(self.store.database.tree(), {})
         moved: dict[bytes, Known | None] = {}
@@ -347,15 +349,15 @@ class BehindTests(TreeCase):
             if path.startswith(b"top/") or path == b"top":
                 moved[path] = None
                 moved[b"other" + path[3:]] = one
-        self.store.remember(moved, [(b"top", b"other")])
-        self.store.remember({b"n1": None})
-        expected = dict(self.store.tree)
+        self.store.tree.remember(moved, [(b"top", b"other")])
+        self.store.tree.remember({b"n1": None})
+        expected = dict(self.store.tree.known)
         self.assertNotIn(b"n1", expected)
         self.assertIn(b"other/sub/1", expected)
         # The power goes: what was not written is found by looking
-        self.assertEqual(self.open().tree, {})
+        self.assertEqual(self.open().tree.known, {})
         self.store.write_behind()
-        self.assertEqual(self.open().tree, expected)
+        self.assertEqual(self.open().tree.known, expected)
 
     def test_small_change_follows(self) -> None:
         """A small change that is written at once brings with it what was left to be written."""
@@ -363,6 +365,6 @@ class BehindTests(TreeCase):
         self.store.commit(entries)
         self.write(entries)
         self.store.write_behind()
-        self.assertFalse(self.store.is_behind_log)
+        self.assertFalse(self.store.unwritten)
         self.write({b"n5": None})
-        self.assertNotIn(b"n5", self.open().tree)
+        self.assertNotIn(b"n5", self.open().tree.known)

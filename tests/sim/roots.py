@@ -687,7 +687,7 @@ class World:
             all(share.is_settled and not share.core.coming for share in shares)
             and len({str(sorted(share.store.knowledge.items())) for share in shares}) == 1
             and len({share.generation.digest for share in shares}) == 1
-            and not any(share.store.pending() for share in shares)
+            and not any(share.store.tree.pending(share.store.generation) for share in shares)
         )
 
     def states(self) -> list[Any]:

@@ -17,8 +17,8 @@ from saltwisted.cluster.roots.catchup import RootCatchUp
 from saltwisted.cluster.roots.core import ShareCore
 from saltwisted.cluster.roots.write import RootWrite
 from saltwisted.domain.roots.index import Index
+from saltwisted.stores.roots.batchlog import BatchLog
 from saltwisted.stores.roots.index import IndexDatabase
-from saltwisted.stores.roots.store import RootStore
 from tests.sim.cluster import Broken
 from tests.sim.play import count
 from tests.sim.roots import SetBackWorld, World
@@ -134,5 +134,5 @@ class MutationTests(SynchronousTestCase):
 
     def test_the_log_is_not_kept(self) -> None:
         """Batches that did not arrive at once never do."""
-        self.without(RootStore, "missing_for", lambda store, theirs: [])
+        self.without(BatchLog, "missing_for", lambda log, theirs: [])
         self.caught()

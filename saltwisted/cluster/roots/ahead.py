@@ -105,7 +105,7 @@ class RootAhead:
     def _was_read(self, known: Known | None, path: bytes) -> Known | None:
         store = self._core.store
         # Of what was there before, less may have to travel than the whole
-        if known is not None and store is not None and path not in store.tree:
+        if known is not None and store is not None and path not in store.tree.known:
             self._offer([(known.entry.content, known.entry.size)])
         return known
 

@@ -67,7 +67,7 @@ class RootAnswers:
         core, store = self._core, self._core.db
         if covers(theirs, store.knowledge):
             return
-        missing = store.missing_for(theirs)
+        missing = store.batches.missing_for(theirs)
         if missing is None:
             await self._send_state(link)
             return

@@ -21,6 +21,7 @@ from saltwisted.domain.roots.frames import REPAIR
 from saltwisted.domain.roots.hot import HotFiles
 from saltwisted.errors import StoreError
 from saltwisted.stores.roots import deep as rootdeep
+from saltwisted.stores.roots.housekeeping import check_rows
 from saltwisted.transports.deferreds import let_go
 from saltwisted.words import WERE, are, counted
 
@@ -202,8 +203,8 @@ class RootCare:
 
 
 async def _checked(pool: Any, store: Any, part: int) -> Any:
-    return await pool(store.check_rows, part, rootdeep.PARTS)
+    return await pool(check_rows, store, part, rootdeep.PARTS)
 
 
 async def _copied(pool: Any, store: Any) -> Any:
-    return await pool(dict, store.tree)
+    return await pool(dict, store.tree.known)

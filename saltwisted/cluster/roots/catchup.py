@@ -25,7 +25,9 @@ from saltwisted.domain.replica.membership import WRITE
 from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.entry import FILE, Version
 from saltwisted.errors import SaltwistedError, StoreError
+from saltwisted.stores.roots.housekeeping import drop_damaged
 from saltwisted.stores.roots.index import Known
+from saltwisted.stores.roots.objects import missing_from
 from saltwisted.transports.deferreds import let_go
 from saltwisted.words import are
 
@@ -68,9 +70,9 @@ class RootCatchUp:
             return
         theirs = link.peer.knowledge[core.name]
         self._inbox.disown(link.node, theirs)
-        d = core.owner.pool(store.acknowledged, link.node, theirs)
+        d = core.owner.pool(store.confirmed.add, link.node, theirs)
         let_go(d, self.log, "roots: an acknowledgement was not kept")
-        if store.is_behind(theirs):
+        if store.index.is_old_copy(theirs):
             core.go(self._new_life, link)
         generation = store.generation
         if theirs == generation.knowledge:
@@ -87,14 +89,14 @@ class RootCatchUp:
         more of us by what we send, see L{RootInbox.disown}.
         """
         store = self._core.store
-        if store is not None and not store.is_behind(link.peer.knowledge[self._core.name]):
+        if store is not None and not store.index.is_old_copy(link.peer.knowledge[self._core.name]):
             self._core.heard.add(link.node)
         else:
             self._core.heard.discard(link.node)
 
     async def _new_life(self, link: RootLink) -> None:
         core = self._core
-        if core.db.is_behind(link.peer.knowledge[core.name]):
+        if core.db.index.is_old_copy(link.peer.knowledge[core.name]):
             self.log.warn(
                 "roots: {share}: {node} knows more of this node than the node itself: the "
                 "index is an old copy, and goes on under a new incarnation",
@@ -147,7 +149,7 @@ class RootCatchUp:
         if not repairing and covers(store.knowledge, knowledge):
             return
         entries = [v.entry for row in rows.values() for v in row]
-        lacking = store.lacking([*entries, *(v.entry for _, v in lost)])
+        lacking = missing_from(store.objects, [*entries, *(v.entry for _, v in lost)])
         if lacking:
             if not core.no_room(sum(lacking.values())):
                 self._fetch_for(link, state, lacking)
@@ -240,10 +242,10 @@ class RootCatchUp:
         await core.pool(store.lose, damaged)
         again = {
             path: Known(one.entry, None)
-            for path, one in store.tree.items()
+            for path, one in store.tree.known.items()
             if one.entry.content in damaged
         }
-        await core.pool(store.remember, again)
+        await core.pool(store.tree.remember, again)
 
     async def _keep_repaired(self) -> None:
         await self._core.pool(self._core.db.keep_objects)
@@ -254,7 +256,7 @@ class RootCatchUp:
     async def look_for_damage(self) -> None:
         """Find the contents that should be in the store and are not."""
         core = self._core
-        self.damaged = await core.pool(core.db.drop_damaged)
+        self.damaged = await core.pool(drop_damaged, core.db)
         if self.damaged:
             self.log.error(
                 "roots: {share}: {contents} damaged on disk; peers are asked for them",

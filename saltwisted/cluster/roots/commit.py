@@ -123,7 +123,7 @@ class RootCommit:
             # prevents it, what is there is found to be what is committed
             moved = [(move.old, move.new) for move in batch.moves]
             try:
-                await core.pool(store.remember, dict(tree), moved)
+                await core.pool(store.tree.remember, dict(tree), moved)
             except StoreError as error:
                 self.failed_to_store(error)
         await self._then(outcome)
@@ -146,7 +146,7 @@ class RootCommit:
     def write_rows_soon(self) -> None:
         """Large commits are in the log alone at first: bring the rows up to it."""
         core = self._core
-        if core.db.is_behind_log:
+        if core.db.unwritten:
             core.later("rows", ROWS_AFTER, lambda: core.go(self._write_rows))
 
     async def _write_rows(self) -> None:

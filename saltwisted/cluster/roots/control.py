@@ -309,8 +309,8 @@ class RootControl:
         store = shares[0].store
         if store is None:
             raise StoreError("the store is not open", shares[0].name)
-        number = store.find(name).number if name else store.generation.number
-        tree = await self._sync.pool(store.manifest, number)
+        number = store.history.find(name).number if name else store.generation.number
+        tree = await self._sync.pool(store.history.manifest, number)
         one = shares[0].name, Progress("paths written", 0, len(tree))
         self._exports.append(one)
         try:

@@ -103,7 +103,7 @@ class RootEdits:
         if core.is_read_only:
             await self._keep_refused(changed)
             return
-        found: Changes = await core.pool(sort_changes, changed, store.tree, store.generation)
+        found: Changes = await core.pool(sort_changes, changed, store.tree.known, store.generation)
         plain, still = await self._let_through(found)
         tree = changed
         if still:
@@ -115,7 +115,7 @@ class RootEdits:
         if plain:
             await self._commits.commit(plain, tree=tree)
         elif tree:
-            await core.pool(store.remember, tree)
+            await core.pool(store.tree.remember, tree)
 
     async def _keep_refused(self, changed: Mapping[bytes, Known | None]) -> None:
         """This node may not write: what its user did is kept as conflicts here, and undone."""

@@ -89,7 +89,8 @@ class RootJoin:
         if core.owner.may(core.owner.node, WRITE) or not writers:
             # Where nobody may write, what is here may be all that there is
             return False
-        taken = [store.peers[node] for node in writers if node in store.peers]
+        confirmed = store.confirmed.peers
+        taken = [confirmed[node] for node in writers if node in confirmed]
         own = {store.index.main.master, store.index.bulk.master}
         return any(
             counter > max((vector.get(replica, 0) for vector in taken), default=0)

@@ -207,7 +207,7 @@ class RootLook:
         self._busy_since = None
         everything, watch.everything = watch.everything, False
         # What did not take part, and is gone, is not to be named any more
-        dirty = watch.dirty.take(ChainMap[bytes, Any](core.db.tree, self.skipped))
+        dirty = watch.dirty.take(ChainMap[bytes, Any](core.db.tree.known, self.skipped))
         watch.calm()
         if not everything and not self._all_now:
             late, delay = self._care.held_off(dirty)
@@ -229,7 +229,7 @@ class RootLook:
                 core.suspend(problem)
                 return
         await self._edits.take(seen)
-        if await core.pool(core.db.pending) and not core.stopped:
+        if await core.pool(core.db.tree.pending, core.db.generation) and not core.stopped:
             await self._writes.write()
 
     async def take_before(self, batch: Batch) -> None:
@@ -248,7 +248,7 @@ class RootLook:
         core, store = self._core, self._core.db
         if core.suspended:
             raise StoreError(f"is suspended: {core.suspended}", core.name)
-        seen: Seen = await core.pool(core.tree.reader.scan, store.tree, store.objects)
+        seen: Seen = await core.pool(core.tree.reader.scan, store.tree.known, store.objects)
         found = []
         for path, known in sorted(seen.changed.items()):
             before = store.generation.get(path)
@@ -312,7 +312,7 @@ class RootLook:
     async def _look_at(self, paths: set[bytes] | None) -> Seen:
         core, watch = self._core, self._watch
         store, tree, pool = core.db, core.tree, core.pool
-        known: Mapping[bytes, Known] = store.tree
+        known: Mapping[bytes, Known] = store.tree.known
         if paths is None:
             watch.unlisted.clear()
             seen: Seen = await pool(tree.reader.scan, known, store.objects)

@@ -68,9 +68,9 @@ class RootOrders:
         core.held.clear()
         if core.suspended:
             await self._look.trust_root()
-            seen: Seen = await core.pool(core.tree.reader.scan, store.tree, store.objects)
+            seen: Seen = await core.pool(core.tree.reader.scan, store.tree.known, store.objects)
             gone.update({path: None for path, known in seen.changed.items() if known is None})
-        await core.pool(store.remember, dict(gone))
+        await core.pool(store.tree.remember, dict(gone))
         await self._writes.write()
         self._watch.look_everywhere()
         return len(gone)
@@ -90,8 +90,8 @@ class RootOrders:
 
     async def _rollback(self, name: str, user: str) -> dict[str, Any]:
         core, store = self._core, self._core.db
-        change = await core.pool(store.find, name)
-        wanted = await core.pool(store.way_back, change.number)
+        change = await core.pool(store.history.find, name)
+        wanted = await core.pool(store.history.way_back, change.number)
         if wanted:
             note = f"rollback to {name_of(change.digest)}"
             self._sure(await self._commits.commit(wanted, approved=user, note=note))

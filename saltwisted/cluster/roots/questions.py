@@ -115,8 +115,8 @@ class RootQuestions:
                 found += self._diff_peer(share, peer)
                 continue
             try:
-                number = store.find(name).number if name else store.generation.number - 1
-                changed = await self._sync.pool(store.difference, number)
+                number = store.history.find(name).number if name else store.generation.number - 1
+                changed = await self._sync.pool(store.history.difference, number)
             except StoreError:
                 if name and len(self._sync.shares) > 1:
                     continue

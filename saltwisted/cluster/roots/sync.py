@@ -36,9 +36,10 @@ from saltwisted.domain.roots.index import Outcome, Policy
 from saltwisted.domain.roots.manifest import name_of
 from saltwisted.errors import ConfigError, SaltwistedError, StoreError
 from saltwisted.stores.roots.filework import Helper
+from saltwisted.stores.roots.housekeeping import DAY, clean
 from saltwisted.stores.roots.objects import ContentStore
 from saltwisted.stores.roots.served import Shared
-from saltwisted.stores.roots.store import DAY, RootStore
+from saltwisted.stores.roots.store import RootStore
 from saltwisted.stores.roots.worktree import WorkTree
 from saltwisted.transports.deferreds import let_go
 from saltwisted.words import counted
@@ -258,14 +259,14 @@ class RootSync:
             if store is None:
                 continue
             members = [
-                store.peers.get(node, {})
+                store.confirmed.peers.get(node, {})
                 for node in self.members()
                 if self.may_have(node, share.name)
             ]
             await share.core.locked(self._clean_one, store, members)
 
     async def _clean_one(self, store: RootStore, members: list[Any]) -> None:
-        await self.pool(store.clean, members)
+        await self.pool(clean, store, members)
 
     # -- streams
 

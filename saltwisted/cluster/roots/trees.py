@@ -27,6 +27,7 @@ from saltwisted.domain.roots.frames import TREE
 from saltwisted.domain.roots.guards import Forbidden, Limits, check_entry
 from saltwisted.domain.roots.manifest import Generation, generation_of
 from saltwisted.errors import SaltwistedError, StoreError
+from saltwisted.stores.roots.objects import missing_from
 from saltwisted.stores.roots.store import RootStore
 from saltwisted.transports.deferreds import let_go
 
@@ -196,7 +197,7 @@ class RootTrees:
             link.close(error.reason, error.path)
             return
         while digest in self._coming:
-            lacking = store.lacking(entry for _, entry in found.walk())
+            lacking = missing_from(store.objects, (entry for _, entry in found.walk()))
             if not lacking:
                 self.keep(found, (digest,))
                 await core.locked(self._make_durable)
@@ -230,14 +231,14 @@ class RootTrees:
 def rebuilt(store: RootStore, digest: bytes) -> Generation | None:
     """A generation of this node's own history, with its contents; C{None} if it has none."""
     tree = _from_history(store, digest)
-    if tree is None or store.lacking(tree.values()):
+    if tree is None or missing_from(store.objects, tree.values()):
         return None
     return generation_of(tree, store.generation, at=store.generation.at)
 
 
 def _from_history(store: RootStore, digest: bytes) -> Mapping[bytes, Entry] | None:
     try:
-        return store.manifest(store.find(digest.hex()).number)
+        return store.history.manifest(store.history.find(digest.hex()).number)
     except StoreError:
         return None
 

@@ -30,6 +30,7 @@ from saltwisted.domain.roots.index import Outcome
 from saltwisted.domain.roots.manifest import Generation
 from saltwisted.stores.roots.index import Known
 from saltwisted.stores.roots.newfiles import Seen
+from saltwisted.stores.roots.objects import missing_from
 from saltwisted.stores.roots.sites import BULK
 from saltwisted.stores.roots.store import RootStore
 from saltwisted.stores.roots.worktree import WorkTree
@@ -143,7 +144,7 @@ def look_again(tree: WorkTree, batch: Batch, store: RootStore) -> Seen:
     What moves whole is looked at when it is moved; if it is not what it should be then, it is
     written path by path, and what somebody has changed becomes a version beside the batch's.
     """
-    known = store.tree
+    known = store.tree.known
     moving = tuple(move.old + b"/" for move in batch.moves)
     paths = (p for p, _ in batch.entries if p in known and not p.startswith(moving))
     return tree.reader.look(islice(paths, MOST_AGAIN), known, store.objects)
@@ -208,10 +209,10 @@ def commit_and_pack(
         founding=founding,
     )
     if made is None:
-        store.remember(tree)
+        store.tree.remember(tree)
         return None
     batch, outcome = made
-    last = store.last_packed
+    last = store.batches.last_packed
     if last is not None and last[0] == batch.name:
         packed = last[1]
     else:
@@ -286,7 +287,7 @@ def wants_of(
     Whether all contents of a batch are here; those that are neither here nor coming; and of those
     that are coming the one to be expected last.
     """
-    lacking = store.lacking(entry for _, entry in batch.entries)
+    lacking = missing_from(store.objects, (entry for _, entry in batch.entries))
     last = max((d for d in reversed(lacking) if d in coming), key=lacking.__getitem__, default=b"")
     wanted = {digest: size for digest, size in lacking.items() if digest not in coming}
     bases: dict[bytes, bytes] = {}
@@ -304,7 +305,7 @@ def keep_adopted(
     store: RootStore, known: Mapping[bytes, Known | None], kept: Sequence[tuple[bytes, Entry]]
 ) -> None:
     store.keep_adopted(kept)
-    store.remember(known)
+    store.tree.remember(known)
 
 
 def set_joining(store: RootStore, joining: bool) -> None:
@@ -332,4 +333,4 @@ def prepare(store: RootStore, tree: WorkTree, batch: Batch) -> None:
     files). Not under the lock.
     """
     store.keep_objects()
-    tree.writer.prepare(batch, store.tree, store.objects)
+    tree.writer.prepare(batch, store.tree.known, store.objects)

@@ -54,9 +54,9 @@ class RootWrite:
         if core.suspended:
             return
         if shown is None:
-            wanted = await core.pool(store.pending)
+            wanted = await core.pool(store.tree.pending, store.generation)
         else:
-            wanted = await core.pool(to_write, shown, store.tree)
+            wanted = await core.pool(to_write, shown, store.tree.known)
         if core.held:
             wanted = {path: entry for path, entry in wanted.items() if path not in core.held}
         if not wanted:
@@ -69,14 +69,14 @@ class RootWrite:
         self._watch.hold()
         try:
             done: Written = await core.pool(
-                core.tree.writer.write, wanted, store.tree, store.objects, moves
+                core.tree.writer.write, wanted, store.tree.known, store.objects, moves
             )
         finally:
             self._watch.go_on()
         self.failed = {**{p: w for p, w in self.failed.items() if p not in wanted}, **done.failed}
         self.kept = (self.kept - wanted.keys()) | done.kept
         try:
-            await core.pool(store.remember, done.known, done.moved)
+            await core.pool(store.tree.remember, done.known, done.moved)
         except StoreError as error:
             self._commits.failed_to_store(error)
             return
@@ -103,10 +103,10 @@ class RootWrite:
         watch.drain()
         for old, new in done.moved:
             watch.dirty.follow(old, new)
-        echo = watch.dirty.take_echo(done.known, store.tree)
+        echo = watch.dirty.take_echo(done.known, store.tree.known)
         if fresh or echo:
             # Who put something into them before they were watched has made no event
-            touched, changed = await core.pool(look_back, core.tree, fresh, echo, store.tree)
+            touched, changed = await core.pool(look_back, core.tree, fresh, echo, store.tree.known)
             watch.unlisted |= touched
             watch.dirty.update(changed)
         if watch.unlisted or watch.dirty:

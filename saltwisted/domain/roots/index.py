@@ -162,6 +162,12 @@ class Index:
         other._files, other._bytes = self._files, self._bytes
         return other
 
+    def is_old_copy(self, theirs: Knowledge) -> bool:
+        """Whether a peer knows dots of ours that we have not made: this is an old copy."""
+        return any(
+            theirs.get(lane, 0) > self.knowledge.get(lane, 0) for lane in (self.main, self.bulk)
+        )
+
     # -- loading
 
     def load(self, rows: Rows, knowledge: Knowledge) -> None:

@@ -16,6 +16,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
+from saltwisted.domain.roots.entry import FILE, Entry
 from saltwisted.errors import StoreError
 from saltwisted.stores.files import make_dir, store_error, sync_dir
 from saltwisted.stores.roots.objectfiles import ObjectFiles
@@ -305,3 +306,12 @@ class ContentStore:
         with self._lock:
             self._writer.close()
             self._packs.close()
+
+
+def missing_from(objects: ContentStore, entries: Iterable[Entry]) -> dict[bytes, int]:
+    """Digest to size of those contents that are not here."""
+    return {
+        entry.content: entry.size
+        for entry in entries
+        if entry.kind == FILE and not objects.has(entry.content)
+    }

@@ -12,19 +12,15 @@ from __future__ import annotations
 
 import os
 import shutil
-import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from attrs import evolve, frozen
 
-from saltwisted.domain.causality.clock import HybridClock, stamp_seconds
-from saltwisted.domain.causality.knowledge import Dot, joined, knows
+from saltwisted.domain.causality.clock import HybridClock
+from saltwisted.domain.causality.knowledge import Dot
 from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.entry import (
-    FILE,
-    GONE,
     Batch,
-    Coded,
     Conflict,
     Entry,
     Knowledge,
@@ -37,46 +33,22 @@ from saltwisted.domain.roots.index import Index, NotYet, Outcome, Policy
 from saltwisted.domain.roots.manifest import Generation
 from saltwisted.errors import StoreError
 from saltwisted.stores.files import make_dir, remove
-from saltwisted.stores.roots.index import Change, IndexDatabase, Known
+from saltwisted.stores.roots.batchlog import BatchLog
+from saltwisted.stores.roots.confirmed import Confirmed
+from saltwisted.stores.roots.history import History, WayBack, way_back_from
+from saltwisted.stores.roots.index import IndexDatabase, Known
+from saltwisted.stores.roots.knowntree import KnownTree
 from saltwisted.stores.roots.objects import ContentStore
 from saltwisted.stores.roots.places import Step, no_step
+from saltwisted.stores.roots.unwritten import UnwrittenRows
 
-DAY = 86400.0
-LOG_BYTES = 64 * 1024 * 1024
-MOST_GENERATIONS = 200
-_TreeChange = tuple[Sequence[tuple[bytes, bytes]], Mapping[bytes, Known | None]]
-"""Directories that were renamed whole, then what is at these paths."""
 MANY_ROWS = 200
 """Rows from which on they are written behind: the log has what they say."""
 MOST_REHEARSED = 200_000
 """Rows up to which a batch is worked out on a copy of the index."""
+KEEP = 7 * 86400.0
 REPLAYED = Limits(max_file=1 << 62, max_entries=2 * MAX_ENTRIES, links="all")
 """What was taken once is not judged again."""
-
-
-@frozen
-class History:
-    """
-    The way back from a generation.
-
-    @ivar undo: how many paths it touches.
-    @ivar packed: what was at each.
-    @ivar shared: these paths, coded, where they are those of the batch.
-    """
-
-    undo: int
-    packed: bytes
-    shared: Coded | None
-
-
-def _history(outcome: Outcome, batch: Batch | None) -> History:
-    undo = sorted((path, before or GONE) for path, (before, _) in outcome.shown.items())
-    paths = [path for path, _ in undo]
-    coded = shared = None
-    if batch is not None and [path for path, _ in batch.entries] == paths:
-        coded = shared = batch.coded or codec.front_code(paths)
-    entries = codec.pack_entries(undo, coded or codec.front_code(paths))
-    return History(len(undo), codec.squeeze(codec.pack(entries), 1), shared)
 
 
 @frozen
@@ -94,16 +66,33 @@ class Rehearsal:
     index: Index
     outcome: Outcome
     generation: Generation
-    history: History
+    back: WayBack
 
     def is_of(self, batch: Batch, index: Index) -> bool:
         """Whether nothing else has happened since."""
         return batch is self.batch and index is self.before and index.changes == self.changes
 
 
-def _same(one: Sequence[Version], other: Sequence[Version]) -> bool:
-    """The same siblings, in whatever order."""
-    return len(one) == len(other) and all(version in other for version in one)
+@frozen
+class Commit:
+    """
+    What the index has become, and is to be on disk.
+
+    @ivar batch: that made it so; C{None} for a state that was merged.
+    @ivar tree: what is known of the working tree now, kept in the same transaction.
+    @ivar origin: whose change it is.
+    @ivar came: the batch as it came, with its moves folded.
+    """
+
+    outcome: Outcome
+    batch: Batch | None
+    generation: Generation
+    back: WayBack
+    now: float
+    origin: str
+    note: str
+    tree: Mapping[bytes, Known | None] | None = None
+    came: bytes = b""
 
 
 def discard(folder: str) -> None:
@@ -116,9 +105,12 @@ def discard(folder: str) -> None:
 
 class RootStore:
     """
+    The state of one share, and each change of it.
+
     @param folder: where index and content live, this share's alone.
     @param master: this node's name, in dots and in the history.
     @param keep: seconds for which superseded objects are kept at least (delta bases, rollback).
+    @ivar unused: whether nobody can know changes by the numbers that come next, see L{go_on}.
     """
 
     def __init__(
@@ -129,21 +121,21 @@ class RootStore:
         now: Callable[[], float],
         policy: Policy | None = None,
         limits: Limits | None = None,
-        keep: float = 7 * DAY,
+        keep: float = KEEP,
         step: Step = no_step,
     ) -> None:
         self.folder = folder
         self.master = master
         self.limits = limits or Limits()
         self.keep = keep
+        self.now = now
         self._entropy = entropy
-        self._now = now
         self._policy = policy or Policy()
         self._step = step
         make_dir(folder)
         self.database = IndexDatabase(f"{folder}/index.sqlite", step)
+        self.confirmed = Confirmed(self.database)
         self.unused = False
-        self.last_packed: tuple[tuple[ReplicaId, int], bytes] | None = None
         self._rehearsed: Rehearsal | None = None
         self._open()
 
@@ -166,53 +158,41 @@ class RootStore:
             for path, row in rows.items()
         }
         self.index.load(ordered, knowledge)
-        self.floor = database.vector("floor")
-        self.log = database.log()
-        self._behind: set[bytes] = set()
-        self._behind_fresh: set[bytes] = set()
-        self._tree_behind: list[_TreeChange] = []
+        self.batches = BatchLog(database)
+        self.unwritten = unwritten = UnwrittenRows(database)
         self._replay(int(database.get("behind", 0)), knowledge)
         self.index.number = int(database.get("number", 0))
-        self.tree: dict[bytes, Known] = database.tree()
-        self.peers = database.peers()
+        self.tree = KnownTree(database, lambda: bool(unwritten))
+        self.confirmed.reload()
         self.stamps = HybridClock(int(database.get("stamp", 0)))
         self.objects = ContentStore(self.folder, database.places(), self._step)
-        self.generation: Generation = self.index.generation(self._now())
+        self.history = History(database, self.objects, lambda: self.generation, self.folder)
+        self.generation: Generation = self.index.generation(self.now())
         self.knowledge: Knowledge = dict(self.generation.knowledge)
-        self.open_conflicts = sum(1 for one in database.conflicts() if one[3] == "open")
+        self._count_conflicts()
 
     def _replay(self, first: int, knowledge: Knowledge) -> None:
         """Take batches of the log again whose rows were still to be written."""
-        for number, replica, lo, _ in self.log if first else ():
+        for number, replica, lo, _ in self.batches.rows if first else ():
             body = self.database.body(replica, lo) if number >= first else None
             if body is not None:
                 batch, _ = codec.unpack_batch(body, REPLAYED)
-                self._behind |= self.index.replay(batch)
+                self.unwritten.add(self.index.replay(batch))
         if first:
             self.index.knowledge = dict(knowledge)
 
+    def _count_conflicts(self) -> None:
+        self.open_conflicts = sum(1 for one in self.database.conflicts() if one[3] == "open")
+
     def write_behind(self) -> None:
         """Write the rows that the log alone has."""
-        if not self._behind:
+        if not self.unwritten:
             return
         with self.database.transaction():
-            self._put_rows(set(), set())
-            self._put_tree()
-        self._behind_fresh.clear()
-        self._behind.clear()
-        self._tree_behind.clear()
-
-    def _put_rows(self, paths: set[bytes], fresh: set[bytes]) -> None:
-        """Write these rows, and those that were left to be written; inside a transaction."""
-        index, fresh = self.index, (fresh - self._behind) | self._behind_fresh
-        rows = [(path, index.rows.get(path, ())) for path in paths | self._behind]
-        self.database.put_rows(rows, fresh)
-        self.database.set("behind", 0)
-
-    @property
-    def is_behind_log(self) -> bool:
-        """Whether there are rows to be written."""
-        return bool(self._behind)
+            self.unwritten.put(self.index, set(), set())
+            self.tree.put()
+        self.unwritten.written()
+        self.tree.written()
 
     def reload(self) -> None:
         """Read everything again, after the disk refused a change."""
@@ -232,27 +212,6 @@ class RootStore:
             self.database.set("behind", 0)
         self.reload()
         self.unused = True
-
-    def check_rows(self, part: int, parts: int) -> int:
-        """
-        Hold one part of the rows against what is in memory, and write again what differs; how many.
-
-        @raises StoreError: the disk refuses.
-        """
-        if self._behind:
-            return 0
-        rows, database = self.index.rows, self.database
-        try:
-            there = database.some_rows(part % parts, parts)
-            wrong = {path for path, row in there.items() if not _same(row, rows.get(path, ()))}
-            if part % parts == 0:
-                wrong |= rows.keys() ^ database.paths()
-        except sqlite3.Error as error:
-            raise StoreError(str(error), database.path) from error
-        if wrong:
-            with database.transaction():
-                database.put_rows([(path, rows.get(path, ())) for path in wrong])
-        return len(wrong)
 
     def close(self) -> None:
         """Close all files."""
@@ -284,10 +243,9 @@ class RootStore:
         """
         if beside is not None:
             seen = self.index.beside(beside)
-        now = self._now()
         made = self.index.commit(
             wanted,
-            self.stamps.tick(now),
+            self.stamps.tick(self.now()),
             bulk=bulk,
             seen=seen,
             unacked=unacked,
@@ -297,10 +255,10 @@ class RootStore:
         )
         if made is None:
             if tree:
-                self.remember(tree)
+                self.tree.remember(tree)
             return None
         batch, outcome = made
-        self._persist(outcome, batch, tree, self.master, note)
+        self._persist(evolve(self._made(outcome, batch, self.master, note), tree=tree))
         return batch, outcome
 
     def apply(self, batch: Batch, note: str = "", came: bytes = b"") -> Outcome | None:
@@ -319,8 +277,9 @@ class RootStore:
             rehearsed, outcome = None, self.index.apply(batch)
         if outcome is None:
             return None
-        self.stamps.observe(batch.stamp, self._now())
-        self._persist(outcome, batch, None, batch.replica.master, note, came, rehearsed)
+        self.stamps.observe(batch.stamp, self.now())
+        made = self._made(outcome, batch, batch.replica.master, note, rehearsed)
+        self._persist(evolve(made, came=came))
         return outcome
 
     def rehearse(self, batch: Batch) -> None:
@@ -338,9 +297,9 @@ class RootStore:
         except NotYet:
             return
         if outcome is not None:
-            generation, history = index.generation(), _history(outcome, batch)
+            generation, back = index.generation(), way_back_from(outcome, batch)
             self._rehearsed = Rehearsal(
-                batch, self.index, self.index.changes, index, outcome, generation, history
+                batch, self.index, self.index.changes, index, outcome, generation, back
             )
 
     def merge(
@@ -354,17 +313,15 @@ class RootStore:
         before = dict(self.index.knowledge)
         outcome = self.index.merge(rows, knowledge)
         outcome.conflicts += [Conflict(path, version) for path, version in lost]
-        for replica, counter in knowledge.items():
-            if counter > before.get(replica, 0):
-                self.floor[replica] = max(counter, self.floor.get(replica, 0))
-        self._persist(outcome, None, None, origin, "state")
+        self.batches.raise_floor(before, knowledge)
+        self._persist(self._made(outcome, None, origin, "state"))
         return outcome
 
     def repair(self, rows: Mapping[bytes, tuple[Version, ...]], origin: str) -> Outcome:
         """What a peer holds that knows what we know, and yet has another tree."""
         outcome = self.index.repair(rows)
         if outcome.rows:
-            self._persist(outcome, None, None, origin, "repair")
+            self._persist(self._made(outcome, None, origin, "repair"))
         return outcome
 
     def lose(self, digests: Iterable[bytes]) -> None:
@@ -374,184 +331,77 @@ class RootStore:
             self.database.drop_places(digests)
         self.objects.forget(digests)
 
-    def _persist(
+    def _made(
         self,
         outcome: Outcome,
         batch: Batch | None,
-        tree: Mapping[bytes, Known | None] | None,
         origin: str,
         note: str,
-        came: bytes = b"",
         rehearsed: Rehearsal | None = None,
-    ) -> None:
-        index, database = self.index, self.database
-        now = self._now()
+    ) -> Commit:
+        """What the index has become."""
+        now = self.now()
         self._rehearsed = None
         if rehearsed is not None:
-            generation, history = evolve(rehearsed.generation, at=now), rehearsed.history
+            generation, back = evolve(rehearsed.generation, at=now), rehearsed.back
         else:
-            generation, history = index.generation(now), _history(outcome, batch)
-        later = batch is not None and (bool(self._behind) or len(outcome.rows) >= MANY_ROWS)
+            generation, back = self.index.generation(now), way_back_from(outcome, batch)
+        return Commit(outcome, batch, generation, back, now, origin, note)
+
+    def _persist(self, made: Commit) -> None:
+        """
+        Have it on disk, and served then.
+
+        @raises StoreError: nothing has changed; memory is read again from the disk.
+        """
+        outcome, batch = made.outcome, made.batch
+        later = batch is not None and (bool(self.unwritten) or len(outcome.rows) >= MANY_ROWS)
         try:
             places = self.objects.flush()
-            with database.transaction():
-                database.put_places(places)
-                if not later:
-                    self._put_rows(outcome.rows, outcome.fresh)
-                elif not self._behind:
-                    database.set("behind", self._next_number)
-                database.put_vector("know", index.knowledge)
-                database.set("number", index.number)
-                database.set("stamp", self.stamps.last)
-                if batch is not None:
-                    self._log(batch, now, came, history.shared)
-                    for path, dot in batch.settled:
-                        database.settle(path, dot)
-                else:
-                    database.put_vector("floor", self.floor)
-                database.add_conflicts(outcome.conflicts, now)
-                self._add_history(generation, history, origin, note, now)
-                if tree or not later:
-                    self._put_tree(((), tree or {}))
+            with self.database.transaction():
+                self.database.put_places(places)
+                self._put(made, later)
         except StoreError:
             self.reload()
             raise
         self.objects.stored(places)
         if later:
-            self._behind_fresh |= outcome.fresh - self._behind
-            self._behind |= outcome.rows
+            self.unwritten.add(outcome.rows, outcome.fresh)
         else:
-            self._behind.clear()
-            self._behind_fresh.clear()
-        if tree or not later:
-            self._tree_behind.clear()
+            self.unwritten.written()
+        if made.tree or not later:
+            self.tree.written()
         if batch is None:
-            self.log = database.log()
+            self.batches.reload()
         else:
-            self.log.append((self._next_number, batch.replica, batch.lo, batch.hi))
+            self.batches.added(batch)
         if outcome.conflicts or (batch is not None and batch.settled):
-            self.open_conflicts = sum(1 for one in database.conflicts() if one[3] == "open")
-        if tree:
-            self._take_tree(tree)
-        self.knowledge = dict(generation.knowledge)
-        self.generation = generation
+            self._count_conflicts()
+        if made.tree:
+            self.tree.take(made.tree)
+        self.knowledge = dict(made.generation.knowledge)
+        self.generation = made.generation
 
-    @property
-    def _next_number(self) -> int:
-        return self.log[-1][0] + 1 if self.log else 1
-
-    def _log(self, batch: Batch, now: float, came: bytes, coded: Coded | None) -> None:
-        body = came if came and not batch.moves else codec.pack_batch(batch, coded=coded)
-        short = (came or codec.pack_batch(batch, folded=True)) if batch.moves else b""
-        self.last_packed = batch.name, short or body
-        number = self._next_number
-        self.database.add_batch(number, batch.replica, batch.lo, batch.hi, now, body, short)
-
-    def _add_history(
-        self,
-        generation: Generation,
-        history: History,
-        origin: str,
-        note: str,
-        now: float,
-    ) -> None:
-        if not history.undo and self.index.number > 1:
-            return
-        files, size = generation.counts()
-        self.database.add_generation(
-            Change(generation.number, now, generation.digest, origin, note, files, size),
-            history.packed,
-        )
-
-    # -- the working tree
-
-    def remember(
-        self, tree: Mapping[bytes, Known | None], moved: Sequence[tuple[bytes, bytes]] = ()
-    ) -> None:
-        """
-        What is in the working tree at these paths now.
-
-        Where rows wait to be written behind, this waits with them, and takes no time of who waits
-        for a large change (50 ms for 10 000 paths): after a crash before that, what is in the tree
-        is found to be what is committed.
-
-        @param moved: directories that were renamed whole, from and to: what is known of a path in
-            them holds for the new one, if it is the same that is to be remembered of it.
-        """
-        if not tree:
-            return
-        moves, rest = self._moves_whole(tree, moved) if moved else ((), tree)
-        if self._behind:
-            self._tree_behind.append((moves, rest))
+    def _put(self, made: Commit, later: bool) -> None:
+        """Write it; inside a transaction."""
+        index, database, batch = self.index, self.database, made.batch
+        if later:
+            self.unwritten.begin(self.batches.next_number)
         else:
-            with self.database.transaction():
-                self._put_tree((moves, rest))
-        self._take_tree(tree)
-
-    def _put_tree(self, *more: _TreeChange) -> None:
-        """Write what is known of the tree, what was left to be written first; in a transaction."""
-        for moves, rest in (*self._tree_behind, *more):
-            for old, new in moves:
-                self.database.move_tree(old, new)
-            self.database.put_tree(rest.items())
-
-    def _moves_whole(
-        self, tree: Mapping[bytes, Known | None], moved: Sequence[tuple[bytes, bytes]]
-    ) -> tuple[Sequence[tuple[bytes, bytes]], Mapping[bytes, Known | None]]:
-        """The moves that say all about what is in those directories, and the paths elsewhere."""
-        moves = []
-        rest = dict(tree)
-        for old, new in moved:
-            before, after = old + b"/", new + b"/"
-            inside = [path for path in self.tree if path.startswith(before)]
-            pairs = [(path, after + path[len(before) :]) for path in inside]
-            same = all(
-                rest.get(target) is self.tree[path] and path in rest and rest[path] is None
-                for path, target in pairs
-            )
-            if same and not any(path.startswith(after) for path in self.tree):
-                moves.append((old, new))
-                for path, target in pairs:
-                    del rest[path], rest[target]
-        return moves, rest
-
-    def _take_tree(self, tree: Mapping[bytes, Known | None]) -> None:
-        for path, known in tree.items():
-            if known is None:
-                self.tree.pop(path, None)
-            else:
-                self.tree[path] = known
-
-    def pending(self) -> dict[bytes, Entry | None]:
-        """Where the working tree is not what the generation says; C{None}: to be removed."""
-        generation, tree = self.generation, self.tree
-        found: dict[bytes, Entry | None] = {}
-        there = 0
-        for head, folder in generation.folders.items():
-            above = head + b"/" if head else b""
-            for name, entry in folder.items():
-                known = tree.get(above + name)
-                if known is None:
-                    found[above + name] = entry
-                    continue
-                there += 1
-                if known.entry is not entry and known.entry != entry:
-                    found[above + name] = entry
-        if there < len(tree):
-            found.update((path, None) for path in tree if generation.get(path) is None)
-        return found
-
-    def drop_damaged(self) -> dict[bytes, int]:
-        """Forget contents that the disk has lost; those that are needed, with their sizes."""
-        lost = self.objects.check()
-        if not lost:
-            return {}
-        with self.database.transaction():
-            self.database.drop_places(lost)
-        self.objects.forget(lost)
-        versions = [v.entry for row in self.index.rows.values() for v in row]
-        versions += [version.entry for _, version, _, _ in self.database.conflicts()]
-        return self.lacking(versions)
+            self.unwritten.put(index, made.outcome.rows, made.outcome.fresh)
+        database.put_vector("know", index.knowledge)
+        database.set("number", index.number)
+        database.set("stamp", self.stamps.last)
+        if batch is not None:
+            self.batches.put(batch, made.now, made.came, made.back.shared)
+            for path, dot in batch.settled:
+                database.settle(path, dot)
+        else:
+            self.batches.put_floor()
+        database.add_conflicts(made.outcome.conflicts, made.now)
+        self.history.put(made.generation, made.back, made.origin, made.note, made.now)
+        if made.tree or not later:
+            self.tree.put(made.tree)
 
     def keep_objects(self) -> None:
         """Make durable what was added, without a change of the index."""
@@ -562,7 +412,7 @@ class RootStore:
 
     def keep_adopted(self, kept: Sequence[tuple[bytes, Entry]]) -> None:
         """Files of this node's old tree that the cluster's replaces: kept as conflicts here."""
-        now = self._now()
+        now = self.now()
         stamp = self.stamps.tick(now)
         # They were never in the index: names of their own, that no real version gets later
         apart = ReplicaId(self.master, self._entropy(8))
@@ -578,45 +428,12 @@ class RootStore:
 
     # -- what peers are told
 
-    def missing_for(self, theirs: Knowledge) -> list[tuple[ReplicaId, int]] | None:
-        """
-        The batches that a peer lacks, in an order that it can apply them.
-
-        C{None} when the log does not reach back to what it knows: it needs the whole state.
-        """
-        for replica, low in self.floor.items():
-            if theirs.get(replica, 0) < low:
-                return None
-        return [(replica, lo) for _, replica, lo, hi in self.log if hi > theirs.get(replica, 0)]
-
     def state(self) -> bytes:
         """Everything, as bytes, for a peer that the log does not reach."""
         lost = [(path, v) for path, v, _, state in self.database.conflicts() if state == "open"]
         return codec.pack_state(self.index.rows, lost, self.index.knowledge)
 
-    def lacking(self, entries: Iterable[Entry]) -> dict[bytes, int]:
-        """Digest to size of contents that are not here."""
-        return {
-            entry.content: entry.size
-            for entry in entries
-            if entry.kind == FILE and not self.objects.has(entry.content)
-        }
-
-    def acknowledged(self, peer: str, knowledge: Knowledge) -> None:
-        """A peer says what it knows; kept, since it tells an old copy of the index later."""
-        known = self.peers.get(peer, {})
-        if all(known.get(replica, 0) >= counter for replica, counter in knowledge.items()):
-            return
-        self.peers[peer] = joined(known, knowledge)
-        with self.database.transaction():
-            self.database.put_peer(peer, self.peers[peer])
-
-    def is_behind(self, theirs: Knowledge) -> bool:
-        """Whether a peer knows dots of ours that we have not made: our index is an old copy."""
-        return any(
-            theirs.get(lane, 0) > self.index.knowledge.get(lane, 0)
-            for lane in (self.index.main, self.index.bulk)
-        )
+    # -- lives of this node's disk
 
     def go_on(self, heard: bool) -> None:
         """
@@ -640,145 +457,16 @@ class RootStore:
         """Go on under a new incarnation, and write again what only we know."""
         self.unused = True
         self.write_behind()
-        trusted: dict[ReplicaId, int] = {}
-        for vector in self.peers.values():
-            trusted = joined(trusted, vector)
         old = (self.index.main, self.index.bulk)
         incarnation = self._entropy(8)
-        again = self.index.reincarnate(*lanes(self.master, incarnation), trusted)
-        doubtful = [
-            number
-            for number, replica, _, hi in self.log
-            if replica in old and hi > self.index.knowledge.get(replica, 0)
-        ]
+        again = self.index.reincarnate(*lanes(self.master, incarnation), self.confirmed.all())
         with self.database.transaction():
             self.database.set("incarnation", incarnation)
-            self.database.drop_batches(doubtful)
+            self.batches.drop_unknown(old, self.index.knowledge)
             self.database.put_vector("know", self.index.knowledge)
             self.database.put_rows([(path, self.index.rows.get(path, ())) for path in again])
-        self.log = self.database.log()
-        self.generation = self.index.generation(self._now())
+        self.batches.reload()
+        self.generation = self.index.generation(self.now())
         if again:
             self.commit(again, note="written again under a new incarnation")
         self.knowledge = dict(self.index.knowledge)
-
-    # -- history
-
-    def find(self, name: str) -> Change:
-        """
-        A generation by the first digits of its name, or by its number with C{#}.
-
-        @raises StoreError: there is none, or more than one tree of that name.
-        """
-        found = [
-            one
-            for one in self.database.generations(MOST_GENERATIONS)
-            if one.digest.hex().startswith(name.lower()) or f"#{one.number}" == name
-        ]
-        if not name or not found:
-            raise StoreError("there is no such generation", name)
-        if len({one.digest for one in found}) > 1:
-            raise StoreError("names more than one generation", name)
-        return found[0]
-
-    def manifest(self, number: int) -> dict[bytes, Entry]:
-        """The tree of an earlier generation, by walking back."""
-        tree = dict(self.generation.walk())
-        for change in self.database.generations(MOST_GENERATIONS):
-            if change.number <= number:
-                break
-            body = codec.unpack(codec.expand(self.database.undo(change.number), codec.MAX_BODY))
-            for path, entry in codec.unpack_entries(body, 2 * MAX_ENTRIES):
-                if entry == GONE:
-                    tree.pop(path, None)
-                else:
-                    tree[path] = entry
-        return tree
-
-    def way_back(self, number: int) -> dict[bytes, Entry]:
-        """What has to change for the tree of an earlier generation to be visible again."""
-        target = self.manifest(number)
-        wanted = {path: GONE for path, _ in self.generation.walk() if path not in target}
-        wanted.update(
-            (path, entry) for path, entry in target.items() if self.generation.get(path) != entry
-        )
-        lacking = self.lacking(wanted.values())
-        if lacking:
-            raise StoreError(f"{len(lacking)} of its contents are no longer kept", self.folder)
-        return wanted
-
-    # -- housekeeping
-
-    def clean(self, members: Sequence[Knowledge], delete_ttl: float = 30 * DAY) -> int:
-        """
-        Forget what nobody needs: old log, old history, deletions, unreferenced contents.
-
-        @param members: what each member of the cluster knows.
-        @return: how many objects were removed.
-        """
-        self.write_behind()
-        now = self._now()
-        database = self.database
-        old = database.old_batches(now - self.keep, LOG_BYTES)
-        dead = []
-        for path, row in self.index.rows.items():
-            if len(row) != 1 or row[0].entry != GONE:
-                continue
-            age = now - stamp_seconds(row[0].stamp)
-            everywhere = all(knows(known, row[0].dot) for known in members)
-            if (everywhere and age > DAY) or age > delete_ttl:
-                dead.append(path)
-        history = database.generations(MOST_GENERATIONS + 1)
-        oldest = min((one.number for one in history if one.at > now - self.keep), default=0)
-        if len(history) > MOST_GENERATIONS:
-            oldest = max(oldest, history[MOST_GENERATIONS - 1].number)
-        with database.transaction():
-            database.drop_batches(number for number, _, _ in old)
-            for _, replica, hi in old:
-                self.floor[replica] = max(hi, self.floor.get(replica, 0))
-            database.put_vector("floor", self.floor)
-            database.put_rows([(path, ()) for path in self.index.purge(dead)])
-            database.drop_conflicts(now - 30 * DAY)
-            if oldest:
-                database.drop_generations(oldest)
-        self.log = database.log()
-        return self._sweep(now)
-
-    def _sweep(self, now: float) -> int:
-        alive = {v.entry.content for row in self.index.rows.values() for v in row}
-        alive |= {version.entry.content for _, version, _, _ in self.database.conflicts()}
-        alive |= {known.entry.content for known in self.tree.values()}
-        ends = self.database.ends()
-        update: dict[bytes, float | None] = {}
-        dead = []
-        for digest, until in ends.items():
-            if digest in alive:
-                if until is not None:
-                    update[digest] = None
-            elif until is None:
-                update[digest] = now + self.keep
-            elif until < now:
-                dead.append(digest)
-        with self.database.transaction():
-            self.database.put_ends(update)
-            self.database.drop_places(dead)
-        self.objects.forget(dead)
-        for digest in self.objects.wasteful():
-            self.objects.rewrite(digest)
-        places = self.objects.flush()
-        if places:
-            with self.database.transaction():
-                self.database.put_places(places)
-            self.objects.stored(places)
-            self.objects.forget(())
-        return len(dead)
-
-    def difference(self, number: int) -> dict[bytes, tuple[Entry | None, Entry | None]]:
-        """Path to (then, now), between an earlier generation and the present one."""
-        then = self.manifest(number)
-        today = dict(self.generation.walk())
-        return {
-            path: (then.get(path), today.get(path))
-            for path in sorted(then.keys() | today.keys())
-            if then.get(path) != today.get(path)
-        }

@@ -1,0 +1,90 @@
+"""
+The batches that are kept for peers that lack them, in the order in which they came.
+"""
+
+from __future__ import annotations
+
+from saltwisted.domain.roots import codec
+from saltwisted.domain.roots.entry import Batch, Coded, Knowledge, ReplicaId
+from saltwisted.stores.roots.index import IndexDatabase
+
+LOG_BYTES = 64 * 1024 * 1024
+
+
+class BatchLog:
+    """
+    In the database, with an index of it in memory.
+
+    @ivar rows: number, replica, lo and hi of each.
+    @ivar floor: up to where batches of each replica are not kept any more.
+    @ivar last_packed: the batch that was added last, by its name, as it travels.
+    """
+
+    def __init__(self, database: IndexDatabase) -> None:
+        self.rows = database.log()
+        self.floor = database.vector("floor")
+        self.last_packed: tuple[tuple[ReplicaId, int], bytes] | None = None
+        self._database = database
+
+    @property
+    def next_number(self) -> int:
+        """Of the batch that is added next."""
+        return self.rows[-1][0] + 1 if self.rows else 1
+
+    def put(self, batch: Batch, now: float, came: bytes, coded: Coded | None) -> None:
+        """
+        Write a batch; inside a transaction, after which it is L{added}.
+
+        @param came: the batch as it came, with its moves folded; kept like that for others.
+        @param coded: its paths, where they are coded already.
+        """
+        body = came if came and not batch.moves else codec.pack_batch(batch, coded=coded)
+        short = (came or codec.pack_batch(batch, folded=True)) if batch.moves else b""
+        self.last_packed = batch.name, short or body
+        number = self.next_number
+        self._database.add_batch(number, batch.replica, batch.lo, batch.hi, now, body, short)
+
+    def added(self, batch: Batch) -> None:
+        """The transaction in which it was put is done."""
+        self.rows.append((self.next_number, batch.replica, batch.lo, batch.hi))
+
+    def raise_floor(self, before: Knowledge, knowledge: Knowledge) -> None:
+        """What is known now and was not before came without its batches."""
+        for replica, counter in knowledge.items():
+            if counter > before.get(replica, 0):
+                self.floor[replica] = max(counter, self.floor.get(replica, 0))
+
+    def put_floor(self) -> None:
+        """Write the floor; inside a transaction."""
+        self._database.put_vector("floor", self.floor)
+
+    def drop_old(self, before: float) -> None:
+        """Forget batches that are too old, or too many; inside a transaction."""
+        old = self._database.old_batches(before, LOG_BYTES)
+        self._database.drop_batches(number for number, _, _ in old)
+        for _, replica, hi in old:
+            self.floor[replica] = max(hi, self.floor.get(replica, 0))
+        self.put_floor()
+
+    def drop_unknown(self, replicas: tuple[ReplicaId, ...], knowledge: Knowledge) -> None:
+        """Forget batches of these replicas of which we know nothing; inside a transaction."""
+        self._database.drop_batches(
+            number
+            for number, replica, _, hi in self.rows
+            if replica in replicas and hi > knowledge.get(replica, 0)
+        )
+
+    def reload(self) -> None:
+        """Batches were dropped: look again which are kept."""
+        self.rows = self._database.log()
+
+    def missing_for(self, theirs: Knowledge) -> list[tuple[ReplicaId, int]] | None:
+        """
+        The batches that a peer lacks, in an order that it can apply them.
+
+        C{None} when the log does not reach back to what it knows: it needs the whole state.
+        """
+        for replica, low in self.floor.items():
+            if theirs.get(replica, 0) < low:
+                return None
+        return [(replica, lo) for _, replica, lo, hi in self.rows if hi > theirs.get(replica, 0)]

@@ -1,0 +1,41 @@
+"""
+What each peer has confirmed to know; kept, since it tells an old copy of the index later.
+"""
+
+from __future__ import annotations
+
+from saltwisted.domain.causality.knowledge import joined
+from saltwisted.domain.roots.entry import Knowledge, ReplicaId
+from saltwisted.stores.roots.index import IndexDatabase
+
+
+class Confirmed:
+    """
+    In memory and in the database.
+
+    @ivar peers: node to what it knows at least.
+    """
+
+    def __init__(self, database: IndexDatabase) -> None:
+        self.peers: dict[str, dict[ReplicaId, int]] = {}
+        self._database = database
+
+    def reload(self) -> None:
+        """Read it again from the disk."""
+        self.peers = self._database.peers()
+
+    def add(self, peer: str, knowledge: Knowledge) -> None:
+        """A peer says what it knows."""
+        known = self.peers.get(peer, {})
+        if all(known.get(replica, 0) >= counter for replica, counter in knowledge.items()):
+            return
+        self.peers[peer] = joined(known, knowledge)
+        with self._database.transaction():
+            self._database.put_peer(peer, self.peers[peer])
+
+    def all(self) -> dict[ReplicaId, int]:
+        """What one of them knows at least."""
+        found: dict[ReplicaId, int] = {}
+        for vector in self.peers.values():
+            found = joined(found, vector)
+        return found

@@ -1,0 +1,115 @@
+"""
+What is known of a working tree: what was at each path when it was last looked at, or written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from saltwisted.domain.roots.entry import Entry
+from saltwisted.domain.roots.manifest import Generation
+from saltwisted.stores.roots.index import IndexDatabase, Known
+
+_Changes = tuple[Sequence[tuple[bytes, bytes]], Mapping[bytes, Known | None]]
+"""Directories that were renamed whole, then what is at these paths."""
+
+
+class KnownTree:
+    """
+    In memory and in the database.
+
+    @param may_wait: whether what is to be remembered may be written later, with other things.
+    @ivar known: path to what is there.
+    """
+
+    def __init__(self, database: IndexDatabase, may_wait: Callable[[], bool]) -> None:
+        self.known: dict[bytes, Known] = database.tree()
+        self._database = database
+        self._may_wait = may_wait
+        self._unwritten: list[_Changes] = []
+
+    def remember(
+        self, tree: Mapping[bytes, Known | None], moved: Sequence[tuple[bytes, bytes]] = ()
+    ) -> None:
+        """
+        What is in the working tree at these paths now.
+
+        Where rows wait to be written, this waits with them, and takes no time of who waits
+        for a large change (50 ms for 10 000 paths): after a crash before that, what is in the tree
+        is found to be what is committed.
+
+        @param moved: directories that were renamed whole, from and to: what is known of a path in
+            them holds for the new one, if it is the same that is to be remembered of it.
+        """
+        if not tree:
+            return
+        moves, rest = self._moves_whole(tree, moved) if moved else ((), tree)
+        if self._may_wait():
+            self._unwritten.append((moves, rest))
+        else:
+            with self._database.transaction():
+                self._put((moves, rest))
+        self.take(tree)
+
+    def put(self, tree: Mapping[bytes, Known | None] | None = None) -> None:
+        """
+        Write what is known of these paths, what was left to be written first; in a transaction.
+        """
+        self._put(((), tree or {}))
+
+    def _put(self, *more: _Changes) -> None:
+        for moves, rest in (*self._unwritten, *more):
+            for old, new in moves:
+                self._database.move_tree(old, new)
+            self._database.put_tree(rest.items())
+
+    def written(self) -> None:
+        """The transaction in which all was put is done."""
+        self._unwritten.clear()
+
+    def take(self, tree: Mapping[bytes, Known | None]) -> None:
+        """This is what is there now, in memory."""
+        for path, known in tree.items():
+            if known is None:
+                self.known.pop(path, None)
+            else:
+                self.known[path] = known
+
+    def _moves_whole(
+        self, tree: Mapping[bytes, Known | None], moved: Sequence[tuple[bytes, bytes]]
+    ) -> _Changes:
+        """The moves that say all about what is in those directories, and the paths elsewhere."""
+        moves = []
+        rest = dict(tree)
+        for old, new in moved:
+            before, after = old + b"/", new + b"/"
+            inside = [path for path in self.known if path.startswith(before)]
+            pairs = [(path, after + path[len(before) :]) for path in inside]
+            same = all(
+                rest.get(target) is self.known[path] and path in rest and rest[path] is None
+                for path, target in pairs
+            )
+            if same and not any(path.startswith(after) for path in self.known):
+                moves.append((old, new))
+                for path, target in pairs:
+                    del rest[path], rest[target]
+        return moves, rest
+
+    def pending(self, generation: Generation) -> dict[bytes, Entry | None]:
+        """Where the working tree is not what a generation says; C{None}: to be removed."""
+        tree = self.known
+        found: dict[bytes, Entry | None] = {}
+        there = 0
+        for head, folder in generation.folders.items():
+            above = head + b"/" if head else b""
+            for name, entry in folder.items():
+                known = tree.get(above + name)
+                if known is None:
+                    found[above + name] = entry
+                    continue
+                there += 1
+                if known.entry is not entry and known.entry != entry:
+                    found[above + name] = entry
+        if there < len(tree):
+            found.update((path, None) for path in tree if generation.get(path) is None)
+        return found
