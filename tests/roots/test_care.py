@@ -181,7 +181,7 @@ class CareTests(NodesCase):
                 await one.share.care.look_at_index(part)
 
             rows = {path: set(row) for path, row in store.index.rows.items()}
-            there = {path: set(row) for path, row in store.database.rows().items()}
+            there = {path: set(row) for path, row in store.rows.all().items()}
             self.assertEqual(there, rows)
             self.assertIn("rewritten", one.sync.alarms[SHARE])
             self.flushLoggedErrors()
@@ -439,7 +439,7 @@ class RoleTests(NodesCase):
             await self.settle()
             self.assertEqual(one.read("f"), b"one")
             self.assertFalse(is_there(one.path("new")))
-            kept = {(p, v.entry.size, s) for p, v, _, s in two.share.store.database.conflicts()}
+            kept = {(p, v.entry.size, s) for p, v, _, s in two.share.store.conflicts.all()}
             self.assertEqual(kept, {(b"f", 3, "adopted"), (b"new/h", 1, "adopted")})
             refused = [data for tag, data in two.events if tag == "salt/roots/refused"]
             self.assertIn("403", refused[0]["reason"])
@@ -479,7 +479,7 @@ class RoleTests(NodesCase):
             one.link(two)
             await until(lambda: two.share.ready and one.digest == two.digest, what="alike")
             await until(lambda: two.read("g") is None, what="the writer's tree")
-            kept = {path for path, *_ in two.share.store.database.conflicts()}
+            kept = {path for path, *_ in two.share.store.conflicts.all()}
             self.assertEqual(kept, {b"g", b"h"})
 
         return self.run_coroutine(story)
@@ -539,7 +539,7 @@ class RoleTests(NodesCase):
             await until(lambda: two.read("f") == b"one", what="the cluster's f")
             await until(lambda: two.read("h") is None, what="no h")
             await until(lambda: one.digest == two.digest, what="one tree")
-            kept = {p for p, _, _, _ in two.share.store.database.conflicts()}
+            kept = {p for p, _, _, _ in two.share.store.conflicts.all()}
             self.assertEqual(kept, {b"f", b"h"})
 
         return self.run_coroutine(story)

@@ -19,7 +19,7 @@ from saltwisted.domain.roots.entry import DIR, FILE, GONE, Batch, Entry
 from saltwisted.domain.roots.index import NotYet
 from saltwisted.stores.roots import objects
 from saltwisted.stores.roots.housekeeping import clean
-from saltwisted.stores.roots.index import Known
+from saltwisted.stores.roots.knowntree import Known
 from saltwisted.stores.roots.store import RootStore
 from saltwisted.stores.roots.treefs import Identity
 
@@ -128,7 +128,7 @@ class CrashTests(SynchronousTestCase):
         whole = self.open("whole", faults)
         names = {whole.generation.name}
         self.story(whole, batches, None)
-        names |= {one.digest.hex()[:12] for one in whole.database.generations()}
+        names |= {one.digest.hex()[:12] for one in whole.history.newest()}
         acts = faults.count
         self.assertGreater(acts, 12)
         self.assertEqual(
@@ -200,7 +200,7 @@ class CrashTests(SynchronousTestCase):
         foreign = self.open("foreign", Faults())
         foreign.objects.put(b"many")
         for replica, lo in store.batches.missing_for({}) or []:
-            body = store.database.body(replica, lo)
+            body = store.batches.body(replica, lo)
             assert body is not None
             foreign.apply(codec.unpack_batch(body, foreign.limits)[0])
         lost = dict(store.index.rows)
@@ -210,12 +210,12 @@ class CrashTests(SynchronousTestCase):
 
         self.assertEqual(again.index.rows, lost)
         again.write_behind()
-        self.assertEqual(again.database.rows(), lost)
+        self.assertEqual(again.rows.all(), lost)
         self.assertEqual(again.generation.digest, store.generation.digest)
         self.assertEqual(again.index.knowledge, store.index.knowledge)
         self.assertEqual(again.generation.digest, foreign.generation.digest)
         foreign.write_behind()
-        self.assertEqual(foreign.database.rows(), lost)
+        self.assertEqual(foreign.rows.all(), lost)
 
     def test_copied_index(self) -> None:
         """An index file that was copied back goes on under a new incarnation."""
@@ -247,7 +247,7 @@ class CrashTests(SynchronousTestCase):
         store.objects.put(b"later")
         store.apply(made[0])
         self.assertEqual(store.generation.get(b"a"), later)
-        kept = {version.entry.content for _, version, _, _ in store.database.conflicts()}
+        kept = {version.entry.content for _, version, _, _ in store.conflicts.all()}
         self.assertEqual(kept, {entry.content, first.content})
 
     def test_history(self) -> None:
@@ -255,7 +255,7 @@ class CrashTests(SynchronousTestCase):
         store = self.open("history", Faults())
         batches: list[Batch] = []
         self.story(store, batches, None)
-        history = store.database.generations()
+        history = store.history.newest()
         first = store.history.manifest(history[-1].number)
         self.assertEqual(sorted(first), [b"a", b"d", b"d/x"])
         wanted = store.history.way_back(history[-1].number)

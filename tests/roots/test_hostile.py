@@ -346,7 +346,7 @@ class HostilePeerTests(HostilePeer):
             evil.say(
                 frames.BATCH, 0, evil.batch((b"linked", file(b"evil")), inline=[inline(b"evil")])
             )
-            await until(lambda: node.share.store.open_conflicts or node.read("linked") == b"evil")  # type: ignore
+            await until(lambda: node.share.store.conflicts.open or node.read("linked") == b"evil")  # type: ignore
             await until(lambda: node.share.is_settled)
             self.assertEqual(node.read("../secret"), b"secret\n")
 

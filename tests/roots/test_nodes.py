@@ -235,7 +235,7 @@ class ConflictTests(NodesCase):
             for node in (a, b):
                 store = node.share.store
                 assert store is not None
-                (lost,) = store.database.conflicts()
+                (lost,) = store.conflicts.all()
                 self.assertEqual(lost[0], b"x.sls")
                 self.assertEqual(store.objects.read(lost[1].entry.content), b"from a\n")
                 self.assertIn("salt/roots/conflict", [tag for tag, _ in node.events])
@@ -249,7 +249,7 @@ class ConflictTests(NodesCase):
             for node in (a, b):
                 store = node.share.store
                 assert store is not None
-                self.assertEqual(store.open_conflicts, 0)
+                self.assertEqual(store.conflicts.open, 0)
 
         return self.run_coroutine(story)
 
@@ -297,8 +297,7 @@ class ConflictTests(NodesCase):
             store = b.share.store
             assert store is not None
             kept = {
-                one[0]: store.objects.read(one[1].entry.content)
-                for one in store.database.conflicts()
+                one[0]: store.objects.read(one[1].entry.content) for one in store.conflicts.all()
             }
             self.assertEqual(kept, {b"differs": b"b\n", b"own": b"own\n"})
 
@@ -328,7 +327,7 @@ class ConflictTests(NodesCase):
             self.assertIsNone(a.read("own"))
             store = b.share.store
             assert store is not None
-            (kept,) = store.database.conflicts()
+            (kept,) = store.conflicts.all()
             self.assertEqual(store.objects.read(kept[1].entry.content), b"own\n")
 
         return self.run_coroutine(story)
@@ -535,7 +534,7 @@ class JoinTests(NodesCase):
             self.assertEqual([digest for ready, digest in seen if ready], [one.digest])
             self.assertGreater(len(seen), 1)
             await self.settle()
-            kept = {path for path, *_ in two.share.store.database.conflicts()}  # type: ignore[union-attr]
+            kept = {path for path, *_ in two.share.store.conflicts.all()}  # type: ignore[union-attr]
             self.assertEqual(kept, {b"other"})
 
         return self.run_coroutine(story)
@@ -580,7 +579,7 @@ class JoinTests(NodesCase):
             await two.start()
             store = one.share.store
             replica, lo = store.batches.missing_for({})[0]  # type: ignore[index, union-attr]
-            batch, _ = codec.unpack_batch(store.database.body(replica, lo), two.share.core.limits)  # type: ignore[union-attr, arg-type]
+            batch, _ = codec.unpack_batch(store.batches.body(replica, lo), two.share.core.limits)  # type: ignore[union-attr, arg-type]
             for _, entry in batch.entries:
                 if entry.kind == "f":
                     data = store.objects.read(entry.content)  # type: ignore[union-attr]

@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from saltwisted.domain.roots.entry import DIR, FILE, Batch, Entry, ReplicaId
 from saltwisted.domain.roots.guards import Limits
 from saltwisted.stores.roots import displaced, treewrite
-from saltwisted.stores.roots.index import Known
+from saltwisted.stores.roots.knowntree import Known
 from saltwisted.stores.roots.store import RootStore
 from saltwisted.stores.roots.worktree import WorkTree
 
@@ -343,7 +343,7 @@ class BehindTests(TreeCase):
         self.write(entries)
         known = dict(self.store.tree.known)
         self.assertEqual(known.keys(), entries.keys())
-        self.assertEqual(self.store.database.tree(), {})
+        self.assertEqual(self.open().tree.known, {})
         moved: dict[bytes, Known | None] = {}
         for path, one in known.items():
             if path.startswith(b"top/") or path == b"top":

@@ -12,8 +12,9 @@ from saltwisted.domain.roots.guards import Limits
 from saltwisted.domain.roots.index import Index
 from saltwisted.stores.roots.batchlog import BatchLog
 from saltwisted.stores.roots.confirmed import Confirmed
-from saltwisted.stores.roots.index import IndexDatabase, Known
-from saltwisted.stores.roots.knowntree import KnownTree
+from saltwisted.stores.roots.index import IndexDatabase
+from saltwisted.stores.roots.indexrows import IndexRows
+from saltwisted.stores.roots.knowntree import Known, KnownTree
 from saltwisted.stores.roots.unwritten import UnwrittenRows
 
 A, B = ReplicaId("a", b"1" * 8), ReplicaId("b", b"2" * 8)
@@ -80,7 +81,7 @@ class BatchLogTests(PartsCase):
         name, body = log.last_packed
         self.assertEqual(name, batch.name)
         self.assertEqual(codec.unpack_batch(body, Limits())[0].entries, batch.entries)
-        self.assertEqual(self.database.body(A, 1), body)
+        self.assertEqual(log.body(A, 1), body)
 
     def test_floor(self) -> None:
         """Who knows less than where the log begins needs the whole state."""
@@ -106,17 +107,21 @@ class KnownTreeTests(PartsCase):
         self.waits = False
         self.tree = KnownTree(self.database, lambda: self.waits)
 
+    def written(self) -> list[bytes]:
+        """The paths that are known on the disk."""
+        return sorted(KnownTree(self.database, lambda: False).known)
+
     def test_waits(self) -> None:
         """What may wait is known at once, and written with what comes next."""
         self.tree.remember({b"a": known(b"a"), b"b": known(b"b")})
         self.waits = True
         self.tree.remember({b"a": None, b"c": known(b"c")})
         self.assertEqual(sorted(self.tree.known), [b"b", b"c"])
-        self.assertEqual(sorted(self.database.tree()), [b"a", b"b"])
+        self.assertEqual(self.written(), [b"a", b"b"])
         with self.database.transaction():
             self.tree.put({b"d": known(b"d")})
         self.tree.written()
-        self.assertEqual(sorted(self.database.tree()), [b"b", b"c", b"d"])
+        self.assertEqual(self.written(), [b"b", b"c", b"d"])
 
     def test_pending(self) -> None:
         """What is to be written, and removed, for the tree to be as a generation says."""
@@ -138,7 +143,8 @@ class UnwrittenRowsTests(PartsCase):
 
     def test_later(self) -> None:
         """They are written with the next, as the index has them then; then the mark is gone."""
-        index, rows = Index(A), UnwrittenRows(self.database)
+        index, stored = Index(A), IndexRows(self.database)
+        rows = UnwrittenRows(self.database, stored)
         index.commit({b"a": entry(b"1"), b"b": entry(b"1")}, 1)
         with self.database.transaction():
             rows.begin(5)
@@ -154,7 +160,7 @@ class UnwrittenRowsTests(PartsCase):
         rows.written()
         self.assertFalse(rows)
         self.assertEqual(self.database.get("behind"), 0)
-        self.assertEqual(self.database.rows(), index.rows)
+        self.assertEqual(stored.all(), index.rows)
 
 
 class ConfirmedTests(PartsCase):

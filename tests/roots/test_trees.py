@@ -63,7 +63,7 @@ class BringTests(NodesCase):
             assert two.share.store is not None
             self.assertEqual(two.share.store.objects.read(entry.content), b"only on a for now")
             # What this node had itself needs nobody, also when it is no more in memory
-            own = two.share.store.database.generations()[1].digest
+            own = two.share.store.history.newest()[1].digest
             two.share.trees._recent.clear()
             one.cut()
             again = await two.share.trees.bring(own, "")

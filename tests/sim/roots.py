@@ -767,7 +767,7 @@ class _Replica:
         store = node.stores[share]
         self.index = store.index
         self.conflicts: dict[tuple[bytes, Dot[ReplicaId]], Version] = {
-            (path, version.dot): version for path, version, _, _ in store.database.conflicts()
+            (path, version.dot): version for path, version, _, _ in store.conflicts.all()
         }
 
 

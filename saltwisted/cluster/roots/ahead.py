@@ -20,7 +20,7 @@ from saltwisted.cluster.roots.parcels import Want
 from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.guards import Forbidden
 from saltwisted.errors import SaltwistedError
-from saltwisted.stores.roots.index import Known
+from saltwisted.stores.roots.knowntree import Known
 from saltwisted.transports.deferreds import let_go
 
 TOGETHER = 256 * 1024 * 1024

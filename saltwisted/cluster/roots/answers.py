@@ -51,7 +51,7 @@ class RootAnswers:
         if not isinstance(value, list) or len(value) != 3:
             raise Forbidden("plain")
         replica = codec.unpack_replica(value[0], value[1])
-        plain = self._core.db.database.body(replica, codec.unpack_counter(value[2]))
+        plain = self._core.db.batches.body(replica, codec.unpack_counter(value[2]))
         if plain is not None:
             link.tell(BATCH, self._core.name, codec.pack([plain, []]))
 
@@ -73,7 +73,7 @@ class RootAnswers:
             return
         sent = 0
         for replica, lo in missing:
-            body = await core.pool(store.database.body, replica, lo)
+            body = await core.pool(store.batches.body, replica, lo)
             if body is None or link.closed:
                 return
             link.tell(BATCH, core.name, codec.pack([body, []]))

@@ -26,7 +26,7 @@ from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.entry import FILE, Version
 from saltwisted.errors import SaltwistedError, StoreError
 from saltwisted.stores.roots.housekeeping import drop_damaged
-from saltwisted.stores.roots.index import Known
+from saltwisted.stores.roots.knowntree import Known
 from saltwisted.stores.roots.objects import missing_from
 from saltwisted.transports.deferreds import let_go
 from saltwisted.words import are

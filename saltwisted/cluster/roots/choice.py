@@ -52,7 +52,7 @@ class RootChoice:
             store = share.store
             if store is None:
                 continue
-            lost = any(one[0] == rel for one in store.database.conflicts())
+            lost = any(one[0] == rel for one in store.conflicts.all())
             if lost or rel in store.index.rows or store.generation.get(rel) is not None:
                 found.append((share, rel))
             else:
@@ -71,7 +71,7 @@ class RootChoice:
         wanted = str(args.get("version") or "")
         for share, rel in self.holding(args, path):
             store = share.store
-            for one, version, _, _ in reversed(store.database.conflicts() if store else []):
+            for one, version, _, _ in reversed(store.conflicts.all() if store else []):
                 if one == rel and name_of_dot(version.dot).startswith(wanted):
                     return share, rel, version
         raise StoreError("has no such lost version", os.fsdecode(path))

@@ -21,7 +21,7 @@ from saltwisted.domain.roots.entry import FILE, LINK, Batch, Entry, ReplicaId
 from saltwisted.domain.roots.frames import BATCH
 from saltwisted.domain.roots.index import Outcome
 from saltwisted.errors import StoreError
-from saltwisted.stores.roots.index import Known
+from saltwisted.stores.roots.knowntree import Known
 
 ROWS_AFTER = 2.0
 """Seconds of no large commit after which the rows of the last ones are written."""

@@ -21,7 +21,7 @@ from saltwisted.cluster.roots.work import Changes, keep_adopted, same_content, s
 from saltwisted.cluster.roots.write import RootWrite
 from saltwisted.domain.roots.entry import DIR, GONE, Entry
 from saltwisted.domain.roots.guards import Brake
-from saltwisted.stores.roots.index import Known
+from saltwisted.stores.roots.knowntree import Known
 from saltwisted.stores.roots.newfiles import Seen
 from saltwisted.transports.deferreds import let_go
 from saltwisted.words import WERE, are

@@ -18,7 +18,7 @@ from saltwisted.cluster.roots.write import RootWrite
 from saltwisted.domain.causality.knowledge import covers, joined
 from saltwisted.domain.replica.membership import WRITE
 from saltwisted.domain.roots.entry import DIR, Entry, Knowledge
-from saltwisted.stores.roots.index import Known
+from saltwisted.stores.roots.knowntree import Known
 from saltwisted.stores.roots.newfiles import Seen
 from saltwisted.stores.roots.store import RootStore, discard
 from saltwisted.transports.deferreds import let_go

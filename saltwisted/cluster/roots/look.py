@@ -32,7 +32,7 @@ from saltwisted.cluster.roots.work import (
 from saltwisted.cluster.roots.write import RootWrite
 from saltwisted.domain.roots.entry import Batch, Entry, ancestors
 from saltwisted.errors import StoreError
-from saltwisted.stores.roots.index import Known
+from saltwisted.stores.roots.knowntree import Known
 from saltwisted.stores.roots.newfiles import Seen
 from saltwisted.words import are, counted
 

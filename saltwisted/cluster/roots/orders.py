@@ -104,9 +104,7 @@ class RootOrders:
 
     async def _resolve(self, path: bytes, take: Dot[ReplicaId] | None, user: str) -> int:
         found = [
-            one
-            for one in self._core.db.database.conflicts()
-            if one[0] == path and one[3] != "settled"
+            one for one in self._core.db.conflicts.all() if one[0] == path and one[3] != "settled"
         ]
         wanted: dict[bytes, Entry] = {}
         for _, version, _, _ in found:

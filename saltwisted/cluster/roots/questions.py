@@ -63,7 +63,7 @@ class RootQuestions:
             "pending": 0 if share.is_settled else 1,
             "held": len(share.core.held),
             "held_from": dict(share.inbox.held_remote),
-            "conflicts": store.open_conflicts if store is not None else 0,
+            "conflicts": store.conflicts.open if store is not None else 0,
             "skipped": {os.fsdecode(p): why for p, why in list(share.look.skipped.items())[:100]},
             "skipped_count": len(share.look.skipped),
             "unread": {os.fsdecode(p): why for p, why in list(share.look.unread.items())[:100]},
@@ -87,7 +87,7 @@ class RootQuestions:
         for share in self._chosen.shares(call.args):
             if share.store is None:
                 continue
-            for one in share.store.database.generations(most):
+            for one in share.store.history.newest(most):
                 found.append(
                     {
                         "share": share.name,
@@ -190,7 +190,7 @@ class RootQuestions:
             store = share.store
             if store is None:
                 continue
-            for path, version, at, state in store.database.conflicts():
+            for path, version, at, state in store.conflicts.all():
                 shown = store.generation.get(path)
                 same = shown is not None and shown.same_content(version.entry)
                 if (state == "settled" or same) and not call.args.get("all"):

@@ -28,7 +28,7 @@ from saltwisted.domain.roots.entry import DIR, FILE, GONE, Batch, Entry, Replica
 from saltwisted.domain.roots.guards import Brake, Forbidden
 from saltwisted.domain.roots.index import Outcome
 from saltwisted.domain.roots.manifest import Generation
-from saltwisted.stores.roots.index import Known
+from saltwisted.stores.roots.knowntree import Known
 from saltwisted.stores.roots.newfiles import Seen
 from saltwisted.stores.roots.objects import missing_from
 from saltwisted.stores.roots.sites import BULK

@@ -18,7 +18,7 @@ from saltwisted.domain.roots.guards import MAX_NAME
 from saltwisted.domain.roots.index import Outcome
 from saltwisted.errors import StoreError
 from saltwisted.stores.roots.displaced import Written
-from saltwisted.stores.roots.index import Known
+from saltwisted.stores.roots.knowntree import Known
 
 TRASH_TIME = 60.0
 """Seconds for which what was exchanged is kept: somebody may still write to it."""

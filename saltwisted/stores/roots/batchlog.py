@@ -4,6 +4,8 @@ The batches that are kept for peers that lack them, in the order in which they c
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.entry import Batch, Coded, Knowledge, ReplicaId
 from saltwisted.stores.roots.index import IndexDatabase
@@ -21,10 +23,10 @@ class BatchLog:
     """
 
     def __init__(self, database: IndexDatabase) -> None:
-        self.rows = database.log()
+        self._database = database
+        self.rows = self._read()
         self.floor = database.vector("floor")
         self.last_packed: tuple[tuple[ReplicaId, int], bytes] | None = None
-        self._database = database
 
     @property
     def next_number(self) -> int:
@@ -41,8 +43,33 @@ class BatchLog:
         body = came if came and not batch.moves else codec.pack_batch(batch, coded=coded)
         short = (came or codec.pack_batch(batch, folded=True)) if batch.moves else b""
         self.last_packed = batch.name, short or body
-        number = self.next_number
-        self._database.add_batch(number, batch.replica, batch.lo, batch.hi, now, body, short)
+        self._add(batch, now, body, short)
+
+    def _add(self, batch: Batch, at: float, body: bytes, short: bytes) -> None:
+        """Keep a batch, as it travels: plain, and folded (empty if that is no shorter)."""
+        replica = self._database.number(batch.replica)
+        self._database.execute(
+            "INSERT INTO batch(n, rid, lo, hi, at, body, short) VALUES(?,?,?,?,?,?,?)",
+            (self.next_number, replica, batch.lo, batch.hi, at, body, short),
+        )
+
+    def _read(self) -> list[tuple[int, ReplicaId, int, int]]:
+        return [
+            (number, self._database.replica(rid), lo, hi)
+            for number, rid, lo, hi in self._database.execute(
+                "SELECT n, rid, lo, hi FROM batch ORDER BY n"
+            )
+        ]
+
+    def body(self, replica: ReplicaId, lo: int, short: bool = False) -> bytes | None:
+        """A batch as it travels; nothing if it is not kept."""
+        row = self._database.execute(
+            "SELECT body, short FROM batch WHERE rid=? AND lo=?",
+            (self._database.find_number(replica), lo),
+        ).fetchone()
+        if row is None:
+            return None
+        return bytes(row[1]) if short and row[1] else bytes(row[0])
 
     def added(self, batch: Batch) -> None:
         """The transaction in which it was put is done."""
@@ -60,15 +87,25 @@ class BatchLog:
 
     def drop_old(self, before: float) -> None:
         """Forget batches that are too old, or too many; inside a transaction."""
-        old = self._database.old_batches(before, LOG_BYTES)
-        self._database.drop_batches(number for number, _, _ in old)
-        for _, replica, hi in old:
-            self.floor[replica] = max(hi, self.floor.get(replica, 0))
+        old = []
+        total = 0
+        for number, rid, hi, at, size in self._database.execute(
+            "SELECT n, rid, hi, at, length(body) + length(short) FROM batch ORDER BY n DESC"
+        ):
+            total += size
+            if at < before or total > LOG_BYTES:
+                old.append(number)
+                replica = self._database.replica(rid)
+                self.floor[replica] = max(hi, self.floor.get(replica, 0))
+        self._drop(old)
         self.put_floor()
+
+    def _drop(self, numbers: Iterable[int]) -> None:
+        self._database.change("DELETE FROM batch WHERE n", numbers)
 
     def drop_unknown(self, replicas: tuple[ReplicaId, ...], knowledge: Knowledge) -> None:
         """Forget batches of these replicas of which we know nothing; inside a transaction."""
-        self._database.drop_batches(
+        self._drop(
             number
             for number, replica, _, hi in self.rows
             if replica in replicas and hi > knowledge.get(replica, 0)
@@ -76,7 +113,7 @@ class BatchLog:
 
     def reload(self) -> None:
         """Batches were dropped: look again which are kept."""
-        self.rows = self._database.log()
+        self.rows = self._read()
 
     def missing_for(self, theirs: Knowledge) -> list[tuple[ReplicaId, int]] | None:
         """

@@ -22,16 +22,23 @@ class Confirmed:
 
     def reload(self) -> None:
         """Read it again from the disk."""
-        self.peers = self._database.peers()
+        found: dict[str, dict[ReplicaId, int]] = {}
+        rows = self._database.execute("SELECT master, rid, ctr FROM peer")
+        for peer, rid, counter in rows:
+            found.setdefault(peer, {})[self._database.replica(rid)] = counter
+        self.peers = found
 
     def add(self, peer: str, knowledge: Knowledge) -> None:
         """A peer says what it knows."""
         known = self.peers.get(peer, {})
         if all(known.get(replica, 0) >= counter for replica, counter in knowledge.items()):
             return
-        self.peers[peer] = joined(known, knowledge)
-        with self._database.transaction():
-            self._database.put_peer(peer, self.peers[peer])
+        known = self.peers[peer] = joined(known, knowledge)
+        database = self._database
+        with database.transaction():
+            database.execute("DELETE FROM peer WHERE master=?", (peer,))
+            rows = [(peer, database.number(replica), last) for replica, last in known.items()]
+            database.insert("INSERT INTO peer", rows)
 
     def all(self) -> dict[ReplicaId, int]:
         """What one of them knows at least."""

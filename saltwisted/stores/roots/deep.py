@@ -17,7 +17,7 @@ from attrs import define, field
 
 from saltwisted.domain.roots.entry import FILE
 from saltwisted.errors import StoreError
-from saltwisted.stores.roots.index import Known
+from saltwisted.stores.roots.knowntree import Known
 from saltwisted.stores.roots.objects import ContentStore
 from saltwisted.stores.roots.packs import PIECE
 from saltwisted.stores.roots.treefs import Identity, TreeFs

@@ -17,7 +17,7 @@ from saltwisted.domain.roots.entry import FILE, Entry
 from saltwisted.domain.roots.guards import (
     TRASH,
 )
-from saltwisted.stores.roots.index import Known
+from saltwisted.stores.roots.knowntree import Known
 from saltwisted.stores.roots.objects import ContentStore
 from saltwisted.stores.roots.treefs import Identity
 from saltwisted.stores.roots.treeread import content_of

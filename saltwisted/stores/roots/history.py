@@ -5,6 +5,7 @@ The generations of a share: which there were, what each was, and the way back to
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from attrs import frozen
 
@@ -14,10 +15,22 @@ from saltwisted.domain.roots.guards import MAX_ENTRIES
 from saltwisted.domain.roots.index import Outcome
 from saltwisted.domain.roots.manifest import Generation
 from saltwisted.errors import StoreError
-from saltwisted.stores.roots.index import Change, IndexDatabase
+from saltwisted.stores.roots.index import IndexDatabase
 from saltwisted.stores.roots.objects import ContentStore, missing_from
 
 MOST_GENERATIONS = 200
+
+
+class Change(NamedTuple):
+    """A generation that is kept: which it is, when it came, whose change it was."""
+
+    number: int
+    at: float
+    digest: bytes
+    origin: str
+    note: str
+    files: int
+    size: int
 
 
 @frozen
@@ -77,19 +90,36 @@ class History:
         if not back.undo and generation.number > 1:
             return
         files, size = generation.counts()
-        self._database.add_generation(
-            Change(generation.number, now, generation.digest, origin, note, files, size),
-            back.packed,
+        change = Change(generation.number, now, generation.digest, origin, note, files, size)
+        self._database.execute(
+            "INSERT OR REPLACE INTO gen VALUES(?,?,?,?,?,?,?,?)", (*change, back.packed)
         )
+
+    def newest(self, most: int = MOST_GENERATIONS) -> list[Change]:
+        """The generations that are kept, newest first."""
+        return [
+            Change(number, at, bytes(digest), origin, note, files, size)
+            for number, at, digest, origin, note, files, size in self._database.execute(
+                "SELECT n, at, digest, origin, note, files, bytes FROM gen ORDER BY n DESC LIMIT ?",
+                (most,),
+            )
+        ]
+
+    def _undo(self, number: int) -> bytes:
+        """How to go back over one generation."""
+        row = self._database.execute("SELECT undo FROM gen WHERE n=?", (number,)).fetchone()
+        if row is None:
+            raise StoreError(f"generation {number} is no longer kept", self._database.path)
+        return bytes(row[0])
 
     def drop_old(self, before: float) -> None:
         """Forget generations that are too old, or too many; inside a transaction."""
-        kept = self._database.generations(MOST_GENERATIONS + 1)
+        kept = self.newest(MOST_GENERATIONS + 1)
         oldest = min((one.number for one in kept if one.at > before), default=0)
         if len(kept) > MOST_GENERATIONS:
             oldest = max(oldest, kept[MOST_GENERATIONS - 1].number)
         if oldest:
-            self._database.drop_generations(oldest)
+            self._database.execute("DELETE FROM gen WHERE n<?", (oldest,))
 
     def find(self, name: str) -> Change:
         """
@@ -99,7 +129,7 @@ class History:
         """
         found = [
             one
-            for one in self._database.generations(MOST_GENERATIONS)
+            for one in self.newest()
             if one.digest.hex().startswith(name.lower()) or f"#{one.number}" == name
         ]
         if not name or not found:
@@ -111,10 +141,10 @@ class History:
     def manifest(self, number: int) -> dict[bytes, Entry]:
         """The tree of an earlier generation, by walking back."""
         tree = dict(self._present().walk())
-        for change in self._database.generations(MOST_GENERATIONS):
+        for change in self.newest():
             if change.number <= number:
                 break
-            body = codec.unpack(codec.expand(self._database.undo(change.number), codec.MAX_BODY))
+            body = codec.unpack(codec.expand(self._undo(change.number), codec.MAX_BODY))
             for path, entry in codec.unpack_entries(body, 2 * MAX_ENTRIES):
                 if entry == GONE:
                     tree.pop(path, None)

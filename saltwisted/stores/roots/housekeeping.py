@@ -38,8 +38,8 @@ def clean(store: RootStore, members: Sequence[Knowledge], delete_ttl: float = 30
             dead.append(path)
     with database.transaction():
         store.batches.drop_old(now - store.keep)
-        database.put_rows([(path, ()) for path in store.index.purge(dead)])
-        database.drop_conflicts(now - 30 * DAY)
+        store.rows.put([(path, ()) for path in store.index.purge(dead)])
+        store.conflicts.drop(now - 30 * DAY)
         store.history.drop_old(now - store.keep)
     store.batches.reload()
     return _sweep(store, now)
@@ -49,9 +49,9 @@ def _sweep(store: RootStore, now: float) -> int:
     """Remove contents that nothing has referred to for long, and what is left of their packs."""
     database, objects = store.database, store.objects
     alive = {v.entry.content for row in store.index.rows.values() for v in row}
-    alive |= {version.entry.content for _, version, _, _ in database.conflicts()}
+    alive |= {version.entry.content for _, version, _, _ in store.conflicts.all()}
     alive |= {known.entry.content for known in store.tree.known.values()}
-    ends = database.ends()
+    ends = store.object_rows.ends()
     update: dict[bytes, float | None] = {}
     dead = []
     for digest, until in ends.items():
@@ -63,15 +63,15 @@ def _sweep(store: RootStore, now: float) -> int:
         elif until < now:
             dead.append(digest)
     with database.transaction():
-        database.put_ends(update)
-        database.drop_places(dead)
+        store.object_rows.put_ends(update)
+        store.object_rows.drop(dead)
     objects.forget(dead)
     for digest in objects.wasteful():
         objects.rewrite(digest)
     places = objects.flush()
     if places:
         with database.transaction():
-            database.put_places(places)
+            store.object_rows.put(places)
         objects.stored(places)
         objects.forget(())
     return len(dead)
@@ -84,7 +84,7 @@ def drop_damaged(store: RootStore) -> dict[bytes, int]:
         return {}
     store.lose(lost)
     versions = [v.entry for row in store.index.rows.values() for v in row]
-    versions += [version.entry for _, version, _, _ in store.database.conflicts()]
+    versions += [version.entry for _, version, _, _ in store.conflicts.all()]
     return missing_from(store.objects, versions)
 
 
@@ -98,15 +98,15 @@ def check_rows(store: RootStore, part: int, parts: int) -> int:
         return 0
     rows, database = store.index.rows, store.database
     try:
-        there = database.some_rows(part % parts, parts)
+        there = store.rows.some(part % parts, parts)
         wrong = {path for path, row in there.items() if not _same(row, rows.get(path, ()))}
         if part % parts == 0:
-            wrong |= rows.keys() ^ database.paths()
+            wrong |= rows.keys() ^ store.rows.paths()
     except sqlite3.Error as error:
         raise StoreError(str(error), database.path) from error
     if wrong:
         with database.transaction():
-            database.put_rows([(path, rows.get(path, ())) for path in wrong])
+            store.rows.put([(path, rows.get(path, ())) for path in wrong])
     return len(wrong)
 
 

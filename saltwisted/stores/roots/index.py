@@ -1,9 +1,10 @@
 """
-The database of one share: rows of the index, its log, generations, conflicts, and places.
+The database of one share: the file, its transactions, and what all its tables have in common.
 
 One SQLite file, WAL, C{synchronous=FULL}. Each change of the index is one transaction together
 with the places of the objects that it needs: after a crash all of it is there,
-or nothing. What rows mean is in L{saltwisted.domain.roots.index}.
+or nothing. What rows mean is in L{saltwisted.domain.roots.index}; who reads and writes a table is
+the part of the store that it belongs to.
 """
 
 from __future__ import annotations
@@ -12,10 +13,9 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 from twisted.logger import Logger
 
@@ -31,8 +31,7 @@ from saltwisted.stores.database import (
     open_database,
 )
 from saltwisted.stores.files import write_atomic
-from saltwisted.stores.roots.places import Place, Step, no_step
-from saltwisted.stores.roots.treefs import Identity
+from saltwisted.stores.roots.places import Step, no_step
 
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta(name TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -61,25 +60,6 @@ CREATE TABLE IF NOT EXISTS peer(master TEXT, rid INTEGER, ctr INTEGER, PRIMARY K
 
 DAMAGED = ".damaged"
 """A file beside the database, when it was marked as damaged while it was in use."""
-
-
-class Known(NamedTuple):
-    """What is in the working tree at a path, as far as we know; no identity: look again."""
-
-    entry: Entry
-    identity: Identity | None
-
-
-class Change(NamedTuple):
-    """A generation in the log: which it is, when it came, whose change it was."""
-
-    number: int
-    at: float
-    digest: bytes
-    origin: str
-    note: str
-    files: int
-    size: int
 
 
 class IndexDatabase:
@@ -172,27 +152,6 @@ class IndexDatabase:
         self.mark(found)
         return found
 
-    def paths(self) -> set[bytes]:
-        """All paths that have a version on the disk."""
-        return {bytes(path) for (path,) in self._db.execute("SELECT DISTINCT path FROM version")}
-
-    def some_rows(self, part: int, parts: int) -> dict[bytes, tuple[Version, ...]]:
-        """The versions of one part of all paths, as they are on the disk."""
-        paths = self._db.execute("SELECT count(DISTINCT path) FROM version").fetchone()[0]
-        each = paths // parts + 1
-        found: dict[bytes, tuple[Version, ...]] = {}
-        for path, *rest in self._db.execute(
-            "SELECT path, rid, ctr, stamp, kind, mode, size, mtime, content FROM version "
-            "WHERE path IN (SELECT DISTINCT path FROM version ORDER BY path LIMIT ? OFFSET ?)",
-            (each, each * part),
-        ):
-            path = bytes(path)
-            try:
-                found[path] = (*found.get(path, ()), self._version(rest))
-            except (KeyError, TypeError, ValueError):
-                found[path] = ()
-        return found
-
     def _remember(self, number: int, replica: ReplicaId) -> None:
         self._numbers[replica] = number
         self._replicas[number] = replica
@@ -208,6 +167,14 @@ class IndexDatabase:
             found = int(cursor.lastrowid or 0)
             self._remember(found, replica)
         return found
+
+    def find_number(self, replica: ReplicaId) -> int:
+        """The small number of a replica; -1 if it has none."""
+        return self._numbers.get(replica, -1)
+
+    def replica(self, number: int) -> ReplicaId:
+        """The replica that has this small number."""
+        return self._replicas[number]
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -233,6 +200,20 @@ class IndexDatabase:
                     raise StoreError(str(error), self.path) from error
                 raise
 
+    # -- statements
+
+    def execute(self, statement: str, values: Sequence[Any] = ()) -> sqlite3.Cursor:
+        """One statement."""
+        return self._db.execute(statement, values)
+
+    def insert(self, into: str, rows: Iterable[Sequence[Any]]) -> None:
+        """Rows of one table, see L{insert_many}; inside a transaction."""
+        insert_many(self._db, into, rows)
+
+    def change(self, statement: str, keys: Iterable[Any], *values: Any) -> None:
+        """Rows with these keys, see L{change_many}; inside a transaction."""
+        change_many(self._db, statement, keys, *values)
+
     # -- single values
 
     def get(self, name: str, default: Any = None) -> Any:
@@ -244,37 +225,16 @@ class IndexDatabase:
         """Keep a value of the share."""
         self._db.execute("INSERT OR REPLACE INTO meta VALUES(?, ?)", (name, value))
 
-    # -- the index
+    # -- rows of versions, and of what is known
 
-    def rows(self) -> dict[bytes, tuple[Version, ...]]:
-        """All versions; siblings of a path in no particular order."""
-        found: dict[bytes, tuple[Version, ...]] = {}
-        for path, *rest in self._db.execute(
-            "SELECT path, rid, ctr, stamp, kind, mode, size, mtime, content FROM version"
-        ):
-            path = bytes(path)
-            found[path] = (*found.get(path, ()), self._version(rest))
-        return found
-
-    def _version(self, row: Sequence[Any]) -> Version:
+    def version(self, row: Sequence[Any]) -> Version:
+        """A version from its columns, from C{rid} on."""
         rid, counter, stamp, kind, mode, size, mtime, content = row
         entry = Entry(kind, mode, size, mtime, bytes(content))
         return Version(Dot(self._replicas[rid], counter), stamp, entry)
 
-    def put_rows(
-        self, rows: Iterable[tuple[bytes, Sequence[Version]]], fresh: Container[bytes] = ()
-    ) -> None:
-        """Replace the versions of these paths; C{fresh} had none before."""
-        rows = sorted(rows)
-        old = [path for path, _ in rows if path not in fresh]
-        change_many(self._db, "DELETE FROM version WHERE path", old)
-        insert_many(
-            self._db,
-            "INSERT OR REPLACE INTO version",
-            [(path, *self._flat(version)) for path, row in rows for version in row],
-        )
-
-    def _flat(self, version: Version) -> tuple[Any, ...]:
+    def flat(self, version: Version) -> tuple[Any, ...]:
+        """The columns of a version; inside a transaction."""
         (replica, counter), stamp, entry = version
         return (
             self.number(replica),
@@ -297,221 +257,14 @@ class IndexDatabase:
         name = "know" if table == "know" else "floor"
         self._db.execute(f"DELETE FROM {name}")  # noqa: S608 -- one of two literals
         rows = [(self.number(replica), counter) for replica, counter in vector.items()]
-        insert_many(self._db, f"INSERT INTO {name}", rows)
-
-    # -- the working tree
-
-    def tree(self) -> dict[bytes, Known]:
-        """What is known of the working tree."""
-        found = {}
-        for path, kind, mode, size, mtime, content, stat in self._db.execute("SELECT * FROM tree"):
-            identity = None
-            if stat:
-                identity = Identity(*(int(part) for part in bytes(stat).split()))
-            entry = Entry(kind, mode, size, mtime, bytes(content))
-            found[bytes(path)] = Known(entry, identity)
-        return found
-
-    def put_tree(self, known: Iterable[tuple[bytes, Known | None]]) -> None:
-        """Remember what is in the tree at these paths; C{None} for nothing."""
-        known = sorted(known, key=itemgetter(0))
-        gone = [path for path, one in known if one is None]
-        change_many(self._db, "DELETE FROM tree WHERE path", gone)
-        insert_many(
-            self._db,
-            "INSERT OR REPLACE INTO tree",
-            [
-                (
-                    path,
-                    one.entry.kind,
-                    one.entry.mode,
-                    one.entry.size,
-                    one.entry.mtime,
-                    one.entry.content,
-                    b"%d %d %d %d %d %d" % one.identity if one.identity else b"",
-                )
-                for path, one in known
-                if one is not None
-            ],
-        )
-
-    def move_tree(self, old: bytes, new: bytes) -> None:
-        """What is known of all that is below one directory, holds below another one now."""
-        inside = (old + b"/", old + b"0")
-        self._db.execute(
-            "INSERT OR REPLACE INTO tree SELECT CAST(? || substr(path, ?) AS BLOB), kind, mode, "
-            "size, mtime, content, stat FROM tree WHERE path > ? AND path < ?",
-            (new, len(old) + 1, *inside),
-        )
-        self._db.execute("DELETE FROM tree WHERE path > ? AND path < ?", inside)
-
-    # -- the log
-
-    def add_batch(
-        self,
-        number: int,
-        replica: ReplicaId,
-        lo: int,
-        hi: int,
-        at: float,
-        body: bytes,
-        short: bytes,
-    ) -> None:
-        """Keep a batch, as it travels: plain, and folded (empty if that is no shorter)."""
-        self._db.execute(
-            "INSERT INTO batch(n, rid, lo, hi, at, body, short) VALUES(?,?,?,?,?,?,?)",
-            (number, self.number(replica), lo, hi, at, body, short),
-        )
-
-    def log(self) -> list[tuple[int, ReplicaId, int, int]]:
-        """Number, replica, lo and hi of the batches that are kept, in the order they came."""
-        return [
-            (number, self._replicas[rid], lo, hi)
-            for number, rid, lo, hi in self._db.execute(
-                "SELECT n, rid, lo, hi FROM batch ORDER BY n"
-            )
-        ]
-
-    def body(self, replica: ReplicaId, lo: int, short: bool = False) -> bytes | None:
-        """A batch as it travels."""
-        row = self._db.execute(
-            "SELECT body, short FROM batch WHERE rid=? AND lo=?",
-            (self._numbers.get(replica, -1), lo),
-        ).fetchone()
-        if row is None:
-            return None
-        return bytes(row[1]) if short and row[1] else bytes(row[0])
-
-    def drop_batches(self, numbers: Iterable[int]) -> None:
-        """Forget batches."""
-        change_many(self._db, "DELETE FROM batch WHERE n", numbers)
-
-    def old_batches(self, before: float, most_bytes: int) -> list[tuple[int, ReplicaId, int]]:
-        """Number, replica and hi of batches that are too old, or beyond the room for them."""
-        found = []
-        total = 0
-        for number, rid, hi, at, size in self._db.execute(
-            "SELECT n, rid, hi, at, length(body) + length(short) FROM batch ORDER BY n DESC"
-        ):
-            total += size
-            if at < before or total > most_bytes:
-                found.append((number, self._replicas[rid], hi))
-        return found
-
-    # -- generations
-
-    def add_generation(self, change: Change, undo: bytes) -> None:
-        """Keep a line of the history, and how to go back over it."""
-        self._db.execute("INSERT OR REPLACE INTO gen VALUES(?,?,?,?,?,?,?,?)", (*change, undo))
-
-    def generations(self, most: int = 1000) -> list[Change]:
-        """The history, newest first."""
-        return [
-            Change(number, at, bytes(digest), origin, note, files, size)
-            for number, at, digest, origin, note, files, size in self._db.execute(
-                "SELECT n, at, digest, origin, note, files, bytes FROM gen ORDER BY n DESC LIMIT ?",
-                (most,),
-            )
-        ]
-
-    def undo(self, number: int) -> bytes:
-        """How to go back over one generation."""
-        row = self._db.execute("SELECT undo FROM gen WHERE n=?", (number,)).fetchone()
-        if row is None:
-            raise StoreError(f"generation {number} is no longer kept", self.path)
-        return bytes(row[0])
-
-    def drop_generations(self, below: int) -> None:
-        """Forget the history before a generation."""
-        self._db.execute("DELETE FROM gen WHERE n<?", (below,))
+        self.insert(f"INSERT INTO {name}", rows)
 
     def forget_tree(self) -> None:
-        """Rows, knowledge, log and history; conflicts and contents stay."""
+        """
+        Rows, knowledge, log and history; conflicts and contents stay. Inside a transaction.
+        """
         for table in ("know", "floor", "version", "tree", "batch", "gen", "peer"):
             self._db.execute(f"DELETE FROM {table}")  # noqa: S608 - names of our own
-
-    # -- conflicts
-
-    def add_conflicts(
-        self, lost: Iterable[tuple[bytes, Version]], at: float, state: str = "open"
-    ) -> int:
-        """Keep versions that lost; how many are new."""
-        count = 0
-        for path, version in lost:
-            cursor = self._db.execute(
-                "INSERT OR IGNORE INTO conflict VALUES(?,?,?,?,?,?,?,?,?,?,?)",
-                (path, *self._flat(version), at, state),
-            )
-            count += cursor.rowcount
-        return count
-
-    def conflicts(self) -> list[tuple[bytes, Version, float, str]]:
-        """Path, version, when it was noticed, and C{open}, C{adopted} or C{settled}."""
-        return [
-            (bytes(path), self._version(rest), at, state)
-            for path, *rest, at, state in self._db.execute("SELECT * FROM conflict ORDER BY path")
-        ]
-
-    def settle(self, path: bytes, dot: Dot[ReplicaId]) -> None:
-        """An operator closed a conflict."""
-        self._db.execute(
-            "UPDATE conflict SET state='settled' WHERE path=? AND rid=? AND ctr=?",
-            (path, self.number(dot.source), dot.number),
-        )
-
-    def drop_conflicts(self, before: float) -> None:
-        """Forget conflicts that are older."""
-        self._db.execute("DELETE FROM conflict WHERE at<?", (before,))
-
-    # -- objects
-
-    def places(self) -> dict[bytes, Place]:
-        """Where all objects are."""
-        return {
-            bytes(digest): Place(size, pack, offset)
-            for digest, size, pack, offset in self._db.execute(
-                "SELECT hash, size, pack, off FROM object"
-            )
-        }
-
-    def put_places(self, places: Mapping[bytes, Place]) -> None:
-        """Remember where objects are."""
-        rows = [(digest, *place, None) for digest, place in sorted(places.items())]
-        insert_many(self._db, "INSERT OR REPLACE INTO object", rows)
-
-    def drop_places(self, digests: Iterable[bytes]) -> None:
-        """Forget objects."""
-        change_many(self._db, "DELETE FROM object WHERE hash", digests)
-
-    def ends(self) -> dict[bytes, float | None]:
-        """Object to the time until which it is kept though nothing refers to it."""
-        return {
-            bytes(digest): until
-            for digest, until in self._db.execute("SELECT hash, until FROM object")
-        }
-
-    def put_ends(self, ends: Mapping[bytes, float | None]) -> None:
-        """Change until when objects are kept."""
-        digests: dict[float | None, list[bytes]] = {}
-        for digest, until in ends.items():
-            digests.setdefault(until, []).append(digest)
-        for until, some in digests.items():
-            change_many(self._db, "UPDATE object SET until=? WHERE hash", some, until)
-
-    # -- peers
-
-    def peers(self) -> dict[str, dict[ReplicaId, int]]:
-        """What each peer has confirmed to know."""
-        found: dict[str, dict[ReplicaId, int]] = {}
-        for master, rid, counter in self._db.execute("SELECT master, rid, ctr FROM peer"):
-            found.setdefault(master, {})[self._replicas[rid]] = counter
-        return found
-
-    def put_peer(self, master: str, vector: Mapping[ReplicaId, int]) -> None:
-        """Remember what a peer confirmed."""
-        self._db.execute("DELETE FROM peer WHERE master=?", (master,))
-        rows = [(master, self.number(rid), counter) for rid, counter in vector.items()]
-        insert_many(self._db, "INSERT INTO peer", rows)
 
     def close(self) -> None:
         """Close the file."""

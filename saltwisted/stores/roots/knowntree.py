@@ -4,11 +4,22 @@ What is known of a working tree: what was at each path when it was last looked a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
+from typing import NamedTuple
 
 from saltwisted.domain.roots.entry import Entry
 from saltwisted.domain.roots.manifest import Generation
-from saltwisted.stores.roots.index import IndexDatabase, Known
+from saltwisted.stores.roots.index import IndexDatabase
+from saltwisted.stores.roots.treefs import Identity
+
+
+class Known(NamedTuple):
+    """What is in the working tree at a path, as far as we know; no identity: look again."""
+
+    entry: Entry
+    identity: Identity | None
+
 
 _Changes = tuple[Sequence[tuple[bytes, bytes]], Mapping[bytes, Known | None]]
 """Directories that were renamed whole, then what is at these paths."""
@@ -23,8 +34,8 @@ class KnownTree:
     """
 
     def __init__(self, database: IndexDatabase, may_wait: Callable[[], bool]) -> None:
-        self.known: dict[bytes, Known] = database.tree()
         self._database = database
+        self.known = self._read()
         self._may_wait = may_wait
         self._unwritten: list[_Changes] = []
 
@@ -60,8 +71,50 @@ class KnownTree:
     def _put(self, *more: _Changes) -> None:
         for moves, rest in (*self._unwritten, *more):
             for old, new in moves:
-                self._database.move_tree(old, new)
-            self._database.put_tree(rest.items())
+                self._move(old, new)
+            self._write(rest.items())
+
+    def _read(self) -> dict[bytes, Known]:
+        found = {}
+        rows = self._database.execute("SELECT * FROM tree")
+        for path, kind, mode, size, mtime, content, stat in rows:
+            identity = None
+            if stat:
+                identity = Identity(*(int(part) for part in bytes(stat).split()))
+            entry = Entry(kind, mode, size, mtime, bytes(content))
+            found[bytes(path)] = Known(entry, identity)
+        return found
+
+    def _write(self, known: Iterable[tuple[bytes, Known | None]]) -> None:
+        known = sorted(known, key=itemgetter(0))
+        gone = [path for path, one in known if one is None]
+        self._database.change("DELETE FROM tree WHERE path", gone)
+        self._database.insert(
+            "INSERT OR REPLACE INTO tree",
+            [
+                (
+                    path,
+                    one.entry.kind,
+                    one.entry.mode,
+                    one.entry.size,
+                    one.entry.mtime,
+                    one.entry.content,
+                    b"%d %d %d %d %d %d" % one.identity if one.identity else b"",
+                )
+                for path, one in known
+                if one is not None
+            ],
+        )
+
+    def _move(self, old: bytes, new: bytes) -> None:
+        """What is known of all that is below one directory, holds below another one now."""
+        inside = (old + b"/", old + b"0")
+        self._database.execute(
+            "INSERT OR REPLACE INTO tree SELECT CAST(? || substr(path, ?) AS BLOB), kind, mode, "
+            "size, mtime, content, stat FROM tree WHERE path > ? AND path < ?",
+            (new, len(old) + 1, *inside),
+        )
+        self._database.execute("DELETE FROM tree WHERE path > ? AND path < ?", inside)
 
     def written(self) -> None:
         """The transaction in which all was put is done."""

@@ -25,7 +25,7 @@ from saltwisted.domain.roots.guards import Forbidden, Limits, check_entry, is_pa
 from saltwisted.errors import SaltwistedError
 from saltwisted.stores.progress import Progress
 from saltwisted.stores.roots.filework import AT_ONCE, FEW, PATIENCE, Helper, read_request
-from saltwisted.stores.roots.index import Known
+from saltwisted.stores.roots.knowntree import Known
 from saltwisted.stores.roots.objects import SMALL, ContentStore
 from saltwisted.stores.roots.packs import PACK_SIZE
 from saltwisted.stores.roots.treefs import Identity, TreeFs, read_small

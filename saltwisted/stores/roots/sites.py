@@ -25,7 +25,7 @@ from saltwisted.domain.roots.guards import TEMPORARY
 from saltwisted.errors import SaltwistedError, StoreError
 from saltwisted.stores.progress import Progress
 from saltwisted.stores.roots.filework import AT_ONCE, FEW, PATIENCE, Helper, make_request
-from saltwisted.stores.roots.index import Known
+from saltwisted.stores.roots.knowntree import Known
 from saltwisted.stores.roots.objects import SMALL, ContentStore
 from saltwisted.stores.roots.packs import PIECE
 from saltwisted.stores.roots.treefs import CREATE, Identity, TreeFs, complete

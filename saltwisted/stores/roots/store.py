@@ -35,9 +35,12 @@ from saltwisted.errors import StoreError
 from saltwisted.stores.files import make_dir, remove
 from saltwisted.stores.roots.batchlog import BatchLog
 from saltwisted.stores.roots.confirmed import Confirmed
+from saltwisted.stores.roots.conflicts import Conflicts
 from saltwisted.stores.roots.history import History, WayBack, way_back_from
-from saltwisted.stores.roots.index import IndexDatabase, Known
-from saltwisted.stores.roots.knowntree import KnownTree
+from saltwisted.stores.roots.index import IndexDatabase
+from saltwisted.stores.roots.indexrows import IndexRows
+from saltwisted.stores.roots.knowntree import Known, KnownTree
+from saltwisted.stores.roots.objectrows import ObjectRows
 from saltwisted.stores.roots.objects import ContentStore
 from saltwisted.stores.roots.places import Step, no_step
 from saltwisted.stores.roots.unwritten import UnwrittenRows
@@ -134,6 +137,8 @@ class RootStore:
         self._step = step
         make_dir(folder)
         self.database = IndexDatabase(f"{folder}/index.sqlite", step)
+        self.rows = IndexRows(self.database)
+        self.object_rows = ObjectRows(self.database)
         self.confirmed = Confirmed(self.database)
         self.unused = False
         self._rehearsed: Rehearsal | None = None
@@ -142,7 +147,7 @@ class RootStore:
     def _open(self) -> None:
         database = self.database
         here = str(os.stat(database.path).st_ino)
-        rows, knowledge = database.rows(), database.vector("know")
+        rows, knowledge = self.rows.all(), database.vector("know")
         incarnation = database.get("incarnation")
         if incarnation is None or database.get("inode") != here:
             # A file that was copied here is an old copy of something: go on under a new name
@@ -159,30 +164,27 @@ class RootStore:
         }
         self.index.load(ordered, knowledge)
         self.batches = BatchLog(database)
-        self.unwritten = unwritten = UnwrittenRows(database)
+        self.unwritten = unwritten = UnwrittenRows(database, self.rows)
         self._replay(int(database.get("behind", 0)), knowledge)
         self.index.number = int(database.get("number", 0))
         self.tree = KnownTree(database, lambda: bool(unwritten))
         self.confirmed.reload()
         self.stamps = HybridClock(int(database.get("stamp", 0)))
-        self.objects = ContentStore(self.folder, database.places(), self._step)
+        self.objects = ContentStore(self.folder, self.object_rows.places(), self._step)
         self.history = History(database, self.objects, lambda: self.generation, self.folder)
         self.generation: Generation = self.index.generation(self.now())
         self.knowledge: Knowledge = dict(self.generation.knowledge)
-        self._count_conflicts()
+        self.conflicts = Conflicts(database)
 
     def _replay(self, first: int, knowledge: Knowledge) -> None:
         """Take batches of the log again whose rows were still to be written."""
         for number, replica, lo, _ in self.batches.rows if first else ():
-            body = self.database.body(replica, lo) if number >= first else None
+            body = self.batches.body(replica, lo) if number >= first else None
             if body is not None:
                 batch, _ = codec.unpack_batch(body, REPLAYED)
                 self.unwritten.add(self.index.replay(batch))
         if first:
             self.index.knowledge = dict(knowledge)
-
-    def _count_conflicts(self) -> None:
-        self.open_conflicts = sum(1 for one in self.database.conflicts() if one[3] == "open")
 
     def write_behind(self) -> None:
         """Write the rows that the log alone has."""
@@ -328,7 +330,7 @@ class RootStore:
         """Contents that turned out to be damaged: as if they had never come."""
         digests = list(digests)
         with self.database.transaction():
-            self.database.drop_places(digests)
+            self.object_rows.drop(digests)
         self.objects.forget(digests)
 
     def _made(
@@ -359,7 +361,7 @@ class RootStore:
         try:
             places = self.objects.flush()
             with self.database.transaction():
-                self.database.put_places(places)
+                self.object_rows.put(places)
                 self._put(made, later)
         except StoreError:
             self.reload()
@@ -376,7 +378,7 @@ class RootStore:
         else:
             self.batches.added(batch)
         if outcome.conflicts or (batch is not None and batch.settled):
-            self._count_conflicts()
+            self.conflicts.count()
         if made.tree:
             self.tree.take(made.tree)
         self.knowledge = dict(made.generation.knowledge)
@@ -395,10 +397,10 @@ class RootStore:
         if batch is not None:
             self.batches.put(batch, made.now, made.came, made.back.shared)
             for path, dot in batch.settled:
-                database.settle(path, dot)
+                self.conflicts.close(path, dot)
         else:
             self.batches.put_floor()
-        database.add_conflicts(made.outcome.conflicts, made.now)
+        self.conflicts.add(made.outcome.conflicts, made.now)
         self.history.put(made.generation, made.back, made.origin, made.note, made.now)
         if made.tree or not later:
             self.tree.put(made.tree)
@@ -407,7 +409,7 @@ class RootStore:
         """Make durable what was added, without a change of the index."""
         places = self.objects.flush()
         with self.database.transaction():
-            self.database.put_places(places)
+            self.object_rows.put(places)
         self.objects.stored(places)
 
     def keep_adopted(self, kept: Sequence[tuple[bytes, Entry]]) -> None:
@@ -422,15 +424,15 @@ class RootStore:
         ]
         places = self.objects.flush()
         with self.database.transaction():
-            self.database.put_places(places)
-            self.database.add_conflicts(lost, now, "adopted")
+            self.object_rows.put(places)
+            self.conflicts.add(lost, now, "adopted")
         self.objects.stored(places)
 
     # -- what peers are told
 
     def state(self) -> bytes:
         """Everything, as bytes, for a peer that the log does not reach."""
-        lost = [(path, v) for path, v, _, state in self.database.conflicts() if state == "open"]
+        lost = [(path, v) for path, v, _, state in self.conflicts.all() if state == "open"]
         return codec.pack_state(self.index.rows, lost, self.index.knowledge)
 
     # -- lives of this node's disk
@@ -464,7 +466,7 @@ class RootStore:
             self.database.set("incarnation", incarnation)
             self.batches.drop_unknown(old, self.index.knowledge)
             self.database.put_vector("know", self.index.knowledge)
-            self.database.put_rows([(path, self.index.rows.get(path, ())) for path in again])
+            self.rows.put([(path, self.index.rows.get(path, ())) for path in again])
         self.batches.reload()
         self.generation = self.index.generation(self.now())
         if again:

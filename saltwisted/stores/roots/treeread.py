@@ -24,7 +24,7 @@ from saltwisted.domain.roots.guards import (
 )
 from saltwisted.stores.progress import Progress
 from saltwisted.stores.roots.filework import Helper
-from saltwisted.stores.roots.index import Known
+from saltwisted.stores.roots.knowntree import Known
 from saltwisted.stores.roots.newfiles import RACY, TOLD, NewFiles, Seen
 from saltwisted.stores.roots.objects import SMALL, ContentStore
 from saltwisted.stores.roots.packs import PIECE

@@ -22,7 +22,7 @@ from saltwisted.domain.roots.guards import (
 from saltwisted.errors import StoreError
 from saltwisted.stores.progress import Progress
 from saltwisted.stores.roots.displaced import Displaced, Written
-from saltwisted.stores.roots.index import Known
+from saltwisted.stores.roots.knowntree import Known
 from saltwisted.stores.roots.objects import ContentStore
 from saltwisted.stores.roots.sites import Sites, make
 from saltwisted.stores.roots.treefs import Identity

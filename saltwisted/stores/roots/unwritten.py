@@ -11,13 +11,15 @@ from collections.abc import Collection
 
 from saltwisted.domain.roots.index import Index
 from saltwisted.stores.roots.index import IndexDatabase
+from saltwisted.stores.roots.indexrows import IndexRows
 
 
 class UnwrittenRows:
     """The paths whose rows are still to be written; true if there are any."""
 
-    def __init__(self, database: IndexDatabase) -> None:
+    def __init__(self, database: IndexDatabase, rows: IndexRows) -> None:
         self._database = database
+        self._rows = rows
         self._paths: set[bytes] = set()
         self._fresh: set[bytes] = set()
 
@@ -37,7 +39,7 @@ class UnwrittenRows:
         """Write these rows, and those that were left to be written; inside a transaction."""
         fresh = (fresh - self._paths) | self._fresh
         rows = [(path, index.rows.get(path, ())) for path in paths | self._paths]
-        self._database.put_rows(rows, fresh)
+        self._rows.put(rows, fresh)
         self._database.set("behind", 0)
 
     def begin(self, number: int) -> None:
