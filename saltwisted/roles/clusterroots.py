@@ -9,18 +9,20 @@ from __future__ import annotations
 import os
 import random
 import sys
-import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
 from saltwisted.cluster.roots.control import RootControl
+from saltwisted.cluster.roots.gate import RootsGate
+from saltwisted.cluster.roots.host import Host
 from saltwisted.cluster.roots.pillarrelay import PillarRelay
 from saltwisted.cluster.roots.pillarviews import PillarViews
 from saltwisted.cluster.roots.pins import RootPins
+from saltwisted.cluster.roots.settings import roots_of
 from saltwisted.cluster.roots.share import RootShare
-from saltwisted.cluster.roots.sync import RootsGate, RootSync, roots_of
+from saltwisted.cluster.roots.sync import RootSync
 from saltwisted.cluster.roots.written import RootWritten
 from saltwisted.domain.roots.manifest import Generation
 from saltwisted.kinds import FILES, Parts
@@ -66,13 +68,13 @@ class ClusterRoots:
             stores.counters,
             RootMarks(f"{folder}/mixed.sqlite"),
         )
-        facts.peers.stream(STREAM, self.sync.stream)
+        facts.peers.stream(STREAM, self.sync.streams.stream)
         self.views = PillarViews(self.sync, folder, self.threads.run)
         self.relay = PillarRelay(
             facts.peers,
             facts.membership,
             facts.holds,
-            lambda: self.sync.complete,
+            lambda: self.sync.report.complete,
             self.views,
             lambda question: pillar.answer(master().ctx, question),
             stores.counters,
@@ -89,24 +91,18 @@ class ClusterRoots:
         stores, facts = self._stores, self._facts
         roots, left_out = roots_of(stores.config)
         dice = random.SystemRandom().random
-        return RootSync(
-            stores.reactor,
-            facts.node,
-            roots,
-            folder,
-            self.threads.run,
-            self._fire,
-            facts.others,
-            stores.config.cluster_roots,
-            os.urandom,
-            time.time,
-            time.time_ns,
-            lambda: 0.8 + 0.4 * dice(),
-            left_out,
-            facts.cluster,
-            partial(facts.membership.may_as_seen_by, facts.key, facts.node),
-            self._help,
+        host = Host(
+            reactor=stores.reactor,
+            node=facts.node,
+            pool=self.threads.run,
+            fire=self._fire,
+            members=facts.others,
+            jitter=lambda: 0.8 + 0.4 * dice(),
+            cluster=facts.cluster,
+            may=partial(facts.membership.may_as_seen_by, facts.key, facts.node),
+            helper=self._help,
         )
+        return RootSync(host, roots, folder, stores.config.cluster_roots, left_out)
 
     def _fire(self, tag: str, data: Any) -> None:
         """On the bus; what could not be read is counted besides."""
@@ -129,15 +125,15 @@ class ClusterRoots:
 
     def state(self) -> str:
         """A word for the list of members."""
-        return self.sync.members_state()
+        return self.sync.report.members_state()
 
     def waiting(self) -> str:
         """Which roots are not whole here yet, and why; empty if all are."""
-        return self.sync.waiting()
+        return self.sync.report.waiting()
 
     def received(self) -> int:
         """Bytes that came from all peers together."""
-        return sum(int(row["bytes_in"]) for row in self.sync.peers().values())
+        return sum(int(row["bytes_in"]) for row in self.sync.report.peers().values())
 
     def generations(self) -> dict[str, Generation]:
         """Which tree each share serves."""
@@ -164,9 +160,9 @@ class ClusterRoots:
             if name.startswith("file/")
         }
         roots = GenerationRoots(
-            config.file_roots, self.threads.run, config, sources, self.sync.mend
+            config.file_roots, self.threads.run, config, sources, self.sync.mending.mend
         )
-        self.sync.on_left_out.append(roots.serve_directly)
+        self.sync.news.on_left_out.append(roots.serve_directly)
         return roots
 
 

@@ -93,11 +93,11 @@ class Cluster:
     def _introduce(self) -> None:
         """Who hears of what."""
         sync, lifecycle = self.roots.sync, self._lifecycle
-        self.facts.clocks.on_compared.append(sync.clocks_compared)
-        sync.on_stranded.append(
+        self.facts.clocks.on_compared.append(sync.streams.clocks_compared)
+        sync.news.on_stranded.append(
             lambda name: lifecycle.build_anew(f"{name} is ahead of all nodes that may write")
         )
-        sync.on_damaged.append(
+        sync.news.on_damaged.append(
             lambda name: lifecycle.build_anew(f"the index of {name} is damaged on disk")
         )
 
@@ -379,7 +379,7 @@ class MemberService:
 
     def work(self) -> list[dict[str, Any]]:
         """What is being done that takes long, for people who wait."""
-        return self.beside.roots.sync.work()
+        return self.beside.roots.sync.report.work()
 
     def progress(self) -> Any:
         """Something that changes for as long as a start gets on."""

@@ -11,18 +11,22 @@ import os
 import shutil
 import stat
 import tempfile
+import time
 from collections.abc import Callable
 from typing import Any
 
+from attrs import evolve
 from twisted.internet import defer, reactor
 from twisted.internet.defer import Deferred
 from twisted.internet.protocol import ClientFactory, Factory
 from twisted.trial.unittest import TestCase
 
-from saltwisted.cluster.roots import sync as rootsync
+from saltwisted.cluster.roots import founding
+from saltwisted.cluster.roots.host import Host
 from saltwisted.cluster.roots.link import RootLink
+from saltwisted.cluster.roots.settings import Root
 from saltwisted.cluster.roots.share import RootShare
-from saltwisted.cluster.roots.sync import Root, RootSync
+from saltwisted.cluster.roots.sync import RootSync
 from saltwisted.transports.threads import Threads
 
 clock: Any = reactor
@@ -41,6 +45,8 @@ class Node:
         self.members = [member for member in members if member != name]
         self.options = {"free_mib": 1, **options}
         self.cluster = ""
+        self.ahead = 0.0
+        """Seconds by which its clock is ahead."""
         self.rights: dict[str, set[str]] = {}
         """Node to what it may not do, as the membership says."""
         self.links: list[RootLink] = []
@@ -48,18 +54,21 @@ class Node:
         self.sync = self._make()
 
     def _make(self) -> RootSync:
-        return RootSync(
-            reactor,
-            self.name,
-            [Root(SHARE, self.tree)],
-            f"{self.folder}/store",
-            self.threads.run,
-            lambda tag, data: self.events.append((tag, dict(data))),
-            lambda: self.members,
-            self.options,
+        return RootSync(self.host(), [Root(SHARE, self.tree)], f"{self.folder}/store", self.options)
+
+    def host(self, **changed: Any) -> Host:
+        """What it lends to its roots."""
+        host = Host(
+            reactor=reactor,
+            node=self.name,
+            pool=self.threads.run,
+            fire=lambda tag, data: self.events.append((tag, dict(data))),
+            members=lambda: self.members,
+            now=lambda: time.time() + self.ahead,
             cluster=self.cluster,
             may=lambda node, right: right not in self.rights.get(node, ()),
         )
+        return evolve(host, **changed)
 
     @property
     def share(self) -> RootShare:
@@ -88,17 +97,17 @@ class Node:
     def link(self, other: Node) -> None:
         """A stream to another node."""
         listening = Factory()
-        listening.buildProtocol = lambda _: other.sync.stream(self.name, False)  # type: ignore
+        listening.buildProtocol = lambda _: other.sync.streams.stream(self.name, False)  # type: ignore
         port = clock.listenTCP(0, listening, interface="127.0.0.1")
         other.ports.append(port)
         dialling = ClientFactory()
         dialling.noisy = False
-        dialling.buildProtocol = lambda _: self.sync.stream(other.name, True)  # type: ignore
+        dialling.buildProtocol = lambda _: self.sync.streams.stream(other.name, True)  # type: ignore
         clock.connectTCP("127.0.0.1", port.getHost().port, dialling)
 
     def cut(self) -> None:
         """Lose all streams."""
-        for link in list(self.sync._links.values()):
+        for link in list(self.sync.streams.links.values()):
             link.transport.abortConnection()
 
     def path(self, name: str) -> str:
@@ -176,7 +185,7 @@ class NodesCase(TestCase):
 
     def setUp(self) -> None:
         """A folder of its own; nodes are stopped at the end."""
-        self.patch(rootsync, "FOUND_AFTER", 2.0)
+        self.patch(founding, "FOUND_AFTER", 2.0)
         self.folder = tempfile.mkdtemp(prefix="roots-", dir="/tmp")
         self.addCleanup(shutil.rmtree, self.folder, True)
         self.nodes: list[Node] = []
@@ -211,7 +220,7 @@ class NodesCase(TestCase):
         """Wait until all hold the same tree, in store and directory, and nothing waits."""
         await until(
             lambda: (
-                all(node.sync.ready for node in self.nodes)
+                all(node.sync.report.ready for node in self.nodes)
                 and all(node.share.is_settled for node in self.nodes)
                 and len({str(sorted(n.share.store.knowledge.items())) for n in self.nodes}) == 1  # type: ignore
             ),

@@ -61,11 +61,13 @@ class AheadTests(NodesCase):
             a.write("large", data)
             await self.start()
             await self.settle()
-            before = sum(link.bytes_in for link in b.sync._links.values())
+            before = sum(link.bytes_in for link in b.sync.streams.links.values())
             a.write("large", data[:200_000] + b"!" + data[200_000:])
             await until(lambda: len(b.read("large") or b"") == 400_001)
             await self.settle()
-            self.assertLess(sum(link.bytes_in for link in b.sync._links.values()) - before, 5000)
+            self.assertLess(
+                sum(link.bytes_in for link in b.sync.streams.links.values()) - before, 5000
+            )
 
         return self.run_coroutine(story)
 
@@ -77,7 +79,7 @@ class AheadTests(NodesCase):
             a.write("first", "x")
             await self.start()
             await self.settle()
-            (link,) = (one for one in a.sync.links_of(a.share.name))
+            (link,) = (one for one in a.sync.streams.of(a.share.name))
             offered, received = [], b.share.ahead.received
 
             def take(link: RootLink, body: bytes) -> None:
@@ -146,7 +148,7 @@ class HostileOfferTests(HostilePeer):
             evil = await self.attack(node)
             evil.say(frames.OFFER, 0, codec.pack([[b"y" * 32, 100]]))
             evil.say(frames.PING, frames.NO_SHARE, codec.pack([1, 0, []]))
-            await until(lambda: "evil" in node.sync.flags)
+            await until(lambda: "evil" in node.sync.streams.flags)
             await sleep(0)
             self.assertEqual(node.share.core.coming, set())
             self.assertFalse(any(kind == frames.WANT for kind, _, _ in evil.heard))

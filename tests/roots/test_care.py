@@ -17,7 +17,9 @@ from saltwisted.cluster.roots.choice import RootChoice
 from saltwisted.cluster.roots.control import BY_WORD, RootControl
 from saltwisted.cluster.roots.parcels import Want
 from saltwisted.cluster.roots.questions import RootQuestions
-from saltwisted.cluster.roots.sync import READ_ONLY, Root, RootSync
+from saltwisted.cluster.roots.settings import Root
+from saltwisted.cluster.roots.streams import READ_ONLY
+from saltwisted.cluster.roots.sync import RootSync
 from saltwisted.domain.operations.table import Operations
 from saltwisted.domain.roots import hot
 from saltwisted.domain.roots.hot import FIRST, LONGEST, OFTEN, HotFiles
@@ -201,7 +203,7 @@ class CareTests(NodesCase):
             await self.start()
             await self.settle()
             told: list[str] = []
-            two.sync.on_damaged.append(told.append)
+            two.sync.news.on_damaged.append(told.append)
             path = two.share.store.database.path  # type: ignore[union-attr]
             db = sqlite3.connect(path)
             db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
@@ -253,12 +255,12 @@ class CareTests(NodesCase):
         async def story() -> None:
             one, two = await self.make("ab")
             await self.start()
-            two.sync._quota = 50_000
+            two.sync.room._quota = 50_000
             one.write("small", "s")
             one.write("big", os.urandom(400_000))
             await until(lambda: "quota" in two.share.core.last_error, what="refused")
             self.assertIsNone(two.read("big"))
-            two.sync._quota = 0
+            two.sync.room._quota = 0
             two.share.consider()
             await self.settle()
 
@@ -281,15 +283,10 @@ class RoleTests(NodesCase):
             root = f"{node.folder}/pillar"
             os.makedirs(root)
             node.sync = RootSync(
-                node.sync._reactor,
-                node.name,
+                node.host(),
                 [Root("file/base/0", node.tree), Root(share, root)],
                 f"{node.folder}/store",
-                node.threads.run,
-                lambda tag, data, node=node: node.events.append((tag, dict(data))),  # type: ignore[misc]
-                lambda node=node: node.members,  # type: ignore[misc]
                 {"free_mib": 1},
-                may=lambda name, right, node=node: right not in node.rights.get(name, ()),  # type: ignore[misc]
             )
         overwrite(f"{one.folder}/pillar/secret.sls", b"x: y\n")
         return one, two, share
@@ -303,7 +300,7 @@ class RoleTests(NodesCase):
             one.write("f", "f")
             await until(lambda: two.read("f") == b"f", what="f")
             self.assertTrue(one.sync.shares[share].store.knowledge)
-            link = next(iter(two.sync._links.values()))
+            link = next(iter(two.sync.streams.links.values()))
             self.assertEqual(link.peer.knowledge[share], {})
             link.pull(share, {})
             # Nor by the name of its content, which it could have from somebody
@@ -317,7 +314,7 @@ class RoleTests(NodesCase):
             self.assertFalse(fetched.called)
             self.assertEqual(two.sync.shares[share].store.knowledge, {})
             self.assertNotIn("secret.sls", os.listdir(f"{two.folder}/pillar"))
-            self.assertEqual(one.sync.flags, {})
+            self.assertEqual(one.sync.streams.flags, {})
             # Who waits for all does not wait for what b may not have
             result = await RootControl(one.sync, clock).sync(call_of(wait=True))
             self.assertTrue(result["done"], result)
@@ -402,13 +399,9 @@ class RoleTests(NodesCase):
             self.assertTrue(is_there(store))
             await two.sync.stopService()
             again = RootSync(
-                clock,
-                "b",
+                two.host(may=lambda name, right: right != "pillar"),
                 [Root("file/base/0", two.tree), Root(share, f"{two.folder}/pillar")],
                 f"{two.folder}/store",
-                two.threads.run,
-                lambda tag, data: None,
-                may=lambda name, right: right != "pillar",
             )
             two.sync = again
             await again.startService()
@@ -464,7 +457,7 @@ class RoleTests(NodesCase):
             two.write("h", "h")
             await until(lambda: not is_there(two.path("h")), what="undone")
             stranded: list[str] = []
-            two.sync.on_stranded.append(stranded.append)
+            two.sync.news.on_stranded.append(stranded.append)
             # The only writer loses all
             await one.sync.stopService()
             shutil.rmtree(f"{one.folder}/store")
@@ -493,7 +486,7 @@ class RoleTests(NodesCase):
             one.write("f", "f")
             await self.settle()
             one.cut()
-            await until(lambda: not two.sync._links, what="apart")
+            await until(lambda: not two.sync.streams.links, what="apart")
             two.write("alone", "x")
             await until(lambda: two.share.generation.get(b"alone"), what="committed")
             two.rights = {"a": {"write"}, "b": {"write"}}
@@ -517,17 +510,17 @@ class RoleTests(NodesCase):
             await self.settle()
             two.write("f", "two")
             two.write("h", "h")
-            await until(lambda: "b" in one.sync.flags, what="refused")
-            self.assertEqual(one.sync.flags["b"], READ_ONLY)
+            await until(lambda: "b" in one.sync.streams.flags, what="refused")
+            self.assertEqual(one.sync.streams.flags["b"], READ_ONLY)
             await until(
-                lambda: any("403" in link.error for link in two.sync._links.values()),
+                lambda: any("403" in link.error for link in two.sync.streams.links.values()),
                 what="it is told",
             )
             one.write("g", "g")
             await until(lambda: two.read("g") == b"g", what="the stream lives")
             self.assertEqual(one.read("f"), b"one")
             self.assertIsNone(one.read("h"))
-            self.assertEqual(one.sync.members_state(), "in step")
+            self.assertEqual(one.sync.report.members_state(), "in step")
             refused = [data for tag, data in one.events if tag == "salt/roots/refused"]
             self.assertEqual(len(refused), 1)
             # It hears of its rights, starts again, and takes the cluster's tree

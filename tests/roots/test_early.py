@@ -18,7 +18,7 @@ def knows(node: Node, peer: Node) -> bool:
     """Whether a node knows that a peer has all that it has itself."""
     store = node.share.store
     return store is not None and (
-        node.sync._links[peer.name].peer.knowledge[SHARE] == dict(store.knowledge)
+        node.sync.streams.links[peer.name].peer.knowledge[SHARE] == dict(store.knowledge)
     )
 
 
@@ -43,8 +43,8 @@ class EarlyTests(NodesCase):
         core.make_store = make_late
         started = node.start()
         other.link(node)
-        await until(lambda: "b" in other.sync._links, what="a stream")
-        await until(lambda: "a" in node.sync._links, what="a stream")
+        await until(lambda: "b" in other.sync.streams.links, what="a stream")
+        await until(lambda: "a" in node.sync.streams.links, what="a stream")
         return started, opens
 
     def test_nothing_is_lost(self) -> Deferred[Any]:
@@ -103,14 +103,14 @@ class EarlyTests(NodesCase):
             await self.settle()
             started, opens = await self.again(other, one)
             other = self.nodes[1]
-            link = one.sync._links["b"]
+            link = one.sync.streams.links["b"]
             link.tell(ACK, one.share.name, codec.pack("nonsense"))
             await until(lambda: bool(other.share._early), what="a message")
-            broken = other.sync._links["a"]
+            broken = other.sync.streams.links["a"]
             opens.set()
             await started
             await until(lambda: broken.closed, what="the end of the stream")
-            self.assertEqual(other.sync.flags["a"], "ack")
+            self.assertEqual(other.sync.streams.flags["a"], "ack")
             self.assertEqual(other.read("f"), b"f")
 
         return self.run_coroutine(story)

@@ -46,7 +46,7 @@ class EditorsTests(NodesCase):
             while clock.seconds() < end:
                 await sleep(SECONDS / 5)
                 one, other = dice.sample(nodes, 2)
-                link = one.sync._links.get(other.name)
+                link = one.sync.streams.links.get(other.name)
                 if link is not None:
                     link.transport.abortConnection()
                     await sleep(0.3)
@@ -56,7 +56,7 @@ class EditorsTests(NodesCase):
                     await sleep(0.05)
             for node in nodes:
                 for other in nodes:
-                    if node.name < other.name and other.name not in node.sync._links:
+                    if node.name < other.name and other.name not in node.sync.streams.links:
                         node.link(other)
             await sleep(1.0)
             for node in nodes:

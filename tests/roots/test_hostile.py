@@ -148,14 +148,14 @@ class HostilePeer(NodesCase):
         """A stream to it."""
         evil = Evil()
         listening = Factory()
-        listening.buildProtocol = lambda _: node.sync.stream("evil", False)  # type: ignore
+        listening.buildProtocol = lambda _: node.sync.streams.stream("evil", False)  # type: ignore
         port = clock.listenTCP(0, listening, interface="127.0.0.1")
         node.ports.append(port)
         dialling = ClientFactory()
         dialling.noisy = False
         dialling.buildProtocol = lambda _: evil  # type: ignore
         clock.connectTCP("127.0.0.1", port.getHost().port, dialling)
-        await until(lambda: "evil" in node.sync._links)
+        await until(lambda: "evil" in node.sync.streams.links)
         return evil
 
     async def refused(self, node: Node, say: Callable[[Evil], None], reason: str) -> None:
@@ -165,12 +165,12 @@ class HostilePeer(NodesCase):
         say(evil)
         await until(lambda: evil.lost, what=reason)
         self.assertIn(reason, evil.reason)
-        self.assertIn(reason, node.sync.flags["evil"])
+        self.assertIn(reason, node.sync.streams.flags["evil"])
         now = (node.digest, sorted(os.listdir(node.tree)), os.listdir(f"{self.folder}/v"))
         self.assertEqual(now, before)
         self.assertEqual(node.read("mine"), b"mine\n")
         self.assertEqual(os.listdir(self.outside), [])
-        await until(lambda: "evil" not in node.sync._links)
+        await until(lambda: "evil" not in node.sync.streams.links)
 
 
 class HostilePeerTests(HostilePeer):
@@ -498,7 +498,7 @@ class HostilePeerTests(HostilePeer):
     async def attack_anew(self, node: Node, evil: Evil) -> Evil:
         """Another stream to it, when the first is closed."""
         evil.transport.loseConnection()  # type: ignore[union-attr]
-        await until(lambda: "evil" not in node.sync._links)
+        await until(lambda: "evil" not in node.sync.streams.links)
         return await self.attack(node)
 
     def test_mass_deletion_by_a_peer(self) -> Deferred[None]:

@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger, formatEvent
 
 from saltwisted.cluster.roots import commit as rootcommit
-from saltwisted.cluster.roots.sync import RootSync
+from saltwisted.cluster.roots.news import RootNews
 from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.entry import DIR, Batch, Entry, ReplicaId
 from saltwisted.errors import StoreError
@@ -85,7 +85,7 @@ class EditTests(NodesCase):
             a, b, c = await self.make("abc")
             await self.start(mesh=False)
             a.link(b)
-            await until(lambda: a.sync.ready and b.sync.ready)
+            await until(lambda: a.sync.report.ready and b.sync.report.ready)
             a.write("before", "1")
             await until(lambda: b.read("before"))
             b.link(c)
@@ -107,18 +107,18 @@ class EditTests(NodesCase):
             await self.settle()
             data = os.urandom(60_000_000)
             # The network takes no more for now: what is large waits, and only that
-            a.sync._links["b"].pauseProducing()
+            a.sync.streams.links["b"].pauseProducing()
             a.write("large.bin", data)
             await until(lambda: a.share.generation.get(b"large.bin"))  # type: ignore[union-attr]
             a.write("small.sls", "now\n")
             await until(lambda: b.read("small.sls"))
             first = b.read("large.bin") is None
-            a.sync._links["b"].resumeProducing()
+            a.sync.streams.links["b"].resumeProducing()
             await until(lambda: size_of(b.path("large.bin")) == len(data))
             await self.settle()
             self.assertTrue(first, "the small edit waited for the large file")
 
-            link = a.sync._links["b"]
+            link = a.sync.streams.links["b"]
             before = link.bytes_out
             a.write("large.bin", data[:30_000_000] + b"!" + data[30_000_000:])
             await until(lambda: size_of(b.path("large.bin")) == 60_000_001)
@@ -136,7 +136,7 @@ class EditTests(NodesCase):
                 a.write(f"old/d{number % 20}/f{number}", f"content {number}\n" * 20)
             await self.start()
             await self.settle()
-            link = a.sync._links["b"]
+            link = a.sync.streams.links["b"]
             before = link.bytes_out + link.bytes_in
 
             os.rename(a.path("old"), a.path("new"))
@@ -161,16 +161,16 @@ class BreakTests(NodesCase):
             a.write("large.bin", data)
             parts = f"{b.folder}/store/file-base-0/part"
             await until(lambda: any(e.stat().st_size > 2_000_000 for e in os.scandir(parts)))
-            sent = a.sync._links["b"].bytes_out
+            sent = a.sync.streams.links["b"].bytes_out
             a.cut()
-            await until(lambda: not a.sync._links and not b.sync._links)
+            await until(lambda: not a.sync.streams.links and not b.sync.streams.links)
             kept = sum(entry.stat().st_size for entry in os.scandir(parts))
             self.assertGreater(kept, 1_000_000)
             self.assertLess(kept, len(data))
             a.link(b)
             await until(lambda: size_of(b.path("large.bin")) == len(data), 40)
             self.assertEqual(b.read("large.bin"), data)
-            again = a.sync._links["b"].bytes_out
+            again = a.sync.streams.links["b"].bytes_out
             self.assertLess(sent + again, len(data) * 1.2 + 20_000_000)
             self.assertLess(again, len(data) - kept + 5_000_000)
             await self.settle()
@@ -213,7 +213,7 @@ class ConflictTests(NodesCase):
     def test_concurrent_edit(self) -> Deferred[None]:
         """Both show the same version, both keep the other and say so, and it can be taken."""
         said: list[str] = []
-        self.patch(RootSync, "log", Logger(observer=lambda event: said.append(formatEvent(event))))
+        self.patch(RootNews, "log", Logger(observer=lambda event: said.append(formatEvent(event))))
 
         async def story() -> None:
             a, b = await self.make("ab")
@@ -221,7 +221,7 @@ class ConflictTests(NodesCase):
             await self.start()
             await self.settle()
             a.cut()
-            await until(lambda: not a.sync._links and not b.sync._links)
+            await until(lambda: not a.sync.streams.links and not b.sync.streams.links)
             a.write("x.sls", "from a\n")
             await until(lambda: a.share.store.knowledge != b.share.store.knowledge)  # type: ignore
             b.write("x.sls", "from b\n")
@@ -264,7 +264,7 @@ class ConflictTests(NodesCase):
             await self.start()
             await self.settle()
             a.cut()
-            await until(lambda: not a.sync._links and not b.sync._links)
+            await until(lambda: not a.sync.streams.links and not b.sync.streams.links)
             shutil.rmtree(a.path("d"))
             b.write("d/x.sls", "edited\n")
             await until(lambda: a.share.generation.get(b"d") is None)  # type: ignore[union-attr]
@@ -288,10 +288,10 @@ class ConflictTests(NodesCase):
             b.write("own", "own\n")
             await a.start()
             a.members = []
-            await until(lambda: a.sync.ready, what="a founds alone")
+            await until(lambda: a.sync.report.ready, what="a founds alone")
             await b.start()
             a.link(b)
-            await until(lambda: b.sync.ready and b.read("own") is None)
+            await until(lambda: b.sync.report.ready and b.read("own") is None)
             await self.settle()
             self.assertEqual(b.read("differs"), b"a\n")
             store = b.share.store
@@ -315,14 +315,14 @@ class ConflictTests(NodesCase):
                 node.members, node.cluster = [], node.name
                 node.sync = node._make()
                 await node.start()
-                await until(lambda node=node: node.sync.ready)  # type: ignore[misc]
+                await until(lambda node=node: node.sync.report.ready)  # type: ignore[misc]
             await b.sync.stopService()
             b.cluster, b.members, a.members = "a", ["a"], ["b"]
             b.sync = b._make()
             await Deferred.fromCoroutine(b.sync.startService())
-            self.assertFalse(b.sync.ready)
+            self.assertFalse(b.sync.report.ready)
             a.link(b)
-            await until(lambda: b.sync.ready and b.read("own") is None)
+            await until(lambda: b.sync.report.ready and b.read("own") is None)
             await self.settle()
             self.assertIsNone(a.read("own"))
             store = b.share.store
@@ -523,7 +523,9 @@ class JoinTests(NodesCase):
             two.write("f5", "5")
             two.write("other", "mine")
             seen: list[tuple[bool, str]] = []
-            two.sync.on_generation.append(lambda name: seen.append((two.share.ready, two.digest)))
+            two.sync.news.on_generation.append(
+                lambda name: seen.append((two.share.ready, two.digest))
+            )
             await two.start()
             self.assertFalse(two.share.ready)
             # Nor does somebody who asks too early make its tree the cluster's
@@ -550,13 +552,13 @@ class JoinTests(NodesCase):
                 one.write("f", str(number))
                 await one.share.flush()
             seen: list[str] = []
-            two.sync.on_generation.append(
+            two.sync.news.on_generation.append(
                 lambda name: seen.append(two.digest) if two.share.ready else None
             )
             await two.start()
             await three.start()
             two.link(three)
-            await until(lambda: "c" in two.sync._links, what="the other joiner")
+            await until(lambda: "c" in two.sync.streams.links, what="the other joiner")
             one.link(two)
             await until(lambda: two.share.ready, what="ready")
             await until(lambda: three.share.ready, what="the other, too")
@@ -619,7 +621,7 @@ class OrphanTests(NodesCase):
                 deps={replica: 1},
                 entries=((b"x", Entry(DIR, 0o755)),),
             )
-            link = next(iter(one.sync._links.values()))
+            link = next(iter(one.sync.streams.links.values()))
             one.share.inbox.batch_here(link, 10, [codec.pack_batch(batch), []], batch, batch.hi)
             self.assertFalse(one.share.is_settled)
             one.cut()
@@ -650,7 +652,7 @@ class OrphanTests(NodesCase):
         async def story() -> None:
             one, two = await self.make("ab")
             await self.start()
-            two.sync._quota = 50_000
+            two.sync.room._quota = 50_000
             one.write("big", os.urandom(400_000))
             await until(lambda: "quota" in two.share.core.last_error, what="refused")
             digest = one.share.generation.digest  # type: ignore[union-attr]

@@ -375,7 +375,7 @@ class PolicyTests(NodesCase):
             await self.start()
             await self.settle()
             a.cut()
-            await until(lambda: not a.sync._links and not b.sync._links)
+            await until(lambda: not a.sync.streams.links and not b.sync.streams.links)
             a.write("d/x.sls", "from a\n")
             await until(lambda: a.share.store.knowledge != b.share.store.knowledge)  # type: ignore
             b.write("d/x.sls", "from b\n")
@@ -400,7 +400,7 @@ class PolicyTests(NodesCase):
             await self.start()
             await self.settle()
             a.cut()
-            await until(lambda: not a.sync._links and not b.sync._links)
+            await until(lambda: not a.sync.streams.links and not b.sync.streams.links)
             a.write("x.sls", "from a\n")
             await until(lambda: a.share.store.knowledge != b.share.store.knowledge)  # type: ignore
             b.write("x.sls", "from b\n")
@@ -417,18 +417,13 @@ class PolicyTests(NodesCase):
 
         async def story() -> None:
             a, b = await self.make("ab")
-            b.sync.now = lambda: clock_of() + 1200
+            b.ahead = 1200.0
             await self.start()
-            await until(lambda: a.sync.clock_problem)
-            status = a.sync.clock_problem
+            await until(lambda: a.sync.clocks.problem)
+            status = a.sync.clocks.problem
             self.assertIn("ten minutes", status)
             # What was said when the link began is not all that counts
-            a.sync.clocks_compared({"b": 2.0})
-            self.assertEqual(a.sync.clock_problem, "")
-
-        def clock_of() -> float:
-            import time
-
-            return time.time()
+            a.sync.streams.clocks_compared({"b": 2.0})
+            self.assertEqual(a.sync.clocks.problem, "")
 
         return self.run_coroutine(story)

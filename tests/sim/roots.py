@@ -37,8 +37,10 @@ from twisted.internet.error import AlreadyCalled, ConnectionDone
 from twisted.python.failure import Failure
 
 from saltwisted.cluster.roots import look as rootlook
+from saltwisted.cluster.roots.host import Host
 from saltwisted.cluster.roots.link import RootLink
-from saltwisted.cluster.roots.sync import Root, RootSync
+from saltwisted.cluster.roots.settings import Root
+from saltwisted.cluster.roots.sync import RootSync
 from saltwisted.domain.causality.knowledge import Dot
 from saltwisted.domain.roots.entry import DIR, FILE, LINK, Batch, ReplicaId, Version
 from saltwisted.domain.roots.guards import Limits
@@ -326,21 +328,23 @@ class SimNode:
         world = self.world
         options = {"free_mib": 0, "scan_s": 60}
         self.sync = RootSync(
-            self.reactor,
-            self.name,
+            Host(
+                reactor=self.reactor,
+                node=self.name,
+                pool=self.pool,
+                fire=lambda tag, data: None,
+                members=self.members,
+                entropy=lambda count: world.dice.randbytes(count),
+                now=self.now,
+                # Never in the twentieth of a second after a write, which real time would decide
+                now_ns=lambda: time.time_ns() + 10**9,
+                may=self.may,
+            ),
             [Root(name, path) for name, path in self.trees.items()],
             f"{self.folder}/store",
-            self.pool,
-            lambda tag, data: None,
-            self.members,
             options,
-            lambda count: world.dice.randbytes(count),
-            self.now,
-            # Never in the twentieth of a second after a write, which real time would decide
-            lambda: time.time_ns() + 10**9,
-            may=self.may,
         )
-        self.sync.on_stranded.append(lambda share: self.begin_anew())
+        self.sync.news.on_stranded.append(lambda share: self.begin_anew())
         for name, share in self.sync.shares.items():
             share.core.make_store = partial(self._make_store, name, share.core.limits)
 
@@ -659,7 +663,10 @@ class World:
                     continue
                 if self.dice.random() < 0.3:
                     continue
-                ours, theirs = one.sync.stream(two.name, True), two.sync.stream(one.name, False)
+                ours, theirs = (
+                    one.sync.streams.stream(two.name, True),
+                    two.sync.streams.stream(one.name, False),
+                )
                 one.links.add(ours)
                 two.links.add(theirs)
                 first, second = End(self, one, ours), End(self, two, theirs)
@@ -672,7 +679,7 @@ class World:
 
     def _ready(self) -> bool:
         return all(
-            node.sync is not None and node.sync.ready and name in node.sync.shares
+            node.sync is not None and node.sync.report.ready and name in node.sync.shares
             for name in self.shares
             for node in self.having(name)
         )
@@ -708,8 +715,8 @@ class World:
                     )
                     for name, share in node.sync.shares.items()
                 ],
-                {n: link.error for n, link in node.sync._links.items()},
-                dict(node.sync.flags),
+                {n: link.error for n, link in node.sync.streams.links.items()},
+                dict(node.sync.streams.flags),
             )
             for node in self.nodes
             if node.sync is not None

@@ -10,7 +10,8 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.roots.core import ShareCore
-from saltwisted.cluster.roots.sync import RootSync
+from saltwisted.cluster.roots.host import Host
+from saltwisted.cluster.roots.streams import RootStreams
 from tests.sim.cluster import Broken
 from tests.sim.play import count
 from tests.sim.whole import WholeWorld
@@ -55,16 +56,16 @@ class MutationTests(SynchronousTestCase):
     def test_anybody_writes(self) -> None:
         """Who may not write does, and its changes are taken."""
 
-        def received(sync: RootSync, link: Any, kind: int, name: str, body: bytes) -> None:
-            share = sync.shares.get(name)
+        def received(streams: RootStreams, link: Any, kind: int, name: str, body: bytes) -> None:
+            share = streams._shares.get(name)
             if share is not None and share.store is not None:
                 share.received(link, kind, body)
 
         self.patch(ShareCore, "is_read_only", False)
-        self.patch(RootSync, "received", received)
+        self.patch(RootStreams, "received", received)
         self.caught()
 
     def test_anybody_has_pillars(self) -> None:
         """Pillars go to everybody."""
-        self.patch(RootSync, "may_have", lambda sync, node, name: True)
+        self.patch(Host, "may_have", lambda host, node, name: True)
         self.caught()

@@ -36,7 +36,7 @@ from twisted.internet.defer import Deferred
 
 from saltwisted.cluster.life.join import pack_facts, unpack_facts
 from saltwisted.cluster.life.keptmembership import KEEP_FACTS
-from saltwisted.cluster.roots.sync import FOUND_AFTER
+from saltwisted.cluster.roots.founding import FOUND_AFTER
 from saltwisted.domain.replica.entry import Entry
 from saltwisted.domain.replica.fold import Folds
 from saltwisted.domain.replica.keyset import KeySet

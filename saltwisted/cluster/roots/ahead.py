@@ -68,7 +68,7 @@ class RootAhead:
     def read_large(self, path: bytes) -> Deferred[Known | None]:
         """Take in a large file; C{None} if it is being written, or gone."""
         core = self._core
-        d: Deferred[Known | None] = self._owner.pool(
+        d: Deferred[Known | None] = self._owner.host.pool(
             core.tree.reader.take_large, path, core.db.objects
         )
         return d
@@ -110,7 +110,7 @@ class RootAhead:
         return known
 
     def _offer(self, contents: list[tuple[bytes, int]]) -> None:
-        if self._owner.clock_problem or self._core.is_read_only:
+        if self._owner.clocks.problem or self._core.is_read_only:
             return
         for link in self._core.links():
             link.offer(self._core.name, contents[:MOST_OFFERED])

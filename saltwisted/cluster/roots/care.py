@@ -57,8 +57,8 @@ class RootCare:
 
     def start(self) -> None:
         """Begin to look deep, at a moment of its own."""
-        self._part = int(self._owner.now() // DEEP_EVERY)
-        self._timer = self._clock.callLater(DEEP_EVERY * self._owner.jitter(), self._deep)
+        self._part = int(self._owner.host.now() // DEEP_EVERY)
+        self._timer = self._clock.callLater(DEEP_EVERY * self._owner.host.jitter(), self._deep)
 
     def stop(self) -> None:
         """No more."""
@@ -69,7 +69,7 @@ class RootCare:
     # -- everything again
 
     def _deep(self) -> None:
-        self._timer = self._clock.callLater(DEEP_EVERY * self._owner.jitter(), self._deep)
+        self._timer = self._clock.callLater(DEEP_EVERY * self._owner.host.jitter(), self._deep)
         d = Deferred.fromCoroutine(self._look(self._part))
         self._part += 1
         let_go(d, self.log, "roots: the deep look at {share} failed", share=self._core.name)
@@ -84,14 +84,14 @@ class RootCare:
 
         @raises StoreError: the disk refuses.
         """
-        core, pool = self._core, self._owner.pool
+        core, pool = self._core, self._owner.host.pool
         store = core.store
         if store is None or core.suspended:
             return
         wrong = await pool(store.database.check)
         if wrong:
             self.alarm("the index is damaged; it is put aside, and comes from the others", [wrong])
-            self._owner.damaged(core.name)
+            self._owner.news.damaged(core.name)
             return
         count = await core.locked(_checked, pool, store, part)
         if count:
@@ -104,7 +104,7 @@ class RootCare:
 
         @raises StoreError: the root cannot be opened.
         """
-        core, pool = self._core, self._owner.pool
+        core, pool = self._core, self._owner.host.pool
         store = core.store
         if store is None or core.suspended:
             return rootdeep.Found()
@@ -143,7 +143,7 @@ class RootCare:
         self.log.error(
             "roots: {share}: {why}: {names}", share=self._core.name, why=why, names=", ".join(names)
         )
-        self._owner.event("alarm", {"share": self._core.name, "reason": why, "names": names})
+        self._owner.news.event("alarm", {"share": self._core.name, "reason": why, "names": names})
 
     # -- another tree than a peer's, though both know the same
 
@@ -172,7 +172,7 @@ class RootCare:
         store = self._core.store
         if store is None:
             raise StoreError("the store is not open", self._core.name)
-        outcome = await self._owner.pool(store.repair, rows, link.node)
+        outcome = await self._owner.host.pool(store.repair, rows, link.node)
         self.log.warn(
             "roots: {share}: {paths} taken over from {node}",
             share=self._core.name,
@@ -189,7 +189,7 @@ class RootCare:
         fresh = self._hot.committed(paths, now)
         if fresh:
             names = [os.fsdecode(path) for path in fresh][:20]
-            self._owner.event("hot", {"share": self._core.name, "paths": names})
+            self._owner.news.event("hot", {"share": self._core.name, "paths": names})
 
     def held_off(self, paths: Iterable[bytes]) -> tuple[set[bytes], float]:
         """Which of these wait for now, and how many seconds the first of them does."""

@@ -70,14 +70,14 @@ class RootCatchUp:
             return
         theirs = link.peer.knowledge[core.name]
         self._inbox.disown(link.node, theirs)
-        d = core.owner.pool(store.confirmed.add, link.node, theirs)
+        d = core.owner.host.pool(store.confirmed.add, link.node, theirs)
         let_go(d, self.log, "roots: an acknowledgement was not kept")
         if store.index.is_old_copy(theirs):
             core.go(self._new_life, link)
         generation = store.generation
         if theirs == generation.knowledge:
             digest = link.peer.digests.get(core.name, b"")
-            may_be_right = core.owner.may(link.node, WRITE)
+            may_be_right = core.owner.host.may(link.node, WRITE)
             if may_be_right and digest and digest != generation.digest and not self._inbox:
                 self._care.differs(link)
         core.consider_after(GRACE)
@@ -139,7 +139,7 @@ class RootCatchUp:
     def state_packed(self, link: RootLink, body: bytes) -> None:
         """All that a peer has, packed."""
         core = self._core
-        d = core.owner.pool(codec.unpack_state, body, core.limits)
+        d = core.owner.host.pool(codec.unpack_state, body, core.limits)
         self._inbox.unpacked(link, d, lambda state: core.go(self._state_came, link, state))
 
     async def _state_came(self, link: RootLink, state: tuple[Any, Any, Any]) -> None:

@@ -75,8 +75,8 @@ class RootCommit:
         @param founding: also a batch without any change.
         """
         core, store = self._core, self._core.db
-        if core.owner.clock_problem:
-            core.last_error = core.owner.clock_problem
+        if core.owner.clocks.problem:
+            core.last_error = core.owner.clocks.problem
             self._watch.look_everywhere(RETRY, "clock")
             return None
         if core.is_read_only:
@@ -140,7 +140,7 @@ class RootCommit:
         self.log.error("roots: {share}: {error}", share=self._core.name, error=str(error))
         store = self._core.store
         if store is not None and store.database.broken:
-            self._core.owner.damaged(self._core.name)
+            self._core.owner.news.damaged(self._core.name)
         self._watch.look_everywhere(RETRY)
 
     def write_rows_soon(self) -> None:

@@ -133,7 +133,7 @@ class RootControl:
     def _tell(self, stream: Stream, args: Mapping[str, Any]) -> Any:
         """An item for the waiting caller: what is done for each share, if it can be counted."""
         try:
-            work = self._sync.work(self._chosen.shares(args))
+            work = self._sync.report.work(self._chosen.shares(args))
         except StoreError:
             return None  # the answer says that there is no such share
         exports = [
@@ -145,7 +145,7 @@ class RootControl:
 
     def _may_write(self) -> None:
         """@raises DeniedError: the membership says that this node changes nothing for others."""
-        if not self._sync.may(self._sync.node, WRITE):
+        if not self._sync.host.may(self._sync.host.node, WRITE):
             raise DeniedError(
                 "403: this node is read-only in the cluster: do it on a member that may write"
             )
@@ -208,9 +208,9 @@ class RootControl:
         end = self._clock.seconds() + float(call.args.get("timeout") or 60)
         while not all(share.is_settled for share in self._chosen.shares(call.args)):
             if self._clock.seconds() > end:
-                raise StoreError("is still busy", self._sync.node)
+                raise StoreError("is still busy", self._sync.host.node)
             await self._sync.stirs(POLL)
-        return self._sync.name
+        return self._sync.report.name
 
     async def sync(self, call: Call) -> Any:
         """
@@ -225,7 +225,7 @@ class RootControl:
         if not call.args.get("wait"):
             return self._result(shares)
         end = self._clock.seconds() + float(call.args.get("timeout") or 60)
-        links = {link for share in shares for link in self._sync.links_of(share.name)}
+        links = {link for share in shares for link in self._sync.streams.of(share.name)}
         began = {link: link.bytes_out for link in links}
         last, tell = None, self._clock.seconds()
         while True:
@@ -259,12 +259,12 @@ class RootControl:
     def _result(self, shares: Sequence[RootShare]) -> dict[str, Any]:
         sync = self._sync
         peers: dict[str, Any] = {}
-        for node in sorted(sync.members()):
-            links = [one for share in shares for one in sync.links_of(share.name)]
+        for node in sorted(sync.host.members()):
+            links = [one for share in shares for one in sync.streams.of(share.name)]
             link = next((one for one in links if one.node == node), None)
             lacks = 0
             for share in shares:
-                if not sync.may_have(node, share.name):
+                if not sync.host.may_have(node, share.name):
                     continue
                 if (
                     link is not None
@@ -275,7 +275,7 @@ class RootControl:
             peers[node] = {
                 "ok": link is not None and not lacks,
                 "lacks": lacks,
-                "error": "not connected" if link is None else sync.flags.get(node, ""),
+                "error": "not connected" if link is None else sync.streams.flags.get(node, ""),
             }
         problems = {s.name: s.look.unread_in_words() for s in shares if s.look.unread}
         problems.update({s.name: "waits for the cluster's tree" for s in shares if not s.ready})
@@ -287,13 +287,13 @@ class RootControl:
                 if s.core.held
             }
         )
-        if sync.clock_problem:
-            problems["clock"] = sync.clock_problem.removeprefix("clock: ")
+        if sync.clocks.problem:
+            problems["clock"] = sync.clocks.problem.removeprefix("clock: ")
         settled = all(share.is_settled for share in shares)
         return {
             "done": settled and not problems and all(one["ok"] for one in peers.values()),
-            "generation": sync.name,
-            "pillar": sync.pillar_name,
+            "generation": sync.report.name,
+            "pillar": sync.report.pillar_name,
             "peers": peers,
             "problems": problems,
         }
@@ -310,11 +310,11 @@ class RootControl:
         if store is None:
             raise StoreError("the store is not open", shares[0].name)
         number = store.history.find(name).number if name else store.generation.number
-        tree = await self._sync.pool(store.history.manifest, number)
+        tree = await self._sync.host.pool(store.history.manifest, number)
         one = shares[0].name, Progress("paths written", 0, len(tree))
         self._exports.append(one)
         try:
-            count = await self._sync.pool(export, store.objects, tree, target, one[1])
+            count = await self._sync.host.pool(export, store.objects, tree, target, one[1])
         finally:
             self._exports.remove(one)
         return {"share": shares[0].name, "directory": target, "entries": count}

@@ -10,7 +10,7 @@ L{saltwisted.cluster.roots.share} introduces them to one another.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
 from attrs import frozen
@@ -18,15 +18,20 @@ from twisted.internet.defer import Deferred, DeferredLock
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from saltwisted.cluster.roots.clocks import PeerClocks
+from saltwisted.cluster.roots.founding import Founding
+from saltwisted.cluster.roots.host import Host
 from saltwisted.cluster.roots.link import RootLink
+from saltwisted.cluster.roots.news import RootNews
 from saltwisted.cluster.roots.parcels import Want
+from saltwisted.cluster.roots.room import Room
+from saltwisted.cluster.roots.streams import RootStreams
 from saltwisted.domain.replica.membership import WRITE
 from saltwisted.domain.roots.entry import Batch, Entry, Knowledge
-from saltwisted.domain.roots.guards import Forbidden, Limits
+from saltwisted.domain.roots.guards import Limits
 from saltwisted.domain.roots.index import Outcome
 from saltwisted.domain.roots.manifest import Generation
 from saltwisted.errors import SaltwistedError, StoreError
-from saltwisted.stores.roots.objects import ContentStore
 from saltwisted.stores.roots.store import RootStore
 from saltwisted.stores.roots.worktree import WorkTree
 from saltwisted.transports.deferreds import let_go
@@ -49,57 +54,22 @@ class Settings:
 
 
 class Owner(Protocol):
-    """What a share asks of the roots service of its node, L{rootsync.RootSync}."""
+    """What a share asks of the roots service of its node, L{saltwisted.cluster.roots.sync}."""
 
-    node: str
-    cluster: str
-    clock_problem: str
+    host: Host
+    streams: RootStreams
+    clocks: PeerClocks
+    news: RootNews
+    founding: Founding
+    room: Room
     approvals: set[tuple[str, str, int]]
     alarms: dict[str, str]
-    pool: Callable[..., Deferred[Any]]
-    may: Callable[[str, str], bool]
-    members: Callable[[], Sequence[str]]
-    now: Callable[[], float]
-    jitter: Callable[[], float]
-
-    def links_of(self, name: str) -> list[RootLink]:
-        """Streams to peers that have this share."""
-
-    def writers_of(self, name: str) -> list[RootLink]:
-        """Those of them whose changes count."""
-
-    def may_have(self, node: str, name: str) -> bool:
-        """Whether a node may have a share."""
-
-    def event(self, what: str, data: Mapping[str, Any]) -> None:
-        """Tell of it on the bus."""
-
-    def damaged(self, name: str) -> None:
-        """The index of a share is damaged: it has to be opened again."""
-
-    def flagged(self, link: RootLink, error: Forbidden) -> None:
-        """A peer broke the rules."""
-
-    def heard(self, link: RootLink, name: str) -> None:
-        """A peer said what it knows of a share."""
 
     def stir(self) -> None:
         """Something is done."""
 
-    def blank(self, name: str) -> None:
-        """A share has never had a tree."""
-
-    def loaded(self, name: str) -> None:
-        """A share has a tree that it had before."""
-
     def committed(self, name: str, batch: Batch | None, outcome: Outcome, local: bool) -> None:
         """A share has a new generation."""
-
-    def stranded(self, name: str) -> None:
-        """A share has to start again."""
-
-    def room_problem(self, objects: ContentStore | None, folder: str, size: int) -> str:
-        """Why this many bytes cannot be taken in; empty if they can."""
 
 
 STARTING = "starting"
@@ -191,11 +161,11 @@ class ShareCore:
     @property
     def is_read_only(self) -> bool:
         """Whether the changes of this node count for nothing."""
-        return not self.owner.may(self.owner.node, WRITE)
+        return not self.owner.host.may(self.owner.host.node, WRITE)
 
     async def pool(self, function: Callable[..., Any], *args: Any) -> Any:
         """Run something that may block."""
-        return await self.owner.pool(function, *args)
+        return await self.owner.host.pool(function, *args)
 
     def suspend(self, reason: str) -> None:
         """Take no local changes until the root can be trusted again."""
@@ -207,7 +177,7 @@ class ShareCore:
             share=self.name,
             reason=reason,
         )
-        self.owner.event("suspended", {"share": self.name, "reason": reason})
+        self.owner.news.event("suspended", {"share": self.name, "reason": reason})
 
     # -- one at a time
 
@@ -285,26 +255,28 @@ class ShareCore:
 
     def links(self) -> list[RootLink]:
         """Streams to peers that have this share."""
-        return self.owner.links_of(self.name)
+        return self.owner.streams.of(self.name)
 
     def writing_links(self) -> list[RootLink]:
         """Those of them whose changes count."""
-        return self.owner.writers_of(self.name)
+        return self.owner.streams.writers(self.name)
 
     def writers(self) -> list[str]:
         """The other members whose changes of this share count, linked or not."""
         owner = self.owner
         return [
             node
-            for node in owner.members()
-            if owner.may(node, WRITE) and owner.may_have(node, self.name)
+            for node in owner.host.members()
+            if owner.host.may(node, WRITE) and owner.host.may_have(node, self.name)
         ]
 
     def heard_all(self) -> bool:
         """Whether every member that has this share was heard in this life."""
         owner = self.owner
         return all(
-            node in self.heard for node in owner.members() if owner.may_have(node, self.name)
+            node in self.heard
+            for node in owner.host.members()
+            if owner.host.may_have(node, self.name)
         )
 
     def known_here(self) -> tuple[Knowledge, bytes]:
@@ -320,10 +292,12 @@ class ShareCore:
     def no_room(self, size: int) -> bool:
         """Whether this many bytes more do not fit; it is told, and tried again later."""
         objects = self.store.objects if self.store is not None else None
-        problem = self.owner.room_problem(objects, self.folder, size)
+        problem = self.owner.room.problem(objects, self.folder, size)
         if problem and problem != self.last_error:
             self.log.error("roots: {share}: {why}", share=self.name, why=problem)
-            self.owner.event("held", {"share": self.name, "where": "receiver", "reason": problem})
+            self.owner.news.event(
+                "held", {"share": self.name, "where": "receiver", "reason": problem}
+            )
         self.last_error = problem or self.last_error
         if problem:
             self.consider_after(RETRY)

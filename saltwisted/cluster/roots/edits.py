@@ -139,9 +139,9 @@ class RootEdits:
             )
             core.last_error = f"403: read-only: {are(len(undone), 'change', verbs=WERE)} undone"
             data = {"share": core.name, "reason": "403: this node is read-only", "paths": names}
-            core.owner.event("refused", data)
+            core.owner.news.event("refused", data)
             if lost:
-                core.owner.event("conflict", {"share": core.name, "paths": names})
+                core.owner.news.event("conflict", {"share": core.name, "paths": names})
         await self._writes.write()
 
     async def _let_through(self, found: Changes) -> tuple[dict[bytes, Entry], set[bytes]]:
@@ -164,7 +164,7 @@ class RootEdits:
         fresh = gone - was_held
         held.update({path: generation.get(path) or GONE for path in gone})
         if fresh:
-            core.owner.event(
+            core.owner.news.event(
                 "held",
                 {
                     "share": core.name,

@@ -132,7 +132,7 @@ class RootInbox:
             raise Forbidden("batch")
         core = self._core
         if len(value[0]) > INLINE_UNPACK:
-            d = core.owner.pool(codec.unpack_batch, value[0], core.limits)
+            d = core.owner.host.pool(codec.unpack_batch, value[0], core.limits)
             self.unpacked(link, d, lambda got: self.batch_here(link, len(body), value, *got))
         else:
             self.batch_here(link, len(body), value, *codec.unpack_batch(value[0], core.limits))
@@ -142,7 +142,7 @@ class RootInbox:
 
         def refused(failure: Any) -> None:
             error = failure.trap(Forbidden) and failure.value
-            self._core.owner.flagged(link, error)
+            self._core.owner.streams.flagged(link, error)
             link.close(error.reason, error.path)
 
         let_go(
@@ -265,7 +265,7 @@ class RootInbox:
             if not good:
                 self._drop(key)
                 error = Forbidden("object-digest")
-                core.owner.flagged(pending.link, error)
+                core.owner.streams.flagged(pending.link, error)
                 pending.link.close(error.reason)
                 return False
         if pending.expects in core.coming and not core.db.objects.has(pending.expects):
@@ -346,7 +346,7 @@ class RootInbox:
             pending.preparing = False
             return result
 
-        d = core.aside.run(core.owner.pool, prepare, core.db, core.tree, batch)
+        d = core.aside.run(core.owner.host.pool, prepare, core.db, core.tree, batch)
         let_go(d.addBoth(over), self.log, "roots: {share}: preparing failed", share=core.name)
 
     def _end_preparing(self) -> None:
@@ -356,7 +356,9 @@ class RootInbox:
         ):
             self._prepared = False
             let_go(
-                self._core.aside.run(self._core.owner.pool, self._core.tree.writer.drop_prepared),
+                self._core.aside.run(
+                    self._core.owner.host.pool, self._core.tree.writer.drop_prepared
+                ),
                 self.log,
                 "roots: {share}: what was prepared stays",
                 share=self._core.name,
@@ -442,7 +444,7 @@ class RootInbox:
             origin=origin,
             reason=reason,
         )
-        core.owner.event(
+        core.owner.news.event(
             "held", {"share": core.name, "where": "receiver", "origin": origin, "reason": reason}
         )
 

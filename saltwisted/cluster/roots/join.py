@@ -58,7 +58,7 @@ class RootJoin:
         @param store: as it was found.
         @return: the one to be used; nobody has used either yet.
         """
-        core, cluster = self._core, self._core.owner.cluster
+        core, cluster = self._core, self._core.owner.host.cluster
         before = store.database.get("cluster")
         if cluster and before not in (None, cluster):
             self.log.info(
@@ -86,7 +86,7 @@ class RootJoin:
     def _wrote_in_vain(self, store: RootStore) -> bool:
         """Whether this node may not write any more, and has changes that nobody took."""
         core, writers = self._core, self._core.writers()
-        if core.owner.may(core.owner.node, WRITE) or not writers:
+        if core.owner.host.may(core.owner.host.node, WRITE) or not writers:
             # Where nobody may write, what is here may be all that there is
             return False
         confirmed = store.confirmed.peers
@@ -103,11 +103,11 @@ class RootJoin:
         core = self._core
         if core.is_blank or core.db.database.get("joining"):
             # Peers may have a tree already: it comes first, ours joins it
-            core.owner.blank(core.name)
+            core.owner.founding.blank(core.name)
             self.join_if_whole()
         else:
             core.ready = True
-            core.owner.loaded(core.name)
+            core.owner.news.loaded(core.name)
             await self._look.rescan()
 
     async def found(self) -> None:
@@ -157,7 +157,7 @@ class RootJoin:
         await self._adopt()
         await core.pool(set_joining, core.db, False)
         core.ready = True
-        core.owner.loaded(core.name)
+        core.owner.news.loaded(core.name)
         self._watch.look_everywhere()
         await self._writes.write()
 
@@ -197,7 +197,7 @@ class RootJoin:
                     len(kept), "file of this node", "files of this node", ("differs", "differ")
                 ),
             )
-            core.owner.event("conflict", {"share": core.name, "adopted": len(kept)})
+            core.owner.news.event("conflict", {"share": core.name, "adopted": len(kept)})
 
     # -- no way back
 
@@ -222,6 +222,6 @@ class RootJoin:
             core.later("stranded", STRANDED, core.consider)
             return
         self._stranded_since = None
-        d = core.owner.pool(set_anew, core.db)
-        d = d.addCallback(lambda _: core.owner.stranded(core.name))
+        d = core.owner.host.pool(set_anew, core.db)
+        d = d.addCallback(lambda _: core.owner.news.stranded(core.name))
         let_go(d, self.log, "roots: {share} cannot start again", share=core.name)

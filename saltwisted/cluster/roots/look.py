@@ -138,7 +138,7 @@ class RootLook:
         if self._watch.sees_all:
             # Events tell the same: a look at a large tree may use no more than its share of a core
             pause = max(pause, self.scan_seconds * SCAN_SHARE)
-        core.later("scan", pause * core.owner.jitter(), self._periodic)
+        core.later("scan", pause * core.owner.host.jitter(), self._periodic)
 
     def _periodic(self) -> None:
         self.begin()
@@ -290,7 +290,7 @@ class RootLook:
                 count=counted(len(fresh), "path"),
                 names=[f"{name}: {self.unread[os.fsencode(name)]}" for name in names[:NAMED]],
             )
-            core.owner.event(
+            core.owner.news.event(
                 "unread", {"share": core.name, "count": len(fresh), "paths": names[:100]}
             )
         elif self._told and not self.unread:

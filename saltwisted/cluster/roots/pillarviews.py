@@ -39,8 +39,8 @@ class PillarViews:
         self._replaced = {
             sync.shares[name].root: tree.current for name, tree in self._trees.items()
         }
-        sync.on_generation.append(self._changed)
-        sync.waits.append(lambda: not self._running)
+        sync.news.on_generation.append(self._changed)
+        sync.report.waits.append(lambda: not self._running)
 
     def generation(self) -> int:
         """How often a tree was made."""

@@ -16,8 +16,8 @@ from typing import Any
 from twisted.internet.defer import Deferred, DeferredList
 from twisted.logger import Logger
 
-from saltwisted.cluster.roots.sync import RootSync, generation_name
-from saltwisted.domain.roots.manifest import Generation
+from saltwisted.cluster.roots.sync import RootSync
+from saltwisted.domain.roots.manifest import Generation, name_of_all
 from saltwisted.domain.roots.pins import KEPT, Pin, Pins, reads_files
 from saltwisted.errors import StoreError, WireError
 from saltwisted.interfaces import IPeerLink, IPeers
@@ -80,7 +80,7 @@ class RootPins:
     async def startService(self) -> None:
         """Read the marks of the last weeks."""
         try:
-            marks = await self._sync.pool(self._store.open, self._sync.now() - MARKS_KEPT)
+            marks = await self._sync.host.pool(self._store.open, self._sync.host.now() - MARKS_KEPT)
         except StoreError as error:
             self.log.error("roots: marks of mixed jobs are not kept: {error}", error=str(error))
             return
@@ -88,7 +88,7 @@ class RootPins:
 
     async def stopService(self) -> None:
         """Close the file."""
-        await self._sync.pool(self._store.close)
+        await self._sync.host.pool(self._store.close)
 
     # -- jobs
 
@@ -96,13 +96,13 @@ class RootPins:
         """What the record of a job says of the roots; the choice holds for L{published}."""
         if not reads_files(fun):
             return {}
-        digests = self._sync.digests()
+        digests = self._sync.report.digests()
         if not digests:
             return {}
         self._chosen[jid] = digests
         while len(self._chosen) > 1000:
             self._chosen.popitem(last=False)
-        return {"generation": generation_name(digests)}
+        return {"generation": name_of_all(digests)}
 
     def notes(self, jid: str) -> Mapping[str, Any]:
         """
@@ -120,7 +120,7 @@ class RootPins:
         if digests is None:
             return
         self._pins.add(jid, minions, digests, self._clock.seconds())
-        self._tell(PIN, [jid, list(minions), digests, self._sync.node, []])
+        self._tell(PIN, [jid, list(minions), digests, self._sync.host.node, []])
 
     def returned(self, jid: str, minion: str) -> None:
         """A minion has returned: from now on it is served the newest."""
@@ -142,7 +142,7 @@ class RootPins:
         if not pin.used:
             pin.used = True
             self._tell(USED, [pin.jid, minion])
-        if pin.digests == self._sync.digests():
+        if pin.digests == self._sync.report.digests():
             return None
         lacking = self._lacking(pin)
         if not lacking:
@@ -183,7 +183,7 @@ class RootPins:
             if generation is not None:
                 chosen[name] = generation
         if mixed:
-            name = generation_name({name: one.digest for name, one in chosen.items()})
+            name = name_of_all({name: one.digest for name, one in chosen.items()})
             self._mark(pin.jid, minion, name)
         key = tuple(chosen[name].digest for name in sorted(chosen))
         view = self._views.get(key)
@@ -196,11 +196,11 @@ class RootPins:
     # -- marks
 
     def _mark(self, jid: str, minion: str, name: str) -> None:
-        mark = Mark(jid, minion, name, self._sync.now())
+        mark = Mark(jid, minion, name, self._sync.host.now())
         if not self._remember([mark]):
             return
         self._counters["roots:mixed"] += 1
-        self._sync.event("mixed", {"jid": jid, "minion": minion, "generation": name})
+        self._sync.news.event("mixed", {"jid": jid, "minion": minion, "generation": name})
         self._tell(MIXED, [list(mark)])
         self._keep([mark])
 
@@ -217,7 +217,7 @@ class RootPins:
 
     def _keep(self, marks: list[Mark]) -> None:
         if marks:
-            d = self._sync.pool(self._store.add, marks)
+            d = self._sync.host.pool(self._store.add, marks)
             let_go(d, self.log, "roots: a mark of a mixed job was not kept")
 
     # -- what other nodes tell
@@ -233,12 +233,12 @@ class RootPins:
             return
         jobs: dict[str, list[Any]] = {}
         for minion, pin in self._pins.all(self._clock.seconds()):
-            node = pin.node or self._sync.node
+            node = pin.node or self._sync.host.node
             job = jobs.setdefault(pin.jid, [pin.jid, [], pin.digests, node, []])
             job[4 if pin.used else 1].append(minion)
         for job in jobs.values():
             link.tell(PIN, pack_bin(job))
-        oldest = self._sync.now() - KEPT
+        oldest = self._sync.host.now() - KEPT
         marks = [
             [jid, minion, name, at]
             for jid, minions in self._marks.items()
@@ -257,7 +257,7 @@ class RootPins:
         except (WireError, TypeError, ValueError):
             self._counters["refused:roots-pin"] += 1
             return
-        if len(clean) > MOST_SHARES or origin == self._sync.node:
+        if len(clean) > MOST_SHARES or origin == self._sync.host.node:
             return
         now = self._clock.seconds()
         self._pins.add(str(jid), [*names, *in_use], clean, now, str(origin))

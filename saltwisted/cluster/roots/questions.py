@@ -35,16 +35,16 @@ class RootQuestions:
         """Say everything about the shares of this node, and its peers."""
         sync = self._sync
         return {
-            "node": sync.node,
-            "generation": sync.name,
-            "pillar": sync.pillar_name,
-            "ready": sync.ready,
-            "state": sync.members_state(),
-            "clock": sync.clock_problem,
-            "rights": [right for right in RIGHTS if sync.may(sync.node, right)],
+            "node": sync.host.node,
+            "generation": sync.report.name,
+            "pillar": sync.report.pillar_name,
+            "ready": sync.report.ready,
+            "state": sync.report.members_state(),
+            "clock": sync.clocks.problem,
+            "rights": [right for right in RIGHTS if sync.host.may(sync.host.node, right)],
             "shares": {share.name: self._share(share) for share in self._chosen.shares(call.args)},
             "left_out": dict(sync.left_out),
-            "peers": sync.peers(),
+            "peers": sync.report.peers(),
         }
 
     def _share(self, share: RootShare) -> dict[str, Any]:
@@ -116,7 +116,7 @@ class RootQuestions:
                 continue
             try:
                 number = store.history.find(name).number if name else store.generation.number - 1
-                changed = await self._sync.pool(store.history.difference, number)
+                changed = await self._sync.host.pool(store.history.difference, number)
             except StoreError:
                 if name and len(self._sync.shares) > 1:
                     continue
@@ -134,7 +134,7 @@ class RootQuestions:
         return found
 
     def _diff_peer(self, share: RootShare, peer: str) -> list[dict[str, Any]]:
-        links = [link for link in self._sync.links_of(share.name) if link.node == peer]
+        links = [link for link in self._sync.streams.of(share.name) if link.node == peer]
         if not links:
             raise StoreError("there is no link to this node now", peer)
         theirs = links[0].peer.knowledge[share.name]
@@ -161,7 +161,7 @@ class RootQuestions:
             store = share.store
             if store is None:
                 continue
-            links = self._sync.links_of(share.name)
+            links = self._sync.streams.of(share.name)
             for number, version in enumerate(store.index.rows.get(rel, ())):
                 found.append(
                     {
@@ -170,7 +170,7 @@ class RootQuestions:
                         "visible": number == 0,
                         **_version(version),
                         "on": [
-                            self._sync.node,
+                            self._sync.host.node,
                             *(
                                 link.node
                                 for link in links
@@ -215,7 +215,9 @@ class RootQuestions:
             raise StoreError("the store is not open", share.name)
         content = b""
         if version.entry.kind == FILE:
-            content = await self._sync.pool(store.objects.read, version.entry.content, 0, SHOWN)
+            content = await self._sync.host.pool(
+                store.objects.read, version.entry.content, 0, SHOWN
+            )
         elif version.entry.kind == LINK:
             content = version.entry.content
         return {

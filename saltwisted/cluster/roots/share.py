@@ -150,7 +150,7 @@ class RootShare:
             try:
                 self.received(link, kind, body)
             except Forbidden as error:
-                self.core.owner.flagged(link, error)
+                self.core.owner.streams.flagged(link, error)
                 link.close(error.reason, error.path)
 
     async def found(self) -> None:
@@ -245,7 +245,7 @@ class RootShare:
                 raise Forbidden("ack")
             link.peer.knows(self.name, codec.unpack_knowledge(value[0]), value[1])
             self.catchup.acknowledged(link)
-            self.core.owner.heard(link, self.name)
+            self.core.owner.streams.heard(link, self.name)
         elif kind == PULL:
             self.answers.pull(link, body)
         elif kind == PLAIN:

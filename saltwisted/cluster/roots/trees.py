@@ -78,7 +78,7 @@ class RootTrees:
         """Remember a generation; forget those that are old and pinned by nobody."""
         self._recent[generation.digest] = generation
         self._recent.move_to_end(generation.digest)
-        oldest = self._owner.now() - KEEP_RECENT
+        oldest = self._owner.host.now() - KEEP_RECENT
         pinned = set(pinned)
         for digest in list(self._recent)[:-RECENT]:
             if self._recent[digest].at < oldest and digest not in pinned:
@@ -130,7 +130,7 @@ class RootTrees:
         store = self._core.store
         if store is None:
             return
-        found = await self._owner.pool(rebuilt, store, digest)
+        found = await self._owner.host.pool(rebuilt, store, digest)
         if found is not None:
             self.keep(found, (digest,))
         else:
@@ -180,7 +180,7 @@ class RootTrees:
         store = self._core.store
         body = b""
         if store is not None:
-            body = await self._owner.pool(packed, store, digest, self.get(digest))
+            body = await self._owner.host.pool(packed, store, digest, self.get(digest))
         link.tell(TREE, self._core.name, codec.pack([digest, body]))
 
     async def _came(self, link: RootLink, digest: bytes, body: bytes) -> None:
@@ -189,11 +189,11 @@ class RootTrees:
         if store is None:
             return
         try:
-            found = await self._owner.pool(
-                unpacked, body, digest, core.limits, store.generation, self._owner.now()
+            found = await self._owner.host.pool(
+                unpacked, body, digest, core.limits, store.generation, self._owner.host.now()
             )
         except Forbidden as error:
-            self._owner.flagged(link, error)
+            self._owner.streams.flagged(link, error)
             link.close(error.reason, error.path)
             return
         while digest in self._coming:
@@ -222,7 +222,7 @@ class RootTrees:
     async def _make_durable(self) -> None:
         store = self._core.store
         if store is not None:
-            await self._owner.pool(store.keep_objects)
+            await self._owner.host.pool(store.keep_objects)
 
 
 # -- in the pool

@@ -39,7 +39,7 @@ class RootWritten:
         except (WireError, TypeError, ValueError) as error:
             raise RemoteError("ValueError", f"{WORD}: no list of shares") from error
         sync = self._sync
-        shares = [sync.shares[n] for n in names if n in sync.shares and sync.may_have(node, n)]
+        shares = [sync.shares[n] for n in names if n in sync.shares and sync.host.may_have(node, n)]
         return pack_bin({share.name: await share.not_written() for share in shares})
 
     async def problems(self, names: Sequence[str], seconds: float) -> dict[str, str]:

@@ -41,6 +41,16 @@ def name_of(digest: bytes) -> str:
     return digest.hex()[:12]
 
 
+def name_of_all(digests: Mapping[str, bytes]) -> str:
+    """The name of several shares' trees together; of one share, that of its own tree."""
+    if len(digests) == 1:
+        return name_of(next(iter(digests.values())))
+    whole = hashlib.sha256()
+    for name in sorted(digests):
+        whole.update(name.encode() + b"\0" + digests[name])
+    return name_of(whole.digest())
+
+
 @frozen
 class Generation:
     """

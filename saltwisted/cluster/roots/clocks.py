@@ -1,0 +1,58 @@
+"""
+The clocks of the peers, as far as they said what they show: whether this node's own is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Mapping
+from typing import Any
+
+from twisted.logger import Logger
+
+from saltwisted.domain.causality.clock import skewed
+
+
+class PeerClocks:
+    """
+    By how much each peer's clock is ahead of this node's.
+
+    @param event: tells of it on the bus.
+    @ivar problem: what is wrong with this node's clock; empty if nothing is.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self, now: Callable[[], float], event: Callable[[str, Mapping[str, Any]], None]
+    ) -> None:
+        self.problem = ""
+        self._now = now
+        self._event = event
+        self._ahead: dict[str, float] = {}
+
+    def said(self, node: str, clock_ms: int, linked: Container[str]) -> None:
+        """What a peer's clock shows; 0 if it has said nothing since."""
+        if clock_ms:
+            self._ahead[node] = clock_ms / 1000 - self._now()
+        self._judge(linked)
+
+    def compared(self, ahead: Mapping[str, float], linked: Container[str]) -> None:
+        """
+        The clocks of those that are linked were compared again: what was said at the greeting is
+        old, and a clock that was set since is right now, or wrong.
+
+        @param ahead: seconds by which each is ahead of this node's.
+        """
+        self._ahead = dict(ahead)
+        self._judge(linked)
+
+    def _judge(self, linked: Container[str]) -> None:
+        live = [ahead for node, ahead in self._ahead.items() if node in linked]
+        problem = ""
+        if skewed(0, live):
+            problem = "clock: this node's clock is over ten minutes off its peers'"
+        if problem != self.problem:
+            self.problem = problem
+            if problem:
+                self.log.error("roots: {problem}; its changes wait", problem=problem)
+                self._event("suspended", {"reason": problem})
