@@ -377,7 +377,7 @@ class SimNode:
                 link.transport.cut()
         for share in sync.shares.values():
             share.core.end()
-            share.watch.stop()
+            share.watch.events.stop()
             share.core.tree.close()
             if share.store is not None:
                 share.store.close()

@@ -147,7 +147,7 @@ class RootCommit:
         """Large commits are in the log alone at first: bring the rows up to it."""
         core = self._core
         if core.db.unwritten:
-            core.later("rows", ROWS_AFTER, lambda: core.go(self._write_rows))
+            core.timers.later("rows", ROWS_AFTER, lambda: core.go(self._write_rows))
 
     async def _write_rows(self) -> None:
         await self._core.pool(self._core.db.write_behind)

@@ -26,6 +26,7 @@ from saltwisted.cluster.roots.news import RootNews
 from saltwisted.cluster.roots.parcels import Want
 from saltwisted.cluster.roots.room import Room
 from saltwisted.cluster.roots.streams import RootStreams
+from saltwisted.cluster.roots.timers import Timers
 from saltwisted.domain.replica.membership import WRITE
 from saltwisted.domain.roots.entry import Batch, Entry, Knowledge
 from saltwisted.domain.roots.guards import Limits
@@ -128,7 +129,7 @@ class ShareCore:
         self._fetch_error = ""
         self.lock = DeferredLock()
         self.aside = DeferredLock()
-        self._timers: dict[str, Any] = {}
+        self.timers = Timers(reactor)
 
     # -- store and tree
 
@@ -204,43 +205,17 @@ class ShareCore:
 
     # -- time
 
-    def later(self, name: str, delay: float, act: Callable[[], Any]) -> None:
-        """Do something after that many seconds, instead of what waits under this name."""
-        self.never(name)
-        if not self.stopped:
-            self._timers[name] = self.reactor.callLater(delay, act)
-
-    def waits(self, name: str) -> bool:
-        """Whether something waits under this name."""
-        timer = self._timers.get(name)
-        return timer is not None and bool(timer.active())
-
-    def never(self, name: str) -> None:
-        """Do not do what waits under this name."""
-        if self.waits(name):
-            self._timers[name].cancel()
-
     def consider_after(self, delay: float) -> None:
         """
         Look for what this node lacks, after that many seconds at the latest: where peers say
         something every second, that puts off nothing.
         """
-        soon = self.reactor.seconds() + delay
-        if not (self.waits("consider") and self._timers["consider"].getTime() <= soon):
-            self.later("consider", delay, self.consider)
-
-    def pause(self, seconds: float) -> Deferred[None]:
-        """Fires after that time."""
-        d: Deferred[None] = Deferred()
-        self.reactor.callLater(seconds, d.callback, None)
-        return d
+        self.timers.at_latest("consider", delay, self.consider)
 
     def end(self) -> None:
         """Nothing is begun any more."""
         self.stopped = True
-        for name in self._timers:
-            self.never(name)
-        self._timers.clear()
+        self.timers.end()
 
     async def close(self) -> None:
         """Wait for what runs, and close."""

@@ -234,7 +234,7 @@ class RootInbox:
         try:
             while self._due and not core.stopped:
                 if core.reactor.seconds() > end:
-                    await core.pause(0)
+                    await core.timers.pause(0)
                     end = core.reactor.seconds() + TURN
                 key = next(iter(self._due))
                 del self._due[key]
@@ -479,7 +479,7 @@ class RootInbox:
                 pending.alone_since = now
             waits = GRACE if origin_is_here else GIVE_UP
             if not pending.link.closed or now - pending.alone_since < waits:
-                core.later("orphans", waits, core.consider)
+                core.timers.later("orphans", waits, core.consider)
             elif origin_is_here or not pending.refused:
                 self._drop(key)
                 self.held_remote.pop(replica.master, None)

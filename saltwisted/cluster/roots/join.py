@@ -219,7 +219,7 @@ class RootJoin:
         if self._stranded_since is None:
             self._stranded_since = now
         if now - self._stranded_since < STRANDED:
-            core.later("stranded", STRANDED, core.consider)
+            core.timers.later("stranded", STRANDED, core.consider)
             return
         self._stranded_since = None
         d = core.owner.host.pool(set_anew, core.db)

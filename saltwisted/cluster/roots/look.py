@@ -101,7 +101,7 @@ class RootLook:
         core.suspended = ""
         if remembered is None:
             self._remember()
-        self._watch.start()
+        self._watch.events.start()
 
     async def trust_root(self) -> None:
         """This directory is the root from now on."""
@@ -109,7 +109,7 @@ class RootLook:
         await core.pool(trust, core.tree)
         self._remember()
         core.suspended = ""
-        self._watch.stop()
+        self._watch.events.stop()
         await self.open_root()
 
     def _remembered(self) -> tuple[int, int] | None:
@@ -135,10 +135,10 @@ class RootLook:
         """Look at everything now and then, from now on."""
         core = self._core
         pause = core.settings.scan
-        if self._watch.sees_all:
+        if self._watch.events.sees_all:
             # Events tell the same: a look at a large tree may use no more than its share of a core
             pause = max(pause, self.scan_seconds * SCAN_SHARE)
-        core.later("scan", pause * core.owner.host.jitter(), self._periodic)
+        core.timers.later("scan", pause * core.owner.host.jitter(), self._periodic)
 
     def _periodic(self) -> None:
         self.begin()
@@ -154,10 +154,10 @@ class RootLook:
         """
         watch = self._watch
         # The kernel says nothing of what is in a directory that we may not open
-        if not watch.sees_all or self._core.suspended or self.unread:
+        if not watch.events.sees_all or self._core.suspended or self.unread:
             await self.rescan()
             return
-        watch.drain()
+        watch.events.drain()
         watch.wake()
         self._all_now = True
         try:
@@ -319,9 +319,9 @@ class RootLook:
             self.skipped, self.unread = dict(seen.skipped), dict(seen.unread)
         else:
             fresh: list[bytes]
-            fresh, first = await pool(look_closely, tree, paths, known, store, watch.running)
+            fresh, first = await pool(look_closely, tree, paths, known, store, watch.events.running)
             # What is in them is listed after they are watched: nothing falls between
-            await watch.add(fresh)
+            await watch.events.add(fresh)
             seen = first or await pool(tree.reader.look, paths, known, store.objects)
             for path in paths:
                 self.skipped.pop(path, None)
@@ -335,9 +335,9 @@ class RootLook:
             self.unread.update(seen.unread)
         for _ in range(MOST_LAYERS):
             folders: list[bytes] = []
-            if watch.running and (paths is None or seen.changed):
+            if watch.events.running and (paths is None or seen.changed):
                 folders = await pool(folders_of, seen, known if paths is None else None)
-            fresh = await watch.add(folders)
+            fresh = await watch.events.add(folders)
             if not fresh:
                 break
             # What was made in them before they were watched has made no event

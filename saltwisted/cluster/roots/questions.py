@@ -70,7 +70,7 @@ class RootQuestions:
             "unread_count": len(share.look.unread),
             "kept": sorted(os.fsdecode(path) for path in share.writes.kept)[:100],
             "failed": {os.fsdecode(p): why for p, why in list(share.writes.failed.items())[:100]},
-            "overflows": share.watch.overflows,
+            "overflows": share.watch.events.overflows,
             "scan_seconds": round(share.look.scan_seconds, 3),
             "error": share.core.last_error,
             "hot": {os.fsdecode(p): pause for p, pause in share.care.pauses().items()},

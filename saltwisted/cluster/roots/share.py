@@ -163,7 +163,7 @@ class RootShare:
         self.trees.stop()
         self.care.stop()
         self.ahead.stop()
-        self.watch.stop()
+        self.watch.events.stop()
         await self.core.close()
 
     # -- what it says of itself

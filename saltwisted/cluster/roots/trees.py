@@ -204,7 +204,7 @@ class RootTrees:
                 return
             wanted = {d: s for d, s in lacking.items() if d not in core.coming}
             if not wanted:
-                await core.pause(POLL)
+                await core.timers.pause(POLL)
                 continue
             if core.no_room(sum(wanted.values())):
                 return

@@ -1,27 +1,22 @@
 """
-What was said of the working tree of a share, and when it is to be looked at.
+When the working tree of a share is looked at, and what of it.
 
-Events of the kernel, and what the share itself wants to be looked at again, are collected until
-the tree is quiet; then the look is called. What the look does is in
-L{saltwisted.cluster.roots.look}.
+Events of the kernel (L{saltwisted.cluster.roots.events}), and what the share itself wants to be
+looked at again, are collected until the tree is quiet; then the look is called. What the look does
+is in L{saltwisted.cluster.roots.look}.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-
-from twisted.logger import Logger
+from collections.abc import Callable, Iterable
 
 from saltwisted.cluster.roots.core import ShareCore
 from saltwisted.cluster.roots.dirty import Dirty
-from saltwisted.transports.inotify import CREATE, IS_DIR, MODIFY, MOVED_TO, TreeWatch
+from saltwisted.cluster.roots.events import TreeEvents
+from saltwisted.transports.inotify import CREATE, IS_DIR, MODIFY, MOVED_TO
 
 MOST_DIRTY = 20_000
 """Paths above which everything is looked at instead."""
-WATCHES = 64
-"""Directories that are put under watch in one turn of the reactor."""
-HOLD = 0.01
-"""Seconds from one look at the events to the next, while we write."""
 SURE = 1.0
 """Seconds after which a file that was too young to be sure of is looked at again."""
 
@@ -31,84 +26,24 @@ class RootWatch:
     Reactor thread only.
 
     @param look: the tree is quiet, or what waited is due: look at it.
-    @ivar running: whether the kernel tells of changes.
+    @ivar events: what the kernel tells.
     @ivar everything: whether the whole tree is to be looked at.
     @ivar dirty: the paths that something was said about.
     @ivar unlisted: directories whose content is to be listed.
     """
 
-    log = Logger()
-
     def __init__(self, core: ShareCore, look: Callable[[], None]) -> None:
         self._core = core
         self._look = look
-        self._events = TreeWatch(core.reactor, core.root, self._changed, self._lost_events)
+        self._timers = core.timers
+        self.events = TreeEvents(core, self._changed, self.look_everywhere)
         self._first: float | None = None
         self._said = 0.0
         self._young: set[bytes] = set()
         self._resting: set[bytes] = set()
-        self.running = False
         self.everything = False
         self.dirty = Dirty()
         self.unlisted: set[bytes] = set()
-
-    # -- what the kernel tells
-
-    def start(self) -> None:
-        """Begin; where there is no inotify, looking at everything has to do."""
-        try:
-            if not self.running:
-                self._events.start()
-                self.running = True
-        except OSError as error:
-            self.log.error("inotify is not available, scanning: {error}", error=str(error))
-
-    def stop(self) -> None:
-        """No more events."""
-        if self.running:
-            self._events.stop()
-            self.running = False
-
-    @property
-    def sees_all(self) -> bool:
-        """Whether the kernel tells of every change."""
-        return self.running and self._events.complete
-
-    @property
-    def overflows(self) -> int:
-        """How often the kernel lost events."""
-        return self._events.overflows
-
-    async def add(self, folders: Sequence[bytes]) -> list[bytes]:
-        """Watch these, some per turn of the reactor; those that were not watched before."""
-        fresh: list[bytes] = []
-        for start in range(0, len(folders), WATCHES):
-            if start:
-                await self._core.pause(0)
-            fresh += self._events.add(folders[start : start + WATCHES])
-        return fresh
-
-    def hold(self) -> None:
-        """
-        Take events only now and then, until L{go_on}: we cause most of them ourselves. One that is
-        taken at once is a turn of the reactor (1000 deletions were 40 ms of them, now 10).
-        """
-        if self.running:
-            self._events.pause()
-            self._core.later("events", HOLD, self._held)
-
-    def _held(self) -> None:
-        self._events.doRead()
-        self._core.later("events", HOLD, self._held)
-
-    def go_on(self) -> None:
-        """Take events as they come again."""
-        self._core.never("events")
-        self._events.resume()
-
-    def drain(self) -> None:
-        """Take in all that the kernel has queued: it does that within each system call."""
-        self._events.doRead()
 
     def _changed(self, path: bytes, mask: int) -> None:
         if not path or self._core.tree.ignored(path, bool(mask & IS_DIR)):
@@ -119,15 +54,12 @@ class RootWatch:
                 self.wait_for_quiet()
             return
         if mask & IS_DIR and mask & (CREATE | MOVED_TO):
-            self._events.add([path])
+            self.events.add_now(path)
         self.dirty.add(path, mask)
         if len(self.dirty) > MOST_DIRTY:
             self.everything = True
             self.dirty.clear()
         self.wait_for_quiet()
-
-    def _lost_events(self) -> None:
-        self.look_everywhere()
 
     # -- when to look
 
@@ -139,7 +71,7 @@ class RootWatch:
     @property
     def is_quiet(self) -> bool:
         """Whether nothing is to be looked at, now or soon."""
-        young = self._young and not self.sees_all
+        young = self._young and not self.events.sees_all
         return not (self.has_work or young or self._first is not None)
 
     def wait_for_quiet(self) -> None:
@@ -148,8 +80,8 @@ class RootWatch:
         self._said = core.reactor.seconds()
         if self._first is None:
             self._first = self._said
-        if not core.waits("quiet"):
-            core.later("quiet", self._until_quiet(), self._maybe_quiet)
+        if not self._timers.waits("quiet"):
+            self._timers.later("quiet", self._until_quiet(), self._maybe_quiet)
 
     def _until_quiet(self) -> float:
         """Seconds from now until it is quiet, if nothing more is said."""
@@ -161,14 +93,14 @@ class RootWatch:
         # A timer that is set again at each of a thousand events costs more than to look here
         rest = self._until_quiet()
         if rest > 0.001 and self._first is not None:
-            self._core.later("quiet", rest, self._maybe_quiet)
+            self._timers.later("quiet", rest, self._maybe_quiet)
         else:
             self.settled()
 
     def calm(self) -> None:
         """All that was said is being looked at, or is known: nothing has to become quiet."""
         self._first = None
-        self._core.never("quiet")
+        self._timers.never("quiet")
 
     def settled(self) -> None:
         """Look now."""
@@ -178,7 +110,7 @@ class RootWatch:
 
     def try_again(self) -> None:
         """Somebody is in the middle of something: wait as long again."""
-        self._core.later("quiet", self._core.settings.quiet, self.settled)
+        self._timers.later("quiet", self._core.settings.quiet, self.settled)
 
     # -- what the share wants to be looked at
 
@@ -188,7 +120,7 @@ class RootWatch:
         if after is None:
             self.wait_for_quiet()
         else:
-            self._core.later(timer, after, self.settled)
+            self._timers.later(timer, after, self.settled)
 
     def look_at(self, paths: Iterable[bytes], after: float | None = None) -> None:
         """Look at these, when it is quiet or after that many seconds."""
@@ -196,16 +128,16 @@ class RootWatch:
         if after is None:
             self.wait_for_quiet()
         else:
-            self._core.later("again", after, self.settled)
+            self._timers.later("again", after, self.settled)
 
     def look_again_soon(self) -> None:
         """Look at what was noted."""
-        self._core.later("again", self._core.settings.quiet, self.settled)
+        self._timers.later("again", self._core.settings.quiet, self.settled)
 
     def look_when_sure(self, young: set[bytes]) -> None:
         """These were written too short a time ago: they may change and look the same."""
         self._young |= young
-        self._core.later("young", SURE, self._grown)
+        self._timers.later("young", SURE, self._grown)
 
     def _grown(self) -> None:
         self.dirty.update(self._young)
@@ -215,7 +147,7 @@ class RootWatch:
     def rest(self, paths: set[bytes], delay: float) -> None:
         """Look at these after that many seconds: they change all the time."""
         self._resting |= paths
-        self._core.later("rest", delay, self._rested)
+        self._timers.later("rest", delay, self._rested)
 
     def wake(self) -> None:
         """What rests is to be looked at, too."""

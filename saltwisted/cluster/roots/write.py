@@ -66,13 +66,13 @@ class RootWrite:
             core.suspend(problem)
             return
         moves = batch.moves if batch is not None else ()
-        self._watch.hold()
+        self._watch.events.hold()
         try:
             done: Written = await core.pool(
                 core.tree.writer.write, wanted, store.tree.known, store.objects, moves
             )
         finally:
-            self._watch.go_on()
+            self._watch.events.go_on()
         self.failed = {**{p: w for p, w in self.failed.items() if p not in wanted}, **done.failed}
         self.kept = (self.kept - wanted.keys()) | done.kept
         try:
@@ -81,14 +81,14 @@ class RootWrite:
             self._commits.failed_to_store(error)
             return
         await self._commit_edits(done.edits)
-        if self._watch.running:
+        if self._watch.events.running:
             await self._watch_written(wanted, done)
         again = done.again - done.failed.keys()
         if again:
             self._watch.look_at(again, core.settings.quiet)
         if done.edits:
             await self.write()
-        core.later("trash", TRASH_TIME, self._empty_trash)
+        core.timers.later("trash", TRASH_TIME, self._empty_trash)
 
     async def _commit_edits(self, edits: Mapping[bytes, Known]) -> None:
         """Somebody wrote them between our look and our exchange: versions beside ours."""
@@ -99,8 +99,8 @@ class RootWrite:
         """Watch the new directories; the events of what we have written say nothing new."""
         core, watch, store = self._core, self._watch, self._core.db
         made = [p for p, e in wanted.items() if e is not None and e.kind == DIR]
-        fresh = await watch.add(made)
-        watch.drain()
+        fresh = await watch.events.add(made)
+        watch.events.drain()
         for old, new in done.moved:
             watch.dirty.follow(old, new)
         echo = watch.dirty.take_echo(done.known, store.tree.known)
@@ -128,7 +128,7 @@ class RootWrite:
         if done.edits:
             await self.write()
         if left:
-            core.later("trash", TRASH_TIME, self._empty_trash)
+            core.timers.later("trash", TRASH_TIME, self._empty_trash)
 
     # -- both versions
 
