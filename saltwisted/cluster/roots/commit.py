@@ -14,6 +14,7 @@ from twisted.logger import Logger
 
 from saltwisted.cluster.roots.care import RootCare
 from saltwisted.cluster.roots.core import RETRY, ShareCore
+from saltwisted.cluster.roots.link import RootLink
 from saltwisted.cluster.roots.watch import RootWatch
 from saltwisted.cluster.roots.work import commit_and_pack, keep_adopted
 from saltwisted.domain.causality.knowledge import Dot
@@ -80,12 +81,8 @@ class RootCommit:
             self._watch.look_everywhere(RETRY, "clock")
             return None
         if core.is_read_only:
-            await core.pool(
-                keep_adopted,
-                store,
-                dict(tree or {}),
-                [(path, entry) for path, entry in wanted.items() if entry.kind in (FILE, LINK)],
-            )
+            files = [(path, one) for path, one in wanted.items() if one.kind in (FILE, LINK)]
+            await core.pool(keep_adopted, store, dict(tree or {}), files)
             return None
         if not store.unused:
             await core.pool(store.go_on, core.heard_all())
@@ -113,21 +110,31 @@ class RootCommit:
         if made is None:
             return None
         batch, outcome, body = made
+        self._tell(batch, outcome, body, links)
+        if tree:
+            await self._remember(tree, batch)
+        await self._then(outcome)
+        return batch  # type: ignore[no-any-return]
+
+    def _tell(self, batch: Batch, outcome: Outcome, body: bytes, links: Iterable[RootLink]) -> None:
+        """The peers first: they wait for it."""
+        core = self._core
         self._care.committed(path for path, _ in islice(batch.entries, MOST_HOT))
         for link in links:
             link.tell(BATCH, core.name, body)
         self.write_rows_soon()
         core.owner.committed(core.name, batch, outcome, True)
-        if tree:
-            # Not in the same transaction, so that peers need not wait for it: where a crash
-            # prevents it, what is there is found to be what is committed
-            moved = [(move.old, move.new) for move in batch.moves]
-            try:
-                await core.pool(store.tree.remember, dict(tree), moved)
-            except StoreError as error:
-                self.failed_to_store(error)
-        await self._then(outcome)
-        return batch  # type: ignore[no-any-return]
+
+    async def _remember(self, tree: Mapping[bytes, Known | None], batch: Batch) -> None:
+        """
+        What is known of the working tree. Not in the same transaction, so that peers need not wait
+        for it: where a crash prevents it, what is there is found to be what is committed.
+        """
+        moved = [(move.old, move.new) for move in batch.moves]
+        try:
+            await self._core.pool(self._core.db.tree.remember, dict(tree), moved)
+        except StoreError as error:
+            self.failed_to_store(error)
 
     async def found(self) -> None:
         """Say that an empty tree is the tree."""

@@ -38,6 +38,20 @@ def roots(status: Mapping[str, Any]) -> Iterator[Finding]:
 
 def of_share(name: str, share: Mapping[str, Any]) -> Iterator[Finding]:
     """One directory that is kept alike on all masters."""
+    yield from _held_up(name, share)
+    yield from _left_paths(name, share)
+    yield from _bad_disk(name, share)
+    if share.get("alarm"):
+        yield Finding(
+            id="roots.alarm", severity=Severity.ERROR, text=f"{name}: alarm: {share['alarm']}"
+        )
+    if share.get("error"):
+        yield Finding(id="roots.error", severity=Severity.WARNING, text=f"{name}: {share['error']}")
+    yield from _notes(name, share)
+
+
+def _held_up(name: str, share: Mapping[str, Any]) -> Iterator[Finding]:
+    """What waits for somebody: the share itself, deletions, conflicts."""
     which = f"--share {name}"
     if share.get("suspended"):
         yield Finding(
@@ -78,6 +92,10 @@ def of_share(name: str, share: Mapping[str, Any]) -> Iterator[Finding]:
             text=f"{name}: {counted(int(share['conflicts']), 'open conflict')}",
             command=f"saltwisted roots conflicts {which}",
         )
+
+
+def _left_paths(name: str, share: Mapping[str, Any]) -> Iterator[Finding]:
+    """Paths that are not taken in, or not written."""
     unread = share.get("unread") or {}
     unread_count = max(int(share.get("unread_count") or 0), len(unread))
     if unread:
@@ -111,6 +129,10 @@ def of_share(name: str, share: Mapping[str, Any]) -> Iterator[Finding]:
             text=f"{name}: {counted(len(failed), 'path')} cannot be written here",
             evidence=_pairs(failed),
         )
+
+
+def _bad_disk(name: str, share: Mapping[str, Any]) -> Iterator[Finding]:
+    """What the disk does not give back as it was written."""
     rotten = share.get("rotten") or ()
     if rotten:
         yield Finding(
@@ -132,13 +154,6 @@ def of_share(name: str, share: Mapping[str, Any]) -> Iterator[Finding]:
             evidence=list(damaged),
             command="smartctl -a and dmesg tell of a failing disk",
         )
-    if share.get("alarm"):
-        yield Finding(
-            id="roots.alarm", severity=Severity.ERROR, text=f"{name}: alarm: {share['alarm']}"
-        )
-    if share.get("error"):
-        yield Finding(id="roots.error", severity=Severity.WARNING, text=f"{name}: {share['error']}")
-    yield from _notes(name, share)
 
 
 def _notes(name: str, share: Mapping[str, Any]) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ stacks over the words. Splitting is by white space; an operator is a word.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from saltwisted.domain.targeting.nodegroups import OPERATORS, Note, expand, silent
@@ -223,6 +223,82 @@ _SETS: tuple[dict[str, Any], dict[str, Any]] = (
 )
 
 
+class _Selection:
+    """
+    What a master has read so far of an expression.
+
+    @ivar last: what was read last: an operator, or C{value}.
+    """
+
+    def __init__(self, expression: Any, everyone: Callable[[], set[str]]) -> None:
+        self.last = ""
+        self._expression = expression
+        self._everyone = everyone
+        self._stack = _Stack(*_SETS)
+        self._open: list[str] = []  # '(' as written, '-' for a 'not' waiting for its operand
+
+    def _push(self, symbol: str) -> None:
+        self._stack.operator(symbol)
+        self.last = symbol
+
+    def operator(self, word: str) -> str:
+        """
+        Take an operator; why it cannot stand there, empty if it can.
+
+        @raises _Malformed: the expression makes no sense.
+        """
+        if not self.last and word not in ("not", "("):
+            return f"Expression may begin with binary operator: {word}"
+        if self.last == "(" and word in ("and", "or"):
+            return f'Invalid beginning operator after "(": {word}'
+        if word == "not":
+            if self.last and self.last not in ("&", "|", "("):
+                self._push("&")
+            self._push("(")
+            self._stack.operand(self._everyone())
+            self._push("-")
+            self._open.append("-")
+        elif word == "(":
+            self._push("(")
+            self._open.append("(")
+        elif word == ")":
+            if not self._open or self._open[-1] != "(":
+                text = _text(self._expression)
+                return f"Unexpected right parenthesis in compound target: {text}"
+            self._push(")")
+            self._open.pop()
+            self._satisfied()
+        else:
+            self._push("&" if word == "and" else "|")
+        return ""
+
+    def operand(self, found: set[str]) -> None:
+        """Take the minions that a word means."""
+        self._stack.operand(found)
+        self.last = "value"
+        self._satisfied()
+
+    def _satisfied(self) -> None:
+        if self._open and self._open[-1] == "-":
+            self._push(")")
+            self._open.pop()
+
+    def close(self) -> Iterator[None]:
+        """Close what was left open, in steps."""
+        for _ in self._open:
+            self._push(")")
+            yield None
+
+    def result(self) -> set[str]:
+        """
+        Who it is.
+
+        @raises _Malformed: the expression makes no sense.
+        """
+        result = self._stack.result()
+        return set() if result is _NOTHING else result
+
+
 def select(
     expression: Any,
     find: Callable[[Word, bool], Generator[Any, Any, set[str] | None]],
@@ -242,73 +318,32 @@ def select(
     if words is None:
         note("Compound target that is neither string, list nor tuple")
         return None
-    stack = _Stack(*_SETS)
-    open_: list[str] = []  # '(' as written, '-' for a 'not' waiting for its operand
-    last = ""
+    selection = _Selection(expression, everyone)
     words.reverse()
-
-    def push(symbol: str) -> None:
-        nonlocal last
-        stack.operator(symbol)
-        last = symbol
-
-    def satisfied() -> None:
-        if open_ and open_[-1] == "-":
-            push(")")
-            open_.pop()
-
     try:
         while words:
             word = words.pop()
             yield None
             if word in OPERATORS:
-                if not last and word not in ("not", "("):
-                    note(f"Expression may begin with binary operator: {word}")
+                problem = selection.operator(word)
+                if problem:
+                    note(problem)
                     return None
-                if last == "(" and word in ("and", "or"):
-                    note(f'Invalid beginning operator after "(": {word}')
-                    return None
-                if word == "not":
-                    if last and last not in ("&", "|", "("):
-                        push("&")
-                    push("(")
-                    stack.operand(everyone())
-                    push("-")
-                    open_.append("-")
-                elif word == "(":
-                    push("(")
-                    open_.append("(")
-                elif word == ")":
-                    if not open_ or open_[-1] != "(":
-                        note(
-                            f"Unexpected right parenthesis in compound target: {_text(expression)}"
-                        )
-                        return None
-                    push(")")
-                    open_.pop()
-                    satisfied()
-                else:
-                    push("&" if word == "and" else "|")
                 continue
             parsed = parse_word(word)
             if parsed.engine == "N":
                 words += reversed(expand(parsed.pattern, nodegroups, note))
                 continue
-            found = yield from find(parsed, last == "-")
+            found = yield from find(parsed, selection.last == "-")
             if found is None:
                 note(f'Unrecognized target engine "{parsed.engine}" for expression "{word}"')
                 return None
-            stack.operand(found)
-            last = "value"
-            satisfied()
-        for _ in open_:
-            push(")")
-            yield None
-        result = stack.result()
+            selection.operand(found)
+        yield from selection.close()
+        return selection.result()
     except _Malformed:
         note(f"Invalid compound target: {_text(expression)}")
         return None
-    return set() if result is _NOTHING else result
 
 
 def _text(expression: Any) -> str:

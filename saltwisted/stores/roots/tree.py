@@ -125,6 +125,83 @@ def revisit(
     return list_roots(roots, follow, ignore_links, ignored, now)
 
 
+class _Walk:
+    """
+    What is found in the roots of one environment.
+
+    @ivar folders: every directory that was read, with its mtime.
+    """
+
+    def __init__(
+        self, follow: bool, ignore_links: bool, ignored: Callable[[str], bool], now: float
+    ) -> None:
+        self.folders: dict[str, int] = {}
+        self._follow = follow
+        self._ignore_links = ignore_links
+        self._ignored = ignored
+        self._now = now
+        self._files: set[str] = set()
+        self._dirs: set[str] = set()
+        self._empty: set[str] = set()
+        self._links: dict[str, str] = {}
+
+    def root(self, root: str) -> None:
+        """Add what is in a root."""
+        real_root = os.path.realpath(root)
+        # Each with the identities of the directories above it: a link to one of those would
+        # never end
+        waiting: list[tuple[str, str, tuple[tuple[int, int], ...]]] = [(root, "", ())]
+        while waiting:
+            folder, below, above = waiting.pop()
+            try:
+                info = os.stat(folder)
+                # Before reading, so that a change while reading is seen at the next look; and
+                # another within one tick of the clock would leave no trace
+                young = self._now - info.st_mtime_ns / 1e9 < YOUNG
+                self.folders[folder] = -1 if young else info.st_mtime_ns
+                entries = list(os.scandir(folder))
+            except OSError:
+                if folder == root:
+                    self.folders[os.path.dirname(folder)] = _mtime(os.path.dirname(folder))
+                    self.folders.pop(folder, None)
+                continue
+            identity = (info.st_dev, info.st_ino)
+            if identity in above:
+                continue
+            here = (*above, identity)
+            if below and not entries:
+                self._empty.add(below)
+            for entry in entries:
+                rel = f"{below}/{entry.name}" if below else entry.name
+                if self._entry(entry, rel, real_root):
+                    waiting.append((entry.path, rel, here))
+
+    def _entry(self, entry: os.DirEntry[str], rel: str, real_root: str) -> bool:
+        """Add an entry of a directory; whether what is in it is to be added, too."""
+        is_link = entry.is_symlink()
+        is_dir = _is_dir(entry)
+        enter = is_dir and (self._follow or not is_link)
+        if (is_link and self._ignore_links) or self._ignored(rel):
+            return enter
+        (self._dirs if is_dir else self._files).add(rel)
+        if is_link:
+            target = _target(entry.path)
+            if not self._follow or _inside(entry.path, target, real_root):
+                self._links[rel] = target
+            if is_dir and not self._follow and _is_empty(entry.path):
+                self._empty.add(rel)
+        return enter
+
+    def listing(self) -> Listing:
+        """All that was added."""
+        return Listing(
+            tuple(sorted(self._files)),
+            tuple(sorted(self._dirs)),
+            tuple(sorted(self._empty & self._dirs)),
+            dict(sorted(self._links.items())),
+        )
+
+
 def list_roots(
     roots: tuple[str, ...],
     follow: bool,
@@ -141,61 +218,10 @@ def list_roots(
 
     @return: the listing, and every directory that was read with its mtime.
     """
-    files: set[str] = set()
-    dirs: set[str] = set()
-    empty: set[str] = set()
-    links: dict[str, str] = {}
-    folders: dict[str, int] = {}
+    walk = _Walk(follow, ignore_links, ignored, now)
     for root in roots:
-        real_root = os.path.realpath(root)
-        # Each with the identities of the directories above it: a link to one of those would
-        # never end
-        waiting: list[tuple[str, str, tuple[tuple[int, int], ...]]] = [(root, "", ())]
-        while waiting:
-            folder, below, above = waiting.pop()
-            try:
-                info = os.stat(folder)
-                # Before reading, so that a change while reading is seen at the next look; and
-                # another within one tick of the clock would leave no trace
-                young = now - info.st_mtime_ns / 1e9 < YOUNG
-                folders[folder] = -1 if young else info.st_mtime_ns
-                entries = list(os.scandir(folder))
-            except OSError:
-                if folder == root:
-                    folders[os.path.dirname(folder)] = _mtime(os.path.dirname(folder))
-                    folders.pop(folder, None)
-                continue
-            identity = (info.st_dev, info.st_ino)
-            if identity in above:
-                continue
-            here = (*above, identity)
-            if below and not entries:
-                empty.add(below)
-            for entry in entries:
-                rel = f"{below}/{entry.name}" if below else entry.name
-                is_link = entry.is_symlink()
-                is_dir = _is_dir(entry)
-                if is_dir and (follow or not is_link):
-                    waiting.append((entry.path, rel, here))
-                if (is_link and ignore_links) or ignored(rel):
-                    continue
-                (dirs if is_dir else files).add(rel)
-                if is_link:
-                    target = _target(entry.path)
-                    if not follow or _inside(entry.path, target, real_root):
-                        links[rel] = target
-                    if is_dir and not follow and _is_empty(entry.path):
-                        empty.add(rel)
-    shown = frozenset(dirs)
-    return (
-        Listing(
-            tuple(sorted(files)),
-            tuple(sorted(dirs)),
-            tuple(sorted(empty & shown)),
-            dict(sorted(links.items())),
-        ),
-        folders,
-    )
+        walk.root(root)
+    return walk.listing(), walk.folders
 
 
 def _mtime(path: str) -> int:

@@ -228,17 +228,7 @@ class TreeReader:
         waiting = deque(tops)
         while waiting:
             folder = waiting.popleft()
-            try:
-                entries = list(self._root.fs.list(folder))
-            except OSError as error:
-                if not folder:
-                    raise
-                if error.errno not in GONE_AWAY:
-                    seen.refused(folder, error)
-                    seen.closed.add(folder)
-                continue
-            self._progress.done += len(entries)
-            for name, info in entries:
+            for name, info in self._entries(folder, seen):
                 path = folder + b"/" + name if folder else name
                 is_dir = stat.S_ISDIR(info.st_mode)
                 before = known.get(path)
@@ -259,15 +249,7 @@ class TreeReader:
                     if is_dir:
                         waiting.append(path)
                     continue
-                if self._root.ignored(path, is_dir):
-                    if name.startswith(TEMPORARY) and not self._sites.holds(path):
-                        # Of a process that was killed; or its directory was moved, or copied,
-                        # while something was written in it. Nothing is while the tree is looked at
-                        discard(self._root.fs, path)
-                    continue
-                if is_dir and info.st_dev != self._root.fs.device:
-                    seen.skipped[path] = "another file system is mounted there"
-                    seen.closed.add(path)
+                if not self._takes_part(path, name, info, seen):
                     continue
                 if is_dir:
                     waiting.append(path)
@@ -284,6 +266,39 @@ class TreeReader:
                 elif self._look(path, info, before, store, seen, new.moved):
                     found.add(path)
         return others
+
+    def _entries(self, folder: bytes, seen: Seen) -> list[tuple[bytes, os.stat_result]]:
+        """
+        What is in a directory; nothing if it is not there any more, or may not be read.
+
+        @raises OSError: it is the root.
+        """
+        try:
+            entries = list(self._root.fs.list(folder))
+        except OSError as error:
+            if not folder:
+                raise
+            if error.errno not in GONE_AWAY:
+                seen.refused(folder, error)
+                seen.closed.add(folder)
+            return []
+        self._progress.done += len(entries)
+        return entries
+
+    def _takes_part(self, path: bytes, name: bytes, info: os.stat_result, seen: Seen) -> bool:
+        """Whether something new is to be looked at, by the rules and by where it is."""
+        is_dir = stat.S_ISDIR(info.st_mode)
+        if self._root.ignored(path, is_dir):
+            if name.startswith(TEMPORARY) and not self._sites.holds(path):
+                # Of a process that was killed; or its directory was moved, or copied,
+                # while something was written in it. Nothing is while the tree is looked at
+                discard(self._root.fs, path)
+            return False
+        if is_dir and info.st_dev != self._root.fs.device:
+            seen.skipped[path] = "another file system is mounted there"
+            seen.closed.add(path)
+            return False
+        return True
 
     def _tell_all(self, contents: Iterable[tuple[bytes, int]]) -> None:
         if self._on_new is not None:
