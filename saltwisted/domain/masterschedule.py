@@ -60,8 +60,11 @@ class IScheduleFacts(Protocol):
     def put(self, key: str, body: Mapping[str, Any] | None) -> Awaitable[None]:
         """
         Keep plain data under a key, or nothing any more (C{None}). It is in L{items} at once; fires
-        when it holds after the death of this node, or fails with a C{StoreError}.
+        when it is on this node's disk, or fails with a C{StoreError}.
         """
+
+    def settled(self) -> Awaitable[Sequence[str]]:
+        """Awaited after a change; the members that have not confirmed it by then."""
 
     def listen(self, receiver: Callable[[Sequence[str]], None]) -> None:
         """Call C{receiver(keys)} when another node has changed something."""

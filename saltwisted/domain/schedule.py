@@ -443,6 +443,16 @@ def _plan(entry: ScheduleEntry, progress: Progress, after: datetime, dice: Dice)
     return evolve(progress, next_fire=next_fire, splay_at=splay_at)
 
 
+def awaited(entry: ScheduleEntry, now: datetime, dice: Dice) -> Progress:
+    """
+    The progress of an entry that somebody else runs, and that is ours when that one has died. An
+    interval that never ran has none: it runs when it is ours.
+    """
+    if entry.every is not None:
+        return Progress()
+    return _plan(entry, Progress(seen=now), now, dice)
+
+
 def restored(
     entry: ScheduleEntry, ran: datetime | None, known: datetime, now: datetime, dice: Dice
 ) -> Progress:

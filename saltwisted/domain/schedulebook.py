@@ -23,6 +23,7 @@ from saltwisted.domain.schedule import (
     Progress,
     ScheduleEntry,
     ScheduleError,
+    awaited,
     parse_entry,
     shifted,
     shown,
@@ -181,6 +182,8 @@ class Book:
             if self.entries.get(name) is not entry:
                 continue  # a job that was just started has changed the schedule
             if not ours(name):
+                if name not in self.progress:
+                    self.progress[name] = awaited(entry, now, self._dice)
                 continue
             progress = self.progress.get(name, Progress())
             try:

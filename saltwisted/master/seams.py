@@ -238,6 +238,10 @@ class LoneScheduleFacts:
             self._items[key] = body
         return succeed(None)
 
+    def settled(self) -> Awaitable[Sequence[str]]:
+        """Nobody else is to be told."""
+        return succeed(())
+
     def listen(self, receiver: Callable[[Sequence[str]], None]) -> None:
         """Nobody else changes anything."""
 

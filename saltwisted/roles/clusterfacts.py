@@ -15,6 +15,7 @@ from saltwisted.cluster.facts.logins import ClusterTokens
 from saltwisted.cluster.facts.minions import MinionData
 from saltwisted.cluster.facts.own import OwnFacts
 from saltwisted.cluster.facts.replicate import KeyReplica
+from saltwisted.cluster.facts.schedule import ClusterSchedule
 from saltwisted.cluster.facts.sessionsecrets import SessionSecrets
 from saltwisted.cluster.facts.upkeep import AwayTooLong
 from saltwisted.cluster.life.catchup import CatchUp
@@ -30,6 +31,7 @@ from saltwisted.domain.replica.keyset import KeySet
 from saltwisted.domain.replica.logins import LoginTokens
 from saltwisted.domain.replica.membership import PILLAR, RIGHTS, Membership
 from saltwisted.domain.replica.minions import Minions
+from saltwisted.domain.replica.schedule import ScheduleFacts
 from saltwisted.domain.replica.secrets import Secrets
 from saltwisted.domain.replica.tokens import Tokens
 from saltwisted.roles.master import Master
@@ -90,6 +92,14 @@ class ClusterFacts:
             lambda: self.membership.all_may(PILLAR),
         )
         self.logins = self._logins()
+        self.schedule = ClusterSchedule(
+            self._scheduled,
+            self.own.append,
+            self.folds.listen,
+            self.own.settled,
+            lambda: self.log.problem,
+            stores.schedule,
+        )
         self.standstill = self._standstill()
         self.drift = Drift(self.node, self.peers, stores.config, self.others)
         self.clocks = Clocks(
@@ -105,6 +115,7 @@ class ClusterFacts:
         """What the facts add up to, with those that came with the join."""
         self.membership, self.tokens, self.secrets = Membership(), Tokens(), Secrets()
         self.keyset, self._minions, self._login_tokens = KeySet(), Minions(), LoginTokens()
+        self._scheduled = ScheduleFacts()
         self.folds = Folds(
             [
                 self.membership,
@@ -113,6 +124,7 @@ class ClusterFacts:
                 self.keyset,
                 self._minions,
                 self._login_tokens,
+                self._scheduled,
             ]
         )
         self.folds.apply_facts(self._card.facts)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
 from saltwisted.domain.masterschedule import IScheduleFacts
@@ -58,8 +58,13 @@ class ScheduleFile:
                 error=error,
             )
 
-    def stopService(self) -> None:
-        """What was put is written, or somebody was told that it is not."""
+    def stopService(self) -> Deferred[Any]:
+        """Fires when all that was put is written, or somebody was told that it is not."""
+        if self._writing is None:
+            return succeed(None)
+        last: Deferred[None] = Deferred()
+        self._again.append(last)
+        return last.addErrback(lambda failure: None)
 
     def items(self) -> Mapping[str, Mapping[str, Any]]:
         """All that is kept."""
@@ -76,6 +81,10 @@ class ScheduleFile:
         if self._writing is None:
             self._write()
         return waiting
+
+    def settled(self) -> Deferred[Sequence[str]]:
+        """Nobody else is to be told."""
+        return succeed(())
 
     def listen(self, receiver: Callable[[Sequence[str]], None]) -> None:
         """Nobody else changes anything."""

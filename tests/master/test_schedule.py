@@ -7,11 +7,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from twisted.internet.defer import Deferred
+from attrs import evolve
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.domain.claims.words import Claim, Taken
 from saltwisted.domain.schedule import ScheduleError
-from saltwisted.master.seams import Seams
+from saltwisted.master.seams import LoneClaims, Seams
 from tests.master.rig import Rig
 
 START = 1_800_000_000
@@ -21,12 +24,13 @@ class ScheduleRig(Rig):
     """A master whose schedule knows what an earlier life knew."""
 
     known: Any = None
+    claims: Any = None
 
     def beside(self, alone: Seams) -> Seams:
-        """The same facts as before, if there are any."""
-        from attrs import evolve
-
-        return evolve(alone, schedule=self.known) if self.known is not None else alone
+        """The same facts as before, if there are any, and other claims."""
+        if self.known is not None:
+            alone = evolve(alone, schedule=self.known)
+        return evolve(alone, claims=self.claims) if self.claims is not None else alone
 
 
 class ScheduleCase(SynchronousTestCase):
@@ -419,3 +423,222 @@ class BadTests(ScheduleCase):
             self.assertIn(name, found[name]["error"])
         self.assertEqual(self.ran(rig), ["good"])
         self.assertEqual(rig.asks.listed()["text"], "test.arg")
+
+
+class Facts:
+    """
+    What one node knows; L{ship} has others know it too.
+
+    @ivar others: those that stand beside it.
+    """
+
+    alone = False
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Mapping[str, Any]] = {}
+        self.others: list[Facts] = []
+        self.receivers: list[Any] = []
+
+    def items(self) -> Mapping[str, Mapping[str, Any]]:
+        """All of it."""
+        return self.kept
+
+    def put(self, key: str, body: Mapping[str, Any] | None) -> Any:
+        """Known here, and not yet elsewhere."""
+        if body is None:
+            self.kept.pop(key, None)
+        else:
+            self.kept[key] = body
+        return succeed(None)
+
+    def settled(self) -> Any:
+        """Everybody is told."""
+        self.ship()
+        return succeed(())
+
+    def listen(self, receiver: Any) -> None:
+        """Told by L{ship}."""
+        self.receivers.append(receiver)
+
+    def ship(self) -> None:
+        """The others know what is known here."""
+        for other in self.others:
+            changed = [key for key in {*self.kept, *other.kept} if key not in other.kept
+                       or other.kept[key] != self.kept.get(key)]  # fmt: skip
+            other.kept = dict(self.kept)
+            for receiver in other.receivers:
+                receiver(changed)
+
+
+class Claims(LoneClaims):
+    """Several nodes share them: a key is given once, the duty is held by whom the test says."""
+
+    given: dict[str, str]
+
+    def duty(self, name: str, begin: Any, end: Any) -> None:
+        """Wanted, and not held yet."""
+        self._wanted[name] = (begin, end)
+
+    def hold(self) -> None:
+        """Now this node has it."""
+        self._take("schedule")
+
+    def lose(self) -> None:
+        """It has it no more."""
+        self._ended("schedule", self._wanted["schedule"], "another node has it")
+
+    def begin(self, key: str, plan: Mapping[str, Any], what: str = "", event: str = "") -> Any:
+        """Once for all nodes."""
+        if key in self.given:
+            return succeed(Taken(key=key, holder=self.given[key]))
+        self.given[key] = self._node
+        return super().begin(key, plan, what, event)
+
+
+class TogetherTests(ScheduleCase):
+    """Two masters that know of each other."""
+
+    def two(self, schedule: Mapping[str, Any]) -> tuple[Rig, Rig]:
+        """Both have begun; the first has the duty."""
+        facts = [Facts(), Facts()]
+        facts[0].others, facts[1].others = [facts[1]], [facts[0]]
+        clock, given = Clock(), {}
+        clock.advance(START + 10)
+        rigs = []
+        for number, known in enumerate(facts):
+            claims = Claims(f"n{number}", clock.seconds, clock.seconds)
+            claims.given = given
+            kind = type("Node", (ScheduleRig,), {"known": known, "claims": claims})
+            rig: Rig = kind(self, schedule=dict(schedule), clock=clock, id=f"n{number}")
+            rig.schedule.startService()
+            rigs.append(rig)
+        rigs[0].ctx.seams.claims.hold()
+        self.addCleanup(lambda: self.assertEqual(clock.getDelayedCalls(), []))
+        for rig in rigs:
+            self.addCleanup(rig.schedule.stopService)
+        return rigs[0], rigs[1]
+
+    def die(self, rig: Rig) -> None:
+        """It is gone without a word: nothing that it knows and has not told comes out."""
+        rig.ctx.seams.schedule.others = []
+        self.successResultOf(rig.schedule.stopService())
+
+    def test_one_runs(self) -> None:
+        """Who has the duty runs; the other runs nothing, and shows the same."""
+        a, b = self.two({"j": {"function": "test.arg", "minutes": 10}})
+        a.ctx.seams.schedule.ship()
+
+        self.assertEqual((self.ran(a), self.ran(b)), (["j"], []))
+        a.clock.pump([10] * 61)
+        a.ctx.seams.schedule.ship()
+
+        self.assertEqual((self.ran(a), self.ran(b)), (["j"], []))
+        self.assertEqual(b.asks.listed()["j"]["_ran"]["node"], "n0")
+        self.assertEqual(
+            b.asks.listed()["j"]["_next_fire_time"], a.asks.listed()["j"]["_next_fire_time"]
+        )
+
+    def test_each(self) -> None:
+        """With C{once: false} each node runs for itself, with or without the duty."""
+        a, b = self.two({"j": {"function": "test.arg", "seconds": 10, "once": False}})
+        self.assertEqual((self.ran(a), self.ran(b)), (["j"], ["j"]))
+
+        a.clock.pump([1] * 11)
+
+        self.assertEqual((self.ran(a), self.ran(b)), (["j"], ["j"]))
+
+    def test_takeover_interval(self) -> None:
+        """The next node goes on with the interval; nothing is begun anew (pains 1.16)."""
+        a, b = self.two({"j": {"function": "test.arg", "minutes": 10}})
+        a.ctx.seams.schedule.ship()
+        a.clock.pump([10] * 30)
+        self.die(a)
+
+        b.ctx.seams.claims.hold()
+        self.assertEqual(self.ran(b), [])
+        b.clock.pump([10] * 29)
+        self.assertEqual(self.ran(b), [])
+        b.clock.pump([10] * 2)
+
+        self.assertEqual(self.ran(b), ["j"])
+
+    def test_takeover_not_twice(self) -> None:
+        """A run of which the next node has not heard is not repeated: its time is claimed."""
+        a, b = self.two(
+            {
+                "cron": {"function": "test.arg", "cron": "*/30 * * * *"},
+                "long": {"function": "test.arg", "minutes": 30},
+            }
+        )
+        a.ctx.seams.schedule.ship()
+        self.assertEqual(self.ran(a), ["long"])
+        a.clock.pump([10] * 181)
+        self.assertEqual(sorted(self.ran(a)), ["cron", "long"])
+        self.die(a)
+
+        b.ctx.seams.claims.hold()
+        b.clock.pump([1] * 30)
+
+        self.assertEqual(self.ran(b), [])
+
+    def test_takeover_in_time(self) -> None:
+        """What came due between two holders is run by the second."""
+        a, b = self.two({"j": {"function": "test.arg", "cron": "*/30 * * * *"}})
+        a.clock.pump([10] * 178)
+        self.die(a)
+        b.clock.pump([1] * 20)
+        self.assertEqual(self.ran(b), [])
+
+        b.ctx.seams.claims.hold()
+
+        self.assertEqual(self.ran(b), ["j"])
+
+    def test_duty_lost(self) -> None:
+        """A run ends with the duty, before another node may begin it."""
+        a, _ = self.two({"j": {"function": "salt.execute", "cron": "0 0 1 1 *", "args": ["*"],
+                               "kwargs": {"fun": "test.ping"}}})  # fmt: skip
+        waiting: Deferred[Any] = Deferred()
+        ended: list[str] = []
+
+        async def long() -> Any:
+            try:
+                return await waiting
+            finally:
+                ended.append("yes")
+
+        self.patch(a.ctx.calls, "_run", lambda *args: long())
+        self.assertTrue(self.ask(a, "run_job", name="j")["started"])
+
+        a.ctx.seams.claims.lose()
+
+        self.assertEqual(ended, ["yes"])
+        self.assertEqual(a.asks.status()["running"], 0)
+
+    def test_change_elsewhere(self) -> None:
+        """What is added, paused and deleted on one node is so on the one that runs."""
+        a, b = self.two({})
+        self.ask(b, "add", schedule={"j": {"function": "test.arg", "seconds": 10}})
+        self.assertEqual((self.ran(a), self.ran(b)), (["j"], []))
+        a.clock.pump([1] * 11)
+        self.assertEqual(self.ran(a), ["j"])
+
+        self.ask(b, "pause", name="j")
+        a.clock.pump([1] * 30)
+        self.assertEqual(self.ran(a), [])
+        self.ask(b, "resume", name="j")
+        self.assertEqual(self.ran(a), ["j"])
+
+        self.ask(b, "delete", name="j")
+        a.clock.pump([1] * 30)
+        self.assertEqual((self.ran(a), self.ran(b)), ([], []))
+
+    def test_lost_run(self) -> None:
+        """A run whose node died is said as lost, by an event, and not begun again."""
+        _, b = self.two({})
+        call = b.schedule._recover(
+            "schedule/j/5", {"name": "j"}, Claim(key="x", term=2, holder="n1")
+        )
+        self.successResultOf(Deferred.fromCoroutine(call))
+
+        self.assertEqual(b.events[-1][0], "saltwisted/schedule/lost")
+        self.assertEqual(b.events[-1][1]["schedule"], "j")

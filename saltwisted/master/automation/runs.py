@@ -104,7 +104,7 @@ class ScheduledRuns:
     async def _run(self, key: str, due: DueJob, act: Act, jid: str, at: float) -> None:
         """Claim a run, note it, do it, and say how it ended."""
         claim: Any = None
-        if due.due is not None and not act.each and _claimed(due.entry):
+        if due.due is not None and not act.each and claimed(due.entry):
             slot = f"{DUTY}/{key}/{int(at - due.due)}"
             claim = await self._ground.seams.claims.begin(
                 slot, {"name": key}, f"{due.function} ({key})"
@@ -218,7 +218,7 @@ class ScheduledRuns:
         self._ground.bus.fire("__schedule_return", load)
 
 
-def _claimed(entry: ScheduleEntry) -> bool:
+def claimed(entry: ScheduleEntry) -> bool:
     """
     Whether each run has a claim of its own. A run of a short interval is known by no time: the next
     one that is due after a takeover is as good.

@@ -9,7 +9,7 @@ each node's own. What was changed at runtime and what has run is in C{seams.sche
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -23,15 +23,14 @@ from saltwisted.domain.masterschedule import (
     LATE,
     Act,
     act_of,
-    digest,
     effective,
     paused,
     prepared,
     remarks,
 )
-from saltwisted.domain.schedule import GLOBALS, Dice, DueJob, restored, without_hidden
+from saltwisted.domain.schedule import Dice, DueJob, restored, without_hidden
 from saltwisted.domain.schedulebook import Book
-from saltwisted.errors import StoreError
+from saltwisted.master.automation.records import Records
 from saltwisted.master.automation.runs import DUTY, ScheduledRuns, local
 from saltwisted.master.calls import Calls
 from saltwisted.master.context import Context
@@ -70,7 +69,8 @@ class MasterSchedule:
         late = max(float(ground.config.loop_interval or 60), LATE)
         self.book = Book({}, dice, self._say, prepare=self._prepared, latest=late)
         self._acts: dict[str, Act] = {}
-        self.runs = ScheduledRuns(ground, calls, new_jid, ctx, self._keep, offset)
+        self.records = Records(self._facts, self.book, ground.now)
+        self.runs = ScheduledRuns(ground, calls, new_jid, ctx, self.records.keep, offset)
         self._restored: set[str] = set()
         self._claim: Claim | None = None
         self._began = False
@@ -86,13 +86,14 @@ class MasterSchedule:
         self._facts.listen(self._heard)
         self._ground.seams.claims.on_recover(DUTY, self._recover)
         self._take()
-        self._look()
         self._ground.seams.claims.duty(DUTY, self._begin, self._end)
+        self._look()
 
     def stopService(self) -> Deferred[Any]:
         """Start nothing any more, and end what runs."""
         self._began = False
         self._sleep(None)
+        self.records.keep_all()
         released: Any = self._ground.seams.claims.release(DUTY)
         ended = self.runs.cancel(each=True)
         return DeferredList([Deferred.fromCoroutine(wait_for(released)), ended], consumeErrors=True)
@@ -126,6 +127,7 @@ class MasterSchedule:
 
     def _end(self, why: str) -> Deferred[Any]:
         """It has it no more: what it runs for the cluster ends."""
+        self.records.keep_all()
         self._claim = None
         self._restored.clear()
         if len(self.runs):
@@ -169,6 +171,7 @@ class MasterSchedule:
         self.book.take(effective(self.configured(), self._facts.items()), self.time_of_day())
         entries = self.book.entries
         self._restored &= entries.keys()
+        self.records.forget_others()
 
     def _heard(self, keys: Sequence[str]) -> None:
         """Another node has changed something, or has run something."""
@@ -177,7 +180,9 @@ class MasterSchedule:
         if any(not key.startswith("ran/") for key in keys):
             self._take()
         if self._claim is None:
-            self._restored -= {key.partition("/")[2] for key in keys}
+            names = {key.partition("/")[2] for key in keys}
+            self._restored -= names
+            self.records.forget(names)
         self._look()
 
     def restore(self, now: datetime) -> None:
@@ -186,12 +191,11 @@ class MasterSchedule:
             if name in self._restored:
                 continue
             self._restored.add(name)
-            known = self._facts.items().get(f"ran/{name}")
-            data = self.book.own[name]
-            if known is None or known.get("timing") != self._timing(name):
-                if data.get("run_missed"):
+            known, data = self.records.known(name), self.book.own[name]
+            if not known:
+                if data.get("run_missed") and self._ours(name):
                     # It is known from now on; a time that is missed is one that comes later
-                    seen = self._keep(name, {"seen": self._ground.now()})
+                    seen = self.records.keep(name, {"seen": self._ground.now()})
                     let_go(wait_for(seen), self.log, "it will not be made up for")
                 continue
             at_start = data.get("run_on_start") and self._fresh and self._facts.alone
@@ -202,24 +206,6 @@ class MasterSchedule:
             self.book.progress[name] = restored(
                 entry, local(ran) if ran else None, since, now, self._dice
             )
-
-    def _timing(self, name: str) -> str:
-        own = self.book.own
-        return digest(own.get(name), {each: own[each] for each in GLOBALS if each in own})
-
-    def _keep(self, name: str, more: Mapping[str, Any]) -> Awaitable[None]:
-        """Note something of an entry."""
-        body = {**self._facts.items().get(f"ran/{name}", {}), **more, "timing": self._timing(name)}
-        waiting = Deferred.fromCoroutine(wait_for(self._facts.put(f"ran/{name}", body)))
-        waiting.addErrback(self._unkept, name)  # type: ignore[unused-awaitable]
-        return waiting
-
-    def _unkept(self, failure: Any, name: str) -> None:
-        failure.trap(StoreError)
-        self.log.error(
-            "what has become of {name} cannot be kept: {error}", name=name, error=failure.value
-        )
-        raise failure.value
 
     # -- looking
 

@@ -99,7 +99,8 @@ class ScheduleControl:
         self._schedule.changed()
         for each in kept:
             await each
-        return {**answer, "schedule": self.listed()}
+        unreached = list(await self._facts.settled())
+        return {**answer, "schedule": self.listed(), "unreached": unreached}
 
     async def _switch(self, func: str, name: str, user: str) -> dict[str, Any]:
         """Pause, resume, or forget what was changed of an entry."""
@@ -139,11 +140,12 @@ class ScheduleControl:
         for name, data in whole.items():
             if not isinstance(data, dict):
                 continue
-            for key, label in (("job", "_changed"), ("ran", "_ran")):
-                body = known.get(f"{key}/{name}")
-                if body:
-                    wanted = ("by", "at") if key == "job" else ("ran", "node", "jid", "success")
-                    data[label] = {each: body[each] for each in wanted if each in body}
+            changed, ran = known.get(f"job/{name}"), self._schedule.records.known(name)
+            if changed:
+                data["_changed"] = {each: changed.get(each) for each in ("by", "at")}
+            if "ran" in ran:
+                wanted = ("ran", "node", "jid", "success")
+                data["_ran"] = {each: ran[each] for each in wanted if each in ran}
             stopped = paused(known, name)
             if stopped:
                 data["_paused"] = dict(stopped)
