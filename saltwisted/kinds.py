@@ -104,7 +104,32 @@ FILES = Kind(
     usual="roots",
 )
 """A source of files: L{saltwisted.parts.IFileSource}."""
-CHOICES = (MINION_CACHE, FILES)
+JOB_STORE = Kind(
+    option="master_job_cache",
+    noun="job store",
+    here=("local_cache",),
+    elsewhere=(
+        "cassandra_cql",
+        "couchbase",
+        "couchdb",
+        "elasticsearch",
+        "etcd",
+        "influxdb",
+        "memcache",
+        "mongo",
+        "mysql",
+        "odbc",
+        "pgjsonb",
+        "postgres",
+        "postgres_local_cache",
+        "redis",
+        "salt_cache",
+        "sqlite3",
+    ),
+    usual="local_cache",
+)
+"""What keeps jobs and returns: L{saltwisted.parts.IJobStore}."""
+CHOICES = (MINION_CACHE, FILES, JOB_STORE)
 """Those that an option of the master chooses by its value, one name or several."""
 
 

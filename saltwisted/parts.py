@@ -191,24 +191,99 @@ class IServedFile(Protocol):
 
 
 class IJobStore(Protocol):
-    """Jobs and returns, on disk before they are acknowledged. Reactor thread only."""
+    """
+    Jobs and returns, as C{master_job_cache} says where. Reactor thread only.
+
+    What is acknowledged is on a disk: it is there after the process was killed, and after the
+    machine has lost its power. A record of a job comes of its publication, or else of a return,
+    which says what it can (C{claimed}); a publication replaces what returns have said, never the
+    reverse.
+
+    @ivar on_open: called once at the start, when L{newest_jid} can be asked and before anything is
+        written.
+    """
+
+    on_open: list[Callable[[], None]]
+
+    def startService(self) -> Any:
+        """
+        Open it; may be a Deferred.
+
+        @raises StoreError: it cannot be used.
+        """
+
+    def stopService(self) -> Any:
+        """Write what waits, then close; whatever comes later is refused. May be a Deferred."""
+
+    @property
+    def problem(self) -> str:
+        """Why jobs and returns are not taken, or C{""}; for the status."""
+
+    @property
+    def queued(self) -> int:
+        """Writes that wait now."""
+
+    def newest_jid(self, slot: int | None = None) -> str:
+        """
+        At the start: the newest jid of a published job that is not of a day to come, or C{""}.
+
+        @param slot: of those that end in these two digits.
+        """
 
     def save_job(
         self, jid: str, load: Mapping[str, Any], minions: Sequence[str], chosen: bool = False
     ) -> Awaitable[None]:
-        """Remember a published job and whom it expects; C{chosen} if its jid was a caller's."""
-
-    def save_return(self, load: Mapping[str, Any]) -> Awaitable[bool]:
         """
-        Store a return (Salt's C{_return} load). Fires once it is on disk: true if it
-        was new, false if C{(jid, id)} was there already. Idempotent.
+        Remember a published job and whom it expects; fires once that is on disk.
+
+        @param chosen: its jid was a caller's choice, so that there may be a job by it.
+        @raises DeniedError: when it fires, where that job holds, since it began before.
+        @raises StoreError: when it fires, where it cannot be kept.
+        """
+
+    def save_return(self, load: Mapping[str, Any], requested: bool = False) -> Awaitable[bool]:
+        """
+        Store a return (Salt's C{_return} load); fires once it is on disk: true if new, false if
+        there was one of this minion and job, which stays.
+
+        @param requested: the jid was allocated for this return (C{jid: req}).
+        @raises StoreError: when it fires, where it cannot be kept; others are not harmed.
         """
 
     def job(self, jid: str) -> Awaitable[Mapping[str, Any] | None]:
-        """Load and expected minions of one job."""
+        """Load, C{jid}, C{minions} and C{started} of a job, C{claimed} if nobody published it."""
 
     def returns(self, jid: str) -> Awaitable[Mapping[str, Mapping[str, Any]]]:
-        """Minion id to C{{return, retcode, success, out?}}."""
+        """
+        Minion id, in order, to what it returned (C{return retcode success fun fun_args out?}),
+        without what belongs to the request itself.
+        """
 
     def list_jobs(self, **criteria: Any) -> Awaitable[Sequence[Mapping[str, Any]]]:
-        """Jobs, newest last; criteria as in C{jobs.list_jobs}."""
+        """
+        Jobs as in L{job}, newest last, without their minions.
+
+        @param criteria: C{limit} (the newest so many), C{fun} (exact), C{not_fun}, C{since} and
+            C{until} (seconds since 1970), C{minions} (true: with them).
+        @raises TypeError: another one.
+        """
+
+    def bring_in(
+        self, jobs: Sequence[tuple[Any, ...]], returns: Sequence[tuple[Any, ...]]
+    ) -> Awaitable[tuple[int, int]]:
+        """
+        Add records of another master, with their own times; what is here already stays.
+
+        @param jobs: jid, seconds since 1970, function, packed load, packed ids of minions.
+        @param returns: jid, minion id, seconds since 1970, packed load.
+        @return: how many of each were new; fires once they are on disk.
+        """
+
+    def prune(self, by: Callable[[], float | None] | None = None) -> Awaitable[int]:
+        """
+        Forget jobs that came more than C{keep_jobs_seconds} ago, with their returns; 0 keeps for
+        ever. Fires with how many records are gone.
+
+        @param by: what time it is for who forgets; C{None}: nothing may be forgotten now. Without
+            it, the store's own clock.
+        """

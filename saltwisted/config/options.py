@@ -572,7 +572,7 @@ class MasterConfig(CommonOptions):
     #: Whether jobs are remembered.
     job_cache: bool = True
     #: Where jobs are remembered.
-    master_job_cache: HandedOn[str] = "local_cache"
+    master_job_cache: str = "local_cache"
     job_cache_store_endtime: HandedOn[bool] = False
     req_server_niceness: HandedOn[int | None] = None
     pub_server_niceness: HandedOn[int | None] = None

@@ -16,7 +16,7 @@ from typing import Any
 from attrs import frozen
 
 from saltwisted.domain.keys import valid_minion_id
-from saltwisted.kinds import FILES, LOGINS, MINION_CACHE
+from saltwisted.kinds import FILES, JOB_STORE, LOGINS, MINION_CACHE
 
 
 class Verdict(Enum):
@@ -162,7 +162,7 @@ UNSUPPORTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "ext_job_cache": (_set, "minions are not told to return elsewhere"),
     "master_job_cache": (
-        _other_than("local_cache"),
+        _other_than(*JOB_STORE.here),
         "jobs are kept in our own database; salt-run jobs.* read it",
     ),
     "event_return": (_set, "events are not written to returners"),

@@ -24,8 +24,7 @@ from saltwisted.master.publisher import Publisher
 from saltwisted.master.seams import Seams
 from saltwisted.master.sessions import Sessions
 from saltwisted.master.userkeys import UserKeys
-from saltwisted.parts import IMinionCache
-from saltwisted.stores.jobs.store import JobStore
+from saltwisted.parts import IJobStore, IMinionCache
 from saltwisted.stores.keys import KeyStore
 from saltwisted.transports.bus import EventBus
 from saltwisted.wire.rsa import PrivateKey
@@ -56,7 +55,7 @@ class Ground:
     identity: PrivateKey
     bus: EventBus
     keys: KeyStore
-    jobs: JobStore
+    jobs: IJobStore
     cache: IMinionCache
     sessions: Sessions
     publisher: Publisher

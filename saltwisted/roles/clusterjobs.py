@@ -37,7 +37,8 @@ class ClusterJobs:
 
     def __init__(self, stores: Stores, facts: ClusterFacts, master: Callable[[], Master]) -> None:
         self._stores, self._facts, self._master = stores, facts, master
-        self.shipping = Shipping(facts.node, stores.jobs.replica, facts.peers, stores.reactor)
+        self._jobs = stores.job_log()
+        self.shipping = Shipping(facts.node, self._jobs.replica, facts.peers, stores.reactor)
         self.presence = ClusterPresence(
             stores.reactor,
             stores.now,
@@ -50,13 +51,13 @@ class ClusterJobs:
         self.forward = self._forward()
         self.care = JobCare(
             stores.reactor,
-            stores.jobs,
+            self._jobs,
             facts.peers,
             facts.others,
             self.shipping.machine.has_all_of,
             Random(),  # noqa: S311 - spreads load
         )
-        stores.jobs.health.on_anew.extend((self.forward.begun_anew, self.shipping.begun_anew))
+        self._jobs.health.on_anew.extend((self.forward.begun_anew, self.shipping.begun_anew))
         self.events = Events(
             stores.reactor,
             facts.node,
@@ -83,7 +84,7 @@ class ClusterJobs:
             node=facts.node,
             bus=stores.bus,
             peers=facts.peers,
-            jobs=stores.jobs,
+            jobs=self._jobs,
             holders=self.presence,
             publish=stores.publisher.publish,
             counters=stores.counters,
@@ -117,7 +118,7 @@ class ClusterJobs:
             clock=self._stores.reactor,
             peers=self._facts.peers,
             where=self.presence,
-            rows=self._stores.jobs.replica,
+            rows=self._jobs.replica,
             live=lambda: master().ctx.sessions.live(),
             under_way=self.forward.under_way,
             take_no_jobs=lambda why: master().ctx.dispatcher.close(why),

@@ -59,6 +59,7 @@ from saltwisted.roles.ports import TcpPorts, check_transport
 from saltwisted.roles.privileges import become, check_owner, keep_memory, restrict_umask
 from saltwisted.roles.reload import MASTER_BUILT_IN, Reload
 from saltwisted.roles.stores import Stores
+from saltwisted.stores.jobs.choice import place
 from saltwisted.stores.jobs.history import JobHistory
 from saltwisted.stores.keys import KeyStore
 from saltwisted.transports.ipc import ControlServer
@@ -378,6 +379,7 @@ class Master:
 
     def _below(self) -> list[Any]:
         stores, jobs = self.stores, self.stores.jobs
+        file = place(self.config.cachedir)
         return [
             stores.warm,
             KeyWrites(stores.keys),
@@ -388,9 +390,9 @@ class Master:
             JobHistory(
                 self.reactor,
                 jobs,
-                os.path.dirname(jobs.path),
+                os.path.dirname(file),
                 stores.files_threads.run,
-                stock_history(self.reactor, self.config.cachedir, jobs.path),
+                stock_history(self.reactor, self.config.cachedir, file),
             ),
             stores.cache,
             self.session_store,

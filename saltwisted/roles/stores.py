@@ -14,8 +14,9 @@ from typing import Any
 
 from saltwisted.config.options import MasterConfig
 from saltwisted.domain.jid import JidMaker, jid_mark
+from saltwisted.errors import ConfigError
 from saltwisted.interfaces import ISecrets
-from saltwisted.kinds import FILES, MINION_CACHE
+from saltwisted.kinds import FILES, JOB_STORE, MINION_CACHE
 from saltwisted.master.automation.acts import CALLER_ENTRY
 from saltwisted.master.automation.rendering import ENTRY as REACTOR_ENTRY
 from saltwisted.master.fileserver import FileServer
@@ -25,9 +26,11 @@ from saltwisted.master.pillars import ENTRY as PILLAR_ENTRY
 from saltwisted.master.publisher import Publisher
 from saltwisted.master.reserve import Reserve
 from saltwisted.master.seams import LoneClaims, LonePins, LonePruneTime, LoneSecrets, Seams
+from saltwisted.parts import IJobStore
 from saltwisted.stores.cache import CACHES
 from saltwisted.stores.files import make_dir, sweep_temporary
 from saltwisted.stores.identity import identity_of, shared_pki
+from saltwisted.stores.jobs.choice import JOB_STORES
 from saltwisted.stores.jobs.store import JobStore
 from saltwisted.stores.keys import KeyStore
 from saltwisted.stores.roots.sources import FILE_SOURCES
@@ -43,8 +46,6 @@ from saltwisted.wire.crypticle import SessionKey
 from saltwisted.worker.process.warm import exec_warm_parent
 
 ROOTS_ENTRY = "saltwisted.stores.roots.filework:serve"
-GATHER = 0.005
-"""Seconds for which returns are collected under load before they go to other nodes."""
 
 
 class Stores:
@@ -111,20 +112,21 @@ class Stores:
         )
         self.warm = warm_pool(reactor)
 
-    def _job_store(self, node: str, heard: Callable[[], bool]) -> JobStore:
-        config = self.config
-        jobs = JobStore(
-            self.reactor,
-            os.path.join(config.cachedir, "saltwisted", "jobs.sqlite"),
-            self.now,
-            float(config.keep_jobs_seconds),
-            (int(config.job_claims_max), int(config.job_claims_size_max)),
-            node,
-            GATHER if node else 0.0,
-            heard,
-        )
+    def _job_store(self, node: str, heard: Callable[[], bool]) -> IJobStore:
+        (name,) = JOB_STORE.chosen(self.config.master_job_cache)
+        jobs = JOB_STORES.take(name)(self.reactor, self.config, self.now, node, heard)
         jobs.on_open.append(lambda: self.jids.resume(jid_mark(jobs.newest_jid(self.jids.slot))))
         return jobs
+
+    def job_log(self) -> JobStore:
+        """
+        The job store, as a log that other nodes have.
+
+        @raises ConfigError: it is one that keeps the jobs of one master alone.
+        """
+        if not isinstance(self.jobs, JobStore):
+            raise ConfigError("a node of a cluster keeps its jobs by master_job_cache: local_cache")
+        return self.jobs
 
     def sessions(self, secrets: ISecrets) -> SessionStore:
         """The session keys of minions, from these secrets."""

@@ -29,6 +29,7 @@ from saltwisted.config.load import OWN_DIR, own_paths
 from saltwisted.config.options import MasterConfig
 from saltwisted.domain.takeover import Act, Finding, Return, Verdict, give_back, judge_all
 from saltwisted.errors import ConfigError, RemoteError, StoreError, TransportClosed
+from saltwisted.kinds import JOB_STORE
 from saltwisted.tools import jobhistory
 from saltwisted.tools.jobhistory import Counts
 from saltwisted.tools.ports import listener
@@ -300,7 +301,7 @@ def problems(
     lost = [found.option for found in findings if found.verdict is Verdict.UNSUPPORTED]
     if lost:
         yield Problem(id="unsupported", text=f"set, but not supported: {', '.join(lost)}")
-    if config.value("master_job_cache") != "local_cache":
+    if config.master_job_cache not in JOB_STORE.here:
         yield Problem(
             id="job-cache",
             text="the job history stays where master_job_cache keeps it; ours starts empty",

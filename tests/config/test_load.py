@@ -174,6 +174,7 @@ class WarningTests(SynchronousTestCase):
         misspelt = (
             ("cache: localsf", "localfs"),
             ("fileserver_backend: [root]", "roots"),
+            ("master_job_cache: localcache", "local_cache"),
             ("fileserver_backend: [roots, gitsf]", "gitfs"),
         )
         for line, meant in misspelt:
@@ -181,8 +182,8 @@ class WarningTests(SynchronousTestCase):
             self.assertIn("master:2: ", text)
             self.assertIn(f"did you mean {meant!r}? there is ", text)
             self.assertTrue(text.endswith(" is used"), text)
-        for line in ("cache: redis", "cache: localfs", "fileserver_backend: [git, roots, minion]"):
-            self.assertEqual(self.warnings(f"{line}\n"), [], line)
+        salts = "cache: redis\nmaster_job_cache: pgjsonb\nfileserver_backend: [git, roots]\n"
+        self.assertEqual(self.warnings(salts), [])
 
     def test_coerced(self) -> None:
         """Values that work in stock in spite of their type are taken, with a warning if odd."""

@@ -4,6 +4,7 @@ What every minion cache has to do (L{saltwisted.parts.IMinionCache}).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from saltwisted.errors import StoreError
@@ -26,12 +27,17 @@ class MinionCacheContract:
         cache.stopService()
         return self.opened()  # type: ignore[no-any-return]
 
+    def both(self: Any, cache: IMinionCache) -> Iterator[IMinionCache]:
+        """The cache as it is, and then after a restart."""
+        yield cache
+        yield self.again(cache)
+
     def test_round_trip(self: Any) -> None:
         """A value is there at once and after a restart; bytes, text and numbers are told apart."""
         cache = self.opened()
         for bank in BANKS:
             cache.put(bank, "web1", {**VALUE, "bank": bank})
-        for one in (cache, self.again(cache)):
+        for one in self.both(cache):
             for bank in BANKS:
                 self.assertEqual(one.get(bank, "web1"), {**VALUE, "bank": bank})
                 self.assertEqual(unpack_bin(one.packed(bank, "web1")), {**VALUE, "bank": bank})
@@ -82,7 +88,7 @@ class MinionCacheContract:
             cache.put("grains", minion, {"id": minion})
         cache.put("pillar", "other", {})
         cache.delete("grains", "web10")
-        for one in (cache, self.again(cache)):
+        for one in self.both(cache):
             self.assertEqual(list(one.ids("grains")), ["B", "a.example.com", "web1", "web2"])
             self.assertEqual(list(one.ids("pillar")), ["other"])
 
@@ -139,7 +145,7 @@ class MinionCacheContract:
         cache.adopt("mine", "web2", None)
 
         self.assertEqual(told, [])
-        for one in (cache, self.again(cache)):
+        for one in self.both(cache):
             self.assertEqual(one.packed("mine", "web1"), pack_bin(VALUE))
             self.assertEqual(one.get("mine", "web1"), VALUE)
             self.assertIsNone(one.get("mine", "web2"))

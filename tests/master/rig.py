@@ -47,6 +47,7 @@ from saltwisted.stores.roots.served import Roots
 from saltwisted.stores.secrets import SecretFile
 from saltwisted.stores.sessions import SessionStore
 from saltwisted.stores.tokens import TokenFiles
+from saltwisted.testing.jobs import MemoryJobs
 from saltwisted.transports.bus import EventBus
 from saltwisted.transports.localdoor import LocalDoor
 from saltwisted.wire.crypticle import SessionKey, open_sealed, seal
@@ -56,7 +57,6 @@ from saltwisted.wire.msgpack import pack, unpack, unpack_raw
 from saltwisted.wire.publication import decode_publication, open_job
 from saltwisted.wire.rsa import PrivateKey, PublicKey
 from saltwisted.worker.process import authwork
-from tests.fakes.jobs import FakeJobs
 from tests.wire.recorded import Dice, key
 
 
@@ -175,7 +175,7 @@ class Rig:
         roots = Roots(config.file_roots, threads.run, config)
         roots.startService()
         self.events: list[tuple[str, dict[str, Any]]] = []
-        self.jobs = jobs(self.home) if jobs else FakeJobs()
+        self.jobs = jobs(self.home) if jobs else MemoryJobs(now)
         self.config, self.bus, self.keys, self.counters = config, EventBus(now), keys, Counter()
         self.backends = FakeBackends()
         tokens = TokenFiles(os.path.join(config.cachedir, "tokens"), threads.run, now)
@@ -202,7 +202,7 @@ class Rig:
             identity=key("master"),
             bus=self.bus,
             keys=keys,
-            jobs=self.jobs,  # type: ignore[arg-type]
+            jobs=self.jobs,
             cache=cache,
             sessions=sessions,
             publisher=publisher,

@@ -11,11 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from twisted.internet.defer import Deferred
-
 from saltwisted.domain.jid import REQUEST, is_jid
 from saltwisted.errors import WireError
 from saltwisted.master.context import Context
+from saltwisted.transports.deferreds import as_deferred
 from saltwisted.wire.commands import Return, SyndicReturn
 
 NOCACHE = "nocache"
@@ -45,7 +44,7 @@ def minion_return(ctx: Context, who: str, cmd: Return) -> Any:
     if jid == NOCACHE or load.get("nocache") or not ctx.config.job_cache:
         announce(ctx, who, load)
         return None
-    saved: Deferred[bool] = ctx.jobs.save_return(load, requested=requested)
+    saved = as_deferred(ctx.jobs.save_return(load, requested=requested))
 
     def stored(_new: bool) -> Any:
         announce(ctx, who, load)

@@ -21,7 +21,7 @@ from twisted.logger import Logger
 from saltwisted.domain.jid import is_jid
 from saltwisted.domain.keys import valid_minion_id
 from saltwisted.errors import WireError
-from saltwisted.stores.jobs.store import JobStore
+from saltwisted.parts import IJobStore
 from saltwisted.wire.msgpack import unpack_bin
 from saltwisted.words import counted
 
@@ -52,7 +52,7 @@ class JobHistory:
     def __init__(
         self,
         reactor: Any,
-        store: JobStore,
+        store: IJobStore,
         folder: str,
         run: Callable[..., Deferred[Any]],
         gather: Callable[[str], Deferred[Any]] | None = None,

@@ -22,7 +22,6 @@ from twisted.python.failure import Failure
 from saltwisted.domain.jid import is_jid, jid_at
 from saltwisted.domain.replica.entry import Entry
 from saltwisted.errors import StoreError
-from saltwisted.parts import IJobStore
 from saltwisted.stores import files
 from saltwisted.stores.jobs.claims import Claims
 from saltwisted.stores.jobs.delivery import Delivery
@@ -367,7 +366,6 @@ class JobStore(JobQueries):
         return next((jid for (data,) in rows if is_jid(jid := data.decode(errors="replace"))), "")
 
 
-_JobStore: type[IJobStore] = JobStore  # mypy compares them
 _LogRows: type[JobRows] = LogRows  # mypy compares them
 
 
