@@ -212,8 +212,51 @@ def _without_options(words: list[str], options: Iterable[str]) -> list[str]:
     return left
 
 
+class _Text:
+    """A field of a paragraph as it stands, as an attribute."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, stanza: Stanza, cls: Any) -> str | None:
+        return stanza.tags.get(stanza.key(self.name))
+
+    def __set__(self, stanza: Stanza, value: str) -> None:
+        stanza.tags[stanza.key(self.name)] = value
+
+
+class _Words:
+    """A field of a paragraph as a list of words, as an attribute; text is taken as it is."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, stanza: Stanza, cls: Any) -> list[str]:
+        return (stanza.tags.get(stanza.key(self.name)) or "").split()
+
+    def __set__(self, stanza: Stanza, value: Any) -> None:
+        text = value if isinstance(value, str) else " ".join(value)
+        stanza.tags[stanza.key(self.name)] = text
+
+
 class Stanza:
-    """One paragraph of a C{.sources} file, with the comments around it."""
+    """
+    One paragraph of a C{.sources} file, with the comments around it.
+
+    @ivar types: C{deb}, C{deb-src}; C{type} is these as they stand.
+    @ivar uris: the addresses; C{uri} is these as they stand.
+    @ivar suites: the suites; C{dist} is these as they stand.
+    @ivar architectures: none means all that apt is configured for.
+    """
+
+    types = _Words("Types")
+    type = _Text("Types")
+    uris = _Words("URIs")
+    uri = _Text("URIs")
+    suites = _Words("Suites")
+    dist = _Text("Suites")
+    comps = _Words("Components")
+    architectures = _Words("Architectures")
 
     def __init__(self, text: str, file: str) -> None:
         self.file = file
@@ -237,91 +280,18 @@ class Stanza:
                 self.tags[name] += f"\n{line}"
         self.tags = {key: value.strip() for key, value in self.tags.items()}
 
-    def _key(self, name: str) -> str:
+    def key(self, name: str) -> str:
+        """A field as it is spelt here."""
         return next((key for key in self.tags if key.lower() == name.lower()), name)
 
     def _get(self, name: str) -> str | None:
-        return self.tags.get(self._key(name))
+        return self.tags.get(self.key(name))
 
     def _set(self, name: str, value: Any) -> None:
-        self.tags[self._key(name)] = value
-
-    def _words(self, name: str) -> list[str]:
-        return (self._get(name) or "").split()
-
-    def _set_words(self, name: str, value: Any) -> None:
-        self._set(name, value if isinstance(value, str) else " ".join(value))
+        self.tags[self.key(name)] = value
 
     def _drop(self, name: str) -> None:
-        self.tags.pop(self._key(name), None)
-
-    @property
-    def types(self) -> list[str]:
-        """C{deb}, C{deb-src}."""
-        return self._words("Types")
-
-    @types.setter
-    def types(self, value: Any) -> None:
-        self._set_words("Types", value)
-
-    @property
-    def type(self) -> str | None:
-        """The types as they stand."""
-        return self._get("Types")
-
-    @property
-    def uris(self) -> list[str]:
-        """The addresses."""
-        return self._words("URIs")
-
-    @uris.setter
-    def uris(self, value: Any) -> None:
-        self._set_words("URIs", value)
-
-    @property
-    def uri(self) -> str | None:
-        """The addresses as they stand."""
-        return self._get("URIs")
-
-    @uri.setter
-    def uri(self, value: str) -> None:
-        self._set("URIs", value)
-
-    @property
-    def suites(self) -> list[str]:
-        """The suites."""
-        return self._words("Suites")
-
-    @suites.setter
-    def suites(self, value: Any) -> None:
-        self._set_words("Suites", value)
-
-    @property
-    def dist(self) -> str | None:
-        """The suites as they stand."""
-        return self._get("Suites")
-
-    @dist.setter
-    def dist(self, value: str) -> None:
-        self._set("Suites", value)
-
-    @property
-    def comps(self) -> list[str]:
-        """The components."""
-        return self._words("Components")
-
-    @comps.setter
-    def comps(self, value: Any) -> None:
-        self._set_words("Components", value)
-
-    @property
-    def architectures(self) -> list[str]:
-        """The architectures; none means all that apt is configured for."""
-        return self._words("Architectures")
-
-    @architectures.setter
-    def architectures(self, value: Any) -> None:
-        self._set_words("Architectures", value)
+        self.tags.pop(self.key(name), None)
 
     @property
     def signedby(self) -> str | None:

@@ -10,10 +10,9 @@ from typing import Any
 
 from attrs import define, field
 
+from saltwisted.states._git_remote import RemoteWork, Upstream
 from saltwisted.states._git_work import (
     Finished,
-    Work,
-    is_hash,
     joined,
     reason,
     same_rev,
@@ -25,37 +24,22 @@ log = logging.getLogger(__name__)
 
 
 @define(kw_only=True)
-class Latest(Work):
+class Latest(RemoteWork):
     """
+    A checkout that is made, or moved to the commit.
+
     @ivar branch: the local branch to have checked out, or C{None} for whichever is.
-    @ivar remote_rev: the commit to arrive at; C{None} if there is none, or for a bare repository.
-    @ivar kind: whether C{rev} is a C{branch}, C{tag} or C{sha1}.
-    @ivar tracked: the upstream to set; C{None} to leave it, false to have none.
-    @ivar place: the revision as the comments call it.
     """
 
-    rev: str
     branch: str | None
     update_head: bool
     force_checkout: bool
     force_clone: bool
-    force_fetch: bool
     force_reset: Any
     submodules: bool
-    bare: bool
     mirror: bool
-    fetch_tags: bool
     sync_tags: bool
-    depth: Any
-    refspec_branch: str
-    refspec_tag: str
 
-    remote_refs: Mapping[str, str] = field(factory=dict)
-    default_branch: str | None = None
-    remote_rev: str | None = None
-    kind: str | None = None
-    tracked: Any = False
-    place: str = "None"
     lfs: dict[str, Any] = field(factory=dict)
 
     local_rev: str | None = None
@@ -78,7 +62,7 @@ class Latest(Work):
         self.fetch_url()
         if self.rev != "HEAD" and self.bare:
             self.fail("'rev' is not compatible with the 'mirror' and 'bare' arguments")
-        self._ask_remote()
+        self.ask_remote()
         exists = self.is_checkout("refs" if self.bare else ".git")
         if not exists:
             self.make_room(self.force_clone, {"forced clone": True, "new": self._arrow})
@@ -110,58 +94,6 @@ class Latest(Work):
     @property
     def _changes_branch(self) -> bool:
         return self.branch is not None and self.branch != self.local_branch
-
-    # -- the remote
-
-    def _ask_remote(self) -> None:
-        try:
-            refs = self.salt["git.remote_refs"](
-                self.name,
-                heads=False,
-                tags=False,
-                user=self.user,
-                password=self.password,
-                ignore_retcode=False,
-                output_encoding=self.encoding,
-                **self.keys,
-                **self.login,
-            )
-        except CommandExecutionError as error:
-            self.fail(f"Failed to check remote refs: {reason(error)}")
-        self.remote_refs = refs
-        head = refs.get("HEAD")
-        if head is not None:
-            named = [ref for ref in refs if ref.startswith("refs/heads/") and refs[ref] == head]
-            self.default_branch = named[0][len("refs/heads/") :] if named else None
-        if not self.bare:
-            self._resolve(head)
-        if self.depth is not None and self.kind not in ("branch", "tag"):
-            self.fail(
-                "When 'depth' is used, 'rev' must be set to the name of a branch or tag on the"
-                " remote repository"
-            )
-        if self.remote_rev is None and not self.bare and self.rev != "HEAD":
-            self.fail(f"No revision matching '{self.rev}' exists in the remote repository")
-
-    def _resolve(self, head: str | None) -> None:
-        rev, refs = self.rev, self.remote_refs
-        if rev == "HEAD":
-            if head is not None:
-                self.remote_rev, self.kind, self.tracked = head, "sha1", None
-                self.place = f"remote HEAD ({head[:7]})"
-        elif f"refs/heads/{rev}" in refs:
-            self.remote_rev, self.kind = refs[f"refs/heads/{rev}"], "branch"
-            self.tracked = f"{self.remote}/{rev}"
-            self.place = f"{self.tracked} ({short(self.remote_rev)})"
-        elif f"refs/tags/{rev}^{{}}" in refs or f"refs/tags/{rev}" in refs:
-            # The commit, rather than the annotated tag that names it.
-            found = refs.get(f"refs/tags/{rev}^{{}}") or refs[f"refs/tags/{rev}"]
-            self.remote_rev, self.kind = found, "tag"
-            self.place = f"{rev} ({short(found)})"
-        elif is_hash(rev):
-            self.rev = self.remote_rev = rev.lower()
-            self.kind = "sha1"
-            self.place = self.remote_rev[:7]
 
     # -- a checkout that is there
 
@@ -383,34 +315,15 @@ class Latest(Work):
             else:
                 how = "hard-reset" if self.force_reset and self.has_rev else "updated"
                 actions.append(f"Repository would be {how} from {old} to {new}")
-        change = self._upstream_change(upstream)
+        change = Upstream(upstream, self.tracked).change
         if change:
             actions.append(f"Tracking branch would be {change}")
         self._end_forecast(actions, bool(actions))
 
-    def _upstream_change(self, upstream: Any) -> str:
-        """What is to become of the branch that the local one follows."""
-        if self.tracked and not upstream:
-            return f"set to {self.tracked}"
-        if upstream and self.tracked is False:
-            return "unset"
-        if self.tracked and upstream != self.tracked:
-            return f"updated to {self.tracked}"
-        return ""
-
-    def _upstream_options(self, change: str) -> list[str] | None:
-        if not change:
-            return None
-        if change == "unset":
-            return ["--unset-upstream"]
-        if self.branch is not None and self.branch not in self.branches:
-            return None
-        return ["--set-upstream-to", str(self.tracked)]
-
     def _move(self, upstream: Any) -> None:
         """Go to the commit."""
-        change = self._upstream_change(upstream)
-        options = self._upstream_options(change)
+        upstream = Upstream(upstream, self.tracked)
+        change, options = upstream.change, upstream.options(self.branch, self.branches)
         if options is not None and self.local_branch is None:
             self.fail(
                 "Cannot set/unset upstream tracking branch, local HEAD refers to nonexistent"
@@ -468,34 +381,8 @@ class Latest(Work):
                 "The following tags were removed from the local checkout: " + ", ".join(deleted)
             )
 
-    @property
-    def _refspecs(self) -> list[str]:
-        branch, tag = self.refspec_branch, self.refspec_tag
-        if not self.fetch_tags:
-            return []
-        return [
-            f"refs/heads/{branch}:refs/remotes/{self.remote}/{branch}",
-            f"+refs/tags/{tag}:refs/tags/{tag}",
-        ]
-
-    def _fetch_refs(self) -> Any:
-        try:
-            return self.git(
-                "fetch",
-                remote=self.remote,
-                force=self.force_fetch,
-                refspecs=self._refspecs,
-                **self.keys,
-            )
-        except CommandExecutionError as error:
-            self.fail(
-                "Fetch failed. Set 'force_fetch' to True to force the fetch if the failure was due"
-                " to not being able to fast-forward. Output of the fetch command follows:\n\n"
-                + reason(error)
-            )
-
     def _fetch(self) -> None:
-        if self._fetch_refs():
+        if self.fetch_refs():
             self.comments.append(f"{self.name} was fetched, resulting in updated refs")
         try:
             self.git("rev_parse", f"{self.remote_rev}^{{commit}}", ignore_retcode=True)
@@ -552,7 +439,7 @@ class Latest(Work):
         if self.test:
             # Stock joins the letters of this text as if they were sentences.
             self.up_to_date(list(f"Bare repository at {self.target} would be fetched"))
-        more = ", resulting in updated refs" if self._fetch_refs() else ""
+        more = ", resulting in updated refs" if self.fetch_refs() else ""
         self.comments.append(f"Bare repository at {self.target} was fetched{more}")
 
     # -- a new checkout
@@ -599,8 +486,8 @@ class Latest(Work):
             self.comments.append(f"Repository was reset to {self.place}")
         upstream = self.ask("rev_parse", f"{self.local_branch}@{{upstream}}", opts=["--abbrev-ref"])
         self.branches = self.git("list_branches")
-        change = self._upstream_change(upstream)
-        options = self._upstream_options(change)
+        upstream = Upstream(upstream, self.tracked)
+        change, options = upstream.change, upstream.options(self.branch, self.branches)
         if options is not None:
             self.git("branch", opts=options)
             self.comments.append(f"Tracking branch was {change}")

@@ -22,6 +22,7 @@ from attrs import define, field
 from saltwisted.modules import _files
 from saltwisted.modules.archive import _guess
 from saltwisted.states import _archive_sums
+from saltwisted.states._archive_owners import Owners, listed
 from saltwisted.states._archive_unpack import Unpacker, UnpackError
 from saltwisted.worker.exceptions import CommandExecutionError
 
@@ -39,10 +40,6 @@ _SIGNING = ("signed_by_any", "signed_by_all", "keyring", "gnupghome", "sig_backe
 
 class _Finished(Exception):
     """The return is complete."""
-
-
-def _listed(head: str, items: Iterable[str]) -> str:
-    return head + "\n" + "".join(f"\n- {item}" for item in items)
 
 
 def _absolute(path: Any) -> bool:
@@ -379,7 +376,7 @@ class _Extraction:
         else:
             advice = "The following workarounds must be used for this state to proceed"
         head = f" (assuming the source file is a valid {self.format} archive):"
-        return f"{text}\n\n{advice}" + _listed(head, ways)
+        return f"{text}\n\n{advice}" + listed(head, ways)
 
     # -- what is there
 
@@ -455,7 +452,7 @@ class _Extraction:
         if removed:
             self.ret["changes"].setdefault("removed", []).extend(removed)
         if errors:
-            self.finish(_listed(head, errors))
+            self.finish(listed(head, errors))
         return bool(removed)
 
     # -- unpacking
@@ -476,7 +473,7 @@ class _Extraction:
                     f"Unable to remove the directory {self.name}. The following errors were"
                     " observed:"
                 )
-                self.finish(_listed(head, [str(error)]))
+                self.finish(listed(head, [str(error)]))
         if words["clean"]:
             self._remove(
                 (
@@ -518,59 +515,12 @@ class _Extraction:
 
     # -- owners
 
-    def own(self) -> tuple[list[str], list[str]]:
-        """Give the files to their owner: which are missing, which could not be given."""
+    def own(self) -> Owners:
+        """Give the files to their owner."""
         words = self.words
-        user, group, only = words["user"], words["group"], words["enforce_ownership_on"]
-        missing: list[str] = []
-        failed: list[str] = []
-        if not user and not group:
-            return missing, failed
-        dirs, others = (
-            self.contents["top_level_dirs"],
-            [
-                *self.contents["top_level_files"],
-                *self.contents["top_level_links"],
-            ],
-        )
-        if only:
-            dirs, others = ([only], []) if os.path.isdir(only) else ([], [only])
-        recurse = [kind for kind in ("user", "group") if words[kind]]
-        for one in dirs:
-            path = os.path.join(self.name, one)
-            if not os.path.isdir(path):
-                if not __opts__["test"]:
-                    missing.append(path)
-                continue
-            did = __states__["file.directory"](path, user=user, group=group, recurse=recurse)
-            if did.get("changes"):
-                self.ret["changes"]["updated ownership"] = True
-            if did.get("result") is False or (not did.get("result") and not __opts__["test"]):
-                failed.append(path)
-        for one in others:
-            self._own_one(one, missing, failed)
-        return missing, failed
-
-    def _own_one(self, name: str, missing: list[str], failed: list[str]) -> None:
-        path = os.path.join(self.name, name)
-        try:
-            has = os.lstat(path)
-        except OSError as error:
-            if not __opts__["test"]:
-                if error.errno == errno.ENOENT:
-                    missing.append(path)
-                failed.append(path)
-            return
-        uid, gid = self.owner
-        if uid in (-1, has.st_uid) and gid in (-1, has.st_gid):
-            return
-        if not __opts__["test"]:
-            try:
-                os.lchown(path, uid, gid)
-            except OSError:
-                failed.append(name)
-                return
-        self.ret["changes"]["updated ownership"] = True
+        owners = Owners(__states__, bool(__opts__["test"]), self.ret, self.name, words, self.owner)
+        owners.give(self.contents)
+        return owners
 
     # -- the whole
 
@@ -608,7 +558,7 @@ class _Extraction:
                     f"Archive {self.shown} would be extracted to {self.name}{clean}{why}", None
                 )
             files, made = self.unpack()
-        lost, failed = self.own()
+        owners = self.own()
         if needed:
             self._tell_extracted(files, made, why)
         else:
@@ -619,7 +569,7 @@ class _Extraction:
                 self.ret["comment"] += (
                     ". Ownership would be updated on one or more files/directories."
                 )
-        self._tell_owners(lost, failed)
+        owners.tell()
         if not self.local and not self.keep:
             did = __states__["file.not_cached"](self.source, saltenv=__env__)
             if not did["result"]:
@@ -646,18 +596,6 @@ class _Extraction:
             " number of lines"
         )
         self.ret["result"] = True
-
-    def _tell_owners(self, missing: list[str], failed: list[str]) -> None:
-        head = "\n\nWhile trying to enforce user/group ownership, "
-        if missing:
-            if not self.words["if_missing"]:
-                self.ret["result"] = False
-            text = f"{head}the following paths were missing:"
-            self.ret["comment"] += _listed(text, missing)
-        if failed:
-            self.ret["result"] = False
-            text = f"{head}Salt was unable to change ownership on the following paths:"
-            self.ret["comment"] += _listed(text, failed)
 
 
 def extracted(

@@ -13,6 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from saltwisted.modules import _packages
 from saltwisted.states import (
     _archive_unpack,
+    _git_remote,
     _git_work,
     _mount_options,
     _pip_specs,
@@ -278,6 +279,21 @@ class SmallTests(SynchronousTestCase):
             _git_work.unknown_words({"a": 1, "__id__": 2}),
             "The following keyword arguments are not valid: a=1",
         )
+
+    def test_upstream(self) -> None:
+        """What becomes of the branch that a local one follows, and how git is told."""
+        upstream = _git_remote.Upstream
+        for has, wanted, change, options in (
+            (False, "origin/a", "set to origin/a", ["--set-upstream-to", "origin/a"]),
+            ("origin/b", "origin/a", "updated to origin/a", ["--set-upstream-to", "origin/a"]),
+            ("origin/b", False, "unset", ["--unset-upstream"]),
+            ("origin/b", None, "", None),
+            ("origin/a", "origin/a", "", None),
+            (False, False, "", None),
+        ):
+            one = upstream(has, wanted)
+            self.assertEqual((one.change, one.options("a", ["a"])), (change, options))
+        self.assertIsNone(upstream(False, "origin/a").options("new", ["a"]))
 
 
 class OrchestrationTests(SynchronousTestCase):
