@@ -7,7 +7,8 @@ when it runs. What changes at runtime, and what has run, is kept by key:
 
  - C{job/NAME}: the entry as it was changed, or that it was deleted (C{data} is C{None});
  - C{ran/NAME}: when it ran last, where, and how that ended;
- - C{pause} and C{pause/NAME}: who has stopped the schedule, or one entry.
+ - C{pause} and C{pause/NAME}: who has stopped the schedule, or one entry;
+ - C{automation}: who has stopped all that masters do by themselves, the reactor too.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from attrs import frozen
 from saltwisted.domain.schedule import GLOBALS, TIME_FORMAT, ScheduleError
 from saltwisted.domain.schedulebook import timing
 
+AUTOMATION = "automation"
 CLIENTS = ("runner", "wheel", "local")
 OPTIONS = frozenset(
     """

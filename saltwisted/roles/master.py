@@ -241,7 +241,7 @@ class Master:
         self.stores = stores
         self.began = time.monotonic()
         self.session_store = stores.sessions(seams.secrets)
-        self.pause = Pause(os.path.join(config.cachedir, "automation.json"), stores.now)
+        self.pause = Pause(seams.schedule, stores.now)
         self.ctx = self._context(seams)
         self.meter = LatencyMeter(reactor)
         self.reacting = Reactor(self.ctx, stores.warm, self.pause)

@@ -23,7 +23,7 @@ class ReactorsTests(SynchronousTestCase):
     def reacting(self, node: Node, entries: list[Any]) -> Reactor:
         """A reactor on a node."""
         node.ctx.reactions.configure(entries)
-        pause = Pause(os.path.join(node.home, "automation.json"), node.clock.seconds)
+        pause = Pause(node.ctx.seams.schedule, node.clock.seconds)
         reactor = Reactor(node.ctx, Workers(node.config.as_opts()), pause)
         reactor.startService()
         self.addCleanup(reactor.stopService)

@@ -172,6 +172,52 @@ class ReactorTests(SynchronousTestCase):
         (said,) = made.said("failed")
         self.assertIn("there is no minion beside this master", said["error"])
 
+    def test_caller(self) -> None:
+        """With a minion beside it a C{caller} calls its function there."""
+        made = self.reacting(
+            [{"t": "@a.sls"}],
+            a="k:\n  caller.file.touch:\n    - args:\n      - {{ data['path'] }}\n"
+            "l:\n  caller.file.touch:\n    - args:\n        name: {{ data['path'] }}2\n",
+        )
+        home = made.rig.home
+        with open(os.path.join(home, "minion"), "w") as stream:
+            stream.write(f"id: beside\nroot_dir: {home}\n")
+        made.workers.opts["config_dir"] = home
+
+        made.fire("t", {"path": f"{home}/touched"})
+
+        self.assertEqual(made.said("failed"), [])
+        for end in ("", "2"):
+            self.assertTrue(os.path.exists(f"{home}/touched{end}"))
+
+    def test_storm(self) -> None:
+        """
+        A thousand minions start within ten seconds, each twice: with C{throttle} by id and
+        C{batch} every one is reacted to once, and never more than twenty at a time.
+        """
+        made = self.with_minion(
+            [{"t": {"sls": "@local.sls", "throttle": {"seconds": 60, "by": "id"}, "batch": 20}}],
+            local=LOCAL.replace("data['id'] }}", "'m1' }}", 1),
+        )
+
+        most, answered = 0, 0
+        for number in range(2000):
+            made.rig.bus.fire("t", {"id": f"m{number % 1000}", "i": number})
+            if number % 200 == 199:
+                made.turn(1)
+        while answered < len(made.rig.published_jobs()):
+            jobs = made.rig.published_jobs()
+            most = max(most, len(jobs) - answered)
+            for job in jobs[answered:]:
+                made.rig.bus.fire(f"salt/job/{job['jid']}/ret/m1", {"id": "m1"})
+            answered = len(jobs)
+            made.turn()
+
+        self.assertEqual(most, 20)
+        jobs = made.rig.published_jobs()
+        self.assertEqual(sorted(job["arg"][0]["i"] for job in jobs), list(range(1000)))
+        self.assertEqual(made.reactor.status()["figures"]["throttled"], 1000)
+
     def test_places(self) -> None:
         """C{reactor_worker_threads} runners run at a time; the others wait and then run."""
         made = self.reacting(
@@ -658,12 +704,11 @@ class ReactorTests(SynchronousTestCase):
         """While automation is paused nothing is reacted to; a start does not forget it."""
         made = self.reacting([{"t": "@a.sls"}], a=RUNNER)
 
-        self.assertTrue(made.pause.set("root"))
+        self.assertTrue(self.successResultOf(Deferred.fromCoroutine(made.pause.set("root"))))
+        self.assertFalse(self.successResultOf(Deferred.fromCoroutine(made.pause.set("me"))))
         made.fire("t", {"i": 1})
-        again = Pause(os.path.join(made.rig.home, "automation.json"), made.rig.clock.seconds)
-        again.startService()
-        shown = again.shown()
-        made.pause.clear("root")
+        shown = Pause(made.rig.ctx.seams.schedule, made.rig.clock.seconds).shown()
+        self.assertTrue(self.successResultOf(Deferred.fromCoroutine(made.pause.clear("root"))))
         made.fire("t", {"i": 2})
 
         assert shown is not None

@@ -41,12 +41,12 @@ class AutomationOperations:
 
     async def pause(self, call: Call) -> Any:
         """React to no event and run nothing of the schedule, until C{automation.resume}."""
-        changed = self._pause.set(call.user)
+        changed = await self._pause.set(call.user)
         return {"changed": changed, "paused": self._pause.shown()}
 
     async def resume(self, call: Call) -> Any:
         """Let automation go on."""
-        changed = self._pause.clear(call.user)
+        changed = await self._pause.clear(call.user)
         return {"changed": changed, "paused": self._pause.shown()}
 
     async def status(self, call: Call) -> Any:

@@ -1,52 +1,36 @@
 """
-Whether automation is paused, by whom and since when; on disk, so that it outlives a restart.
+Whether automation is paused, by whom and since when: one switch for all masters that stand
+together, which outlives their restarts.
 """
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from twisted.logger import Logger
 
-from saltwisted.stores.files import write_atomic
-
-NAME = "automation.json"
+from saltwisted.domain.masterschedule import AUTOMATION, IScheduleFacts
 
 
 class Pause:
     """
-    One switch for all that a master does by itself.
+    Reactor thread only.
 
-    @param path: the file that keeps it.
-    @ivar since: time of day; 0 while it is not paused.
+    @param kept: what all these masters know beside their configuration.
+    @param now: time of day.
     """
 
     log = Logger()
 
-    def __init__(self, path: str, now: Callable[[], float]) -> None:
-        self._path = path
+    def __init__(self, kept: IScheduleFacts, now: Callable[[], float]) -> None:
+        self._kept = kept
         self._now = now
-        self.by = ""
-        self.since = 0.0
         self._receivers: list[Callable[[bool], None]] = []
 
     def startService(self) -> None:
-        """Take up what the file says."""
-        try:
-            with open(self._path, encoding="utf-8") as stream:
-                kept = json.load(stream)
-            self.by, self.since = str(kept["by"]), float(kept["since"])
-        except FileNotFoundError:
-            return
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            self.log.error(
-                "{path} cannot be read, so automation is not paused: {error}",
-                path=self._path,
-                error=str(error),
-            )
+        """Hear of it when another node pauses."""
+        self._kept.listen(self._heard)
 
     def stopService(self) -> None:
         """It is on disk."""
@@ -54,38 +38,56 @@ class Pause:
     @property
     def paused(self) -> bool:
         """Whether it is."""
-        return self.since > 0
+        return AUTOMATION in self._kept.items()
 
     def shown(self) -> dict[str, Any] | None:
         """Who paused it and when; C{None} while it is not."""
-        return {"by": self.by, "since": self.since} if self.paused else None
+        known = self._kept.items().get(AUTOMATION)
+        if known is None:
+            return None
+        return {"by": str(known.get("by", "")), "since": float(known.get("since", 0))}
 
     def on_change(self, receiver: Callable[[bool], None]) -> None:
         """Call C{receiver(paused)} when it changes."""
         self._receivers.append(receiver)
 
-    def set(self, by: str) -> bool:
-        """Pause; false if it was."""
+    async def set(self, by: str) -> bool:
+        """
+        Pause; false if it was.
+
+        @raises StoreError: it is not on disk.
+        """
         if self.paused:
             return False
-        self._change({"by": by, "since": self._now()})
+        await self._change({"by": by, "since": self._now()})
         self.log.info("automation is paused by {by}", by=by, always=True)
         return True
 
-    def clear(self, by: str) -> bool:
-        """Go on; false if it was not paused."""
+    async def clear(self, by: str) -> bool:
+        """
+        Go on; false if it was not paused.
+
+        @raises StoreError: it is not on disk.
+        """
         if not self.paused:
             return False
-        self._change(None)
+        await self._change(None)
         self.log.info("automation goes on, by {by}", by=by, always=True)
         return True
 
-    def _change(self, value: Mapping[str, Any] | None) -> None:
-        if value is None:
-            os.unlink(self._path)
-        else:
-            write_atomic(self._path, json.dumps(value).encode(), 0o600)
-        self.by = str(value["by"]) if value else ""
-        self.since = float(value["since"]) if value else 0.0
+    async def _change(self, value: Mapping[str, Any] | None) -> None:
+        kept = self._kept.put(AUTOMATION, value)
+        # It holds at once, whatever the disk says later
+        self._tell()
+        await kept
+
+    def _heard(self, keys: Sequence[str]) -> None:
+        if AUTOMATION in keys:
+            shown = self.shown()
+            words = f"is paused by {shown['by']}" if shown else "goes on"
+            self.log.info("automation {words} (said on another node)", words=words, always=True)
+            self._tell()
+
+    def _tell(self) -> None:
         for receiver in self._receivers:
             receiver(self.paused)
