@@ -118,6 +118,7 @@ def main(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
         console.say("Automation is paused." if found["changed"] else paused(found["paused"]))
     else:
         console.say("Automation goes on." if found["changed"] else "Automation was not paused.")
+    clusterask.not_told(found)
     return 0
 
 

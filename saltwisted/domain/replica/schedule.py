@@ -21,7 +21,7 @@ from saltwisted.errors import WireError
 from saltwisted.wire.msgpack import pack_bin
 
 KIND = "schedule"
-KINDS = ("job", "ran", "pause")
+KINDS = ("job", "ran", "pause", "automation")
 LONGEST_KEY = 512
 LARGEST = 1 << 18
 """Bytes of one register."""

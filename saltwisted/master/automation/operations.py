@@ -41,13 +41,16 @@ class AutomationOperations:
 
     async def pause(self, call: Call) -> Any:
         """React to no event and run nothing of the schedule, until C{automation.resume}."""
-        changed = await self._pause.set(call.user)
-        return {"changed": changed, "paused": self._pause.shown()}
+        return await self._done(await self._pause.set(call.user))
 
     async def resume(self, call: Call) -> Any:
         """Let automation go on."""
-        changed = await self._pause.clear(call.user)
-        return {"changed": changed, "paused": self._pause.shown()}
+        return await self._done(await self._pause.clear(call.user))
+
+    async def _done(self, changed: bool) -> dict[str, Any]:
+        found = {"changed": changed, "paused": self._pause.shown()}
+        unreached = await self._pause.unreached() if changed else []
+        return {**found, "unreached": unreached} if unreached else found
 
     async def status(self, call: Call) -> Any:
         """Say how the reactor is: entries and what is wrong with them, depth, figures, pause."""

@@ -75,6 +75,10 @@ class Pause:
         self.log.info("automation goes on, by {by}", by=by, always=True)
         return True
 
+    async def unreached(self) -> list[str]:
+        """The members that have not confirmed the last change, after some seconds."""
+        return list(await self._kept.settled())
+
     async def _change(self, value: Mapping[str, Any] | None) -> None:
         kept = self._kept.put(AUTOMATION, value)
         # It holds at once, whatever the disk says later
