@@ -19,8 +19,9 @@ from saltwisted.config.load import OWN_DIR
 from saltwisted.domain.merge import SHOWN
 from saltwisted.domain.takeover import Verdict
 from saltwisted.errors import SaltwistedError, StoreError
-from saltwisted.tools import merge, takeover
-from saltwisted.tools.takeover import Places, Plan
+from saltwisted.tools import daemons, merge, takeover
+from saltwisted.tools.places import Places
+from saltwisted.tools.takeover import Plan
 
 EX_USAGE = 64
 SALTFILES = ("Saltfile", "/etc/salt/Saltfile", "~/.salt/Saltfile")
@@ -52,7 +53,7 @@ def build_parser() -> optparse.OptionParser:
     parser.add_option(
         "--role",
         default="master",
-        choices=list(takeover.ROLES),
+        choices=list(daemons.ROLES),
         help=(
             "the role that saltwisted takes: master, or cluster, so that others can join "
             "(default: %default)"

@@ -14,9 +14,6 @@ import json
 import os
 import pwd
 import shutil
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -25,13 +22,14 @@ from typing import IO, Any
 from attrs import asdict, field, frozen
 
 from saltwisted.config.document import parse
-from saltwisted.config.load import OWN_DIR, own_paths
+from saltwisted.config.load import OWN_DIR
 from saltwisted.config.options import MasterConfig
 from saltwisted.domain.takeover import Act, Finding, Return, Verdict, give_back, judge_all
 from saltwisted.errors import ConfigError, RemoteError, StoreError, TransportClosed
 from saltwisted.kinds import JOB_STORE
-from saltwisted.tools import jobhistory
+from saltwisted.tools import daemons, jobhistory
 from saltwisted.tools.jobhistory import Counts
+from saltwisted.tools.places import Places
 from saltwisted.tools.ports import listener
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 from saltwisted.wire.rsa import PrivateKey
@@ -43,47 +41,9 @@ KEY_FOLDERS = ("minions", "minions_pre", "minions_rejected", "minions_denied", "
 RECORD = "takeover.json"
 WRITTEN = "takeover.conf"
 USER = "saltwisted"
-ROLES = ("master", "cluster")
 JOIN_TIME = 120.0
 """Seconds without progress after which a join has failed."""
 BANKS = ("grains", "pillar", "mine")
-
-
-@frozen(kw_only=True)
-class Places:
-    """Where the target keeps things."""
-
-    config: str
-    pki: str
-    cache: str
-    sock: str
-    explicit: Mapping[str, str]
-
-    @staticmethod
-    def of(directory: str) -> Places:
-        """Ours for C{/etc/saltwisted}; below the directory itself for any other."""
-        if os.path.normpath(directory) == OWN_DIR:
-            paths = own_paths("master")
-            return Places(
-                config=OWN_DIR,
-                pki=paths["pki_dir"],
-                cache=paths["cachedir"],
-                sock=paths["sock_dir"],
-                explicit={},
-            )
-        paths = {
-            "pki_dir": os.path.join(directory, "pki/master"),
-            "cachedir": os.path.join(directory, "cache/master"),
-            "sock_dir": os.path.join(directory, "run/master"),
-            "log_file": os.path.join(directory, "log/master"),
-        }
-        return Places(
-            config=directory,
-            pki=paths["pki_dir"],
-            cache=paths["cachedir"],
-            sock=paths["sock_dir"],
-            explicit=paths,
-        )
 
 
 @frozen(kw_only=True)
@@ -251,7 +211,7 @@ def problems(
     """What stands in the way, or would be missed after the switch."""
     for port in (int(config.publish_port), int(config.ret_port)):
         who = listener(port)
-        if who and "salt-master" not in who.lower() and not stock_pid(config):
+        if who and "salt-master" not in who.lower() and not daemons.stock_pid(config):
             yield Problem(id="port", text=f"port {port} is used by {who}", fatal=True)
     if os.path.exists(os.path.join(places.pki, "master.pem")):
         with open(os.path.join(places.pki, "master.pem"), "rb") as stream:
@@ -568,161 +528,6 @@ def _unpacked(path: str) -> Any:
         return None
 
 
-# -- services
-
-
-def under_systemd() -> bool:
-    """Whether services are systemd's business here."""
-    return os.path.isdir("/run/systemd/system") and shutil.which("systemctl") is not None
-
-
-def _systemctl(*words: str) -> bool:
-    done = subprocess.run(
-        ["systemctl", *words], capture_output=True, text=True, timeout=120, check=False
-    )
-    return done.returncode == 0
-
-
-def stock_pid(config: MasterConfig) -> int:
-    """The process of the stock master by its pid file; 0 when it does not run."""
-    return _alive(config.pidfile)
-
-
-def _alive(pidfile: str) -> int:
-    try:
-        with open(pidfile, encoding="utf-8") as stream:
-            pid = int(stream.read().strip())
-    except (OSError, ValueError):
-        return 0
-    return pid if _runs(pid) else 0
-
-
-def _runs(pid: int) -> bool:
-    """Whether there is such a process that has not ended, not even as a zombie."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8") as stream:
-            return stream.read().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def _wait(condition: Callable[[], bool], seconds: float) -> bool:
-    end = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > end:
-            return False
-        time.sleep(0.1)
-    return True
-
-
-def stop_stock(made: Plan, record: dict[str, Any], service: str) -> None:
-    """
-    Stop the stock master and wait until its ports are free.
-
-    @raises StoreError: it does not go.
-    """
-    if under_systemd():
-        record["was_enabled"] = _systemctl("--quiet", "is-enabled", service)
-        _systemctl("disable", "--now", service)
-    pid = stock_pid(made.source)
-    if pid:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGTERM)
-    ports = (int(made.source.publish_port), int(made.source.ret_port))
-    # A stock master ends its children one by one, and may hold a port until the last
-    gone = _wait(lambda: not any(listener(p) for p in ports) and not (pid and _runs(pid)), 60)
-    if not gone:
-        used = {port: listener(port) for port in ports}
-        raise StoreError(f"the stock master does not stop; its ports: {used}", service)
-
-
-def start_ours(places: Places, role: str) -> None:
-    """
-    Start ours, as C{master} or C{cluster}, and wait until it answers.
-
-    @raises StoreError: it does not within a minute.
-    """
-    if under_systemd() and places.config == OWN_DIR:
-        unit = f"saltwisted-{role}"
-        _systemctl("enable", unit)
-        if not _systemctl("start", unit):
-            raise StoreError(f"does not start; see: journalctl -u {unit}", unit)
-        return
-    program = twistd()
-    os.makedirs(places.sock, 0o755, exist_ok=True)
-    subprocess.run(
-        [
-            program, f"--pidfile={our_pidfile(places)}", "--rundir=/",
-            f"--logfile={os.path.join(places.sock, 'twistd.log')}",
-            "saltwisted", "--role", role, "--config", places.config,
-        ],
-        check=False, timeout=60,
-    )  # fmt: skip
-    if not _wait(lambda: serving(places), 60):
-        raise StoreError(
-            f"started, but does not serve; see {os.path.join(places.sock, 'twistd.log')}",
-            places.config,
-        )
-
-
-def twistd() -> str:
-    """
-    The twistd of the Python that runs us.
-
-    @raises StoreError: there is none.
-    """
-    for name in ("twistd", "twistd3"):
-        beside = os.path.join(os.path.dirname(sys.executable), name)
-        if os.access(beside, os.X_OK):
-            return beside
-    found = shutil.which("twistd3") or shutil.which("twistd")
-    if found is None:
-        raise StoreError("neither systemd nor twistd was found", "PATH")
-    return found
-
-
-def our_pidfile(places: Places) -> str:
-    """Where twistd writes its process number when there is no systemd."""
-    return os.path.join(places.sock, "twistd.pid")
-
-
-def serving(places: Places) -> bool:
-    """Whether a master answers on the target's socket."""
-    client = ControlClient(path=os.path.join(places.sock, "saltwisted.sock"), timeout=5)
-    try:
-        return bool(client.call("status")["pid"])
-    except (TransportClosed, TimeoutError):
-        return False
-    finally:
-        client.close()
-
-
-def stop_ours(places: Places) -> None:
-    """
-    Stop ours.
-
-    @raises StoreError: it does not go within 15 seconds.
-    """
-    if under_systemd() and places.config == OWN_DIR:
-        for role in ROLES:
-            _systemctl("disable", "--now", f"saltwisted-{role}")
-    pid = _alive(our_pidfile(places))
-    if pid:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGTERM)
-    if not _wait(lambda: not serving(places), 15):
-        raise StoreError("the master does not stop", places.config)
-
-
-def start_stock(record: Mapping[str, Any], service: str) -> bool:
-    """Start the stock master again, if systemd knows it; whether it did."""
-    if not under_systemd():
-        return False
-    if record.get("was_enabled"):
-        _systemctl("enable", service)
-    return _systemctl("start", service)
-
-
 def switch(
     made: Plan,
     record: dict[str, Any],
@@ -741,7 +546,7 @@ def switch(
     """
     joined: dict[str, Any] = {}
     say(f"Stopping {service} ...")
-    stop_stock(made, record, service)
+    daemons.stop_stock(made.source, record, service)
     try:
         say("Copying the keys that it accepted since ...")
         copy_pki(made.source.pki_dir, made.places.pki, made.source, Writer(made.service_user))
@@ -752,16 +557,16 @@ def switch(
         record["switched"] = True
         write_record(made.places, record)
         say("Starting saltwisted ...")
-        start_ours(made.places, role)
+        daemons.start_ours(made.places, role)
         if token:
             say("Joining the cluster ...")
             joined = enter(made.places, token, say)
     except (StoreError, OSError) as error:
         with suppress(StoreError):
-            stop_ours(made.places)
+            daemons.stop_ours(made.places)
         record["switched"] = False
         write_record(made.places, record)
-        again = start_stock(record, service)
+        again = daemons.start_stock(record, service)
         words = (
             "the stock master is running again"
             if again
@@ -843,7 +648,7 @@ def undo(record: dict[str, Any], places: Places, service: str) -> tuple[Return, 
     @return: what was given back, and whether stock was started.
     @raises StoreError: ours does not stop, or a key cannot be written; nothing is removed then.
     """
-    stop_ours(places)
+    daemons.stop_ours(places)
     back = returned(record, places)
     stock = record["stock"]["pki_dir"]
     try:
@@ -871,4 +676,4 @@ def undo(record: dict[str, Any], places: Places, service: str) -> tuple[Return, 
             Writer(record["user"]).folder(places.pki)
     except OSError as error:
         raise StoreError(error.strerror or str(error), str(error.filename or stock)) from error
-    return back, start_stock(record, service)
+    return back, daemons.start_stock(record, service)
