@@ -476,8 +476,9 @@ def shifted(entry: ScheduleEntry, progress: Progress, jump: timedelta, now: date
     The progress after the time of day was set by C{jump}, or summer time began or ended.
 
     An interval keeps its length. A time of day that was jumped over is due at once, and one that
-    comes a second time is not due again; but what is due in every hour is due in that hour too.
-    A clock that was set back by more than L{REPEATED} was wrong before: all times are new.
+    comes a second time is not due again; but what is due in every hour keeps to the hours that
+    there are. A clock that was set by more than L{REPEATED} was wrong before: set back, all times
+    are new; set ahead, what it has passed was missed.
     """
     if entry.every is not None:
         splay_at, next_fire = progress.splay_at, progress.next_fire
@@ -487,11 +488,14 @@ def shifted(entry: ScheduleEntry, progress: Progress, jump: timedelta, now: date
             next_fire=None if next_fire is None else next_fire + jump,
             splay_at=None if splay_at is None else splay_at + jump,
         )
-    if jump >= timedelta(0):
-        return progress
     hourly = any(isinstance(each, Cron) and len(each.hours) == 24 for each in entry.triggers)
-    if not hourly and -jump <= REPEATED:
+    if abs(jump) <= REPEATED and not hourly:
+        due = progress.due
+        if due is not None and now - jump < due <= now:
+            return evolve(progress, next_fire=now, splay_at=None)
         return progress
+    if jump > REPEATED:
+        return progress  # what was missed is judged as after any other time away
     return evolve(progress, seen=now, next_fire=first_after(entry.triggers, now), splay_at=None)
 
 
