@@ -189,6 +189,21 @@ class KeptTests(ScheduleCase):
 
         self.assertEqual(self.ran(rig), ["j"])
 
+    def test_short_interval(self) -> None:
+        """
+        What runs every few seconds is not noted each time, but before the master stops.
+        """
+        schedule = {"j": {"function": "test.arg", "seconds": 5}}
+        rig = self.start(schedule)
+        rig.clock.pump([1] * 6)
+        self.assertEqual(self.ran(rig), ["j", "j"])
+
+        rig = self.again(rig, schedule, 1)
+
+        self.assertEqual(self.ran(rig), [])
+        rig.clock.pump([1] * 4)
+        self.assertEqual(self.ran(rig), ["j"])
+
     def test_run_on_start(self) -> None:
         """Who asks for a run at the start gets one at each start."""
         schedule = {"j": {"function": "test.arg", "minutes": 10, "run_on_start": True}}

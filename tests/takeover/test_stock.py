@@ -85,7 +85,12 @@ class StockTests(SynchronousTestCase):
         stock = StockMaster(home, version, nodegroups={"fleet": "stock-*"})
         write_config(
             os.path.join(stock.conf, "master.d/more.conf"),
-            {"reactor": [{"x": ["/y"]}], "engines": [{"test": {}}], "peer": {".*": ["test.ping"]}},
+            {
+                "reactor": [{"x": ["/y"]}],
+                "schedule": {"often": {"function": "test.arg", "seconds": 2}},
+                "engines": [{"test": {}}],
+                "peer": {".*": ["test.ping"]},
+            },
         )
         self.addCleanup(stock.kill)
         stock.up()
@@ -123,6 +128,7 @@ class StockTests(SynchronousTestCase):
             until("stock's history", lambda: self.remembered(target)),
             {minion.id: "remember me" for minion in minions},
         )
+        self.check_automation(target)
         accepted = command("salt-key", "-c", target, "-y", "-a", "late")
         self.assertEqual(accepted.returncode, 0, accepted.stderr)
         all_three = {**both, "late": True}
@@ -142,6 +148,20 @@ class StockTests(SynchronousTestCase):
         until("stock's answers again", lambda: self.asked(stock, "*") == all_three)
         running = [minion.pid for minion in (*minions, late) if minion.running]
         self.assertEqual(running, pids)
+
+    def check_automation(self, target: str) -> None:
+        """What stock did by itself, ours does: the schedule runs, the reactor knows its tags."""
+        until(
+            "a run of the schedule",
+            lambda: (
+                json.loads(command("schedule", "-c", target, "--json").stdout or "{}")
+                .get("often", {})
+                .get("_ran", {})
+                .get("success")
+            ),
+        )
+        listed = command("salt-run", "-c", target, "--out", "json", "reactor.list")
+        self.assertEqual(json.loads(listed.stdout), [{"x": ["/y"]}], listed.stderr)
 
     def remembered(self, target: str) -> Any:
         """What came back of the job that stock had run, as our master tells it."""
@@ -167,6 +187,7 @@ class StockTests(SynchronousTestCase):
         self.assertEqual(verdicts["pki_dir"], "mapped")
         self.assertEqual(verdicts["worker_threads"], "ignored")
         self.assertEqual(verdicts["reactor"], "taken")
+        self.assertEqual(verdicts["schedule"], "taken")
         self.assertEqual(verdicts["engines"], "unsupported")
         self.assertEqual(said["keys"], {"minions": 2, "minions_pre": 1})
         self.assertGreater(said["jobs"], 0)

@@ -93,7 +93,6 @@ class MasterSchedule:
         """Start nothing any more, and end what runs."""
         self._began = False
         self._sleep(None)
-        self.records.keep_all()
         released: Any = self._ground.seams.claims.release(DUTY)
         ended = self.runs.cancel(each=True)
         return DeferredList([Deferred.fromCoroutine(wait_for(released)), ended], consumeErrors=True)
