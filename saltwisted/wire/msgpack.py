@@ -226,7 +226,11 @@ def guess(value: Any) -> Any:
     if kind is dict:
         return {
             (_text_or_bytes(k) if k.__class__ is bytes else k): (
-                guess(v) if (c := v.__class__) is bytes or c is dict or c is list else v
+                _text_or_bytes(v)
+                if (c := v.__class__) is bytes
+                else guess(v)
+                if c is dict or c is list
+                else v
             )
             for k, v in value.items()
         }

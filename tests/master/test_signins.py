@@ -13,8 +13,8 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.pace import BURST
-from saltwisted.master import signins
-from saltwisted.master.signins import BATCH, HELD_FOR, SignIns
+from saltwisted.master import signins, turns
+from saltwisted.master.signins import BATCH, HELD_FOR, PLACES, SignIns
 from saltwisted.wire.commands import Auth, parse_command
 from tests.master.rig import Rig
 from tests.wire.recorded import key
@@ -139,7 +139,7 @@ class OrderTests(SynchronousTestCase):
     def test_order(self) -> None:
         """
         Who comes again before those that only lack the new publish key, strangers last; and yet
-        of each batch one place is theirs, and one the others'.
+        of each eight places one is theirs, and one the others'.
         """
         for number in (1, 2):
             self.come(f"busy{number}")
@@ -155,8 +155,29 @@ class OrderTests(SynchronousTestCase):
         self.threads.batches[0][1].callback(None)
 
         first = self.threads.batches[2][0]
-        kinds = [name.rstrip("0123456789") for name in first]
-        self.assertEqual(sorted(kinds), ["again"] + ["new"] * (BATCH - 2) + ["stranger"])
+        self.assertEqual(len(first), BATCH)
+        kinds = [name.rstrip("0123456789") for name in first[:PLACES]]
+        self.assertEqual(sorted(kinds), ["again"] + ["new"] * (PLACES - 2) + ["stranger"])
+
+    def test_disk_takes_long(self) -> None:
+        """A batch is smaller where its keys take long to write: others are not kept waiting."""
+        used = 0.0
+
+        def written(minion_id: str, old: str, new: str) -> None:
+            nonlocal used
+            used += 0.001
+
+        for number in (1, 2):
+            self.come(f"busy{number}")
+        self.rig.ctx.keys.on_change(written)
+        self.patch(turns, "PORTION", 0.002)
+        self.patch(signins, "thread_time", lambda: used)
+        for number in range(BATCH):
+            self.come(f"new{number}", known=False)
+
+        self.threads.batches[0][1].callback(None)
+
+        self.assertEqual([ids for ids, _ in self.threads.batches[2:]], [["new0", "new1", "new2"]])
 
     def test_settled(self) -> None:
         """A change of the publish key waits for accepted minions until they have their answers."""
