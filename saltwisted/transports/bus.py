@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,6 +22,8 @@ from saltwisted.domain.events import weight
 from saltwisted.interfaces import IEventBus
 
 Receiver = Callable[[str, Mapping[str, Any]], None]
+CAUSE: ContextVar[Any] = ContextVar("event_cause", default=None)
+"""What events are fired for just now, for whoever has set it: it is in each of them."""
 
 
 @frozen
@@ -32,6 +35,7 @@ class Fired:
     @ivar data: with C{_stamp}; shared by all receivers: never change it.
     @ivar origin: the node where it arose; C{""} is this one.
     @ivar sender: the minion that sent it; C{""} for what no minion did.
+    @ivar cause: L{CAUSE} as it was when it was fired, which may be before it is given out.
     """
 
     number: int
@@ -39,6 +43,7 @@ class Fired:
     data: Mapping[str, Any]
     origin: str
     sender: str = ""
+    cause: Any = None
 
 
 class _Subscription:
@@ -91,7 +96,7 @@ class EventBus:
             stamp = datetime.fromtimestamp(self._now(), UTC)
             data = {**data, "_stamp": stamp.isoformat(timespec="microseconds")}
         self.last += 1
-        event = Fired(self.last, tag, data, origin, sender)
+        event = Fired(self.last, tag, data, origin, sender, CAUSE.get())
         self._remember(event)
         self._queue.append(event)
         if self._busy:

@@ -456,6 +456,17 @@ class ReactorTests(SynchronousTestCase):
         self.assertEqual([run["generation"] for run in runs], [1, 2])
         self.assertEqual(len({run["trace"] for run in runs}), 1)
 
+    def test_no_chain(self) -> None:
+        """What comes after a reaction, and is not caused by it, begins a chain of its own."""
+        made = self.reacting([{"t": "@a.sls"}], a=RUNNER)
+
+        for number in range(3):
+            made.fire("t", {"i": number})
+
+        runs = made.said("run")
+        self.assertEqual([run["generation"] for run in runs], [1, 1, 1])
+        self.assertEqual(len({run["trace"] for run in runs}), 3)
+
     def test_circle_ends(self) -> None:
         """What causes itself ends after C{reactor_chain_limit} generations, and that is said."""
         made = self.reacting(
@@ -486,6 +497,29 @@ class ReactorTests(SynchronousTestCase):
             made.fire(f"salt/job/{jid}/ret/m1", {"id": "m1", "jid": jid, "return": True})
 
         self.assertEqual(len(made.rig.published_jobs()), 3)
+
+    def test_circle_of_waiting_runners_ends(self) -> None:
+        """
+        A circle of runners that wait for minions ends: such a runner says its last word while the
+        return that it waited for is being given out.
+        """
+        made = self.with_minion(
+            [{"salt/run/*/ret": "@a.sls"}, {"begin": "@a.sls"}],
+            a="k:\n  runner.salt.execute:\n    - args: {tgt: m1, fun: test.ping}\n",
+            options={"reactor_chain_limit": 2},
+        )
+
+        made.fire("begin")
+        for turn in range(8):
+            jobs = made.rig.published_jobs()
+            if len(jobs) <= turn:
+                break
+            jid = jobs[turn]["jid"]
+            load = {"id": "m1", "jid": jid, "return": True, "success": True, "retcode": 0}
+            made.fire(f"salt/job/{jid}/ret/m1", load)
+
+        self.assertEqual(len(made.runs("runner.salt.execute")), 3)
+        self.assertEqual([said["tag"][:9] for said in made.said("lost")], ["salt/run/"])
 
     def test_circle_of_failures_ends(self) -> None:
         """A reaction to failures that fails itself does not go on for ever."""

@@ -9,7 +9,6 @@ rights, as in stock.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextvars import ContextVar
 from typing import Any
 
 from twisted.internet.defer import Deferred, succeed
@@ -27,12 +26,11 @@ from saltwisted.domain.reactions.reaction import (
 from saltwisted.errors import SaltwistedError
 from saltwisted.master.context import Context
 from saltwisted.master.workers import WorkerPool
+from saltwisted.transports.bus import CAUSE
 
 CALLER_ENTRY = "saltwisted.worker.automation.work:serve_caller"
 CALLER_TIMEOUT = 300.0
 """Seconds that a function of the minion beside this master may take."""
-CAUSE: ContextVar[Link | None] = ContextVar("reaction_cause", default=None)
-"""The place in a chain of whatever a running runner or wheel function causes."""
 SHOWN = 500
 
 
@@ -102,12 +100,10 @@ class Acts:
         if kind == CALLER:
             await self._call_minion(fun, arg, kwarg)
             return
-        token = CAUSE.set(cause)
-        try:
-            run = self._ctx.runner if kind == RUNNER else self._ctx.wheel
-            result = await run(fun, arg, kwarg, USER)
-        finally:
-            CAUSE.reset(token)
+        # Each call has a context of its own, which ends with it: see Deferred.fromCoroutine
+        CAUSE.set(cause)
+        run = self._ctx.runner if kind == RUNNER else self._ctx.wheel
+        result = await run(fun, arg, kwarg, USER)
         if not result["success"]:
             raise ReactionError(str(result["return"]).strip()[:SHOWN])
 

@@ -17,7 +17,6 @@ from saltwisted.domain.events import weight
 from saltwisted.domain.reactions.chains import Chains, Link
 from saltwisted.domain.reactions.entries import Entry
 from saltwisted.domain.reactions.pacing import DROP, WAIT, Pacing, kind_of
-from saltwisted.master.automation.acts import CAUSE
 from saltwisted.master.automation.pause import Pause
 from saltwisted.master.automation.reactions import Reactions
 from saltwisted.master.automation.telling import OWN, RUN, Telling, Waiting
@@ -107,7 +106,7 @@ class Intake:
 
     def _heard(self, event: Fired) -> None:
         tag = event.tag
-        cause = CAUSE.get()
+        cause = event.cause
         if cause is not None and tag.startswith("salt/job/") and tag.endswith("/new"):
             # What its returns cause is of the same chain
             self.chains.learn(tag.split("/")[2], cause)
@@ -145,9 +144,8 @@ class Intake:
             self.chains.learn(jid, Link(trace, generation, jid))
 
     def _link(self, event: Fired) -> Link:
-        cause = CAUSE.get()
-        if cause is not None:
-            return cause
+        if isinstance(event.cause, Link):
+            return event.cause
         data = event.data
         if event.tag.startswith(OWN) and isinstance(data.get("generation"), int):
             # Only masters fire these
