@@ -45,7 +45,7 @@ from saltwisted.errors import RemoteError, RequestTimeout, TransportClosed, Wire
 from saltwisted.interfaces import IEventBus
 from saltwisted.minion.connection import MasterLink
 from saltwisted.minion.links import ONCE
-from saltwisted.transports.ipc import Peer
+from saltwisted.transports.ipc import PeerProcess
 from saltwisted.transports.localdoor import local_caller
 
 TRIES = 5
@@ -139,7 +139,7 @@ class Control:
 
     # -- doors
 
-    async def handle(self, op: str, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
+    async def handle(self, op: str, args: dict[str, Any], peer: PeerProcess, stream: Stream) -> Any:
         """
         An operation asked on the public socket.
 

@@ -262,11 +262,11 @@ class Executor:
         if order.return_jid is not None:
             payload["return_jid"] = order.return_jid
 
-        async def heard(op: str, args: dict[str, Any], peer: Any, stream: Any) -> Any:
+        async def child_said(op: str, args: dict[str, Any], peer: Any, stream: Any) -> Any:
             return await order.handler(running, op, args, stream)
 
         self._running[running] = None
-        running.child = self._workers.spawn(ENTRY, payload, heard)
+        running.child = self._workers.spawn(ENTRY, payload, child_said)
         _ = running.child.exited.addCallback(self._ended, running)
 
     def _ended(self, how: Any, running: Running) -> None:

@@ -28,7 +28,7 @@ def stock_history(reactor: Any, cachedir: str, jobs: str) -> Callable[[str], Def
     if not os.path.isdir(folder) or (os.path.exists(jobs) and not os.path.exists(unfinished)):
         return None
 
-    def gather(path: str) -> Deferred[Any]:
+    def write_file(path: str) -> Deferred[Any]:
         # Who stops us from here on finds it at the next start, and begins again
         with open(unfinished, "ab"):
             pass
@@ -40,7 +40,7 @@ def stock_history(reactor: Any, cachedir: str, jobs: str) -> Callable[[str], Def
         )
         return ended
 
-    return gather
+    return write_file
 
 
 def unfinished_file(folder: str) -> str:

@@ -60,11 +60,11 @@ class Stores:
         reactor: Any,
         config: MasterConfig,
         node: str = "",
-        heard: Callable[[], bool] = lambda: True,
+        all_told: Callable[[], bool] = lambda: True,
     ) -> None:
         """
         @param node: this node's id, if it has peers.
-        @param heard: whether all other members have said in this life what jobs they know.
+        @param all_told: whether all other members have said in this life what jobs they know.
         @raises ConfigError: what the configuration says of the keys cannot work.
         @raises StoreError: the keys cannot be read or made.
         """
@@ -94,7 +94,7 @@ class Stores:
         (cache,) = MINION_CACHE.chosen(config.cache)
         self.cache = CACHES.take(cache)(config, self.files_threads.start, reactor)
         self.jids = JidMaker()
-        self.jobs = self._job_store(node, heard)
+        self.jobs = self._job_store(node, all_told)
         self.secrets = SecretFile(
             os.path.join(common or config.cachedir, "saltwisted", "session_secret"),
             self.entropy,
@@ -112,9 +112,9 @@ class Stores:
         )
         self.warm = warm_pool(reactor)
 
-    def _job_store(self, node: str, heard: Callable[[], bool]) -> IJobStore:
+    def _job_store(self, node: str, all_told: Callable[[], bool]) -> IJobStore:
         (name,) = JOB_STORE.chosen(self.config.master_job_cache)
-        jobs = JOB_STORES.take(name)(self.reactor, self.config, self.now, node, heard)
+        jobs = JOB_STORES.take(name)(self.reactor, self.config, self.now, node, all_told)
         jobs.on_open.append(lambda: self.jids.resume(jid_mark(jobs.newest_jid(self.jids.slot))))
         return jobs
 

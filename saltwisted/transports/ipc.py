@@ -45,7 +45,7 @@ MAX_PATH = 107
 
 
 @frozen
-class Peer:
+class PeerProcess:
     """The process on the other side, as the kernel names it."""
 
     uid: int
@@ -75,11 +75,11 @@ STRANGER = Limits(frame=1024 * 1024, calls=16, unsent=4 * 1024 * 1024, patience=
 
 Stream = Callable[[Any], Any]
 """C{stream(item)}: sends it; may be awaited, to wait for a reader that is slow."""
-Handler = Callable[[str, dict[str, Any], Peer, Stream], Coroutine[Any, Any, Any]]
-Judge = Callable[[Peer], "Limits | None"]
+Handler = Callable[[str, dict[str, Any], PeerProcess, Stream], Coroutine[Any, Any, Any]]
+Judge = Callable[[PeerProcess], "Limits | None"]
 
 
-def judge_by_uid(peer: Peer) -> Limits | None:
+def judge_by_uid(peer: PeerProcess) -> Limits | None:
     """Root and the daemon's own user are trusted; others get small limits (and no more rights)."""
     return TRUSTED if peer.uid in (0, os.geteuid()) else STRANGER
 
@@ -169,10 +169,10 @@ class ControlProtocol(Protocol):
 
     log = Logger()
 
-    def __init__(self, server: ControlServer, handler: Handler, peer: Peer | None) -> None:
+    def __init__(self, server: ControlServer, handler: Handler, peer: PeerProcess | None) -> None:
         self._server = server
         self._handler = handler
-        self.peer = peer if peer is not None else Peer(-1, -1, -1)
+        self.peer = peer if peer is not None else PeerProcess(-1, -1, -1)
         self._given = peer is not None
         self._limits = STRANGER
         self._buffer = bytearray()
@@ -193,7 +193,7 @@ class ControlProtocol(Protocol):
                 socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size
             )
             pid, uid, gid = _CREDENTIALS.unpack(raw)
-            self.peer = Peer(uid, gid, pid)
+            self.peer = PeerProcess(uid, gid, pid)
         limits = self._server.admit(self)
         if limits is None:
             self._lost = True
@@ -502,7 +502,7 @@ class ControlServer:
         return done
 
     def adopt(
-        self, sock: socket.socket, peer: Peer | None = None, handler: Handler | None = None
+        self, sock: socket.socket, peer: PeerProcess | None = None, handler: Handler | None = None
     ) -> ControlProtocol:
         """
         Serve a connected stream socket, such as one end of a socket pair with a job's process.

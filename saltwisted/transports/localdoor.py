@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any
 
 from saltwisted.domain.operations.table import Caller, Operations
-from saltwisted.transports.ipc import ControlServer, Peer, Stream
+from saltwisted.transports.ipc import ControlServer, PeerProcess, Stream
 
 
 def user_name(uid: int) -> str:
@@ -21,7 +21,7 @@ def user_name(uid: int) -> str:
         return str(uid)
 
 
-def local_caller(peer: Peer) -> Caller:
+def local_caller(peer: PeerProcess) -> Caller:
     """The process on the other side, as one who calls."""
     return Caller(
         name=user_name(peer.uid),
@@ -37,7 +37,7 @@ class LocalDoor:
     def __init__(self, table: Operations) -> None:
         self._table = table
 
-    async def handle(self, op: str, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
+    async def handle(self, op: str, args: dict[str, Any], peer: PeerProcess, stream: Stream) -> Any:
         """
         One call.
 
@@ -74,7 +74,9 @@ class Doorway:
         """Stop listening and hang up; fires when every connection is gone."""
         return self._server.stopService()
 
-    async def _handle(self, op: str, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
+    async def _handle(
+        self, op: str, args: dict[str, Any], peer: PeerProcess, stream: Stream
+    ) -> Any:
         return await self._table.call(op, args, local_caller(peer), stream)
 
     def show(self, table: Operations, counters: Counter[str]) -> None:

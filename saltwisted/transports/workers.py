@@ -29,7 +29,13 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from saltwisted.errors import RemoteError
-from saltwisted.transports.ipc import ControlProtocol, ControlServer, Handler, Peer, pack_message
+from saltwisted.transports.ipc import (
+    ControlProtocol,
+    ControlServer,
+    Handler,
+    PeerProcess,
+    pack_message,
+)
 
 _HEAD = struct.Struct(">I")
 _SLICE = 1 << 18
@@ -226,7 +232,7 @@ class WarmPool:
     def _connect(self) -> None:
         assert self._parent is not None
         self._born = self.reactor.seconds()
-        self._link = _Link(self.reactor, self._parent.sock, self._heard, self._lost)
+        self._link = _Link(self.reactor, self._parent.sock, self._received, self._lost)
         for name, value in self._facts.items():
             self._link.send({"do": "fact", "name": name, "value": value})
 
@@ -371,18 +377,18 @@ class WarmPool:
         assert self._link is not None
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
 
-        async def heard(op: str, args: dict[str, Any], peer: Peer, stream: Any) -> Any:
+        async def child_said(op: str, args: dict[str, Any], peer: PeerProcess, stream: Any) -> Any:
             child._spoke = True
             return await child._handler(op, args, peer, stream)
 
-        peer = Peer(os.geteuid(), os.getegid(), 0)
-        child._protocol = self._server.adopt(ours, peer, heard)
+        peer = PeerProcess(os.geteuid(), os.getegid(), 0)
+        child._protocol = self._server.adopt(ours, peer, child_said)
         self._server.owners[child._protocol] = child
         child._parent = self._parent
         child._silent = False
         self._link.send(child._message, theirs)
 
-    def _heard(self, message: dict[str, Any]) -> None:
+    def _received(self, message: dict[str, Any]) -> None:
         child = self._children.get(message.get("n", 0))
         if child is None:
             return
@@ -451,7 +457,7 @@ def _is_ours(pid: int) -> bool:
         return True
 
 
-async def _refuse(op: str, args: dict[str, Any], peer: Peer, stream: Any) -> Any:
+async def _refuse(op: str, args: dict[str, Any], peer: PeerProcess, stream: Any) -> Any:
     raise RemoteError("SaltInvocationError", f"{op} is not available to this worker")
 
 
@@ -487,12 +493,12 @@ class _Link:
         self,
         reactor: Any,
         sock: socket.socket,
-        heard: Callable[[dict[str, Any]], None],
+        received: Callable[[dict[str, Any]], None],
         lost: Callable[[], None],
     ) -> None:
         self._reactor = reactor
         self._sock = sock
-        self._heard = heard
+        self._received = received
         self._gone = lost
         self._out: deque[tuple[memoryview, socket.socket | None]] = deque()
         self._in = bytearray()
@@ -563,7 +569,7 @@ class _Link:
                 break
             body = bytes(self._in[4 : 4 + size])
             del self._in[: 4 + size]
-            self._heard(msgpack.unpackb(body, raw=False))
+            self._received(msgpack.unpackb(body, raw=False))
         return None
 
     def _end(self) -> None:
@@ -670,12 +676,12 @@ class _Pool:
             unborn += 1
 
     def _hire(self) -> None:
-        async def heard(op: str, args: dict[str, Any], peer: Peer, stream: Any) -> Any:
+        async def child_said(op: str, args: dict[str, Any], peer: PeerProcess, stream: Any) -> Any:
             if op == "work":
                 return await self._work(worker, args)
             return await self._handler(op, args, peer, stream)
 
-        child = self._owner._spawn(self._entry, None, heard, pooled=True)
+        child = self._owner._spawn(self._entry, None, child_said, pooled=True)
         worker = _Pooled(child, self._clock.seconds())
         self._workers.add(worker)
         _ = child.exited.addCallback(self._exited, worker)

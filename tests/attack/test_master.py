@@ -18,7 +18,7 @@ from saltwisted.domain.keys import valid_minion_id
 from saltwisted.errors import RemoteError
 from saltwisted.master.requests import Requests
 from saltwisted.master.table import clear_commands, sealed_commands
-from saltwisted.transports.ipc import Peer
+from saltwisted.transports.ipc import PeerProcess
 from saltwisted.wire.commands import commands
 from saltwisted.wire.crypticle import SessionKey, seal
 from saltwisted.wire.envelope import BAD_LOAD, encode_sealed_request
@@ -108,7 +108,9 @@ class Attacks(SynchronousTestCase):
             self.assertEqual(unpack(reply), {}, name)
         control = rig.door()
         for name in (*STOCK_INTERNALS, "handle", "_is_owner", "op_publish", "ctx", "x.y"):
-            d = Deferred.fromCoroutine(control.handle(name, {}, Peer(0, 0, 1), lambda item: None))
+            d = Deferred.fromCoroutine(
+                control.handle(name, {}, PeerProcess(0, 0, 1), lambda item: None)
+            )
             self.failureResultOf(d, RemoteError)
         self.assertEqual(rig.publications.sent, [])
 
@@ -453,7 +455,7 @@ class Attacks(SynchronousTestCase):
         rig = Rig(self, publisher_acl={"nobody": ["test.*", "state.apply"]})
         RigMinion(rig, "web1").accepted()
         control = rig.door()
-        peer = Peer(65534, 65534, 1)
+        peer = PeerProcess(65534, 65534, 1)
 
         def publish(**load: object) -> Deferred[object]:
             return Deferred.fromCoroutine(

@@ -37,7 +37,7 @@ class WindowTests(SynchronousTestCase):
         self, age: float = 0.1, now: float = 100.0, minions: str = "mnop"
     ) -> list[Publish | Offer]:
         """The job comes from a."""
-        found = self.window.heard(J, list(minions), self.own, age, now)
+        found = self.window.job_came(J, list(minions), self.own, age, now)
         self.window.published(J, "a")
         return found
 
@@ -65,7 +65,7 @@ class WindowTests(SynchronousTestCase):
         """What was given before this node started may have been published by it: never again."""
         window = Window("b", 98.0, 30.0)
 
-        self.assertEqual(window.heard(J, ["m"], self.own, 5.0, 100.0), [])
+        self.assertEqual(window.job_came(J, ["m"], self.own, 5.0, 100.0), [])
         self.assertEqual(window.reached(J, ["m", "p"], 5.0, 100.0), ["m", "p"])
         self.assertEqual(window.reached(J, ["m"], None, 100.0), ["m"])
 
@@ -157,7 +157,7 @@ class WindowTests(SynchronousTestCase):
             now += step
             got: list[str] = []
             if kind == "h":
-                for effect in window.heard(J, list("mnop"), {"m": -9.0, "n": 0.0}, now, now):
+                for effect in window.job_came(J, list("mnop"), {"m": -9.0, "n": 0.0}, now, now):
                     everybody = isinstance(effect, Publish) and effect.only is None
                     if isinstance(effect, Publish):
                         got += ["m", "n"] if everybody else effect.only or ()

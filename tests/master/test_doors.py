@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.errors import DeniedError, RemoteError
 from saltwisted.master import runners
-from saltwisted.transports.ipc import Peer
+from saltwisted.transports.ipc import PeerProcess
 from saltwisted.wire.msgpack import pack, unpack
 from tests.master.rig import Rig, RigMinion
 from tests.wire.recorded import key
@@ -44,7 +44,7 @@ class JidTests(SynchronousTestCase):
 
     def ask(self, op: str, **args: Any) -> Deferred[Any]:
         """A call on the control socket, by root."""
-        call = Deferred.fromCoroutine(self.control.handle(op, args, Peer(0, 0, 1), silent))
+        call = Deferred.fromCoroutine(self.control.handle(op, args, PeerProcess(0, 0, 1), silent))
         self.rig.clock.pump([0.1] * 5)
         return call
 

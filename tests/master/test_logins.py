@@ -17,7 +17,7 @@ from saltwisted.errors import RemoteError
 from saltwisted.master import logins as logins_module
 from saltwisted.master.logins import ENTRY, NEAR_ENTRY, NotProven
 from saltwisted.stores.tokens import TokenFiles
-from saltwisted.transports.ipc import Peer
+from saltwisted.transports.ipc import PeerProcess
 from saltwisted.wire.msgpack import pack, unpack
 from tests.master.rig import Rig, RigMinion
 
@@ -48,7 +48,7 @@ class LoginTests(SynchronousTestCase):
         for name in ("web1", "db1"):
             RigMinion(self.rig, name).accepted()
         self.control = self.rig.door()
-        self.stranger = Peer(12345, 12345, 1)
+        self.stranger = PeerProcess(12345, 12345, 1)
 
     def clear(self, cmd: str, **load: Any) -> list[Any]:
         """A clear request; the answers so far."""
@@ -174,7 +174,7 @@ class LoginTests(SynchronousTestCase):
 
     def test_kernel_is_not_asked(self) -> None:
         """Who asks to be judged by a password is not judged as root because he is root."""
-        self.stranger = Peer(0, 0, 1)
+        self.stranger = PeerProcess(0, 0, 1)
         call = self.ask("publish", tgt="*", fun="test.ping", kwargs=self.good(password="wrong"))
         self.rig.clock.pump([0.1] * 20)
 
@@ -502,7 +502,7 @@ class LoginTests(SynchronousTestCase):
         """With sudo_acl root by sudo has the rights of who he was; without it, all."""
         config = self.rig.ctx.config
         config.adopt(config.evolve(publisher_acl={"ann": ["test.*"]}), ["publisher_acl"])
-        self.stranger = Peer(0, 0, 1)
+        self.stranger = PeerProcess(0, 0, 1)
         load = {"tgt": "*", "fun": "cmd.run", "user": "sudo_ann"}
         self.successResultOf(self.ask("publish", **load))
 

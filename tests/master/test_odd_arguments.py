@@ -15,7 +15,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from saltwisted.errors import RemoteError, WireError
 from saltwisted.master.control import JOB, Control
 from saltwisted.master.table import clear_commands, sealed_commands
-from saltwisted.transports.ipc import Peer
+from saltwisted.transports.ipc import PeerProcess
 from saltwisted.wire.envelope import encode_clear_request
 from saltwisted.wire.msgpack import unpack
 from tests.master.rig import Rig, RigMinion
@@ -139,7 +139,7 @@ class OddArguments(SynchronousTestCase):
             named = {argument.name for argument in JOB}
             job = {name: value for name, value in load.items() if name in named}
             doors = [
-                self.rig.door().handle("publish", job, Peer(uid, uid, 1), _silent)
+                self.rig.door().handle("publish", job, PeerProcess(uid, uid, 1), _silent)
                 for uid in (0, 12345)
             ]
             for door in (*doors, self.rig.ctx.dispatcher.publish(load, "root")):
@@ -195,7 +195,7 @@ class OddArguments(SynchronousTestCase):
         names = {argument.name for argument in row.takes}
         if fitting and not row.more:
             args = {name: value for name, value in args.items() if name in names}
-        call = Deferred.fromCoroutine(control.handle(op, args, Peer(uid, uid, 1), _silent))
+        call = Deferred.fromCoroutine(control.handle(op, args, PeerProcess(uid, uid, 1), _silent))
         self.rig.clock.pump([0.1] * 3)
         call.addErrback(lambda failure: failure.trap(RemoteError, CancelledError))
         call.cancel()

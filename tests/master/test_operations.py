@@ -14,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.operations.table import Caller, Operations
 from saltwisted.errors import RemoteError
-from saltwisted.transports.ipc import Peer
+from saltwisted.transports.ipc import PeerProcess
 from tests.master.rig import Rig, RigMinion
 
 RULES = [{"web*": ["test.*"]}, "@runner"]
@@ -151,7 +151,9 @@ class DoorTests(SynchronousTestCase):
             shown = {**body, "kwargs": self.fred} if inner else {**body, **self.fred}
             if name == "publsh":
                 shown = body
-            socket = self.rig.door().handle(name, shown, Peer(12345, 1, 1), lambda item: None)
+            socket = self.rig.door().handle(
+                name, shown, PeerProcess(12345, 1, 1), lambda item: None
+            )
             outcomes = []
             for call in (
                 Deferred.fromCoroutine(socket),
@@ -168,7 +170,7 @@ class DoorTests(SynchronousTestCase):
         refused = self.door.request("publish", job, self.fred)
         self.assertEqual(self.refusal(refused), "AuthorizationError")
 
-        call = self.rig.door().handle("publish", job, Peer(0, 0, 1), lambda item: None)
+        call = self.rig.door().handle("publish", job, PeerProcess(0, 0, 1), lambda item: None)
         self.successResultOf(Deferred.fromCoroutine(call))
         (sent,) = self.rig.published_jobs()
         self.assertEqual((sent["ret_config"], sent["ret_kwargs"]), ("alt", {"a": 1}))

@@ -15,7 +15,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.errors import AuthenticationError, RemoteError, RequestTimeout, TransportClosed
 from saltwisted.minion.control import Control
-from saltwisted.transports.ipc import Peer
+from saltwisted.transports.ipc import PeerProcess
 from tests.fakes.operations import nobody_listens
 from tests.minion.fakes import Bus, FakeLink, FakeLinks
 
@@ -68,7 +68,7 @@ class ControlTests(SynchronousTestCase):
 
     def handle(self, op: str, uid: int) -> Deferred[Any]:
         """Somebody asks on the public socket."""
-        call = self.control.handle(op, {}, Peer(uid, uid, 1), nobody_listens)
+        call = self.control.handle(op, {}, PeerProcess(uid, uid, 1), nobody_listens)
         return Deferred.fromCoroutine(call)
 
     def error(self, d: Deferred[Any]) -> tuple[str, str]:
@@ -80,12 +80,12 @@ class ControlTests(SynchronousTestCase):
         """The socket answers root and the minion's own user, and nobody else anything."""
         for uid in (0, os.geteuid()):
             d = Deferred.fromCoroutine(
-                self.control.handle("status", {}, Peer(uid, uid, 1), nobody_listens)
+                self.control.handle("status", {}, PeerProcess(uid, uid, 1), nobody_listens)
             )
             self.assertEqual(self.successResultOf(d), {"id": "m1"})
         for op in ("status", "request", "events", "nonsense"):
             d = Deferred.fromCoroutine(
-                self.control.handle(op, {}, Peer(12345, 1, 1), nobody_listens)
+                self.control.handle(op, {}, PeerProcess(12345, 1, 1), nobody_listens)
             )
             self.assertEqual(self.error(d)[0], "AuthorizationError")
 

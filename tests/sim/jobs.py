@@ -155,7 +155,7 @@ class SimJobs(JobStore):
         self._world = world
         self._owner = node
         super().__init__(world.clock, f"/{node.name}", node.now, 0, node=node.name)
-        self.replica.gather = 0.005
+        self.replica.collecting = 0.005
 
     def _make_file(self, node: str, claims: Claims) -> JobFile:
         file = self.file_kind(self.path, node, self._now, claims, self.counts, self.known.forget)
@@ -246,7 +246,7 @@ class JobNode(SimNode):
             self.name, self.jobs.replica, self.peers, clock, Random(world.dice.random())
         )
         met = self.jobs_shipping.machine.greeted
-        self.jobs.replica.heard = lambda: met.issuperset(world.others(self))
+        self.jobs.replica.all_told = lambda: met.issuperset(world.others(self))
         self.where = ClusterPresence(
             clock, self.now, self.name, self.peers, lambda: world.minion_ids, self.here
         )

@@ -98,13 +98,13 @@ class HistoryTests(FolderTestCase):
         os.unlink(jobs)
         store = self.store()
 
-        def gather(path: str) -> Deferred[Any]:
+        def write_file(path: str) -> Deferred[Any]:
             argv = ["", self.stock, unfinished_file(self.path("ours")), path]
             with patch.object(sys, "argv", argv):
                 jobhistory.main()
             return succeed(0)
 
-        history = JobHistory(Now(), store, self.path("ours"), execute, gather)
+        history = JobHistory(Now(), store, self.path("ours"), execute, write_file)
         history.startService()
         assert history._work is not None
         self.reactor.result(history._work)

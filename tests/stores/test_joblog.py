@@ -396,7 +396,7 @@ class JobLogTests(LogTestCase):
             file.write(day)
 
         a = self.store("a")
-        a.replica.heard = lambda: False
+        a.replica.all_told = lambda: False
         self.assertEqual(a.replica.stream, old)
         for minion in ("web4", "web5"):
             self.assertTrue(self.save(a, minion))

@@ -190,7 +190,7 @@ class ReplicaLogTests(TestCase):
 
         async def run() -> None:
             log = self.opened()
-            log.heard = lambda: False
+            log.all_told = lambda: False
             old = log.stream
             for number in (1, 2):
                 await self.accept(log, f"m{number}")
@@ -198,7 +198,7 @@ class ReplicaLogTests(TestCase):
             self.assertEqual(log.knowledge(), {old: 2})
 
             log = await self._again(log)
-            log.heard = lambda: False
+            log.all_told = lambda: False
             self.assertEqual(log.stream, old)
             await self.accept(log, "m3")
             await self.accept(log, "m4")
@@ -209,10 +209,10 @@ class ReplicaLogTests(TestCase):
             self.assertEqual(len(log.renewals), 1)
             new = log.stream
             log = await self._again(log)
-            log.heard = lambda: True
+            log.all_told = lambda: True
             self.assertEqual((log.stream, log.knowledge()), (new, known))
             await self.accept(log, "m5")
-            log.heard = lambda: False
+            log.all_told = lambda: False
             await self.accept(log, "m6")
             self.assertEqual(log.knowledge(), {old: 2, new: 4})
             self.assertEqual([self.word(f"m{n}") for n in range(1, 7)], ["accepted"] * 6)

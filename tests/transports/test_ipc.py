@@ -30,14 +30,14 @@ from saltwisted.transports.ipc import (
     ControlProtocol,
     ControlServer,
     Limits,
-    Peer,
+    PeerProcess,
     Stream,
     judge_by_uid,
 )
 from saltwisted.worker.control import ControlClient
 
-ME = Peer(os.geteuid(), os.getegid(), os.getpid())
-STRANGER = Peer(4711, 4711, 5)
+ME = PeerProcess(os.geteuid(), os.getegid(), os.getpid())
+STRANGER = PeerProcess(4711, 4711, 5)
 
 
 class Wire(StringTransport):
@@ -85,13 +85,13 @@ class ProtocolTests(SynchronousTestCase):
         )
         self.streams: list[Stream] = []
 
-    def connect(self, peer: Peer = ME) -> tuple[ControlProtocol, Wire]:
+    def connect(self, peer: PeerProcess = ME) -> tuple[ControlProtocol, Wire]:
         """A connection of this peer."""
         protocol, wire = ControlProtocol(self.server, self.handle, peer), Wire()
         protocol.makeConnection(wire)
         return protocol, wire
 
-    async def handle(self, op: str, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
+    async def handle(self, op: str, args: dict[str, Any], peer: PeerProcess, stream: Stream) -> Any:
         """The operations of this test."""
         self.streams.append(stream)
         if op == "echo":
@@ -335,7 +335,7 @@ class ProtocolTests(SynchronousTestCase):
         )
 
         strangers = [self.connect(STRANGER)[1].aborted for _ in range(4)]
-        others = [self.connect(Peer(4712, 1, 1))[1].aborted for _ in range(2)]
+        others = [self.connect(PeerProcess(4712, 1, 1))[1].aborted for _ in range(2)]
         mine = [self.connect(ME)[1].aborted for _ in range(13)]
 
         self.assertEqual(strangers, [False, False, True, True])
@@ -358,7 +358,7 @@ class SocketTests(TestCase):
         self.addCleanup(shutil.rmtree, self.folder, True)
         self.path = os.path.join(self.folder, "run", "saltwisted.sock")
 
-    async def handle(self, op: str, args: dict[str, Any], peer: Peer, stream: Stream) -> Any:
+    async def handle(self, op: str, args: dict[str, Any], peer: PeerProcess, stream: Stream) -> Any:
         """Say who asks; send some data."""
         for _ in range(args.get("items", 0)):
             await stream(b"x" * 100_000)
@@ -394,7 +394,7 @@ class SocketTests(TestCase):
         """One end of a socket pair is served under the name that it was given."""
         server = self.start()
         ours, theirs = socket.socketpair()
-        server.adopt(ours, Peer(1, 2, 3))
+        server.adopt(ours, PeerProcess(1, 2, 3))
 
         def ask() -> Any:
             with ControlClient(sock=theirs) as client:

@@ -235,7 +235,7 @@ class Forward:
             self._counters["refused:jid-of-another-job"] += 1
             return
         now = self._clock.seconds()
-        for effect in self._window.heard(jid, minions, self._holders.own(), age, now):
+        for effect in self._window.job_came(jid, minions, self._holders.own(), age, now):
             self._remember(jid, job, minions)
             if isinstance(effect, Offer):
                 self._offer(effect)

@@ -191,13 +191,13 @@ class Admission:
     def _secret_is_live(self) -> bool:
         return bool(self.cluster_secret) and not self.secrets.is_banned(self.cluster_secret)
 
-    def heard(self, source: str) -> bool:
+    def may_try(self, source: str) -> bool:
         """Whether this address may still try (T-PEER-4)."""
         return self.attempts.allowed(source, self.now())
 
     def reader(self, session: Session) -> RecordReader | None:
         """The protocol for one who came to join."""
-        if not self.heard(session.address):
+        if not self.may_try(session.address):
             return None
         return RecordReader(self.clock, self.key, session, self.answer)
 

@@ -120,7 +120,7 @@ class Bulk(Protocol):
 
     def dataReceived(self, data: bytes) -> None:
         """Collect bodies; one that is too large ends the link by its head alone."""
-        self._link.heard()
+        self._link.note_life()
         self._buffer += data
         while len(self._buffer) >= BULK_HEAD.size:
             number, size = BULK_HEAD.unpack_from(self._buffer)
@@ -170,7 +170,7 @@ class Wire(amp.AMP):
 
     def dataReceived(self, data: bytes) -> None:
         """Every byte is a sign of life."""
-        self._link.heard()
+        self._link.note_life()
         super().dataReceived(data)
 
     def pauseProducing(self) -> None:
@@ -418,7 +418,7 @@ class Link:
 
     # Signs of life
 
-    def heard(self) -> None:
+    def note_life(self) -> None:
         """Something came."""
         self._heard = self._clock.seconds()
 

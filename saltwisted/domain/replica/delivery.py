@@ -148,7 +148,7 @@ class Window:
         job.missing |= new - self._early.pop(jid, set())
         return new
 
-    def heard(
+    def job_came(
         self,
         jid: str,
         minions: Sequence[str],

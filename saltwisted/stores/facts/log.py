@@ -81,7 +81,7 @@ class ReplicaLog:
 
     @ivar folds: what the entries add up to; kinds are added before the start.
     @ivar renewals: why a new incarnation was begun, newest last.
-    @ivar heard: whether all other members have said in this life what they know, and it is here.
+    @ivar all_told: whether all other members have said in this life what they know, and it is here.
     """
 
     log = Logger()
@@ -95,7 +95,7 @@ class ReplicaLog:
         folds: Folds,
         entropy: Entropy = os.urandom,
         now: Callable[[], float] = time.time,
-        heard: Callable[[], bool] = lambda: True,
+        all_told: Callable[[], bool] = lambda: True,
     ) -> None:
         self.path = path
         self.folds = folds
@@ -106,7 +106,7 @@ class ReplicaLog:
         self._epoch = 0
         self._anew: _Write | None = None
         self.renewals: list[str] = []
-        self.heard = heard
+        self.all_told = all_told
         self._reactor = reactor
         self._node = node
         self._entropy = entropy
@@ -313,7 +313,7 @@ class ReplicaLog:
     def _use(self) -> None:
         """Go on with the numbers of an earlier life, if it is sure that no other node has more."""
         self._unused = True
-        if self.heard():
+        if self.all_told():
             return
         incarnation = new_incarnation(self._entropy)
         self._book.begin(incarnation)

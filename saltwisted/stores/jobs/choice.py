@@ -22,7 +22,7 @@ def place(cachedir: str) -> str:
 
 
 def _local(
-    reactor: Any, config: Any, now: Callable[[], float], node: str, heard: Callable[[], bool]
+    reactor: Any, config: Any, now: Callable[[], float], node: str, all_told: Callable[[], bool]
 ) -> JobStore:
     return JobStore(
         reactor,
@@ -32,7 +32,7 @@ def _local(
         (int(config.job_claims_max), int(config.job_claims_size_max)),
         node,
         GATHER if node else 0.0,
-        heard,
+        all_told,
     )
 
 

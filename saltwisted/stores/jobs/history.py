@@ -42,7 +42,7 @@ class JobHistory:
     Brings one file into one store. Reactor thread only, but for the reading.
 
     @param run: calls something in a thread.
-    @param gather: writes the file first, at a path, where there is a history to be read.
+    @param write_file: writes the file first, at a path, where there is a history to be read.
     @ivar jobs: how many jobs have come in.
     @ivar returns: how many returns have come in.
     """
@@ -55,19 +55,19 @@ class JobHistory:
         store: IJobStore,
         folder: str,
         run: Callable[..., Deferred[Any]],
-        gather: Callable[[str], Deferred[Any]] | None = None,
+        write_file: Callable[[str], Deferred[Any]] | None = None,
     ) -> None:
         self.path = os.path.join(folder, FILE)
         self.jobs = self.returns = 0
         self._reactor = reactor
         self._store = store
         self._run = run
-        self._gather = gather
+        self._write_file = write_file
         self._work: Deferred[None] | None = None
 
     def startService(self) -> None:
         """Begin, if there is something to bring in; nobody waits for it."""
-        if os.path.exists(self.path) or self._gather is not None:
+        if os.path.exists(self.path) or self._write_file is not None:
             self._work = Deferred.fromCoroutine(self._bring_in()).addErrback(self._failed)
 
     def stopService(self) -> None:
@@ -87,8 +87,8 @@ class JobHistory:
         )
 
     async def _bring_in(self) -> None:
-        if self._gather is not None:
-            await self._gather(self.path)
+        if self._write_file is not None:
+            await self._write_file(self.path)
         reader = Reader(self.path)
         try:
             while rows := await self._run(reader.rows):

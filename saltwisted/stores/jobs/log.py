@@ -76,16 +76,16 @@ class JobLog:
     The log that the cluster ships; see C{ILog}. Reactor thread only.
 
     @ivar names: the streams by index; replaced, never changed, since the writer reads it.
-    @ivar gather: seconds for which own entries are collected under load, so that the price of a
+    @ivar collecting: seconds for which own entries are collected under load, so that the price of a
         message to each node is shared; the first after a pause goes at once.
-    @ivar heard: whether all other members have said in this life what they know.
+    @ivar all_told: whether all other members have said in this life what they know.
     """
 
     log = Logger()
     name = "jobs"
 
     def __init__(
-        self, store: JobRows, gather: float = 0.0, heard: Callable[[], bool] = lambda: True
+        self, store: JobRows, collecting: float = 0.0, all_told: Callable[[], bool] = lambda: True
     ) -> None:
         self._store = store
         self._receivers: list[Receiver] = []
@@ -100,8 +100,8 @@ class JobLog:
         self._gathered: list[Entry] = []
         self._gathered_at = -1e9
         self._gathering: Any = None
-        self.gather = gather
-        self.heard = heard
+        self.collecting = collecting
+        self.all_told = all_told
         self._renewals = 0
         self._held: list[Deferred[None]] = []
         self._lost: dict[int, float] = {}
@@ -329,7 +329,7 @@ class JobLog:
         Before the first number of this life: go on with the stream of an earlier one, or with a
         new one if a member may know more of that.
         """
-        return succeed(None) if self.heard() else self._renew(self.last)
+        return succeed(None) if self.all_told() else self._renew(self.last)
 
     def _renew(self, kept: int) -> Deferred[None]:
         self._renewals += 1
@@ -377,10 +377,10 @@ class JobLog:
             self._call(receiver, entries, "")
         self._gathered += entries
         now = self._store.clock()
-        if self._gathering is None and now - self._gathered_at >= self.gather:
+        if self._gathering is None and now - self._gathered_at >= self.collecting:
             self._announce()
         elif self._gathering is None:
-            self._gathering = self._store.later(self.gather, self._announce)
+            self._gathering = self._store.later(self.collecting, self._announce)
 
     def _announce(self) -> None:
         self._gathering = None

@@ -114,8 +114,8 @@ class JobStore(JobQueries):
     @param now: seconds since 1970.
     @param keep_seconds: age at which L{prune} forgets a job; 0 keeps for ever, as in Salt.
     @param claims: how many returns that no job expects are kept of one minion, and bytes of them.
-    @param gather: as for L{JobLog}.
-    @param heard: as for L{JobLog}.
+    @param collecting: as for L{JobLog}.
+    @param all_told: as for L{JobLog}.
     @ivar replica: the same rows as a log that other nodes can have.
     @ivar health: what is damaged or lacking, and who hears of it.
     @ivar known: jobs of which there is a record, as far as is remembered.
@@ -130,8 +130,8 @@ class JobStore(JobQueries):
         keep_seconds: float = 86400.0,
         claims: tuple[int, int] = (10_000, 256 * 1024 * 1024),
         node: str = "",
-        gather: float = 0.0,
-        heard: Callable[[], bool] = lambda: True,
+        collecting: float = 0.0,
+        all_told: Callable[[], bool] = lambda: True,
     ) -> None:
         self.path = path
         self.keep_seconds = keep_seconds
@@ -143,7 +143,7 @@ class JobStore(JobQueries):
         self._at = 0.0
         # Whether no other node can have an entry by the number that comes next
         self._unused = False
-        self.replica = JobLog(LogRows(self, reactor), gather, heard)
+        self.replica = JobLog(LogRows(self, reactor), collecting, all_told)
         self.file = self._make_file(node, Claims(*claims))
         self.health = JobHealth(
             self.file,
