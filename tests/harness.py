@@ -10,11 +10,8 @@ Only processes started here are ended here.
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import functools
 import json
 import os
-import random
 import shutil
 import signal
 import socket
@@ -27,6 +24,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from saltwisted.errors import RemoteError, TransportClosed
+from saltwisted.testing.ports import reserve_ports as reserve_ports
 from saltwisted.worker.control import ControlClient
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -47,45 +45,6 @@ def peer_venv(version: str) -> str:
     if not os.path.exists(os.path.join(path, "bin", "salt-minion")):
         raise AssertionError(f"no stock Salt {version}: {path}/bin/salt-minion is not there")
     return path
-
-
-PORTS = range(10_240, 32_000)
-"""Below those that the kernel gives to whoever connects."""
-_taken: set[int] = set()
-
-
-@functools.cache
-def _port_locks() -> int:
-    """A file of which each byte is the lock of a port, common to all test processes."""
-    path = os.path.join(tempfile.gettempdir(), f"saltwisted-ports-{os.getuid()}")
-    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
-
-
-def reserve_ports(count: int, host: str = "127.0.0.1") -> list[int]:
-    """
-    Ports that are free, and that no other test gets before this process ends.
-
-    Test processes run side by side: the reservation is a record lock, which the kernel ends
-    with the process that holds it.
-    """
-    ports: list[int] = []
-    for port in random.sample(PORTS, len(PORTS)):
-        if len(ports) == count:
-            break
-        if port in _taken:
-            continue
-        try:
-            fcntl.lockf(_port_locks(), fcntl.LOCK_EX | fcntl.LOCK_NB, 1, port)
-            with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                probe.bind((host, port))
-        except OSError:
-            continue
-        _taken.add(port)
-        ports.append(port)
-    if len(ports) < count:
-        raise AssertionError(f"no {count} ports are free between {PORTS[0]} and {PORTS[-1]}")
-    return ports
 
 
 def scratch(test: unittest.TestCase) -> str:

@@ -53,7 +53,7 @@ LAW: dict[str, tuple[set[str], set[str], bool]] = {
     "tools": (PURE | {"worker"}, LIBRARIES, False),
     "cli": (PURE | {"worker", "modules", "states", "tools"}, LIBRARIES, False),
     # For tests, ours and other people's: no row but its own names it
-    "testing": (BELOW | {"master"}, PEERS, False),
+    "testing": (BELOW | {"master", "roles"}, PEERS, False),
 }
 ROOMS: dict[str, list[str]] = {
     "cluster": ["links", "facts", "jobs", "roots", "life", "-"],

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from saltwisted.transports.ticks import next_tick
@@ -24,6 +23,8 @@ REST = 5.0
 LITTLE = 10
 """Descriptors served in one period that are no work worth a closer look."""
 RECENT = 10.0
+WATCHED = ("_doReadOrWrite", "runUntilCurrent")
+"""What a reactor calls for each descriptor, and for its timers."""
 LONG = 0.005
 """Seconds of CPU that no callback may use (the house's law)."""
 
@@ -46,7 +47,7 @@ class LatencyMeter:
         self._served = 0
         self._turned = 0.0
         self._worst = [0.0, 0.0]
-        self._undo: list[Callable[[], None]] = []
+        self._watches: list[Any] = []
         self._used = 0.0
         self.late_max = 0.0
         self.busy_max = 0.0
@@ -66,8 +67,24 @@ class LatencyMeter:
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
         self._timer = None
-        while self._undo:
-            self._undo.pop()()
+        self._rests = False
+        while self._watches:
+            self._watches.pop().ended = True
+        for name in WATCHED:
+            self._take_off(name)
+
+    def _take_off(self, name: str) -> None:
+        """
+        Take the ended watches off, as far as none that still measures is on top of them: several
+        nodes may have one reactor, and end in any order.
+        """
+        own = vars(self._reactor)
+        while getattr(own.get(name), "ended", False):
+            below = own[name].below
+            if below is None:
+                delattr(self._reactor, name)
+            else:
+                setattr(self._reactor, name, below)
 
     def _tick(self) -> None:
         now = self._reactor.seconds()
@@ -99,12 +116,14 @@ class LatencyMeter:
     def _instrument(self) -> None:
         """Put a stopwatch around what the reactor calls, where this reactor lets us."""
         reactor = self._reactor
-        for name, before in (("_doReadOrWrite", self._work), ("runUntilCurrent", self._first)):
+        for name, before in zip(WATCHED, (self._work, self._first), strict=True):
             original = getattr(reactor, name, None)
             if original is None:
                 continue
-            setattr(reactor, name, self._timed(original, name, before))
-            self._undo.append(partial(delattr, reactor, name))
+            watch: Any = self._timed(original, name, before)
+            watch.ended, watch.below = False, vars(reactor).get(name)
+            setattr(reactor, name, watch)
+            self._watches.append(watch)
 
     def _first(self) -> None:
         """The timers are about to run: how late is the first of them."""

@@ -92,3 +92,21 @@ class LatencyTests(SynchronousTestCase):
         self.meter.stopService()
         self.assertEqual(self.reactor.getDelayedCalls(), [])
         self.assertNotIn("runUntilCurrent", vars(self.reactor))
+
+    def test_several(self) -> None:
+        """Several meters on one reactor end in any order; the others go on, and nothing is left."""
+        for order in ((0, 1, 2), (2, 1, 0), (1, 2, 0), (0, 2, 1)):
+            meters = [self.meter, LatencyMeter(self.reactor), LatencyMeter(self.reactor)]
+            self.meter.stopService()
+            for meter in meters:
+                meter.startService()
+            for turn, number in enumerate(order):
+                meters[number].stopService()
+                left = [meters[other] for other in order[turn + 1 :]]
+                before = [meter._served for meter in left]
+                self.reactor._doReadOrWrite(lambda: None)
+                self.reactor.runUntilCurrent()
+                self.assertEqual([meter._served - 1 for meter in left], before, order)
+            self.assertNotIn("runUntilCurrent", vars(self.reactor), order)
+            self.assertNotIn("_doReadOrWrite", vars(self.reactor), order)
+            self.assertEqual(self.reactor.getDelayedCalls(), [])
