@@ -14,7 +14,7 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 from saltwisted.cluster.links import census
 from saltwisted.cluster.links.census import CensusTaker
 from saltwisted.domain.merge import checked, key_digest
-from saltwisted.domain.roots.entry import Entry
+from saltwisted.domain.roots.entry import TreeEntry
 from saltwisted.errors import TransportClosed
 from saltwisted.stores.keys import KeyStore
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
@@ -43,9 +43,9 @@ class TakerTests(SynchronousTestCase):
     def take(self, count: int = 3, keys: Any = None) -> dict[str, Any]:
         """A census with so many keys."""
         rows = [
-            (b"top.sls", Entry("f", 0o644, 1, 0, b"d" * 32)),
-            (b"sub", Entry("d", 0o755)),
-            (b"sub/l\xff", Entry("l", content=b"../top.sls")),
+            (b"top.sls", TreeEntry("f", 0o644, 1, 0, b"d" * 32)),
+            (b"sub", TreeEntry("d", 0o755)),
+            (b"sub/l\xff", TreeEntry("l", content=b"../top.sls")),
         ]
         generation: Any = SimpleNamespace(walk=lambda: iter(rows))
         clock = Clock()

@@ -16,7 +16,7 @@ from twisted.internet.defer import Deferred, maybeDeferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.config.options import MasterConfig
-from saltwisted.domain.roots.entry import DIR, FILE, LINK, Entry, lanes
+from saltwisted.domain.roots.entry import DIR, FILE, LINK, TreeEntry, lanes
 from saltwisted.domain.roots.index import Index
 from saltwisted.domain.roots.manifest import Generation
 from saltwisted.errors import ConfigError, StoreError
@@ -151,18 +151,18 @@ class MixedTests(GenerationTests):
 
 
 def _generation(tree: Tree, store: ContentStore) -> Generation:
-    entries: dict[bytes, Entry] = {}
+    entries: dict[bytes, TreeEntry] = {}
     for path in [*tree.files, *tree.links, *[f"{path}/." for path in tree.empty]]:
         for above in list(Path(path).parents)[:-1]:
-            entries[os.fsencode(above)] = Entry(DIR, 0o755)
+            entries[os.fsencode(above)] = TreeEntry(DIR, 0o755)
     for path in tree.empty:
-        entries[os.fsencode(path)] = Entry(DIR, 0o755)
+        entries[os.fsencode(path)] = TreeEntry(DIR, 0o755)
     for path, content in tree.files.items():
         digest = hashlib.sha256(content).digest()
         store.put_known(digest, content)
-        entries[os.fsencode(path)] = Entry(FILE, 0o644, len(content), 5 * 10**9, digest)
+        entries[os.fsencode(path)] = TreeEntry(FILE, 0o644, len(content), 5 * 10**9, digest)
     for path, target in tree.links.items():
-        entries[os.fsencode(path)] = Entry(LINK, 0, 0, 0, os.fsencode(target))
+        entries[os.fsencode(path)] = TreeEntry(LINK, 0, 0, 0, os.fsencode(target))
     index = Index(*lanes("m", b"12345678"))
     index.commit(entries, 1)
     return index.generation()

@@ -17,7 +17,15 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.causality.knowledge import covers, joined
-from saltwisted.domain.roots.entry import ABSENT, Batch, Entry, Knowledge, ReplicaId, Version, lanes
+from saltwisted.domain.roots.entry import (
+    ABSENT,
+    Batch,
+    Knowledge,
+    ReplicaId,
+    TreeEntry,
+    Version,
+    lanes,
+)
 from saltwisted.domain.roots.index import Index, NotYet, Outcome, Policy, Rows
 from tests.roots.world import PATHS, Replica, Violation, World, file, random_run
 
@@ -411,6 +419,6 @@ class RootsLaws(SynchronousTestCase):
         one = world.replicas[0]
         world.write(one, b"a/x", b"1")
 
-        again = one.index.commit({b"a/x": file(b"1"), b"b": Entry(ABSENT)}, 5)
+        again = one.index.commit({b"a/x": file(b"1"), b"b": TreeEntry(ABSENT)}, 5)
 
         self.assertIsNone(again)

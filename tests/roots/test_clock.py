@@ -9,7 +9,7 @@ import os
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.causality.clock import MAX_AHEAD_SECONDS, stamp_seconds
-from saltwisted.domain.roots.entry import FILE, Entry
+from saltwisted.domain.roots.entry import FILE, TreeEntry
 from saltwisted.stores.roots.store import RootStore
 from tests.harness import scratch
 
@@ -29,7 +29,7 @@ class ClockTests(SynchronousTestCase):
         """The stamp of one more edit."""
         self.edits += 1
         content = b"%d" % self.edits
-        file = Entry(FILE, 0o644, len(content), 10**18, self.store.objects.put(content))
+        file = TreeEntry(FILE, 0o644, len(content), 10**18, self.store.objects.put(content))
         made = self.store.commit({b"top.sls": file})
         assert made is not None
         return made[0].stamp

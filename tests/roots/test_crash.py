@@ -15,7 +15,7 @@ import tempfile
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.roots import codec
-from saltwisted.domain.roots.entry import DIR, FILE, GONE, Batch, Entry
+from saltwisted.domain.roots.entry import DIR, FILE, GONE, Batch, TreeEntry
 from saltwisted.domain.roots.index import NotYet
 from saltwisted.stores.roots import objects
 from saltwisted.stores.roots.housekeeping import clean
@@ -94,10 +94,12 @@ class CrashTests(SynchronousTestCase):
                 {b"a": b"three"},
             )
         ):
-            wanted: dict[bytes, Entry] = {b"d": Entry(DIR, 0o755)}
+            wanted: dict[bytes, TreeEntry] = {b"d": TreeEntry(DIR, 0o755)}
             for path, data in contents.items():
                 if data:
-                    wanted[path] = Entry(FILE, 0o644, len(data), number, store.objects.put(data))
+                    wanted[path] = TreeEntry(
+                        FILE, 0o644, len(data), number, store.objects.put(data)
+                    )
                 else:
                     wanted[path] = GONE
             made = store.commit(wanted)
@@ -180,7 +182,7 @@ class CrashTests(SynchronousTestCase):
         content = store.objects.put(b"more")
         # Names that no compression makes small: there must not be room for them
         names = [os.urandom(16).hex().encode() for _ in range(3000)]
-        many = {name: Entry(FILE, 0o644, 4, 1, content) for name in names}
+        many = {name: TreeEntry(FILE, 0o644, 4, 1, content) for name in names}
 
         from saltwisted.errors import StoreError
 
@@ -193,10 +195,10 @@ class CrashTests(SynchronousTestCase):
     def test_rows_behind(self) -> None:
         """Rows that only the log had are there again, with what was written over them since."""
         store = self.open("behind", Faults())
-        entry = Entry(FILE, 0o644, 4, 1, store.objects.put(b"many"))
+        entry = TreeEntry(FILE, 0o644, 4, 1, store.objects.put(b"many"))
         store.commit({b"d/f%d" % n: entry for n in range(300)})
         self.assertTrue(store.unwritten)
-        store.commit({b"d/f7": GONE, b"d/f8": Entry(FILE, 0o600, 4, 1, entry.content)})
+        store.commit({b"d/f7": GONE, b"d/f8": TreeEntry(FILE, 0o600, 4, 1, entry.content)})
         foreign = self.open("foreign", Faults())
         foreign.objects.put(b"many")
         for replica, lo in store.batches.missing_for({}) or []:
@@ -235,13 +237,13 @@ class CrashTests(SynchronousTestCase):
     def test_adopted_are_apart(self) -> None:
         """A file that was kept when a tree was adopted hides no version that loses later."""
         store = self.open("adopted", Faults())
-        entry = Entry(FILE, 0o644, 3, 1, store.objects.put(b"own"))
+        entry = TreeEntry(FILE, 0o644, 3, 1, store.objects.put(b"own"))
         store.keep_adopted([(b"a", entry)])
-        first = Entry(FILE, 0o644, 3, 1, store.objects.put(b"one"))
+        first = TreeEntry(FILE, 0o644, 3, 1, store.objects.put(b"one"))
         store.commit({b"a": first})
         other = self.open("other", Faults())
         other.now = lambda: 2000.0
-        later = Entry(FILE, 0o644, 5, 1, other.objects.put(b"later"))
+        later = TreeEntry(FILE, 0o644, 5, 1, other.objects.put(b"later"))
         made = other.commit({b"a": later})
         assert made is not None
         store.objects.put(b"later")

@@ -14,7 +14,7 @@ from saltwisted.domain.roots.delta import (
     pack_delta,
     unpack_delta,
 )
-from saltwisted.domain.roots.entry import DIR, GONE, Entry, lanes
+from saltwisted.domain.roots.entry import DIR, GONE, TreeEntry, lanes
 from saltwisted.domain.roots.guards import Brake, Forbidden, Limits, check_link, check_path
 from saltwisted.domain.roots.ignore import ignorer
 from saltwisted.domain.roots.index import Index
@@ -110,8 +110,8 @@ class CodecTests(SynchronousTestCase):
     def test_moved_directory(self) -> None:
         """A moved directory of 2000 files is one short record, and unfolds elsewhere."""
         one, other = (Index(*lanes(name, name.encode() * 8)) for name in "AB")
-        tree = {b"old/d%d" % d: Entry(DIR, 0o755) for d in range(40)}
-        tree[b"old"] = Entry(DIR, 0o755)
+        tree = {b"old/d%d" % d: TreeEntry(DIR, 0o755) for d in range(40)}
+        tree[b"old"] = TreeEntry(DIR, 0o755)
         for d in range(40):
             for f in range(50):
                 tree[b"old/d%d/f%d" % (d, f)] = _digest(file(b"%d.%d" % (d, f)))
@@ -261,13 +261,13 @@ class RulesTests(SynchronousTestCase):
         self.assertEqual(weighed, (1, 1))
 
 
-def _digest(entry: Entry) -> Entry:
+def _digest(entry: TreeEntry) -> TreeEntry:
     import hashlib
 
     if entry.kind != "f":
         return entry
     digest = hashlib.sha256(entry.content).digest()
-    return Entry(entry.kind, entry.mode, entry.size, entry.mtime, digest)
+    return TreeEntry(entry.kind, entry.mode, entry.size, entry.mtime, digest)
 
 
 def _with_digests(batch):  # type: ignore[no-untyped-def]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-from saltwisted.domain.roots.entry import FILE, Entry
+from saltwisted.domain.roots.entry import FILE, TreeEntry
 from saltwisted.errors import RemoteError, StoreError
 from saltwisted.stores.roots import filework, newfiles, objects, packs, treeread
 from saltwisted.stores.roots import sites as rootsites
@@ -249,14 +249,16 @@ class MakeTests(HelperCase, test_sites.PrepareTests):
         self.write(entries)
         self.check(entries)
 
-    def large(self, top: str, entries: dict[bytes, Entry], count: int = 3) -> None:
+    def large(self, top: str, entries: dict[bytes, TreeEntry], count: int = 3) -> None:
         """Some large files in that directory, the contents of all but the last in the store."""
         for number in range(count):
             data = os.urandom(objects.SMALL + 1 + number)
             digest = self.store.objects.put(data)
             if number == count - 1:
                 self.store.objects.forget([digest])
-            entries[f"{top}/large{number}".encode()] = Entry(FILE, 0o600, len(data), 10**9, digest)
+            entries[f"{top}/large{number}".encode()] = TreeEntry(
+                FILE, 0o600, len(data), 10**9, digest
+            )
 
     def test_large_files_meanwhile(self) -> None:
         """They are made while the other process makes the small ones."""

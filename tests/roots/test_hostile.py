@@ -26,7 +26,7 @@ from saltwisted.cluster.roots.link import TURN, RootLink
 from saltwisted.cluster.roots.parcels import SLICE_HEAD
 from saltwisted.cluster.roots.work import wants_of
 from saltwisted.domain.roots import codec, frames
-from saltwisted.domain.roots.entry import DIR, FILE, GONE, LINK, Entry, lanes
+from saltwisted.domain.roots.entry import DIR, FILE, GONE, LINK, TreeEntry, lanes
 from saltwisted.domain.roots.guards import Forbidden
 from saltwisted.stores.roots.treefs import TreeFs
 from tests.roots.nodes import SHARE, Node, NodesCase, clock, until
@@ -51,7 +51,7 @@ class Evil(Protocol):
         for frame in frames.pack_frames(kind, share, body):
             self.transport.write(frame)  # type: ignore[union-attr]
 
-    def batch(self, *entries: tuple[bytes, Entry], lo: int = 1, **inline: Any) -> bytes:
+    def batch(self, *entries: tuple[bytes, TreeEntry], lo: int = 1, **inline: Any) -> bytes:
         """A batch of these, in the order that is given."""
         data = codec.squeeze(
             codec.pack(
@@ -88,9 +88,9 @@ class Evil(Protocol):
         return ""
 
 
-def file(data: bytes, mode: int = 0o644) -> Entry:
+def file(data: bytes, mode: int = 0o644) -> TreeEntry:
     """A file with this content."""
-    return Entry(FILE, mode, len(data), 1, hashlib.sha256(data).digest())
+    return TreeEntry(FILE, mode, len(data), 1, hashlib.sha256(data).digest())
 
 
 def inline(data: bytes) -> list[Any]:
@@ -217,12 +217,12 @@ class HostilePeerTests(HostilePeer):
                 await self.refused(
                     node,
                     lambda evil, target=target: evil.say(  # type: ignore[misc]
-                        frames.BATCH, 0, evil.batch((b"link", Entry(LINK, 0, 0, 1, target)))
+                        frames.BATCH, 0, evil.batch((b"link", TreeEntry(LINK, 0, 0, 1, target)))
                     ),
                     "link-outside",
                 )
             evil = await self.attack(node)
-            first = [(b"d", Entry(DIR, 0o755)), (b"d/x", file(b"one"))]
+            first = [(b"d", TreeEntry(DIR, 0o755)), (b"d/x", file(b"one"))]
             evil.say(frames.BATCH, 0, evil.batch(*first, inline=[inline(b"one")]))
             await until(lambda: node.read("d/x") == b"one")
             await until(lambda: node.share.is_settled)
@@ -274,7 +274,7 @@ class HostilePeerTests(HostilePeer):
                 os.write(fd, data)
                 os.close(fd)
             evil = await self.attack(node)
-            first = [(b"d", Entry(DIR, 0o755)), (b"d/x", file(b"0"))]
+            first = [(b"d", TreeEntry(DIR, 0o755)), (b"d/x", file(b"0"))]
             evil.say(frames.BATCH, 0, evil.batch(*first, inline=[inline(b"0")]))
             await until(lambda: node.read("d/x") == b"0")
             link = f"{self.folder}/v/link"
@@ -287,7 +287,7 @@ class HostilePeerTests(HostilePeer):
                 data = b"%d" % number
                 entries = [(b"d/x", file(data)), (b"d/y%d" % number, file(data, 0o666))]
                 if number > 3:
-                    entries.insert(0, (b"d/new%d" % number, Entry(DIR, 0o777)))
+                    entries.insert(0, (b"d/new%d" % number, TreeEntry(DIR, 0o777)))
                     entries.append((b"d/y%d" % (number - 3), GONE))
                 entries = sorted([*entries, (b"m%d" % number, file(data))])
                 evil.say(frames.BATCH, 0, evil.batch(*entries, lo=lo, inline=[inline(data)]))
@@ -315,7 +315,7 @@ class HostilePeerTests(HostilePeer):
         async def story() -> None:
             node = await self.victim()
             evil = await self.attack(node)
-            pairs = [(b"d", Entry(DIR, 0o7777)), (b"d/x", file(b"x", 0o6755))]
+            pairs = [(b"d", TreeEntry(DIR, 0o7777)), (b"d/x", file(b"x", 0o6755))]
             evil.say(frames.BATCH, 0, evil.batch(*pairs, inline=[inline(b"x")]))
             await until(lambda: node.read("d/x"))
             info = os.stat(node.path("d/x"))
@@ -331,7 +331,7 @@ class HostilePeerTests(HostilePeer):
         async def story() -> None:
             node = await self.victim()
             for kind in "bcps":
-                pair = (b"x", Entry(kind, 0o644))
+                pair = (b"x", TreeEntry(kind, 0o644))
                 await self.refused(
                     node,
                     lambda evil, pair=pair: evil.say(  # type: ignore[misc]
@@ -375,7 +375,7 @@ class HostilePeerTests(HostilePeer):
                     ]
                 )
             )
-            terabyte = Entry(FILE, 0o644, 1 << 40, 1, b"h" * 32)
+            terabyte = TreeEntry(FILE, 0o644, 1 << 40, 1, b"h" * 32)
             many = codec.pack([[b"h" * 32, b"", 0]] * 60_000)
             for kind, body, reason in (
                 (frames.BATCH, codec.pack([bomb, []]), "too-large"),

@@ -12,7 +12,7 @@ from twisted.logger import Logger, formatEvent
 from saltwisted.cluster.roots import commit as rootcommit
 from saltwisted.cluster.roots.news import RootNews
 from saltwisted.domain.roots import codec
-from saltwisted.domain.roots.entry import DIR, Batch, Entry, ReplicaId
+from saltwisted.domain.roots.entry import DIR, Batch, ReplicaId, TreeEntry
 from saltwisted.errors import StoreError
 from saltwisted.stores.roots import worktree
 from tests.roots.nodes import NodesCase, until
@@ -619,7 +619,7 @@ class OrphanTests(NodesCase):
                 lo=2,
                 stamp=5 << 16,
                 deps={replica: 1},
-                entries=((b"x", Entry(DIR, 0o755)),),
+                entries=((b"x", TreeEntry(DIR, 0o755)),),
             )
             link = next(iter(one.sync.streams.links.values()))
             one.share.inbox.batch_here(link, 10, [codec.pack_batch(batch), []], batch, batch.hi)

@@ -8,7 +8,7 @@ import tempfile
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.domain.roots.entry import DIR, FILE, GONE, Batch, Entry
+from saltwisted.domain.roots.entry import DIR, FILE, GONE, Batch, TreeEntry
 from saltwisted.domain.roots.index import Index
 from saltwisted.errors import StoreError
 from saltwisted.stores.roots.store import RootStore
@@ -25,7 +25,7 @@ class RehearsalTests(SynchronousTestCase):
         self.a, self.b = self.open("a"), self.open("b")
         made = self.a.commit(
             {
-                b"d%d" % (n // 50): Entry(DIR, 0o755) for n in range(300)
+                b"d%d" % (n // 50): TreeEntry(DIR, 0o755) for n in range(300)
             } | {
                 b"d%d/%d" % (n // 50, n): self.entry(self.a, b"%d" % n) for n in range(300)
             }
@@ -41,9 +41,9 @@ class RehearsalTests(SynchronousTestCase):
         self.addCleanup(store.close)
         return store
 
-    def entry(self, store: RootStore, data: bytes) -> Entry:
+    def entry(self, store: RootStore, data: bytes) -> TreeEntry:
         """A file with this content."""
-        return Entry(FILE, 0o644, len(data), 10**18, store.objects.put(data))
+        return TreeEntry(FILE, 0o644, len(data), 10**18, store.objects.put(data))
 
     def check(self, extra: frozenset[bytes] = frozenset()) -> None:
         """The tree is there, also after a restart, and the way back from it."""
@@ -97,7 +97,7 @@ class RehearsalTests(SynchronousTestCase):
 
     def test_what_is_worked_out_is_apart(self) -> None:
         """A commit after a rehearsal does not show in what was worked out, nor the other way."""
-        self.b.commit({b"d0": Entry(DIR, 0o755), b"d0/own": self.entry(self.b, b"own")})
+        self.b.commit({b"d0": TreeEntry(DIR, 0o755), b"d0/own": self.entry(self.b, b"own")})
         index = self.b.index
         copy = index.copy()
         copy.apply(self.batch)

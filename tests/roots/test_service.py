@@ -150,7 +150,7 @@ class FoundingTests(SynchronousTestCase):
         """Of those without a tree the smallest founds; where one has a tree, nobody does."""
         for other, knows, expected in (("c", False, 1), ("a", False, 0), ("c", True, 0)):
             self.begin([other], FakeLink(other, knows))
-            self.founding.heard(SHARE)
+            self.founding.peer_knows(SHARE)
             self.assertEqual(self.share.founded, expected, (other, knows))
 
     def test_no_right(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.domain.roots.entry import DIR, FILE, Batch, Entry, ReplicaId
+from saltwisted.domain.roots.entry import DIR, FILE, Batch, ReplicaId, TreeEntry
 from saltwisted.domain.roots.guards import Limits
 from saltwisted.stores.roots import displaced, treewrite
 from saltwisted.stores.roots.knowntree import Known
@@ -41,23 +41,23 @@ class TreeCase(SynchronousTestCase):
         self.addCleanup(store.close)
         return store
 
-    def entries(self, top: str, here: int = COUNT) -> dict[bytes, Entry]:
+    def entries(self, top: str, here: int = COUNT) -> dict[bytes, TreeEntry]:
         """A directory with files in it and below; the contents of the first are in the store."""
-        found = {os.fsencode(p): Entry(DIR, 0o755) for p in (top, f"{top}/sub", f"{top}/empty")}
+        found = {os.fsencode(p): TreeEntry(DIR, 0o755) for p in (top, f"{top}/sub", f"{top}/empty")}
         for number in range(COUNT):
             data = b"content %d of %s" % (number, top.encode())
             digest = self.store.objects.put(data)
             if number >= here:
                 self.store.objects.forget([digest])
             path = f"{top}/sub/{number}" if number % 2 else f"{top}/{number}"
-            found[os.fsencode(path)] = Entry(FILE, 0o640, len(data), MTIME, digest)
+            found[os.fsencode(path)] = TreeEntry(FILE, 0o640, len(data), MTIME, digest)
         return found
 
     def listed(self) -> set[str]:
         """What is in the root, hidden things too."""
         return set(os.listdir(self.root)) - {".saltwisted-root"}
 
-    def check(self, entries: dict[bytes, Entry]) -> None:
+    def check(self, entries: dict[bytes, TreeEntry]) -> None:
         """All of it is there, as it should be."""
         for path, entry in entries.items():
             full = os.path.join(os.fsencode(self.root), path)
@@ -78,14 +78,14 @@ class TreeCase(SynchronousTestCase):
 class PrepareTests(TreeCase):
     """What is made before a batch is complete."""
 
-    def batch(self, entries: dict[bytes, Entry]) -> Batch:
+    def batch(self, entries: dict[bytes, TreeEntry]) -> Batch:
         """As a peer would send it."""
         replica = ReplicaId("b", b"12345670")
         return Batch(
             replica=replica, lo=1, stamp=1, deps={}, entries=tuple(sorted(entries.items()))
         )
 
-    def prepare(self, entries: dict[bytes, Entry]) -> None:
+    def prepare(self, entries: dict[bytes, TreeEntry]) -> None:
         """Make what can be made."""
         self.tree.writer.prepare(self.batch(entries), self.store.tree.known, self.store.objects)
 
@@ -201,7 +201,7 @@ class LeftOverTests(TreeCase):
 
         self.patch(treewrite, "make", make)
         digest = self.store.objects.put(b"other")
-        self.write({b"top/2": Entry(FILE, 0o640, 5, MTIME, digest)})
+        self.write({b"top/2": TreeEntry(FILE, 0o640, 5, MTIME, digest)})
         self.assertEqual(len(seen), 1)
         self.tree.reader.scan(self.store.tree.known, self.store.objects)
         self.assertEqual([n for n in os.listdir(f"{self.root}/copy") if n.startswith(".")], [])
@@ -336,7 +336,7 @@ class BehindTests(TreeCase):
         """In memory at once, on the disk with the rows; in the order of the changes."""
         entries = {
             **self.entries("top"),
-            **{b"n%d" % n: Entry(DIR, 0o755) for n in range(2 * treewrite.MANY + 200)},
+            **{b"n%d" % n: TreeEntry(DIR, 0o755) for n in range(2 * treewrite.MANY + 200)},
         }
         self.store.commit(entries)
         self.assertTrue(self.store.unwritten)
@@ -361,7 +361,7 @@ class BehindTests(TreeCase):
 
     def test_small_change_follows(self) -> None:
         """A small change that is written at once brings with it what was left to be written."""
-        entries = {b"n%d" % n: Entry(DIR, 0o755) for n in range(300)}
+        entries = {b"n%d" % n: TreeEntry(DIR, 0o755) for n in range(300)}
         self.store.commit(entries)
         self.write(entries)
         self.store.write_behind()

@@ -7,7 +7,7 @@ import os
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.roots import codec
-from saltwisted.domain.roots.entry import FILE, GONE, Batch, Entry, ReplicaId
+from saltwisted.domain.roots.entry import FILE, GONE, Batch, ReplicaId, TreeEntry
 from saltwisted.domain.roots.guards import Limits
 from saltwisted.domain.roots.index import Index
 from saltwisted.stores.roots.batchlog import BatchLog
@@ -20,9 +20,9 @@ from saltwisted.stores.roots.unwritten import UnwrittenRows
 A, B = ReplicaId("a", b"1" * 8), ReplicaId("b", b"2" * 8)
 
 
-def entry(content: bytes) -> Entry:
+def entry(content: bytes) -> TreeEntry:
     """A file."""
-    return Entry(FILE, 0o644, len(content), 1, content.ljust(32, b"."))
+    return TreeEntry(FILE, 0o644, len(content), 1, content.ljust(32, b"."))
 
 
 def known(content: bytes) -> Known:

@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.roots import trees as roottrees
 from saltwisted.cluster.roots.pins import DONE, MIXED, PIN, USED, RootPins
-from saltwisted.domain.roots.entry import DIR, FILE, Entry
+from saltwisted.domain.roots.entry import DIR, FILE, TreeEntry
 from saltwisted.domain.roots.manifest import Generation, generation_of
 from saltwisted.stores.roots.marks import RootMarks
 from saltwisted.wire.msgpack import unpack_bin
@@ -24,8 +24,8 @@ EMPTY = Generation(0, b"", {}, {}, {})
 
 def tree(*contents: bytes) -> Generation:
     """A generation of some files."""
-    entries = {b"f%d" % n: Entry(FILE, 0o644, 1, 1, c) for n, c in enumerate(contents)}
-    return generation_of({b"d": Entry(DIR, 0o755), **entries}, EMPTY, 1.0)
+    entries = {b"f%d" % n: TreeEntry(FILE, 0o644, 1, 1, c) for n, c in enumerate(contents)}
+    return generation_of({b"d": TreeEntry(DIR, 0o755), **entries}, EMPTY, 1.0)
 
 
 class BringTests(NodesCase):

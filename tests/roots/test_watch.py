@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.domain.roots.entry import DIR, FILE, LINK, Entry, lanes
+from saltwisted.domain.roots.entry import DIR, FILE, LINK, TreeEntry, lanes
 from saltwisted.domain.roots.index import Index
 from saltwisted.domain.roots.pins import UNUSED, Pins, reads_files
 from saltwisted.errors import StoreError
@@ -124,16 +124,16 @@ class ServedTests(SynchronousTestCase):
         self.store = ContentStore(self.folder, {})
         self.addCleanup(self.store.close)
         index = Index(*lanes("m", b"12345678"))
-        top = Entry(FILE, 0o644, 4, 5 * 10**9, self.store.put(b"top\n"))
+        top = TreeEntry(FILE, 0o644, 4, 5 * 10**9, self.store.put(b"top\n"))
         tree = {
             b"top.sls": top,
-            b"d": Entry(DIR, 0o755),
-            b"d/init.sls": Entry(FILE, 0o600, 100_000, 1, self._large()),
-            b"empty": Entry(DIR, 0o755),
-            b"in": Entry(LINK, 0, 0, 0, b"d"),
-            b"d/up": Entry(LINK, 0, 0, 0, b"../top.sls"),
-            b"loop": Entry(LINK, 0, 0, 0, b"loop"),
-            b"out": Entry(LINK, 0, 0, 0, b"../etc/passwd"),
+            b"d": TreeEntry(DIR, 0o755),
+            b"d/init.sls": TreeEntry(FILE, 0o600, 100_000, 1, self._large()),
+            b"empty": TreeEntry(DIR, 0o755),
+            b"in": TreeEntry(LINK, 0, 0, 0, b"d"),
+            b"d/up": TreeEntry(LINK, 0, 0, 0, b"../top.sls"),
+            b"loop": TreeEntry(LINK, 0, 0, 0, b"loop"),
+            b"out": TreeEntry(LINK, 0, 0, 0, b"../etc/passwd"),
         }
         index.commit(tree, 1)
         self.generation = index.generation()
@@ -235,16 +235,16 @@ class ServedTests(SynchronousTestCase):
     def tangle(self, links: dict[str, str]) -> None:
         """Serve C{a/x}, C{b/y}, an empty directory, and these links."""
         index = Index(*lanes("m", b"12345678"))
-        text = Entry(FILE, 0o644, 4, 5 * 10**9, self.store.put(b"top\n"))
+        text = TreeEntry(FILE, 0o644, 4, 5 * 10**9, self.store.put(b"top\n"))
         tree = {
-            b"a": Entry(DIR, 0o755),
+            b"a": TreeEntry(DIR, 0o755),
             b"a/x": text,
-            b"b": Entry(DIR, 0o755),
+            b"b": TreeEntry(DIR, 0o755),
             b"b/y": text,
-            b"none": Entry(DIR, 0o755),
+            b"none": TreeEntry(DIR, 0o755),
         }
         for name, target in links.items():
-            tree[name.encode()] = Entry(LINK, 0, 0, 0, target.encode())
+            tree[name.encode()] = TreeEntry(LINK, 0, 0, 0, target.encode())
         index.commit(tree, 1)
         self.generation = index.generation()
 
@@ -292,9 +292,9 @@ class ServedTests(SynchronousTestCase):
         count = 12
         tree = {}
         for one in range(count):
-            tree[b"d%d" % one] = Entry(DIR, 0o755)
+            tree[b"d%d" % one] = TreeEntry(DIR, 0o755)
             for other in range(count):
-                tree[b"d%d/to%d" % (one, other)] = Entry(LINK, 0, 0, 0, b"../d%d" % other)
+                tree[b"d%d/to%d" % (one, other)] = TreeEntry(LINK, 0, 0, 0, b"../d%d" % other)
         index = Index(*lanes("m", b"12345678"))
         index.commit(tree, 1)
         self.generation = index.generation()

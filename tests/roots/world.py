@@ -17,8 +17,8 @@ from saltwisted.domain.roots.entry import (
     GONE,
     Batch,
     Conflict,
-    Entry,
     ReplicaId,
+    TreeEntry,
     Version,
     ancestors,
     lanes,
@@ -34,9 +34,9 @@ class Violation(Exception):
     """Something that must hold does not."""
 
 
-def file(content: bytes, mode: int = 0o644) -> Entry:
+def file(content: bytes, mode: int = 0o644) -> TreeEntry:
     """A file whose digest is this text."""
-    return Entry(FILE, mode, len(content), 1, content)
+    return TreeEntry(FILE, mode, len(content), 1, content)
 
 
 class Replica:
@@ -106,7 +106,7 @@ class World:
         self.policy = policy or Policy()
         self._incarnations = 0
         self.stamp = 1000
-        self.history: dict[Dot[ReplicaId], tuple[bytes, Entry, Batch]] = {}
+        self.history: dict[Dot[ReplicaId], tuple[bytes, TreeEntry, Batch]] = {}
         self.replicas = [Replica(self, name) for name in NAMES[:count]]
         self.written = 0
 
@@ -118,7 +118,7 @@ class World:
     # -- operations
 
     def commit(
-        self, replica: Replica, wanted: dict[bytes, Entry], skew: int = 0, **more: object
+        self, replica: Replica, wanted: dict[bytes, TreeEntry], skew: int = 0, **more: object
     ) -> Batch | None:
         """A user changes the tree of one master."""
         self.stamp += 1
@@ -149,7 +149,7 @@ class World:
         for above in ancestors(path):
             there = generation.get(above)
             if there is None or there.kind != DIR:
-                wanted[above] = Entry(DIR, 0o755)
+                wanted[above] = TreeEntry(DIR, 0o755)
         for below, _ in generation.walk():
             if below.startswith(path + b"/"):
                 wanted[below] = GONE
@@ -158,11 +158,11 @@ class World:
     def mkdir(self, replica: Replica, path: bytes) -> None:
         """Make a directory, in place of a file if there is one."""
         generation = replica.index.generation()
-        wanted = {path: Entry(DIR, 0o755)}
+        wanted = {path: TreeEntry(DIR, 0o755)}
         for above in ancestors(path):
             there = generation.get(above)
             if there is None or there.kind != DIR:
-                wanted[above] = Entry(DIR, 0o755)
+                wanted[above] = TreeEntry(DIR, 0o755)
         self.commit(replica, wanted)
 
     def remove(self, replica: Replica, path: bytes) -> None:
@@ -180,7 +180,7 @@ class World:
         generation = replica.index.generation()
         if generation.get(new) is not None or generation.get(old) is None:
             return
-        wanted: dict[bytes, Entry] = {}
+        wanted: dict[bytes, TreeEntry] = {}
         for each, entry in generation.walk():
             if each == old or each.startswith(old + b"/"):
                 wanted[each] = GONE
@@ -307,7 +307,7 @@ class World:
         if any(g.knowledge != generations[0].knowledge for g in generations):
             raise Violation("knowledge differs")
         known = generations[0].knowledge
-        events: dict[bytes, list[tuple[Dot[ReplicaId], Entry, Batch]]] = {}
+        events: dict[bytes, list[tuple[Dot[ReplicaId], TreeEntry, Batch]]] = {}
         for dot, (path, entry, batch) in self.history.items():
             if knows(known, dot):
                 events.setdefault(path, []).append((dot, entry, batch))
@@ -320,7 +320,10 @@ class World:
             self._judge_path(path, living, generations[0])
 
     def _judge_path(
-        self, path: bytes, living: list[tuple[Dot[ReplicaId], Entry, Batch]], generation: Generation
+        self,
+        path: bytes,
+        living: list[tuple[Dot[ReplicaId], TreeEntry, Batch]],
+        generation: Generation,
     ) -> None:
         best = max(
             (Version(dot, batch.stamp, entry) for dot, entry, batch in living),

@@ -116,18 +116,18 @@ class MutationTests(SynchronousTestCase):
 
     def test_numbers_of_an_earlier_life(self) -> None:
         """A node whose disk was set back goes on under its old numbers, whoever was not heard."""
-        self.patch(ShareCore, "heard_all", lambda core: True)
+        self.patch(ShareCore, "all_answered", lambda core: True)
         self.caught(kind=SetBackWorld)
 
     def test_greeting_is_an_answer(self) -> None:
         """Who says what it knows before it has heard of us counts as one that knows no more."""
-        heard = RootCatchUp.heard
+        heard = RootCatchUp.peer_knows
 
         def hear(catchup: RootCatchUp, link: Any) -> None:
             heard(catchup, link)
-            catchup._core.heard.add(link.node)
+            catchup._core.answered.add(link.node)
 
-        self.patch(RootCatchUp, "heard", hear)
+        self.patch(RootCatchUp, "peer_knows", hear)
         self.patch(RootCatchUp, "acknowledged", lambda catchup, link: None)
         # It takes a peer whose store opens, or which applies what it held, in the same moment
         self.caught((33, 43, 89), SetBackWorld)

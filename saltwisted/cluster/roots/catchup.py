@@ -63,7 +63,7 @@ class RootCatchUp:
 
     # -- changes
 
-    def heard(self, link: RootLink) -> None:
+    def peer_knows(self, link: RootLink) -> None:
         """A peer said what it knows."""
         core, store = self._core, self._core.store
         if store is None:
@@ -90,9 +90,9 @@ class RootCatchUp:
         """
         store = self._core.store
         if store is not None and not store.index.is_old_copy(link.peer.knowledge[self._core.name]):
-            self._core.heard.add(link.node)
+            self._core.answered.add(link.node)
         else:
-            self._core.heard.discard(link.node)
+            self._core.answered.discard(link.node)
 
     async def _new_life(self, link: RootLink) -> None:
         core = self._core

@@ -18,7 +18,7 @@ from saltwisted.cluster.roots.link import RootLink
 from saltwisted.cluster.roots.watch import RootWatch
 from saltwisted.cluster.roots.work import commit_and_pack, keep_adopted
 from saltwisted.domain.causality.knowledge import Dot
-from saltwisted.domain.roots.entry import FILE, LINK, Batch, Entry, ReplicaId
+from saltwisted.domain.roots.entry import FILE, LINK, Batch, ReplicaId, TreeEntry
 from saltwisted.domain.roots.frames import BATCH
 from saltwisted.domain.roots.index import Outcome
 from saltwisted.errors import StoreError
@@ -57,7 +57,7 @@ class RootCommit:
 
     async def commit(
         self,
-        wanted: Mapping[bytes, Entry],
+        wanted: Mapping[bytes, TreeEntry],
         *,
         tree: Mapping[bytes, Known | None] | None = None,
         beside: bytes | None = None,
@@ -84,8 +84,8 @@ class RootCommit:
             files = [(path, one) for path, one in wanted.items() if one.kind in (FILE, LINK)]
             await core.pool(keep_adopted, store, dict(tree or {}), files)
             return None
-        if not store.unused:
-            await core.pool(store.go_on, core.heard_all())
+        if not store.owns_numbers:
+            await core.pool(store.go_on, core.all_answered())
         unacked = None
         links = core.links()
         if links:

@@ -35,7 +35,7 @@ from saltwisted.domain.operations.arguments import (
 )
 from saltwisted.domain.operations.table import Call, Handler, Operation, Stream, owner_only
 from saltwisted.domain.replica.membership import WRITE
-from saltwisted.domain.roots.entry import DIR, LINK, Entry
+from saltwisted.domain.roots.entry import DIR, LINK, TreeEntry
 from saltwisted.errors import DeniedError, RemoteError, SaltwistedError, StoreError
 from saltwisted.stores.progress import Progress
 from saltwisted.transports.deferreds import let_go
@@ -209,7 +209,7 @@ class RootControl:
         while not all(share.is_settled for share in self._chosen.shares(call.args)):
             if self._clock.seconds() > end:
                 raise StoreError("is still busy", self._sync.host.node)
-            await self._sync.stirs(POLL)
+            await self._sync.until_notified(POLL)
         return self._sync.report.name
 
     async def sync(self, call: Call) -> Any:
@@ -242,7 +242,7 @@ class RootControl:
                 last, tell = waits, self._clock.seconds() + TELL
                 sent = {link.node: link.bytes_out - before for link, before in began.items()}
                 await _maybe(call.stream({"waits": waits, "sent": sent}))
-            await self._sync.stirs(pause)
+            await self._sync.until_notified(pause)
 
     async def _wait_for_trees(
         self, shares: Sequence[RootShare], result: dict[str, Any], seconds: float
@@ -320,7 +320,7 @@ class RootControl:
         return {"share": shares[0].name, "directory": target, "entries": count}
 
 
-def export(objects: Any, tree: Mapping[bytes, Entry], target: str, progress: Progress) -> int:
+def export(objects: Any, tree: Mapping[bytes, TreeEntry], target: str, progress: Progress) -> int:
     """
     Write a tree into a directory that must not be there.
 

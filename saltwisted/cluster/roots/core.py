@@ -2,9 +2,9 @@
 What the parts of one share have in common: its store and its tree, the lock under which both are
 touched, its timers, and what it says of itself.
 
-Nothing is decided here. The parts stand above: what is heard of the tree (C{rootwatch}), what
-becomes of it (C{rootlook}, C{rootedits}, C{rootcommit}), what peers send (C{rootinbox},
-C{rootcatchup}, C{rootjoin}), and what is written to the tree (C{rootwrite});
+Nothing is decided here. The parts stand above: what is heard of the tree (C{watch}), what
+becomes of it (C{look}, C{edits}, C{commit}), what peers send (C{inbox},
+C{catchup}, C{join}), and what is written to the tree (C{write});
 L{saltwisted.cluster.roots.share} introduces them to one another.
 """
 
@@ -28,7 +28,7 @@ from saltwisted.cluster.roots.room import Room
 from saltwisted.cluster.roots.streams import RootStreams
 from saltwisted.cluster.roots.timers import Timers
 from saltwisted.domain.replica.membership import WRITE
-from saltwisted.domain.roots.entry import Batch, Entry, Knowledge
+from saltwisted.domain.roots.entry import Batch, Knowledge, TreeEntry
 from saltwisted.domain.roots.guards import Limits
 from saltwisted.domain.roots.index import Outcome
 from saltwisted.domain.roots.manifest import Generation
@@ -66,7 +66,7 @@ class Owner(Protocol):
     approvals: set[tuple[str, str, int]]
     alarms: dict[str, str]
 
-    def stir(self) -> None:
+    def notify(self) -> None:
         """Something is done."""
 
     def committed(self, name: str, batch: Batch | None, outcome: Outcome, local: bool) -> None:
@@ -84,14 +84,15 @@ class ShareCore:
     @param name: the same on all masters, such as C{file/base/0}.
     @param folder: where the store is.
     @param tree: the directory that people edit.
-    @param consider: looks for what this node lacks, see L{rootcatchup.RootCatchUp.consider}.
+    @param consider: looks for what this node lacks, see L{saltwisted.cluster.roots.catchup}.
     @ivar ready: whether what is here is the whole of what the cluster has.
     @ivar suspended: why local changes are not taken; empty if they are.
     @ivar coming: contents that were asked for and are not here yet.
     @ivar lock: held by who touches index or tree.
     @ivar aside: held by work that may be done beside that, until the store is closed.
     @ivar held: deletions that wait for an approval: path to the entry that is gone.
-    @ivar heard: members that have read our greeting in this life, and know no more of us than we.
+    @ivar answered: members that have read our greeting in this life, and know no more of us than
+        we do.
     @ivar last_error: for people; empty after the next success.
     """
 
@@ -123,8 +124,8 @@ class ShareCore:
         self.stopped = False
         self.suspended = STARTING
         self.coming: set[bytes] = set()
-        self.held: dict[bytes, Entry] = {}
-        self.heard: set[str] = set()
+        self.held: dict[bytes, TreeEntry] = {}
+        self.answered: set[str] = set()
         self.last_error = ""
         self._fetch_error = ""
         self.lock = DeferredLock()
@@ -198,7 +199,7 @@ class ShareCore:
             return Deferred.fromCoroutine(act(*args))
 
         def done(result: Any) -> Any:
-            self.owner.stir()
+            self.owner.notify()
             return result
 
         return self.lock.run(begin).addBoth(done)
@@ -245,11 +246,11 @@ class ShareCore:
             if owner.host.may(node, WRITE) and owner.host.may_have(node, self.name)
         ]
 
-    def heard_all(self) -> bool:
-        """Whether every member that has this share was heard in this life."""
+    def all_answered(self) -> bool:
+        """Whether every member that has this share has answered our greeting in this life."""
         owner = self.owner
         return all(
-            node in self.heard
+            node in self.answered
             for node in owner.host.members()
             if owner.host.may_have(node, self.name)
         )

@@ -19,7 +19,7 @@ from saltwisted.cluster.roots.core import ShareCore
 from saltwisted.cluster.roots.watch import RootWatch
 from saltwisted.cluster.roots.work import Changes, keep_adopted, same_content, sort_changes, weigh
 from saltwisted.cluster.roots.write import RootWrite
-from saltwisted.domain.roots.entry import DIR, GONE, Entry
+from saltwisted.domain.roots.entry import DIR, GONE, TreeEntry
 from saltwisted.domain.roots.guards import Brake
 from saltwisted.stores.roots.knowntree import Known
 from saltwisted.stores.roots.newfiles import Seen
@@ -144,7 +144,7 @@ class RootEdits:
                 core.owner.news.event("conflict", {"share": core.name, "paths": names})
         await self._writes.write()
 
-    async def _let_through(self, found: Changes) -> tuple[dict[bytes, Entry], set[bytes]]:
+    async def _let_through(self, found: Changes) -> tuple[dict[bytes, TreeEntry], set[bytes]]:
         """Hold deletions that go too far; the rest goes on."""
         core = self._core
         wanted, gone, held = found.plain, found.gone, core.held

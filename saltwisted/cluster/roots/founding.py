@@ -72,7 +72,7 @@ class Founding:
             self._timers.append(reactor.callLater(FOUND_AFTER, self.look))
         self.look()
 
-    def heard(self, share: str) -> None:
+    def peer_knows(self, share: str) -> None:
         """A peer said what it knows of a share; C{""}: it has introduced itself."""
         if not share or share in self._since:
             self.look()

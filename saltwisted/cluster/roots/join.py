@@ -17,7 +17,7 @@ from saltwisted.cluster.roots.work import keep_adopted, set_anew, set_joining
 from saltwisted.cluster.roots.write import RootWrite
 from saltwisted.domain.causality.knowledge import covers, joined
 from saltwisted.domain.replica.membership import WRITE
-from saltwisted.domain.roots.entry import DIR, Entry, Knowledge
+from saltwisted.domain.roots.entry import DIR, Knowledge, TreeEntry
 from saltwisted.stores.roots.knowntree import Known
 from saltwisted.stores.roots.newfiles import Seen
 from saltwisted.stores.roots.store import RootStore, discard
@@ -179,7 +179,7 @@ class RootJoin:
                 seen.changed[path] = known
         generation = store.generation
         known_now: dict[bytes, Known | None] = {}
-        kept: list[tuple[bytes, Entry]] = []
+        kept: list[tuple[bytes, TreeEntry]] = []
         for path, one in seen.changed.items():
             if one is None:
                 continue

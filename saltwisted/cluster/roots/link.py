@@ -203,7 +203,7 @@ class RootLink(Protocol):
             raise Forbidden("no-hello")
         if kind == PING:
             for share in peer.said_again(codec.unpack(body)):
-                self._owner.heard(self, share)
+                self._owner.peer_knows(self, share)
             return
         share = peer.share(number)
         if not self._owner.serves(self, share):

@@ -30,7 +30,7 @@ from saltwisted.cluster.roots.work import (
     trust,
 )
 from saltwisted.cluster.roots.write import RootWrite
-from saltwisted.domain.roots.entry import Batch, Entry, ancestors
+from saltwisted.domain.roots.entry import Batch, TreeEntry, ancestors
 from saltwisted.errors import StoreError
 from saltwisted.stores.roots.knowntree import Known
 from saltwisted.stores.roots.newfiles import Seen
@@ -239,7 +239,7 @@ class RootLook:
         if seen.changed:
             await self._edits.take(seen)
 
-    async def preview(self) -> list[tuple[bytes, Entry | None, Entry | None]]:
+    async def preview(self) -> list[tuple[bytes, TreeEntry | None, TreeEntry | None]]:
         """
         What a scan would commit: path, before, after. Nothing is committed.
 

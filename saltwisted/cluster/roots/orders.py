@@ -14,7 +14,7 @@ from saltwisted.cluster.roots.look import RootLook
 from saltwisted.cluster.roots.watch import RootWatch
 from saltwisted.cluster.roots.write import RootWrite
 from saltwisted.domain.causality.knowledge import Dot
-from saltwisted.domain.roots.entry import Batch, Entry, ReplicaId
+from saltwisted.domain.roots.entry import Batch, ReplicaId, TreeEntry
 from saltwisted.domain.roots.manifest import name_of
 from saltwisted.errors import StoreError
 from saltwisted.stores.roots.newfiles import Seen
@@ -106,7 +106,7 @@ class RootOrders:
         found = [
             one for one in self._core.db.conflicts.all() if one[0] == path and one[3] != "settled"
         ]
-        wanted: dict[bytes, Entry] = {}
+        wanted: dict[bytes, TreeEntry] = {}
         for _, version, _, _ in found:
             if version.dot == take:
                 wanted[path] = version.entry

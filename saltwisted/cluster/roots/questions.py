@@ -16,7 +16,7 @@ from saltwisted.cluster.roots.sync import RootSync
 from saltwisted.domain.causality.clock import stamp_seconds
 from saltwisted.domain.operations.table import Call
 from saltwisted.domain.replica.membership import RIGHTS
-from saltwisted.domain.roots.entry import DIR, FILE, LINK, Entry, Version
+from saltwisted.domain.roots.entry import DIR, FILE, LINK, TreeEntry, Version
 from saltwisted.domain.roots.manifest import name_of
 from saltwisted.errors import StoreError
 
@@ -245,7 +245,7 @@ class RootQuestions:
         return found
 
 
-def _entry(entry: Entry | None) -> dict[str, Any] | None:
+def _entry(entry: TreeEntry | None) -> dict[str, Any] | None:
     if entry is None:
         return None
     kinds = {FILE: "file", DIR: "directory", LINK: "link"}
@@ -268,7 +268,7 @@ def _version(version: Version) -> dict[str, Any]:
     }
 
 
-def _change(then: Entry | None, now: Entry | None) -> str:
+def _change(then: TreeEntry | None, now: TreeEntry | None) -> str:
     if then is None:
         return "added"
     if now is None:

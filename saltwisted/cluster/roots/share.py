@@ -41,7 +41,7 @@ from saltwisted.cluster.roots.trees import RootTrees
 from saltwisted.cluster.roots.watch import RootWatch
 from saltwisted.cluster.roots.write import RootWrite
 from saltwisted.domain.roots import codec
-from saltwisted.domain.roots.entry import Entry
+from saltwisted.domain.roots.entry import TreeEntry
 from saltwisted.domain.roots.frames import ACK, BATCH, OFFER, PLAIN, PULL, REPAIR, STATE, TREE
 from saltwisted.domain.roots.guards import Forbidden
 from saltwisted.domain.roots.index import Outcome
@@ -217,9 +217,9 @@ class RootShare:
 
     # -- what peers send
 
-    def heard(self, link: RootLink) -> None:
+    def peer_knows(self, link: RootLink) -> None:
         """A peer said what it knows."""
-        self.catchup.heard(link)
+        self.catchup.peer_knows(link)
 
     def greeted(self, link: RootLink) -> None:
         """A peer has introduced itself, and said what it knows: so do we, now that we know that."""
@@ -245,7 +245,7 @@ class RootShare:
                 raise Forbidden("ack")
             link.peer.knows(self.name, codec.unpack_knowledge(value[0]), value[1])
             self.catchup.acknowledged(link)
-            self.core.owner.streams.heard(link, self.name)
+            self.core.owner.streams.peer_knows(link, self.name)
         elif kind == PULL:
             self.answers.pull(link, body)
         elif kind == PLAIN:
@@ -271,6 +271,6 @@ class RootShare:
         """Look at everything now."""
         await self.look.rescan()
 
-    async def preview(self) -> list[tuple[bytes, Entry | None, Entry | None]]:
+    async def preview(self) -> list[tuple[bytes, TreeEntry | None, TreeEntry | None]]:
         """What a scan would commit: path, before, after. Nothing is committed."""
         return list(await self.core.locked(self.look.preview))

@@ -41,7 +41,7 @@ class StreamedShare(Protocol):
     def greeted(self, link: RootLink) -> None:
         """A peer has introduced itself."""
 
-    def heard(self, link: RootLink) -> None:
+    def peer_knows(self, link: RootLink) -> None:
         """A peer said what it knows."""
 
     def received(self, link: RootLink, kind: int, body: bytes) -> None:
@@ -56,8 +56,8 @@ class RootStreams:
     Reactor thread only; the owner of each L{RootLink}.
 
     @param shares: those of this node, by their names, in the order in which they are numbered.
-    @param heard: told the name of a share of which a peer said what it knows; C{""} when it has
-        introduced itself.
+    @param peer_knows: told the name of a share of which a peer said what it knows; C{""} when it
+        has introduced itself.
     @ivar links: node to the stream that counts.
     @ivar flags: node to what it did against the rules, or may not do.
     """
@@ -70,7 +70,7 @@ class RootStreams:
         shares: Mapping[str, StreamedShare],
         clocks: PeerClocks,
         news: RootNews,
-        heard: Callable[[str], None],
+        peer_knows: Callable[[str], None],
     ) -> None:
         self.links: dict[str, RootLink] = {}
         self.flags: dict[str, str] = {}
@@ -79,7 +79,7 @@ class RootStreams:
         self._shares = shares
         self._clocks = clocks
         self._news = news
-        self._heard = heard
+        self._peer_knows = peer_knows
         self._totals: dict[str, list[int]] = {}
 
     def stream(self, node: str, dialled: bool) -> RootLink:
@@ -138,11 +138,11 @@ class RootStreams:
         self.flags.pop(link.node, None)
         self._take_clock(link)
         for name in link.peer.knowledge:
-            self.heard(link, name)
+            self.peer_knows(link, name)
             share = self._shares.get(name)
             if share is not None:
                 share.greeted(link)
-        self._heard("")
+        self._peer_knows("")
 
     def link_down(self, link: RootLink) -> None:
         """A stream has ended."""
@@ -154,13 +154,13 @@ class RootStreams:
             for share in self._shares.values():
                 share.work()
 
-    def heard(self, link: RootLink, name: str) -> None:
+    def peer_knows(self, link: RootLink, name: str) -> None:
         """A peer said what it knows of a share."""
         self._take_clock(link)
         share = self._shares.get(name)
         if share is not None:
-            share.heard(link)
-        self._heard(name)
+            share.peer_knows(link)
+        self._peer_knows(name)
 
     def received(self, link: RootLink, kind: int, name: str, body: bytes) -> None:
         """@raises Forbidden: the message is against the rules."""

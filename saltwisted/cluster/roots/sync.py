@@ -73,7 +73,7 @@ class RootSync:
         self.news = RootNews(host.node, host.fire)
         self.clocks = PeerClocks(host.now, self.news.event)
         self.founding = Founding(host, self.shares, lambda: self.streams)
-        self.streams = RootStreams(host, self.shares, self.clocks, self.news, self._heard)
+        self.streams = RootStreams(host, self.shares, self.clocks, self.news, self._peer_knows)
         self.report = RootReport(host, self.shares, self.streams)
         self.mending = Mending(self.shares)
         self._timer: Any = None
@@ -141,16 +141,16 @@ class RootSync:
         self.streams.close()
         for share in self.shares.values():
             await share.stop()
-        self.stir()
+        self.notify()
 
-    def stir(self) -> None:
+    def notify(self) -> None:
         """Something was done or reported: those who wait for a state look at it again."""
         waiting, self._waiting = self._waiting, []
         for d in waiting:
             d.callback(None)
 
-    def stirs(self, most: float) -> Deferred[None]:
-        """Fires at the next L{stir}, or after that many seconds."""
+    def until_notified(self, most: float) -> Deferred[None]:
+        """Fires at the next L{notify}, or after that many seconds."""
         d: Deferred[None] = Deferred()
 
         def late() -> None:
@@ -185,10 +185,10 @@ class RootSync:
 
     # -- what shares and streams say
 
-    def _heard(self, share: str) -> None:
-        self.founding.heard(share)
+    def _peer_knows(self, share: str) -> None:
+        self.founding.peer_knows(share)
         if share:
-            self.stir()
+            self.notify()
 
     def committed(self, name: str, batch: Batch | None, outcome: Outcome, local: bool) -> None:
         """A generation is committed."""

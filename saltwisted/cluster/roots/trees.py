@@ -22,7 +22,7 @@ from saltwisted.cluster.roots.core import ShareCore
 from saltwisted.cluster.roots.link import RootLink
 from saltwisted.cluster.roots.parcels import Want
 from saltwisted.domain.roots import codec
-from saltwisted.domain.roots.entry import Entry
+from saltwisted.domain.roots.entry import TreeEntry
 from saltwisted.domain.roots.frames import TREE
 from saltwisted.domain.roots.guards import Forbidden, Limits, check_entry
 from saltwisted.domain.roots.manifest import Generation, generation_of
@@ -236,7 +236,7 @@ def rebuilt(store: RootStore, digest: bytes) -> Generation | None:
     return generation_of(tree, store.generation, at=store.generation.at)
 
 
-def _from_history(store: RootStore, digest: bytes) -> Mapping[bytes, Entry] | None:
+def _from_history(store: RootStore, digest: bytes) -> Mapping[bytes, TreeEntry] | None:
     try:
         return store.history.manifest(store.history.find(digest.hex()).number)
     except StoreError:
@@ -245,7 +245,7 @@ def _from_history(store: RootStore, digest: bytes) -> Mapping[bytes, Entry] | No
 
 def packed(store: RootStore, digest: bytes, known: Generation | None) -> bytes:
     """A manifest as bytes; none if it is not here."""
-    tree: Mapping[bytes, Entry] | None
+    tree: Mapping[bytes, TreeEntry] | None
     tree = dict(known.walk()) if known is not None else _from_history(store, digest)
     if tree is None:
         return b""

@@ -24,7 +24,7 @@ from saltwisted.domain.roots.delta import (
     pack_delta,
     unpack_delta,
 )
-from saltwisted.domain.roots.entry import DIR, FILE, GONE, Batch, Entry, ReplicaId
+from saltwisted.domain.roots.entry import DIR, FILE, GONE, Batch, ReplicaId, TreeEntry
 from saltwisted.domain.roots.guards import Brake, Forbidden
 from saltwisted.domain.roots.index import Outcome
 from saltwisted.domain.roots.manifest import Generation
@@ -43,7 +43,7 @@ MOST_AGAIN = 20_000
 """Paths that are looked at again before a batch is applied."""
 
 
-def same_content(before: Entry | None, entry: Entry) -> bool:
+def same_content(before: TreeEntry | None, entry: TreeEntry) -> bool:
     return before is not None and before.same_content(entry)
 
 
@@ -57,8 +57,8 @@ class Changes:
     @ivar gone: the paths of the plain ones that are deletions.
     """
 
-    plain: dict[bytes, Entry] = field(factory=dict)
-    beside: dict[bytes, Entry] = field(factory=dict)
+    plain: dict[bytes, TreeEntry] = field(factory=dict)
+    beside: dict[bytes, TreeEntry] = field(factory=dict)
     gone: set[bytes] = field(factory=set)
 
 
@@ -91,7 +91,7 @@ def sort_changes(
 
 
 def weigh_batch(
-    brake: Brake, entries: Sequence[tuple[bytes, Entry]], generation: Generation
+    brake: Brake, entries: Sequence[tuple[bytes, TreeEntry]], generation: Generation
 ) -> tuple[int, int]:
     if not any(entry == GONE for _, entry in entries):
         return 0, 0
@@ -99,15 +99,17 @@ def weigh_batch(
 
 
 def before_and_after(
-    wanted: Iterable[tuple[bytes, Entry]], generation: Generation
-) -> dict[bytes, tuple[Entry | None, Entry | None]]:
+    wanted: Iterable[tuple[bytes, TreeEntry]], generation: Generation
+) -> dict[bytes, tuple[TreeEntry | None, TreeEntry | None]]:
     """What a change of these paths shows; C{None} for nothing."""
     return {
         path: (generation.get(path), None if entry == GONE else entry) for path, entry in wanted
     }
 
 
-def weigh(brake: Brake, wanted: Mapping[bytes, Entry], generation: Generation) -> tuple[int, int]:
+def weigh(
+    brake: Brake, wanted: Mapping[bytes, TreeEntry], generation: Generation
+) -> tuple[int, int]:
     return brake.weigh(before_and_after(wanted.items(), generation))
 
 
@@ -151,10 +153,10 @@ def look_again(tree: WorkTree, batch: Batch, store: RootStore) -> Seen:
 
 
 def to_write(
-    shown: Mapping[bytes, tuple[Entry | None, Entry | None]], tree: Mapping[bytes, Known]
-) -> dict[bytes, Entry | None]:
+    shown: Mapping[bytes, tuple[TreeEntry | None, TreeEntry | None]], tree: Mapping[bytes, Known]
+) -> dict[bytes, TreeEntry | None]:
     """Where the working tree is not what is shown now."""
-    wanted: dict[bytes, Entry | None] = {}
+    wanted: dict[bytes, TreeEntry | None] = {}
     for path, (_, after) in shown.items():
         known = tree.get(path)
         if (known.entry if known is not None else None) != after:
@@ -182,7 +184,7 @@ def overlay(known: Mapping[bytes, Known], seen: Seen) -> dict[bytes, Known]:
 
 def commit_and_pack(
     store: RootStore,
-    wanted: dict[bytes, Entry],
+    wanted: dict[bytes, TreeEntry],
     tree: dict[bytes, Known | None],
     beside: bytes | None,
     unacked: int | None,
@@ -256,7 +258,7 @@ def inline(store: RootStore, batch: Batch, before: Generation) -> list[list[Any]
 
 
 def store_inline(
-    store: RootStore, entries: Mapping[bytes, Entry], inline: Mapping[bytes, bytes]
+    store: RootStore, entries: Mapping[bytes, TreeEntry], inline: Mapping[bytes, bytes]
 ) -> bool:
     """Put contents into the store that came with a batch; false if one is not what it says."""
     for digest, packed in inline.items():
@@ -302,7 +304,7 @@ def wants_of(
 
 
 def keep_adopted(
-    store: RootStore, known: Mapping[bytes, Known | None], kept: Sequence[tuple[bytes, Entry]]
+    store: RootStore, known: Mapping[bytes, Known | None], kept: Sequence[tuple[bytes, TreeEntry]]
 ) -> None:
     store.keep_adopted(kept)
     store.tree.remember(known)

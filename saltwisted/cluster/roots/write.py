@@ -13,7 +13,7 @@ from saltwisted.cluster.roots.commit import RootCommit
 from saltwisted.cluster.roots.core import ShareCore
 from saltwisted.cluster.roots.watch import RootWatch
 from saltwisted.cluster.roots.work import look_back, to_write
-from saltwisted.domain.roots.entry import DIR, FILE, Batch, Entry, Version, split
+from saltwisted.domain.roots.entry import DIR, FILE, Batch, TreeEntry, Version, split
 from saltwisted.domain.roots.guards import MAX_NAME
 from saltwisted.domain.roots.index import Outcome
 from saltwisted.errors import StoreError
@@ -41,7 +41,7 @@ class RootWrite:
 
     async def write(
         self,
-        shown: Mapping[bytes, tuple[Entry | None, Entry | None]] | None = None,
+        shown: Mapping[bytes, tuple[TreeEntry | None, TreeEntry | None]] | None = None,
         batch: Batch | None = None,
     ) -> None:
         """
@@ -95,7 +95,7 @@ class RootWrite:
         for path, known in edits.items():
             await self._commits.commit({path: known.entry}, beside=path)
 
-    async def _watch_written(self, wanted: Mapping[bytes, Entry | None], done: Written) -> None:
+    async def _watch_written(self, wanted: Mapping[bytes, TreeEntry | None], done: Written) -> None:
         """Watch the new directories; the events of what we have written say nothing new."""
         core, watch, store = self._core, self._watch, self._core.db
         made = [p for p, e in wanted.items() if e is not None and e.kind == DIR]
@@ -138,7 +138,7 @@ class RootWrite:
         if not core.settings.keep_both or not core.ready or core.is_read_only:
             return
         lanes = (store.index.main, store.index.bulk)
-        copies: dict[bytes, Entry] = {}
+        copies: dict[bytes, TreeEntry] = {}
         for path, version in outcome.conflicts:
             if version.dot.source in lanes and version.entry.kind == FILE:
                 name = conflict_name(path, version)

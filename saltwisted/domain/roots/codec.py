@@ -22,10 +22,10 @@ from saltwisted.domain.roots.entry import (
     LINK,
     Batch,
     Coded,
-    Entry,
     Knowledge,
     Move,
     ReplicaId,
+    TreeEntry,
     Version,
 )
 from saltwisted.domain.roots.guards import MAX_ENTRIES, MAX_PATH, Forbidden, Limits, check_batch
@@ -38,7 +38,7 @@ MAX_REPLICAS = 4096
 LONG = 128 * 1024
 """Bytes from which a batch is compressed quickly rather than well."""
 
-Pair = tuple[bytes, Entry]
+Pair = tuple[bytes, TreeEntry]
 
 
 def squeeze(data: bytes, level: int = 6) -> bytes:
@@ -245,18 +245,20 @@ def unpack_entries(data: object, most: int = MAX_ENTRIES) -> list[Pair]:
     for path, kind in zip(paths, kinds, strict=True):
         if kind == FILE:
             mtime += next(time_of)
-            entry = Entry(FILE, next(mode_of) & 0o777, next(size_of), mtime, contents[at : at + 32])
+            entry = TreeEntry(
+                FILE, next(mode_of) & 0o777, next(size_of), mtime, contents[at : at + 32]
+            )
             at += 32
         elif kind == DIR:
-            entry = Entry(DIR, next(mode_of) & 0o777)
+            entry = TreeEntry(DIR, next(mode_of) & 0o777)
         elif kind == LINK:
             target = next(target_of)
             if not isinstance(target, bytes):
                 raise Forbidden("link-target", path)
             mtime += next(time_of)
-            entry = Entry(LINK, 0, 0, mtime, target)
+            entry = TreeEntry(LINK, 0, 0, mtime, target)
         else:
-            entry = Entry(ABSENT)
+            entry = TreeEntry(ABSENT)
         found.append((path, entry))
     return found
 

@@ -45,7 +45,7 @@ Knowledge = Mapping[ReplicaId, int]
 """Replica to counter: all its dots up to there are known."""
 
 
-class Entry(NamedTuple):
+class TreeEntry(NamedTuple):
     """
     What is at a path; a tuple, since tens of thousands are made and compared at a time.
 
@@ -62,13 +62,13 @@ class Entry(NamedTuple):
     mtime: int = 0
     content: bytes = b""
 
-    def same_content(self, other: Entry) -> bool:
+    def same_content(self, other: TreeEntry) -> bool:
         """Whether nothing is lost when one stands for the other."""
         return self.kind == other.kind and self.content == other.content
 
 
-GONE = Entry(ABSENT)
-IMPLIED = Entry(DIR, 0o755)
+GONE = TreeEntry(ABSENT)
+IMPLIED = TreeEntry(DIR, 0o755)
 """A directory that is there because something in it is, though its own row says otherwise."""
 
 
@@ -77,7 +77,7 @@ class Version(NamedTuple):
 
     dot: Dot[ReplicaId]
     stamp: int
-    entry: Entry
+    entry: TreeEntry
 
 
 class Conflict(NamedTuple):
@@ -104,7 +104,7 @@ class Batch:
     """
     Changes that one replica made together: all become visible together, or none.
 
-    Entry number C{i} has the counter C{lo + i}; entries are sorted by path.
+    TreeEntry number C{i} has the counter C{lo + i}; entries are sorted by path.
 
     @ivar deps: what the writer had seen; a version whose dot is inside it is replaced.
     @ivar settled: conflicts that an operator has closed.
@@ -117,7 +117,7 @@ class Batch:
     lo: int
     stamp: int
     deps: Knowledge = field(repr=False)
-    entries: tuple[tuple[bytes, Entry], ...]
+    entries: tuple[tuple[bytes, TreeEntry], ...]
     settled: tuple[tuple[bytes, Dot[ReplicaId]], ...] = ()
     approved: str = ""
     moves: tuple[Move, ...] = ()

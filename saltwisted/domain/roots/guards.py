@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from attrs import frozen
 
-from saltwisted.domain.roots.entry import FILE, KINDS, LINK, Batch, Entry
+from saltwisted.domain.roots.entry import FILE, KINDS, LINK, Batch, TreeEntry
 from saltwisted.errors import SaltwistedError
 
 MARKER = b".saltwisted-root"
@@ -112,7 +112,7 @@ def check_link(path: bytes, target: bytes, rule: str = "inside") -> None:
             depth += 1
 
 
-def check_entry(path: bytes, entry: Entry, limits: Limits) -> None:
+def check_entry(path: bytes, entry: TreeEntry, limits: Limits) -> None:
     """@raises Forbidden: this entry may not be in a root."""
     check_path(path)
     if entry.kind not in KINDS or len(entry.kind) != 1:
@@ -159,7 +159,9 @@ class Brake:
         self._limits = limits
         self._recent: list[tuple[float, int, int]] = []
 
-    def weigh(self, shown: Mapping[bytes, tuple[Entry | None, Entry | None]]) -> tuple[int, int]:
+    def weigh(
+        self, shown: Mapping[bytes, tuple[TreeEntry | None, TreeEntry | None]]
+    ) -> tuple[int, int]:
         """Files and bytes that a change of the visible tree deletes."""
         arriving: dict[bytes, int] = {}
         for _, after in shown.values():

@@ -23,9 +23,9 @@ from saltwisted.domain.roots.entry import (
     IMPLIED,
     Batch,
     Conflict,
-    Entry,
     Knowledge,
     ReplicaId,
+    TreeEntry,
     Version,
     ancestors,
     split,
@@ -54,7 +54,7 @@ class Outcome:
 
     rows: set[bytes] = field(factory=set)
     fresh: set[bytes] = field(factory=set)
-    shown: dict[bytes, tuple[Entry | None, Entry | None]] = field(factory=dict)
+    shown: dict[bytes, tuple[TreeEntry | None, TreeEntry | None]] = field(factory=dict)
     conflicts: list[Conflict] = field(factory=list)
 
 
@@ -106,7 +106,7 @@ class Index:
         self.knowledge: dict[ReplicaId, int] = {}
         self.number = 0
         self.changes = 0
-        self._folders: dict[bytes, dict[bytes, Entry]] = {b"": {}}
+        self._folders: dict[bytes, dict[bytes, TreeEntry]] = {b"": {}}
         self._digests: dict[bytes, bytes] = {}
         self._own: set[bytes] = {b""}
         self._stale: set[bytes] = {b""}
@@ -115,7 +115,7 @@ class Index:
 
     # -- reading
 
-    def visible(self, path: bytes) -> Entry | None:
+    def visible(self, path: bytes) -> TreeEntry | None:
         """What is shown at a path."""
         head, tail = split(path)
         folder = self._folders.get(head)
@@ -183,7 +183,7 @@ class Index:
 
     def commit(
         self,
-        wanted: Mapping[bytes, Entry],
+        wanted: Mapping[bytes, TreeEntry],
         stamp: int,
         *,
         bulk: bool = False,
@@ -269,7 +269,7 @@ class Index:
         outcome.rows.update(path for path, _ in batch.entries)
         return outcome
 
-    def _show_file(self, path: bytes, entry: Entry, fresh: bool, outcome: Outcome) -> bool:
+    def _show_file(self, path: bytes, entry: TreeEntry, fresh: bool, outcome: Outcome) -> bool:
         """
         Show a file where nothing ever was, or that one is gone, as L{_show} would; false if it is
         not that simple: if its directory comes or goes with it, or it is not alone at its path. A
@@ -397,7 +397,7 @@ class Index:
 
     def reincarnate(
         self, main: ReplicaId, bulk: ReplicaId, trusted: Mapping[ReplicaId, int]
-    ) -> dict[bytes, Entry]:
+    ) -> dict[bytes, TreeEntry]:
         """
         Go on under a new incarnation, after a peer showed that this index is an old copy.
 
@@ -407,7 +407,7 @@ class Index:
 
         @param trusted: our old lanes' counters that peers had acknowledged in this index.
         """
-        again: dict[bytes, Entry] = {}
+        again: dict[bytes, TreeEntry] = {}
         outcome = Outcome()
         self.changes += 1
         for lane in {self.main, self.bulk}:
@@ -489,7 +489,7 @@ class Index:
                 return
             path = head
 
-    def _set(self, head: bytes, tail: bytes, entry: Entry | None) -> None:
+    def _set(self, head: bytes, tail: bytes, entry: TreeEntry | None) -> None:
         folder = self._folders.get(head)
         if folder is None or head not in self._own:
             folder = self._folders[head] = dict(folder or {})

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping
 
 from attrs import field, frozen
 
-from saltwisted.domain.roots.entry import DIR, FILE, Entry, Knowledge, split
+from saltwisted.domain.roots.entry import DIR, FILE, Knowledge, TreeEntry, split
 
-Folder = Mapping[bytes, Entry]
+Folder = Mapping[bytes, TreeEntry]
 
 
 def folder_digest(folder: Folder) -> bytes:
@@ -78,13 +78,13 @@ class Generation:
         """Twelve hex digits."""
         return name_of(self.digest)
 
-    def get(self, path: bytes) -> Entry | None:
+    def get(self, path: bytes) -> TreeEntry | None:
         """What is at a path."""
         head, tail = split(path)
         folder = self.folders.get(head)
         return None if folder is None else folder.get(tail)
 
-    def walk(self) -> Iterator[tuple[bytes, Entry]]:
+    def walk(self) -> Iterator[tuple[bytes, TreeEntry]]:
         """Every path, parents before what is in them."""
         for head in sorted(self.folders):
             for name, entry in self.folders[head].items():
@@ -95,11 +95,11 @@ class Generation:
         return self.files, self.size
 
 
-def generation_of(tree: Mapping[bytes, Entry], like: Generation, at: float) -> Generation:
+def generation_of(tree: Mapping[bytes, TreeEntry], like: Generation, at: float) -> Generation:
     """
     A generation of these entries, that shares with another what is equal; it has no number.
     """
-    folders: dict[bytes, dict[bytes, Entry]] = {}
+    folders: dict[bytes, dict[bytes, TreeEntry]] = {}
     for path, entry in tree.items():
         head, tail = split(path)
         folders.setdefault(head, {})[tail] = entry
@@ -112,9 +112,9 @@ def generation_of(tree: Mapping[bytes, Entry], like: Generation, at: float) -> G
     return Generation(0, root_digest(digests), shared, digests, {}, at, len(sizes), sum(sizes))
 
 
-def subtree(folders: Mapping[bytes, Folder], top: bytes) -> list[tuple[bytes, Entry]]:
+def subtree(folders: Mapping[bytes, Folder], top: bytes) -> list[tuple[bytes, TreeEntry]]:
     """What is below a directory, by path relative to it; nothing for one that is not there."""
-    found: list[tuple[bytes, Entry]] = []
+    found: list[tuple[bytes, TreeEntry]] = []
     waiting = [b""]
     while waiting:
         rel = waiting.pop()
@@ -128,7 +128,7 @@ def subtree(folders: Mapping[bytes, Folder], top: bytes) -> list[tuple[bytes, En
     return found
 
 
-def subtree_digest(top: Entry, below: list[tuple[bytes, Entry]]) -> bytes:
+def subtree_digest(top: TreeEntry, below: list[tuple[bytes, TreeEntry]]) -> bytes:
     """The digest of a subtree with times: what a moved directory must equal to the last bit."""
     whole = hashlib.sha256(b"%s%o" % (top.kind.encode(), top.mode))
     for path, entry in below:
@@ -147,9 +147,11 @@ def subtree_digest(top: Entry, below: list[tuple[bytes, Entry]]) -> bytes:
     return whole.digest()
 
 
-def changes(old: Generation, new: Generation) -> dict[bytes, tuple[Entry | None, Entry | None]]:
+def changes(
+    old: Generation, new: Generation
+) -> dict[bytes, tuple[TreeEntry | None, TreeEntry | None]]:
     """Path to (before, after), for what differs; directories with one digest are not looked at."""
-    found: dict[bytes, tuple[Entry | None, Entry | None]] = {}
+    found: dict[bytes, tuple[TreeEntry | None, TreeEntry | None]] = {}
     for head in sorted(old.folders.keys() | new.folders.keys()):
         was, now = old.folders.get(head, {}), new.folders.get(head, {})
         if was is now:

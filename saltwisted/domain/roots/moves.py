@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from saltwisted.domain.roots.entry import ABSENT, DIR, GONE, Entry, Move, ancestors
+from saltwisted.domain.roots.entry import ABSENT, DIR, GONE, Move, TreeEntry, ancestors
 from saltwisted.domain.roots.manifest import Folder, subtree, subtree_digest
 
 WORTH = 3
 """Entries below which a move is not worth a record."""
 
 
-def find_moves(folders: Mapping[bytes, Folder], changed: Mapping[bytes, Entry]) -> tuple[Move, ...]:
+def find_moves(
+    folders: Mapping[bytes, Folder], changed: Mapping[bytes, TreeEntry]
+) -> tuple[Move, ...]:
     """
     The directories that the changes move whole.
 
@@ -36,7 +38,7 @@ def find_moves(folders: Mapping[bytes, Folder], changed: Mapping[bytes, Entry]) 
             gone.setdefault(subtree_digest(top, below), path)
     if not gone:
         return ()
-    fresh: dict[bytes, list[tuple[bytes, Entry]]] = {}
+    fresh: dict[bytes, list[tuple[bytes, TreeEntry]]] = {}
     tops: dict[bytes, list[bytes]] = {}
     for path, entry in changed.items():
         if entry.kind == ABSENT:
@@ -64,27 +66,29 @@ def find_moves(folders: Mapping[bytes, Folder], changed: Mapping[bytes, Entry]) 
     return tuple(moves)
 
 
-def _inside(path: bytes, changed: Mapping[bytes, Entry], kind: str) -> bool:
+def _inside(path: bytes, changed: Mapping[bytes, TreeEntry], kind: str) -> bool:
     head = path.rpartition(b"/")[0]
     return head in changed and changed[head].kind == kind
 
 
 def unfolded(
-    entries: Iterable[tuple[bytes, Entry]], moves: tuple[Move, ...]
-) -> list[tuple[bytes, Entry]]:
+    entries: Iterable[tuple[bytes, TreeEntry]], moves: tuple[Move, ...]
+) -> list[tuple[bytes, TreeEntry]]:
     """The entries that no move stands for."""
     tops = {top for move in moves for top in (move.old, move.new)}
     inside = tuple(top + b"/" for top in tops)
     return [pair for pair in entries if pair[0] not in tops and not pair[0].startswith(inside)]
 
 
-def unfold(folders: Mapping[bytes, Folder], moves: tuple[Move, ...]) -> dict[bytes, Entry] | None:
+def unfold(
+    folders: Mapping[bytes, Folder], moves: tuple[Move, ...]
+) -> dict[bytes, TreeEntry] | None:
     """
     The changes that moves stand for; C{None} where the subtree here is another.
 
     @param folders: the visible tree that the batch is about to change.
     """
-    found: dict[bytes, Entry] = {}
+    found: dict[bytes, TreeEntry] = {}
     for move in moves:
         head, _, tail = move.old.rpartition(b"/")
         top = folders.get(head, {}).get(tail)

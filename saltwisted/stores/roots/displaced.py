@@ -13,7 +13,7 @@ from contextlib import suppress
 
 from attrs import define, field
 
-from saltwisted.domain.roots.entry import FILE, Entry
+from saltwisted.domain.roots.entry import FILE, TreeEntry
 from saltwisted.domain.roots.guards import (
     TRASH,
 )
@@ -109,7 +109,7 @@ class Displaced:
             if taken is not None:
                 digest, now = taken
                 mode = stat.S_IMODE(now.st_mode) & 0o777
-                entry = Entry(FILE, mode, now.st_size, now.st_mtime_ns, digest)
+                entry = TreeEntry(FILE, mode, now.st_size, now.st_mtime_ns, digest)
                 done.edits[path] = Known(entry, None)
                 return
 

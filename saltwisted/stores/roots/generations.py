@@ -20,7 +20,7 @@ from attrs import frozen
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.python.failure import Failure
 
-from saltwisted.domain.roots.entry import DIR, FILE, LINK, Entry
+from saltwisted.domain.roots.entry import DIR, FILE, LINK, TreeEntry
 from saltwisted.domain.roots.manifest import Generation
 from saltwisted.errors import StoreError
 from saltwisted.stores.roots import sound
@@ -43,7 +43,7 @@ Source = Callable[[], tuple[Generation, ContentStore] | None]
 class GenerationFile(Found):
     """A file of a generation; C{full} is where it is in the working tree."""
 
-    entry: Entry
+    entry: TreeEntry
     store: ContentStore
 
 
@@ -312,7 +312,7 @@ class GenerationRoots(Roots):
         )
 
 
-def ways(generation: Generation, follow: bool) -> Iterator[tuple[bytes, Entry, bytes | None]]:
+def ways(generation: Generation, follow: bool) -> Iterator[tuple[bytes, TreeEntry, bytes | None]]:
     """
     Every path that leads to something in a generation, also through links to directories.
 
@@ -381,7 +381,7 @@ def resolve(generation: Generation, path: bytes, follow: bool) -> bytes | None:
     return b"/".join(at)
 
 
-def _hash(store: ContentStore, entry: Entry, hash_type: str) -> str:
+def _hash(store: ContentStore, entry: TreeEntry, hash_type: str) -> str:
     digest, whole = hashlib.new(hash_type, usedforsecurity=False), hashlib.sha256()
     at = 0
     while at < entry.size:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from attrs import frozen
 
 from saltwisted.domain.roots import codec
-from saltwisted.domain.roots.entry import GONE, Batch, Coded, Entry
+from saltwisted.domain.roots.entry import GONE, Batch, Coded, TreeEntry
 from saltwisted.domain.roots.guards import MAX_ENTRIES
 from saltwisted.domain.roots.index import Outcome
 from saltwisted.domain.roots.manifest import Generation
@@ -138,7 +138,7 @@ class History:
             raise StoreError("names more than one generation", name)
         return found[0]
 
-    def manifest(self, number: int) -> dict[bytes, Entry]:
+    def manifest(self, number: int) -> dict[bytes, TreeEntry]:
         """The tree of an earlier generation, by walking back."""
         tree = dict(self._present().walk())
         for change in self.newest():
@@ -152,7 +152,7 @@ class History:
                     tree[path] = entry
         return tree
 
-    def way_back(self, number: int) -> dict[bytes, Entry]:
+    def way_back(self, number: int) -> dict[bytes, TreeEntry]:
         """What has to change for the tree of an earlier generation to be visible again."""
         target, present = self.manifest(number), self._present()
         wanted = {path: GONE for path, _ in present.walk() if path not in target}
@@ -162,7 +162,7 @@ class History:
             raise StoreError(f"{len(lost)} of its contents are no longer kept", self._folder)
         return wanted
 
-    def difference(self, number: int) -> dict[bytes, tuple[Entry | None, Entry | None]]:
+    def difference(self, number: int) -> dict[bytes, tuple[TreeEntry | None, TreeEntry | None]]:
         """Path to (then, now), between an earlier generation and the present one."""
         then = self.manifest(number)
         today = dict(self._present().walk())

@@ -20,7 +20,7 @@ from typing import Any
 from twisted.logger import Logger
 
 from saltwisted.domain.causality.knowledge import Dot
-from saltwisted.domain.roots.entry import Entry, ReplicaId, Version
+from saltwisted.domain.roots.entry import ReplicaId, TreeEntry, Version
 from saltwisted.errors import StoreError
 from saltwisted.stores.database import (
     change_many,
@@ -230,7 +230,7 @@ class IndexDatabase:
     def version(self, row: Sequence[Any]) -> Version:
         """A version from its columns, from C{rid} on."""
         rid, counter, stamp, kind, mode, size, mtime, content = row
-        entry = Entry(kind, mode, size, mtime, bytes(content))
+        entry = TreeEntry(kind, mode, size, mtime, bytes(content))
         return Version(Dot(self._replicas[rid], counter), stamp, entry)
 
     def flat(self, version: Version) -> tuple[Any, ...]:

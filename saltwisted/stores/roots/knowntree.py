@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
-from saltwisted.domain.roots.entry import Entry
+from saltwisted.domain.roots.entry import TreeEntry
 from saltwisted.domain.roots.manifest import Generation
 from saltwisted.stores.roots.index import IndexDatabase
 from saltwisted.stores.roots.treefs import Identity
@@ -17,7 +17,7 @@ from saltwisted.stores.roots.treefs import Identity
 class Known(NamedTuple):
     """What is in the working tree at a path, as far as we know; no identity: look again."""
 
-    entry: Entry
+    entry: TreeEntry
     identity: Identity | None
 
 
@@ -81,7 +81,7 @@ class KnownTree:
             identity = None
             if stat:
                 identity = Identity(*(int(part) for part in bytes(stat).split()))
-            entry = Entry(kind, mode, size, mtime, bytes(content))
+            entry = TreeEntry(kind, mode, size, mtime, bytes(content))
             found[bytes(path)] = Known(entry, identity)
         return found
 
@@ -148,10 +148,10 @@ class KnownTree:
                     del rest[path], rest[target]
         return moves, rest
 
-    def pending(self, generation: Generation) -> dict[bytes, Entry | None]:
+    def pending(self, generation: Generation) -> dict[bytes, TreeEntry | None]:
         """Where the working tree is not what a generation says; C{None}: to be removed."""
         tree = self.known
-        found: dict[bytes, Entry | None] = {}
+        found: dict[bytes, TreeEntry | None] = {}
         there = 0
         for head, folder in generation.folders.items():
             above = head + b"/" if head else b""

@@ -20,7 +20,7 @@ from typing import Any
 from attrs import define, field
 from twisted.logger import Logger
 
-from saltwisted.domain.roots.entry import FILE, Entry
+from saltwisted.domain.roots.entry import FILE, TreeEntry
 from saltwisted.domain.roots.guards import Forbidden, Limits, check_entry, is_path
 from saltwisted.errors import SaltwistedError
 from saltwisted.stores.progress import Progress
@@ -295,7 +295,7 @@ class NewFiles:
 
         @param now: a time before it was read.
         """
-        entry = Entry(FILE, identity.mode & 0o777, identity.size, identity.mtime, digest)
+        entry = TreeEntry(FILE, identity.mode & 0o777, identity.size, identity.mtime, digest)
         try:
             check_entry(path, entry, self._limits)
         except Forbidden:

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 
-from saltwisted.domain.roots.entry import FILE, Entry
+from saltwisted.domain.roots.entry import FILE, TreeEntry
 from saltwisted.errors import StoreError
 from saltwisted.stores.files import make_dir, store_error, sync_dir
 from saltwisted.stores.roots.objectfiles import ObjectFiles
@@ -308,7 +308,7 @@ class ContentStore:
             self._packs.close()
 
 
-def missing_from(objects: ContentStore, entries: Iterable[Entry]) -> dict[bytes, int]:
+def missing_from(objects: ContentStore, entries: Iterable[TreeEntry]) -> dict[bytes, int]:
     """Digest to size of those contents that are not here."""
     return {
         entry.content: entry.size

@@ -13,7 +13,7 @@ import os
 import shutil
 from contextlib import suppress
 
-from saltwisted.domain.roots.entry import DIR, FILE, LINK, Entry
+from saltwisted.domain.roots.entry import DIR, FILE, LINK, TreeEntry
 from saltwisted.domain.roots.manifest import Generation
 from saltwisted.errors import StoreError
 from saltwisted.stores.files import make_dir
@@ -71,7 +71,7 @@ class PillarTree:
             if number.isdigit() and int(number) <= old:
                 shutil.rmtree(f"{self.folder}/{each}", ignore_errors=True)
 
-    def _put(self, full: bytes, path: bytes, entry: Entry, store: ContentStore) -> None:
+    def _put(self, full: bytes, path: bytes, entry: TreeEntry, store: ContentStore) -> None:
         if entry.kind == DIR:
             os.mkdir(full, 0o700)
         elif entry.kind == LINK:

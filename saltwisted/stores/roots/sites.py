@@ -20,7 +20,7 @@ from typing import Any
 from attrs import define, field
 from twisted.logger import Logger
 
-from saltwisted.domain.roots.entry import DIR, FILE, GONE, LINK, Entry, split
+from saltwisted.domain.roots.entry import DIR, FILE, GONE, LINK, TreeEntry, split
 from saltwisted.domain.roots.guards import TEMPORARY
 from saltwisted.errors import SaltwistedError, StoreError
 from saltwisted.stores.progress import Progress
@@ -37,7 +37,7 @@ COPIERS = 2
 MOST_COPIES = 32
 """Large files of one new directory that are open at a time."""
 
-Wanted = Mapping[bytes, Entry | None]
+Wanted = Mapping[bytes, TreeEntry | None]
 
 
 @define
@@ -54,11 +54,11 @@ class Site:
 
     top: bytes
     aside: bytes
-    entries: Mapping[bytes, Entry]
+    entries: Mapping[bytes, TreeEntry]
     folders: list[tuple[bytes, bytes]] = field(factory=list)
     made: dict[bytes, Known] = field(factory=dict)
     waiting: list[bytes] = field(factory=list)
-    copied: list[tuple[bytes, Entry, int, Future[None]]] = field(factory=list)
+    copied: list[tuple[bytes, TreeEntry, int, Future[None]]] = field(factory=list)
 
 
 def _aside(site: Site, path: bytes) -> bytes:
@@ -68,9 +68,9 @@ def _aside(site: Site, path: bytes) -> bytes:
 
 def new_tops(
     wanted: Wanted, known: Mapping[bytes, Known], fs: TreeFs
-) -> dict[bytes, dict[bytes, Entry]]:
+) -> dict[bytes, dict[bytes, TreeEntry]]:
     """The outermost directories that are not there yet, with all that is wanted in each."""
-    tops: dict[bytes, dict[bytes, Entry]] = {}
+    tops: dict[bytes, dict[bytes, TreeEntry]] = {}
     inside: dict[bytes, bytes] = {b"": b""}  # directory to the new one that holds it, if any
     for path in sorted(wanted):
         entry = wanted[path]
@@ -97,7 +97,7 @@ def new_tops(
 
 
 def make(
-    fs: TreeFs, place: bytes, entry: Entry, store: ContentStore, sync: bool = False
+    fs: TreeFs, place: bytes, entry: TreeEntry, store: ContentStore, sync: bool = False
 ) -> os.stat_result:
     """
     Make a new file or link under a hidden name.
@@ -122,7 +122,7 @@ def make(
         os.close(fd)
 
 
-def fill(fd: int, entry: Entry, store: ContentStore) -> None:
+def fill(fd: int, entry: TreeEntry, store: ContentStore) -> None:
     """Write its content into a new file."""
     if entry.size <= SMALL:
         data = store.read(entry.content)
@@ -301,7 +301,7 @@ class Sites:
         self._hurried = False
         self._counter = 0
 
-    def _site(self, top: bytes, entries: Mapping[bytes, Entry]) -> Site:
+    def _site(self, top: bytes, entries: Mapping[bytes, TreeEntry]) -> Site:
         head, _ = split(top)
         self._counter += 1
         name = TEMPORARY + b"%s-s%d" % (self._token, self._counter)
@@ -315,7 +315,7 @@ class Sites:
         self,
         name: object,
         root: tuple[int, int],
-        entries: Iterable[tuple[bytes, Entry]],
+        entries: Iterable[tuple[bytes, TreeEntry]],
         known: Mapping[bytes, Known],
         store: ContentStore,
     ) -> None:
@@ -343,7 +343,7 @@ class Sites:
         self,
         fs: TreeFs,
         name: object,
-        entries: Iterable[tuple[bytes, Entry]],
+        entries: Iterable[tuple[bytes, TreeEntry]],
         known: Mapping[bytes, Known],
         store: ContentStore,
     ) -> None:
@@ -445,7 +445,7 @@ class Sites:
     def write(
         self,
         fs: TreeFs,
-        wanted: dict[bytes, Entry | None],
+        wanted: dict[bytes, TreeEntry | None],
         known: Mapping[bytes, Known],
         store: ContentStore,
         sync: bool,
@@ -467,7 +467,7 @@ class Sites:
     def _write(
         self,
         fs: TreeFs,
-        wanted: dict[bytes, Entry | None],
+        wanted: dict[bytes, TreeEntry | None],
         known: Mapping[bytes, Known],
         store: ContentStore,
         sync: bool,

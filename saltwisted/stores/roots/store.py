@@ -22,9 +22,9 @@ from saltwisted.domain.roots import codec
 from saltwisted.domain.roots.entry import (
     Batch,
     Conflict,
-    Entry,
     Knowledge,
     ReplicaId,
+    TreeEntry,
     Version,
     lanes,
 )
@@ -113,7 +113,7 @@ class RootStore:
     @param folder: where index and content live, this share's alone.
     @param master: this node's name, in dots and in the history.
     @param keep: seconds for which superseded objects are kept at least (delta bases, rollback).
-    @ivar unused: whether nobody can know changes by the numbers that come next, see L{go_on}.
+    @ivar owns_numbers: whether nobody can know changes by the numbers that come next, see L{go_on}.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class RootStore:
         self.rows = IndexRows(self.database)
         self.object_rows = ObjectRows(self.database)
         self.confirmed = Confirmed(self.database)
-        self.unused = False
+        self.owns_numbers = False
         self._rehearsed: Rehearsal | None = None
         self._open()
 
@@ -155,7 +155,7 @@ class RootStore:
             with database.transaction():
                 database.set("incarnation", incarnation)
                 database.set("inode", here)
-            self.unused = True
+            self.owns_numbers = True
         main, bulk = lanes(self.master, bytes(incarnation))
         self.index = Index(main, bulk, self._policy)
         ordered = {
@@ -213,7 +213,7 @@ class RootStore:
             self.database.set("anew", 0)
             self.database.set("behind", 0)
         self.reload()
-        self.unused = True
+        self.owns_numbers = True
 
     def close(self) -> None:
         """Close all files."""
@@ -224,7 +224,7 @@ class RootStore:
 
     def commit(
         self,
-        wanted: Mapping[bytes, Entry],
+        wanted: Mapping[bytes, TreeEntry],
         *,
         tree: Mapping[bytes, Known | None] | None = None,
         bulk: bool = False,
@@ -412,7 +412,7 @@ class RootStore:
             self.object_rows.put(places)
         self.objects.stored(places)
 
-    def keep_adopted(self, kept: Sequence[tuple[bytes, Entry]]) -> None:
+    def keep_adopted(self, kept: Sequence[tuple[bytes, TreeEntry]]) -> None:
         """Files of this node's old tree that the cluster's replaces: kept as conflicts here."""
         now = self.now()
         stamp = self.stamps.tick(now)
@@ -437,7 +437,7 @@ class RootStore:
 
     # -- lives of this node's disk
 
-    def go_on(self, heard: bool) -> None:
+    def go_on(self, sure: bool) -> None:
         """
         Before the first change of this life: go on with the numbers of an earlier one only if it is
         sure that nobody knows other changes by them.
@@ -446,18 +446,18 @@ class RootStore:
         that was not heard yet may know more of us than we do, and what we number as it knows would
         never get there.
 
-        @param heard: whether all members said in this life what they know, and none knows more.
+        @param sure: whether all members said in this life what they know, and none knows more.
         """
-        if not self.unused and not heard:
+        if not self.owns_numbers and not sure:
             incarnation = self._entropy(8)
             with self.database.transaction():
                 self.database.set("incarnation", incarnation)
             self.index.main, self.index.bulk = lanes(self.master, incarnation)
-        self.unused = True
+        self.owns_numbers = True
 
     def begin_new_life(self) -> None:
         """Go on under a new incarnation, and write again what only we know."""
-        self.unused = True
+        self.owns_numbers = True
         self.write_behind()
         old = (self.index.main, self.index.bulk)
         incarnation = self._entropy(8)

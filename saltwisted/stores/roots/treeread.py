@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing, suppress
 
-from saltwisted.domain.roots.entry import DIR, FILE, LINK, Entry, ancestors, split
+from saltwisted.domain.roots.entry import DIR, FILE, LINK, TreeEntry, ancestors, split
 from saltwisted.domain.roots.guards import (
     TEMPORARY,
     Forbidden,
@@ -483,14 +483,14 @@ class TreeReader:
         store: ContentStore,
         seen: Seen,
         moved: Mapping[tuple[int, ...], Known] | None,
-    ) -> tuple[Entry | None, os.stat_result, bool]:
+    ) -> tuple[TreeEntry | None, os.stat_result, bool]:
         mode = stat.S_IMODE(info.st_mode) & 0o777
         if stat.S_ISDIR(info.st_mode):
             # One that we may not open would be closed to the others' services too
             self._root.fs.folder(path)
-            entry = Entry(DIR, mode)
+            entry = TreeEntry(DIR, mode)
         elif stat.S_ISLNK(info.st_mode):
-            entry = Entry(LINK, 0, 0, info.st_mtime_ns, self._root.fs.readlink(path))
+            entry = TreeEntry(LINK, 0, 0, info.st_mtime_ns, self._root.fs.readlink(path))
         elif stat.S_ISREG(info.st_mode):
             if info.st_size > self._limits.max_file:
                 raise Forbidden("file-size", path)
@@ -509,7 +509,7 @@ class TreeReader:
                     seen.again.add(path)
                     return None, info, True
                 digest, info = taken
-            entry = Entry(FILE, mode, info.st_size, info.st_mtime_ns, digest)
+            entry = TreeEntry(FILE, mode, info.st_size, info.st_mtime_ns, digest)
         else:
             raise Forbidden("not a file, directory or link", path)
         check_entry(path, entry, self._limits)
@@ -540,7 +540,7 @@ class TreeReader:
                 return None
             digest, info = taken
             mode = stat.S_IMODE(info.st_mode) & 0o777
-            entry = Entry(FILE, mode, info.st_size, info.st_mtime_ns, digest)
+            entry = TreeEntry(FILE, mode, info.st_size, info.st_mtime_ns, digest)
             check_entry(path, entry, self._limits)
             return Known(entry, Identity.of(info))
         except Forbidden:

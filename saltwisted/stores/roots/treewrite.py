@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from typing import Any
 
-from saltwisted.domain.roots.entry import DIR, FILE, LINK, Batch, Entry, Move, ancestors, split
+from saltwisted.domain.roots.entry import DIR, FILE, LINK, Batch, Move, TreeEntry, ancestors, split
 from saltwisted.domain.roots.guards import (
     TEMPORARY,
     TRASH,
@@ -73,7 +73,7 @@ class TreeWriter:
 
     def write(
         self,
-        wanted: Mapping[bytes, Entry | None],
+        wanted: Mapping[bytes, TreeEntry | None],
         known: Mapping[bytes, Known],
         store: ContentStore,
         moves: Sequence[Move] = (),
@@ -143,7 +143,7 @@ class TreeWriter:
         known: Mapping[bytes, Known],
         store: ContentStore,
         done: Written,
-        wanted: dict[bytes, Entry | None],
+        wanted: dict[bytes, TreeEntry | None],
         move: Move,
     ) -> None:
         """
@@ -280,7 +280,7 @@ class TreeWriter:
         known: Mapping[bytes, Known],
         store: ContentStore,
         done: Written,
-        entry: Entry,
+        entry: TreeEntry,
     ) -> None:
         info = self._root.fs.lstat(path)
         if info is None:
@@ -300,7 +300,7 @@ class TreeWriter:
         known: Mapping[bytes, Known],
         store: ContentStore,
         done: Written,
-        entry: Entry,
+        entry: TreeEntry,
     ) -> None:
         before = known.get(path)
         info = self._root.fs.lstat(path)
@@ -360,7 +360,9 @@ class TreeWriter:
             fs.rename_new(temporary, path)
         return aside
 
-    def _same(self, path: bytes, info: os.stat_result, entry: Entry, store: ContentStore) -> bool:
+    def _same(
+        self, path: bytes, info: os.stat_result, entry: TreeEntry, store: ContentStore
+    ) -> bool:
         """Whether an unknown file is what should be there already (a tree that is adopted)."""
         if entry.kind == LINK:
             return stat.S_ISLNK(info.st_mode) and self._root.fs.readlink(path) == entry.content
@@ -369,7 +371,7 @@ class TreeWriter:
         taken = content_of(self._root.fs, path, store)
         return taken is not None and taken[0] == entry.content
 
-    def _touch(self, path: bytes, info: os.stat_result, entry: Entry, done: Written) -> bool:
+    def _touch(self, path: bytes, info: os.stat_result, entry: TreeEntry, done: Written) -> bool:
         """Only mode or time differ: change those in place."""
         fd = self._root.fs.open(path)
         try:
