@@ -40,7 +40,7 @@ PER_JOB = 5
 
 
 class Child(Protocol):
-    """A worker process (L{saltwisted.transports.workers.Child})."""
+    """A worker process (L{saltwisted.transports.children.Child})."""
 
     pid: int
     exited: Deferred[Any]

@@ -40,8 +40,9 @@ from saltwisted.stores.sessions import SessionStore
 from saltwisted.stores.shared import SharedPublishKey
 from saltwisted.stores.tokens import TokenFiles
 from saltwisted.transports.bus import EventBus
+from saltwisted.transports.callpool import PoolLimits
 from saltwisted.transports.threads import Threads
-from saltwisted.transports.workers import PoolLimits, WarmPool
+from saltwisted.transports.workers import WarmPool
 from saltwisted.wire.crypticle import SessionKey
 from saltwisted.worker.process.warm import exec_warm_parent
 

@@ -5,8 +5,8 @@ L{WarmPool} owns the warm parent (L{saltwisted.worker.process.warm}, which also 
 between the two): it asks it for children, gives each a control socket, learns how each one ended,
 and puts a new parent in the place of one that died. There are two kinds of children: one per job
 (L{WarmPool.spawn}), which outlives the daemon, and pooled ones which take calls one after another
-(L{WarmPool.call}) and end with it. What children do is not known here; how a parent is made is an
-argument.
+(L{WarmPool.call}, L{saltwisted.transports.callpool}) and end with it. What children do is not known
+here; how a parent is made is an argument.
 """
 
 from __future__ import annotations
@@ -14,31 +14,18 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import struct
-from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import msgpack
-from attrs import define, field, frozen
 from twisted.internet.defer import Deferred
-from twisted.internet.interfaces import IReadWriteDescriptor
-from twisted.internet.main import CONNECTION_LOST
 from twisted.logger import Logger
-from twisted.python.failure import Failure
-from zope.interface import implementer
 
 from saltwisted.errors import RemoteError
-from saltwisted.transports.ipc import (
-    ControlProtocol,
-    ControlServer,
-    Handler,
-    PeerProcess,
-    pack_message,
-)
-
-_HEAD = struct.Struct(">I")
-_SLICE = 1 << 18
+from saltwisted.transports.callpool import CallPool, PoolLimits
+from saltwisted.transports.children import Child, Exit, plain
+from saltwisted.transports.ipc import ControlProtocol, ControlServer, Handler, PeerProcess
+from saltwisted.transports.parentlink import ParentLink
 
 STRAGGLE = 2.0
 """Seconds between the end of a child's process and the end of its socket, at most."""
@@ -53,89 +40,6 @@ class Parent(Protocol):
 
 Starter = Callable[[Sequence[str]], Any]
 """Makes a L{Parent} which preloads the named modules."""
-
-
-@frozen
-class Exit:
-    """
-    How a child ended.
-
-    @ivar pid: 0 when it never started.
-    @ivar status: as C{waitpid} gives it; C{None} when nobody could tell.
-    """
-
-    pid: int
-    status: int | None
-
-    @property
-    def clean(self) -> bool:
-        """It ended by itself, with status 0."""
-        return self.status == 0
-
-    def __str__(self) -> str:
-        if self.pid == 0:
-            return "could not be started"
-        if self.status is None:
-            return "ended"
-        if os.WIFSIGNALED(self.status):
-            number = os.WTERMSIG(self.status)
-            try:
-                name = signal.Signals(number).name
-            except ValueError:
-                name = f"signal {number}"
-            return f"was ended by {name}"
-        return f"exited with status {os.waitstatus_to_exitcode(self.status)}"
-
-
-@define(eq=False)
-class Child:
-    """
-    One child.
-
-    @ivar pid: 0 until it has started.
-    @ivar exited: fires once with its L{Exit}, after everything it said was heard.
-    """
-
-    number: int
-    entry: str
-    pid: int = 0
-    exited: Deferred[Exit] = field(factory=Deferred)
-    _pool: WarmPool = field(kw_only=True, repr=False)
-    _message: dict[str, Any] = field(kw_only=True, repr=False)
-    _handler: Handler = field(kw_only=True, repr=False)
-    _protocol: ControlProtocol | None = field(default=None, repr=False)
-    _status: int | None = None
-    _parent: Any = field(default=None, repr=False)
-    _reported: bool = False
-    _silent: bool = False
-    _spoke: bool = False
-    _retried: bool = False
-    _timer: Any = field(default=None, repr=False)
-
-    def kill(self, number: int = signal.SIGKILL, group: bool = True) -> None:
-        """Send a signal to the child; with C{group} also to the programs that it started."""
-        self._pool._kill(self, number, group)
-
-
-@frozen(kw_only=True)
-class PoolLimits:
-    """
-    How a pool of one entry behaves.
-
-    @ivar size: children at most.
-    @ivar calls: calls after which a child is replaced.
-    @ivar age: seconds after which it is replaced.
-    @ivar idle: seconds without work after which it is let go.
-    @ivar keep: children that stay however idle.
-    @ivar queue: calls that may wait; more are refused.
-    """
-
-    size: int = 2
-    calls: int = 1000
-    age: float = 3600.0
-    idle: float = 30.0
-    keep: int = 0
-    queue: int = 10000
 
 
 class WarmPool:
@@ -167,12 +71,12 @@ class WarmPool:
         self._preload = tuple(preload)
         self._limits = dict(pools or {})
         self._handler: Handler = handler or _refuse
-        self._pools: dict[str, _Pool] = {}
+        self._pools: dict[str, CallPool] = {}
         self._children: dict[int, Child] = {}
         self._facts: dict[str, bytes] = {}
         self._numbers = 0
         self._parent: Parent | None = None
-        self._link: _Link | None = None
+        self._link: ParentLink | None = None
         self._server = _Sockets(reactor, self._socket_gone)
         self._stopping = False
         self._running = False
@@ -232,7 +136,7 @@ class WarmPool:
     def _connect(self) -> None:
         assert self._parent is not None
         self._born = self.reactor.seconds()
-        self._link = _Link(self.reactor, self._parent.sock, self._received, self._lost)
+        self._link = ParentLink(self.reactor, self._parent.sock, self._received, self._lost)
         for name, value in self._facts.items():
             self._link.send({"do": "fact", "name": name, "value": value})
 
@@ -251,7 +155,7 @@ class WarmPool:
         )
         for child in list(self._children.values()):
             if child._silent:
-                self._settle(child)
+                self._judge(child)
         self._retry = self.reactor.callLater(self._delay, self._restart)
 
     def _restart(self) -> None:
@@ -336,7 +240,13 @@ class WarmPool:
         pool = self._pools.get(entry)
         if pool is None:
             limits = self._limits.get(entry, PoolLimits())
-            pool = self._pools[entry] = _Pool(self, entry, limits, self._handler)
+            pool = self._pools[entry] = CallPool(
+                self.reactor,
+                entry,
+                limits,
+                lambda handler: self._spawn(entry, None, handler, pooled=True),
+                self._handler,
+            )
         return pool.call(payload, timeout)
 
     def recycle(self, entry: str) -> None:
@@ -365,9 +275,9 @@ class WarmPool:
             "n": number,
             "entry": entry,
             "pooled": pooled,
-            "payload": msgpack.packb(payload, use_bin_type=True, default=_plain),
+            "payload": msgpack.packb(payload, use_bin_type=True, default=plain),
         }
-        child = Child(number, entry, pool=self, message=message, handler=handler)
+        child = Child(number, entry, kill=self._kill, message=message, handler=handler)
         self._children[number] = child
         if self._link is not None:
             self._send_spawn(child)
@@ -399,17 +309,17 @@ class WarmPool:
             child.pid = message["pid"]
             child._status = message["status"]
             child._reported = True
-            self._settle(child)
+            self._judge(child)
         elif message["is"] == "failed":
             self.log.error("a worker cannot be forked: {reason}", reason=message["reason"])
             child._reported = True
-            self._settle(child)
+            self._judge(child)
 
     def _socket_gone(self, child: Child) -> None:
         child._silent = True
-        self._settle(child)
+        self._judge(child)
 
-    def _settle(self, child: Child) -> None:
+    def _judge(self, child: Child) -> None:
         """Decide whether a child has ended, by its parent's word and its socket's end."""
         if child.number not in self._children:
             return
@@ -461,14 +371,6 @@ async def _refuse(op: str, args: dict[str, Any], peer: PeerProcess, stream: Any)
     raise RemoteError("SaltInvocationError", f"{op} is not available to this worker")
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, (set, frozenset)):
-        return list(value)
-    if hasattr(value, "items"):
-        return dict(value.items())
-    raise TypeError(f"cannot be sent to a worker: {type(value).__name__}")
-
-
 class _Sockets(ControlServer):
     """The control sockets of children; tells when one is gone."""
 
@@ -483,310 +385,3 @@ class _Sockets(ControlServer):
         child = self.owners.pop(protocol, None)
         if child is not None:
             self._tell(child)
-
-
-@implementer(IReadWriteDescriptor)
-class _Link:
-    """Our end of the socket to a warm parent: messages with descriptors out, messages in."""
-
-    def __init__(
-        self,
-        reactor: Any,
-        sock: socket.socket,
-        received: Callable[[dict[str, Any]], None],
-        lost: Callable[[], None],
-    ) -> None:
-        self._reactor = reactor
-        self._sock = sock
-        self._received = received
-        self._gone = lost
-        self._out: deque[tuple[memoryview, socket.socket | None]] = deque()
-        self._in = bytearray()
-        self._open = True
-        reactor.addReader(self)
-
-    def send(self, message: dict[str, Any], passed: socket.socket | None = None) -> None:
-        """Queue a message; a socket that goes with it is ours to close."""
-        if not self._open:
-            if passed is not None:
-                passed.close()
-            return
-        self._out.append((memoryview(pack_message(message)), passed))
-        if len(self._out) == 1:
-            self.doWrite()
-
-    def close(self) -> None:
-        """Hang up, quietly."""
-        if self._open:
-            self._open = False
-            self._reactor.removeReader(self)
-            self._reactor.removeWriter(self)
-            self._sock.close()
-            for _, passed in self._out:
-                if passed is not None:
-                    passed.close()
-            self._out.clear()
-
-    def doWrite(self) -> Any:
-        """Send what the socket takes."""
-        while self._out:
-            data, passed = self._out[0]
-            try:
-                if passed is not None:
-                    sent = socket.send_fds(self._sock, [data[:_SLICE]], [passed.fileno()])
-                else:
-                    sent = self._sock.send(data[:_SLICE])
-            except BlockingIOError:
-                self._reactor.addWriter(self)
-                return None
-            except OSError:
-                self._end()
-                return None
-            if passed is not None:
-                passed.close()
-            if sent < len(data):
-                self._out[0] = (data[sent:], None)
-            else:
-                self._out.popleft()
-        self._reactor.removeWriter(self)
-        return None
-
-    def doRead(self) -> Any:
-        """Take what the parent reports."""
-        try:
-            data = self._sock.recv(_SLICE)
-        except BlockingIOError:
-            return None
-        except OSError:
-            data = b""
-        if not data:
-            self._end()
-            return None
-        self._in += data
-        while self._open and len(self._in) >= 4:
-            (size,) = _HEAD.unpack_from(self._in)
-            if len(self._in) < 4 + size:
-                break
-            body = bytes(self._in[4 : 4 + size])
-            del self._in[: 4 + size]
-            self._received(msgpack.unpackb(body, raw=False))
-        return None
-
-    def _end(self) -> None:
-        if self._open:
-            self.close()
-            self._gone()
-
-    def fileno(self) -> int:
-        """For the reactor."""
-        return self._sock.fileno()
-
-    def logPrefix(self) -> str:
-        """For the reactor."""
-        return "workers"
-
-    def connectionLost(self, reason: Failure = Failure(CONNECTION_LOST)) -> None:  # noqa: B008
-        """For the reactor, which found the descriptor broken."""
-        self._end()
-
-
-@define(eq=False)
-class _Call:
-    """One call of a pool: waiting, or with a child."""
-
-    payload: bytes = field(repr=False)
-    result: Deferred[Any]
-    timer: Any = None
-    child: _Pooled | None = None
-
-
-@define(eq=False)
-class _Pooled:
-    """A pooled child: with a call, or waiting (its question C{work} unanswered)."""
-
-    child: Child
-    born: float
-    calls: int = 0
-    call: _Call | None = None
-    asking: Deferred[Any] | None = None
-    stale: bool = False
-    timer: Any = None
-
-
-class _Pool:
-    """The pooled children of one entry, and the calls that wait for them."""
-
-    log = Logger()
-
-    def __init__(self, owner: WarmPool, entry: str, limits: PoolLimits, handler: Handler) -> None:
-        self._owner = owner
-        self._clock = owner.reactor
-        self._entry = entry
-        self._limits = limits
-        self._handler = handler
-        self._queue: deque[_Call] = deque()
-        self._workers: set[_Pooled] = set()
-
-    @property
-    def waiting(self) -> int:
-        """Calls that no child has taken yet."""
-        return len(self._queue)
-
-    def call(self, payload: Any, timeout: float) -> Deferred[Any]:
-        """See L{WarmPool.call}."""
-        if len(self._queue) >= self._limits.queue:
-            failure = RemoteError("WorkerBusy", f"{len(self._queue)} calls are already waiting")
-            return _failed(failure)
-        packed = msgpack.packb(payload, use_bin_type=True, default=_plain)
-        call = _Call(packed, Deferred(lambda _: self._forget(call)))
-        call.timer = self._clock.callLater(timeout, self._too_long, call, timeout)
-        self._queue.append(call)
-        self._feed()
-        return call.result
-
-    def recycle(self) -> None:
-        """Let every child go when it has no call; new ones are made when needed."""
-        for worker in list(self._workers):
-            worker.stale = True
-            if worker.asking is not None:
-                self._dismiss(worker)
-        self._feed()
-
-    def stop(self) -> None:
-        """Fail what waits; the children end when their sockets do."""
-        calls = [*self._queue, *(w.call for w in self._workers if w.call is not None)]
-        self._queue.clear()
-        for worker in self._workers:
-            worker.call = None
-            self._quiet(worker)
-        self._workers.clear()
-        for call in calls:
-            self._finish(call, RemoteError("WorkerDied", "the daemon is stopping"))
-
-    def _feed(self) -> None:
-        """Give waiting calls to idle children, and make children for the rest."""
-        for worker in list(self._workers):
-            if not self._queue:
-                return
-            if worker.asking is not None:
-                self._give(worker)
-        unborn = sum(1 for w in self._workers if w.call is None and w.asking is None)
-        while len(self._workers) < self._limits.size and unborn < len(self._queue):
-            self._hire()
-            unborn += 1
-
-    def _hire(self) -> None:
-        async def child_said(op: str, args: dict[str, Any], peer: PeerProcess, stream: Any) -> Any:
-            if op == "work":
-                return await self._work(worker, args)
-            return await self._handler(op, args, peer, stream)
-
-        child = self._owner._spawn(self._entry, None, child_said, pooled=True)
-        worker = _Pooled(child, self._clock.seconds())
-        self._workers.add(worker)
-        _ = child.exited.addCallback(self._exited, worker)
-
-    def _work(self, worker: _Pooled, args: dict[str, Any]) -> Deferred[Any]:
-        """A child brings a result, if it had a call, and asks for the next."""
-        call, worker.call = worker.call, None
-        if call is not None:
-            error = args.get("error")
-            if error is None:
-                self._finish(call, args.get("value"))
-            else:
-                self._finish(call, RemoteError(**error))
-        asking: Deferred[Any] = Deferred()
-        worker.asking = asking
-        age = self._clock.seconds() - worker.born
-        if worker not in self._workers or worker.stale:
-            self._dismiss(worker)
-        elif worker.calls >= self._limits.calls or age > self._limits.age:
-            self._dismiss(worker)
-            self._feed()
-        elif self._queue:
-            self._give(worker)
-        else:
-            worker.timer = self._clock.callLater(self._limits.idle, self._idle, worker)
-        return asking
-
-    def _give(self, worker: _Pooled) -> None:
-        self._quiet(worker)
-        call = self._queue.popleft()
-        call.child = worker
-        worker.call = call
-        worker.calls += 1
-        asking, worker.asking = worker.asking, None
-        assert asking is not None
-        asking.callback(call.payload)
-
-    def _idle(self, worker: _Pooled) -> None:
-        worker.timer = None
-        if len(self._workers) > self._limits.keep:
-            self._dismiss(worker)
-        else:
-            worker.timer = self._clock.callLater(self._limits.idle, self._idle, worker)
-
-    def _dismiss(self, worker: _Pooled) -> None:
-        """Tell an idle child to end."""
-        self._quiet(worker)
-        self._workers.discard(worker)
-        asking, worker.asking = worker.asking, None
-        if asking is not None:
-            asking.callback(None)
-
-    def _quiet(self, worker: _Pooled) -> None:
-        timer, worker.timer = worker.timer, None
-        if timer is not None and timer.active():
-            timer.cancel()
-
-    def _exited(self, how: Exit, worker: _Pooled) -> None:
-        self._quiet(worker)
-        expected = worker not in self._workers
-        self._workers.discard(worker)
-        call, worker.call = worker.call, None
-        if call is not None:
-            self._finish(call, RemoteError("WorkerDied", f"the worker process {how}"))
-        if not expected:
-            self.log.warn("a worker process of {entry} {how}", entry=self._entry, how=str(how))
-            if call is None and self._queue and worker.calls == 0:
-                # It died before its first question; its successor may do the same.
-                self._finish(
-                    self._queue.popleft(), RemoteError("WorkerDied", f"the worker process {how}")
-                )
-        self._feed()
-
-    def _too_long(self, call: _Call, seconds: float) -> None:
-        call.timer = None
-        error = RemoteError("WorkerTimeout", f"no answer within {seconds:g} s")
-        worker = call.child
-        if worker is None:
-            self._forget(call)
-        elif worker.call is call:
-            worker.call = None
-            self._workers.discard(worker)
-            worker.child.kill(signal.SIGKILL)
-        self._finish(call, error)
-        self._feed()
-
-    def _forget(self, call: _Call) -> None:
-        if call in self._queue:
-            self._queue.remove(call)
-        if call.timer is not None and call.timer.active():
-            call.timer.cancel()
-
-    def _finish(self, call: _Call, value: Any) -> None:
-        if call.timer is not None and call.timer.active():
-            call.timer.cancel()
-        call.timer = None
-        if call.result.called:
-            return
-        if isinstance(value, RemoteError):
-            call.result.errback(Failure(value))
-        else:
-            call.result.callback(value)
-
-
-def _failed(error: Exception) -> Deferred[Any]:
-    d: Deferred[Any] = Deferred()
-    d.errback(Failure(error))
-    return d

@@ -23,7 +23,9 @@ from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from saltwisted.errors import RemoteError, TransportClosed
 from saltwisted.stores.roots.filework import make_request, read_request
-from saltwisted.transports.workers import Exit, PoolLimits, WarmPool
+from saltwisted.transports.callpool import PoolLimits
+from saltwisted.transports.children import Exit
+from saltwisted.transports.workers import WarmPool
 from saltwisted.worker.jobfiles import Outbox, is_job_process, read_kept, read_procs
 from saltwisted.worker.process import warm
 from tests.fakes.warm import fork_warm_parent

@@ -1,0 +1,255 @@
+"""
+Calls of one entry, taken by a few children one after another.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import msgpack
+from attrs import define, field, frozen
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+
+from saltwisted.errors import RemoteError
+from saltwisted.transports.children import Child, Exit, plain
+from saltwisted.transports.ipc import Handler, PeerProcess
+
+
+@frozen(kw_only=True)
+class PoolLimits:
+    """
+    How a pool of one entry behaves.
+
+    @ivar size: children at most.
+    @ivar calls: calls after which a child is replaced.
+    @ivar age: seconds after which it is replaced.
+    @ivar idle: seconds without work after which it is let go.
+    @ivar keep: children that stay however idle.
+    @ivar queue: calls that may wait; more are refused.
+    """
+
+    size: int = 2
+    calls: int = 1000
+    age: float = 3600.0
+    idle: float = 30.0
+    keep: int = 0
+    queue: int = 10000
+
+
+@define(eq=False)
+class Call:
+    """One call of a pool: waiting, or with a child."""
+
+    payload: bytes = field(repr=False)
+    result: Deferred[Any]
+    timer: Any = None
+    child: Pooled | None = None
+
+
+@define(eq=False)
+class Pooled:
+    """A pooled child: with a call, or waiting (its question C{work} unanswered)."""
+
+    child: Child
+    born: float
+    calls: int = 0
+    call: Call | None = None
+    asking: Deferred[Any] | None = None
+    stale: bool = False
+    timer: Any = None
+
+
+class CallPool:
+    """
+    The pooled children of one entry, and the calls that wait for them.
+
+    @param spawn: makes a child that answers to a handler.
+    @param handler: answers what children ask, beside for work.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        clock: Any,
+        entry: str,
+        limits: PoolLimits,
+        spawn: Callable[[Handler], Child],
+        handler: Handler,
+    ) -> None:
+        self._clock = clock
+        self._entry = entry
+        self._spawn = spawn
+        self._limits = limits
+        self._handler = handler
+        self._queue: deque[Call] = deque()
+        self._workers: set[Pooled] = set()
+
+    @property
+    def waiting(self) -> int:
+        """Calls that no child has taken yet."""
+        return len(self._queue)
+
+    def call(self, payload: Any, timeout: float) -> Deferred[Any]:
+        """A call of the entry; see L{saltwisted.transports.workers.WarmPool.call}."""
+        if len(self._queue) >= self._limits.queue:
+            failure = RemoteError("WorkerBusy", f"{len(self._queue)} calls are already waiting")
+            return _failed(failure)
+        packed = msgpack.packb(payload, use_bin_type=True, default=plain)
+        call = Call(packed, Deferred(lambda _: self._forget(call)))
+        call.timer = self._clock.callLater(timeout, self._too_long, call, timeout)
+        self._queue.append(call)
+        self._feed()
+        return call.result
+
+    def recycle(self) -> None:
+        """Let every child go when it has no call; new ones are made when needed."""
+        for worker in list(self._workers):
+            worker.stale = True
+            if worker.asking is not None:
+                self._dismiss(worker)
+        self._feed()
+
+    def stop(self) -> None:
+        """Fail what waits; the children end when their sockets do."""
+        calls = [*self._queue, *(w.call for w in self._workers if w.call is not None)]
+        self._queue.clear()
+        for worker in self._workers:
+            worker.call = None
+            self._quiet(worker)
+        self._workers.clear()
+        for call in calls:
+            self._finish(call, RemoteError("WorkerDied", "the daemon is stopping"))
+
+    def _feed(self) -> None:
+        """Give waiting calls to idle children, and make children for the rest."""
+        for worker in list(self._workers):
+            if not self._queue:
+                return
+            if worker.asking is not None:
+                self._give(worker)
+        unborn = sum(1 for w in self._workers if w.call is None and w.asking is None)
+        while len(self._workers) < self._limits.size and unborn < len(self._queue):
+            self._hire()
+            unborn += 1
+
+    def _hire(self) -> None:
+        async def child_said(op: str, args: dict[str, Any], peer: PeerProcess, stream: Any) -> Any:
+            if op == "work":
+                return await self._work(worker, args)
+            return await self._handler(op, args, peer, stream)
+
+        child = self._spawn(child_said)
+        worker = Pooled(child, self._clock.seconds())
+        self._workers.add(worker)
+        _ = child.exited.addCallback(self._exited, worker)
+
+    def _work(self, worker: Pooled, args: dict[str, Any]) -> Deferred[Any]:
+        """A child brings a result, if it had a call, and asks for the next."""
+        call, worker.call = worker.call, None
+        if call is not None:
+            error = args.get("error")
+            if error is None:
+                self._finish(call, args.get("value"))
+            else:
+                self._finish(call, RemoteError(**error))
+        asking: Deferred[Any] = Deferred()
+        worker.asking = asking
+        age = self._clock.seconds() - worker.born
+        if worker not in self._workers or worker.stale:
+            self._dismiss(worker)
+        elif worker.calls >= self._limits.calls or age > self._limits.age:
+            self._dismiss(worker)
+            self._feed()
+        elif self._queue:
+            self._give(worker)
+        else:
+            worker.timer = self._clock.callLater(self._limits.idle, self._idle, worker)
+        return asking
+
+    def _give(self, worker: Pooled) -> None:
+        self._quiet(worker)
+        call = self._queue.popleft()
+        call.child = worker
+        worker.call = call
+        worker.calls += 1
+        asking, worker.asking = worker.asking, None
+        assert asking is not None
+        asking.callback(call.payload)
+
+    def _idle(self, worker: Pooled) -> None:
+        worker.timer = None
+        if len(self._workers) > self._limits.keep:
+            self._dismiss(worker)
+        else:
+            worker.timer = self._clock.callLater(self._limits.idle, self._idle, worker)
+
+    def _dismiss(self, worker: Pooled) -> None:
+        """Tell an idle child to end."""
+        self._quiet(worker)
+        self._workers.discard(worker)
+        asking, worker.asking = worker.asking, None
+        if asking is not None:
+            asking.callback(None)
+
+    def _quiet(self, worker: Pooled) -> None:
+        timer, worker.timer = worker.timer, None
+        if timer is not None and timer.active():
+            timer.cancel()
+
+    def _exited(self, how: Exit, worker: Pooled) -> None:
+        self._quiet(worker)
+        expected = worker not in self._workers
+        self._workers.discard(worker)
+        call, worker.call = worker.call, None
+        if call is not None:
+            self._finish(call, RemoteError("WorkerDied", f"the worker process {how}"))
+        if not expected:
+            self.log.warn("a worker process of {entry} {how}", entry=self._entry, how=str(how))
+            if call is None and self._queue and worker.calls == 0:
+                # It died before its first question; its successor may do the same.
+                self._finish(
+                    self._queue.popleft(), RemoteError("WorkerDied", f"the worker process {how}")
+                )
+        self._feed()
+
+    def _too_long(self, call: Call, seconds: float) -> None:
+        call.timer = None
+        error = RemoteError("WorkerTimeout", f"no answer within {seconds:g} s")
+        worker = call.child
+        if worker is None:
+            self._forget(call)
+        elif worker.call is call:
+            worker.call = None
+            self._workers.discard(worker)
+            worker.child.kill(signal.SIGKILL)
+        self._finish(call, error)
+        self._feed()
+
+    def _forget(self, call: Call) -> None:
+        if call in self._queue:
+            self._queue.remove(call)
+        if call.timer is not None and call.timer.active():
+            call.timer.cancel()
+
+    def _finish(self, call: Call, value: Any) -> None:
+        if call.timer is not None and call.timer.active():
+            call.timer.cancel()
+        call.timer = None
+        if call.result.called:
+            return
+        if isinstance(value, RemoteError):
+            call.result.errback(Failure(value))
+        else:
+            call.result.callback(value)
+
+
+def _failed(error: Exception) -> Deferred[Any]:
+    d: Deferred[Any] = Deferred()
+    d.errback(Failure(error))
+    return d
