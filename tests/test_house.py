@@ -59,7 +59,7 @@ ROOMS: dict[str, list[str]] = {
     "cluster": ["links", "facts", "jobs", "roots", "life", "-"],
     "stores": ["-", "facts", "jobs", "roots"],
     "worker": ["-", "grains", "process", "states", "pillar", "automation"],
-    "transports": ["-", "zeromq"],
+    "transports": ["-", "tcp", "zeromq"],
 }
 """The rooms of a floor, from below: each imports those before it. C{-}: what lies in none."""
 BORN_WHOLE = {"master", "roles"}

@@ -14,7 +14,9 @@ from saltwisted.config.options import MinionConfig
 from saltwisted.minion.channel import Requests
 from saltwisted.minion.outside import Subscription
 from saltwisted.transports.ssl_options import ClientContexts
-from saltwisted.transports.tcp import Connect, Stream, TcpRequests, TcpSubscriber
+from saltwisted.transports.tcp.client import Connect, TcpRequests
+from saltwisted.transports.tcp.framed import Stream
+from saltwisted.transports.tcp.subscriber import TcpSubscriber
 
 CONNECT_TIME = 10
 """Seconds for a connection to come about."""

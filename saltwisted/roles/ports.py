@@ -14,7 +14,9 @@ from saltwisted.errors import ConfigError, PortError
 from saltwisted.master.announced import Announced
 from saltwisted.master.requests import Requests
 from saltwisted.transports.ssl_options import ServerTLS
-from saltwisted.transports.tcp import Stream, TcpPublishServer, TcpRequestServer
+from saltwisted.transports.tcp.framed import Stream
+from saltwisted.transports.tcp.publisher import TcpPublishServer
+from saltwisted.transports.tcp.server import TcpRequestServer
 from saltwisted.wire.publication import BROADCAST
 
 TRANSPORTS = ("zeromq", "zmq", "tcp")

@@ -17,8 +17,13 @@ from twisted.internet.endpoints import TCP4ClientEndpoint, wrapClientTLS
 from twisted.trial.unittest import TestCase
 
 from saltwisted.errors import ConfigError, RequestTimeout, TransportClosed
-from saltwisted.transports import tcp
 from saltwisted.transports.ssl_options import ClientContexts, ServerTLS
+from saltwisted.transports.tcp import publisher, subscriber
+from saltwisted.transports.tcp import server as request_server
+from saltwisted.transports.tcp.client import Connect, TcpRequests
+from saltwisted.transports.tcp.publisher import TcpPublishServer
+from saltwisted.transports.tcp.server import TcpRequestServer
+from saltwisted.transports.tcp.subscriber import TcpSubscriber
 from saltwisted.wire.frames import encode_frame, wrap_frame
 from saltwisted.wire.msgpack import pack, unpack
 from tests.certificates import Authority
@@ -56,29 +61,29 @@ class Rig(TestCase):
         self.open.append(one)
         return one
 
-    def requests(self, handler: Any, **options: Any) -> tcp.TcpRequestServer:
+    def requests(self, handler: Any, **options: Any) -> TcpRequestServer:
         """A request port."""
-        made = tcp.TcpRequestServer(reactor, "127.0.0.1", 0, **options)
+        made = TcpRequestServer(reactor, "127.0.0.1", 0, **options)
         self.keep(made)
         made.listen(handler)
         return made
 
-    def publications(self, **options: Any) -> tcp.TcpPublishServer:
+    def publications(self, **options: Any) -> TcpPublishServer:
         """A publish port."""
-        made = tcp.TcpPublishServer(reactor, "127.0.0.1", 0, **options)
+        made = TcpPublishServer(reactor, "127.0.0.1", 0, **options)
         self.keep(made)
         made.listen()
         return made
 
-    def to(self, port: int, tls: Any = None) -> tcp.Connect:
+    def to(self, port: int, tls: Any = None) -> Connect:
         """Connects to it."""
         endpoint: Any = TCP4ClientEndpoint(reactor, "127.0.0.1", port)
-        connect: tcp.Connect = (wrapClientTLS(tls, endpoint) if tls else endpoint).connect
+        connect: Connect = (wrapClientTLS(tls, endpoint) if tls else endpoint).connect
         return connect
 
-    def asking(self, port: int, tls: Any = None) -> tcp.TcpRequests:
+    def asking(self, port: int, tls: Any = None) -> TcpRequests:
         """A client of a request port."""
-        made: tcp.TcpRequests = self.keep(tcp.TcpRequests(reactor, self.to(port, tls)))
+        made: TcpRequests = self.keep(TcpRequests(reactor, self.to(port, tls)))
         return made
 
     def hearing(
@@ -88,9 +93,9 @@ class Rig(TestCase):
         hello: Callable[[], bytes | None] = lambda: None,
         lost: Callable[[], None] = lambda: None,
         tls: Any = None,
-    ) -> tcp.TcpSubscriber:
+    ) -> TcpSubscriber:
         """A client of a publish port."""
-        made = tcp.TcpSubscriber(
+        made = TcpSubscriber(
             reactor,
             self.to(port, tls),
             lambda body, topic: heard.append(body),
@@ -217,7 +222,7 @@ class RequestTests(Rig):
 
     async def test_no_room(self) -> None:
         """Requests that begin and never end do not fill the memory, however many begin them."""
-        self.patch(tcp, "UNREAD_BYTES", 3_000_000)
+        self.patch(request_server, "UNREAD_BYTES", 3_000_000)
         server = self.requests(lambda frame, peer, reply: reply(frame))
         begun = b"\x82" + pack("head") + pack({}) + pack("body") + b"\xdb\x03\x00\x00\x00"
         socks = []
@@ -259,7 +264,7 @@ class RequestTests(Rig):
 
         await until(lambda: client._connection is None)
         await self.assertFailure(client.request(pack(2), 5), TransportClosed)
-        again = tcp.TcpRequestServer(reactor, "127.0.0.1", port)
+        again = TcpRequestServer(reactor, "127.0.0.1", port)
         self.keep(again)
         again.listen(lambda frame, peer, reply: reply(frame))
 
@@ -352,7 +357,7 @@ class PublicationTests(Rig):
         server.stop()
         await until(lambda: bool(lost))
 
-        again = tcp.TcpPublishServer(reactor, "127.0.0.1", port)
+        again = TcpPublishServer(reactor, "127.0.0.1", port)
         self.keep(again)
         again.listen()
         await until(lambda: bool(again._subscribers))
@@ -362,9 +367,9 @@ class PublicationTests(Rig):
 
     async def test_signs_of_life(self) -> None:
         """Ours hear signs of life, which are not publications; when they stay away it is told."""
-        self.patch(tcp, "PING_EVERY", 0.05)
-        self.patch(tcp, "SILENT", 0.3)
-        self.patch(tcp, "GONE", 0.6)
+        self.patch(publisher, "PING_EVERY", 0.05)
+        self.patch(subscriber, "SILENT", 0.3)
+        self.patch(subscriber, "GONE", 0.6)
         server = self.publications(who=lambda body: (b"a", True))
         heard: list[Any] = []
         lost: list[int] = []
@@ -381,7 +386,7 @@ class PublicationTests(Rig):
 
     async def test_first_sign_of_life(self) -> None:
         """A server that hangs right after it was found is missed, too."""
-        self.patch(tcp, "SILENT", 0.3)
+        self.patch(subscriber, "SILENT", 0.3)
         server = self.publications(who=lambda body: (b"a", True))
         server._life.stop()  # before it has given any of those that come every two seconds
         lost: list[int] = []
@@ -418,12 +423,12 @@ class TlsTests(Rig):
         settings = {k: v for k, v in {**self.minion, **options}.items() if v is not None}
         return ClientContexts(settings).to(*(names or ("localhost", "127.0.0.1")))
 
-    def server(self, **options: Any) -> tcp.TcpRequestServer:
+    def server(self, **options: Any) -> TcpRequestServer:
         """An echo."""
         settings = {k: v for k, v in {**self.master, **options}.items() if v is not None}
         return self.requests(lambda frame, peer, reply: reply(frame), tls=ServerTLS(settings))
 
-    async def refused(self, server: tcp.TcpRequestServer, tls: Any) -> None:
+    async def refused(self, server: TcpRequestServer, tls: Any) -> None:
         """This client gets no answer."""
         await self.assertFailure(self.asking(server.port, tls).request(pack(1), 3), TransportClosed)
 

@@ -1,0 +1,223 @@
+"""
+Requests, the master's side.
+
+Bounds. Reading from a client stops while so many of its requests are unanswered, while too many
+of all are, or while it does not read its answers. A frame that begins must end in time, and all
+that have begun have a bound together.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.interfaces import IPushProducer
+from twisted.internet.protocol import connectionDone
+from twisted.logger import Logger
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from saltwisted.interfaces import IRequestServer
+from saltwisted.transports.tcp.framed import Framed, Listening, Stream
+from saltwisted.wire.frames import MAX_FRAME, Frame, wrap_frame
+
+UNREAD_BYTES = 256 * 1024 * 1024
+"""Bytes of requests that have begun and are not whole, of all clients together."""
+
+
+class _Answer:
+    """The way back of one request."""
+
+    __slots__ = ("_connection", "_head")
+
+    def __init__(self, connection: _Asking, head: dict[Any, Any]) -> None:
+        self._connection: _Asking | None = connection
+        self._head = head
+
+    def __call__(self, data: bytes) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.write(wrap_frame(data, self._head))
+            connection.answered()
+
+    def __del__(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            # Nobody can answer it any more; said in whatever thread noticed
+            connection.forgotten()
+
+
+@implementer(IPushProducer)
+class _Asking(Framed):
+    """One client of the request port."""
+
+    def __init__(self, server: TcpRequestServer) -> None:
+        super().__init__(server._reactor, server._stream, server._limit)
+        self._server = server
+        self._waiting: deque[Frame] = deque()
+        self._open = 0
+        self._full = False
+        self._unread = 0
+
+    def dataReceived(self, data: bytes) -> None:
+        """Take frames out of it, as long as there is room for what is not whole yet."""
+        super().dataReceived(data)
+        unread = 0 if self.gone else self._reader.unread
+        self._server.unread += unread - self._unread
+        self._unread = unread
+        if self._server.unread > UNREAD_BYTES and unread:
+            self.refuse("no room")
+
+    def connectionMade(self) -> None:
+        """Listen to how much it reads of its answers."""
+        super().connectionMade()
+        self.transport.registerProducer(self, True)
+        self._server._clients.add(self)
+
+    def frame(self, frame: Frame) -> None:
+        self._waiting.append(frame)
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Have answered what may be; read on if there is room."""
+        server = self._server
+        while self._waiting and not self.gone and self._open < server.per_client:
+            if server.unanswered >= server.in_flight:
+                server._held.add(self)
+                break
+            frame = self._waiting.popleft()
+            self._open += 1
+            server.unanswered += 1
+            server._asked(self, frame, _Answer(self, frame.head))
+        self._flow()
+
+    def _flow(self) -> None:
+        if self.gone or self.transport is None:
+            return
+        if self._full or self._waiting:
+            self.transport.pauseProducing()
+        else:
+            self.transport.resumeProducing()
+
+    def answered(self) -> None:
+        """One less."""
+        self._open -= 1
+        self._server._one_less()
+        if self._waiting:
+            self.go_on()
+
+    def forgotten(self) -> None:
+        """A request that nobody answers."""
+        self._server.dropped["unanswered"] += 1
+        self._reactor.callFromThread(self.answered)
+
+    def refuse(self, why: str) -> None:
+        self._server.dropped["framing"] += 1
+        self.abort()
+
+    def pauseProducing(self) -> None:
+        """It does not read its answers: no further questions."""
+        self._full = True
+        self._flow()
+
+    def resumeProducing(self) -> None:
+        """It does again."""
+        self._full = False
+        self._flow()
+
+    def stopProducing(self) -> None:
+        """It has gone."""
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """What it asked is answered into the void."""
+        super().connectionLost(reason)
+        self._server.unread -= self._unread
+        self._unread = 0
+        self._waiting.clear()
+        self._server._clients.discard(self)
+        self._server._held.discard(self)
+
+
+class TcpRequestServer:
+    """
+    The request port of a master.
+
+    @ivar port: the bound port.
+    @ivar dropped: what was not answered, by reason.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        reactor: Any,
+        interface: str = "0.0.0.0",  # noqa: S104 - Salt's default
+        port: int = 4506,
+        backlog: int = 1000,
+        stream: Stream | None = None,
+        tls: Any = None,
+        per_client: int = 64,
+        in_flight: int = 4096,
+        limit: int = MAX_FRAME,
+    ) -> None:
+        """
+        @param tls: makes the server's side of TLS connections (L{ssl_options.ServerTLS}).
+        @param per_client: requests of one connection that are unanswered at most.
+        @param in_flight: the same of all connections.
+        """
+        self._reactor = reactor
+        self._listening = Listening(reactor, interface, port, backlog, tls)
+        self._stream = stream or Stream(idle=60, interval=15, count=3)
+        self._limit = limit
+        self._handler: Callable[[bytes, str, Callable[[bytes], None]], None] | None = None
+        self._clients: set[_Asking] = set()
+        self._held: set[_Asking] = set()
+        self.per_client = per_client
+        self.in_flight = in_flight
+        self.unanswered = 0
+        self.unread = 0
+        self.dropped: Counter[str] = Counter()
+
+    @property
+    def port(self) -> int:
+        """The bound port."""
+        return self._listening.port
+
+    def listen(self, handler: Callable[[bytes, str, Callable[[bytes], None]], None]) -> None:
+        """
+        Bind and serve.
+
+        @param handler: see L{IRequestServer.listen}.
+        @raises CannotListenError: the port is taken.
+        """
+        self._handler = handler
+        self._listening.bind(lambda: _Asking(self))
+
+    def _asked(self, client: _Asking, frame: Frame, answer: _Answer) -> None:
+        if self._handler is None:
+            return
+        try:
+            self._handler(frame.packed, client.peer, answer)
+        except Exception:
+            self.log.failure("a request was lost in its handler")
+
+    def _one_less(self) -> None:
+        self.unanswered -= 1
+        if self._held and self.unanswered < self.in_flight - self.in_flight // 8:
+            held, self._held = self._held, set()
+            for client in held:
+                self._reactor.callLater(0, client.go_on)
+
+    def stop(self) -> None:
+        """Close the port and all connections; replies that come later go nowhere. Idempotent."""
+        self._handler = None
+        self._listening.close()
+        for client in list(self._clients):
+            client.abort()
+
+
+# -- publications, the master's side
+
+
+_TcpRequestServer: type[IRequestServer] = TcpRequestServer  # mypy compares them
