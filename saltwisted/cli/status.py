@@ -182,6 +182,8 @@ def of_schedule(schedule: Mapping[str, Any]) -> tuple[bool, list[str]]:
         lines.append(f"schedule: paused by {by}")
     elif schedule.get("enabled") is False:
         lines.append("schedule: disabled")
+    elif schedule.get("problem"):
+        wrong.append(f"schedule: nothing runs: {schedule['problem']}")
     due = {
         name: each["next_fire_time"] for name, each in entries.items() if "next_fire_time" in each
     }

@@ -241,13 +241,13 @@ def _whole(value: Any) -> int:
 def _listed(value: Any) -> list[Any]:
     if value is None or isinstance(value, (list, tuple)):
         return list(value or ())
-    raise ValueError(f"{value!r} is not a list")
+    raise ValueError(f"a list is needed, not {type(value).__name__}")
 
 
 def _mapped(value: Any) -> dict[str, Any]:
     if value is None or isinstance(value, Mapping):
         return dict(value or {})
-    raise ValueError(f"{value!r} is not a map")
+    raise ValueError(f"a map is needed, not {type(value).__name__}")
 
 
 def _names(value: Any) -> list[str]:

@@ -34,6 +34,7 @@ class ScheduleFile:
         self._path = path
         self._run = run
         self._items: dict[str, dict[str, Any]] = {}
+        self._durable: dict[str, dict[str, Any]] = {}
         self._writing: Deferred[None] | None = None
         self._again: list[Deferred[None]] = []
 
@@ -51,6 +52,7 @@ class ScheduleFile:
             return
         try:
             self._items = {str(key): dict(body) for key, body in dict(unpack_bin(content)).items()}
+            self._durable = dict(self._items)
         except (WireError, ValueError, TypeError) as error:
             self.log.error(
                 "{path} is damaged, and changes of the schedule are lost ({error})",
@@ -71,7 +73,7 @@ class ScheduleFile:
         return self._items
 
     def put(self, key: str, body: Mapping[str, Any] | None) -> Deferred[None]:
-        """Keep it; fires when it is on disk, or fails with L{StoreError}."""
+        """Keep it; fires when it is on disk, or fails with L{StoreError}: then it does not hold."""
         if body is None:
             self._items.pop(key, None)
         else:
@@ -94,20 +96,22 @@ class ScheduleFile:
         waiting, self._again = self._again, []
         if not waiting:
             return
-        content = pack_bin(self._items)
+        content, written = pack_bin(self._items), dict(self._items)
         self._writing = self._run(files.write_atomic, self._path, content, 0o600)
 
         def done(result: Any) -> None:
             self._writing = None
+            self._durable = written
             self._write()
             for each in waiting:
                 each.callback(None)
 
         def failed(failure: Any) -> None:
             self._writing = None
-            self._write()
+            failing, self._again = [*waiting, *self._again], []
+            self._items = dict(self._durable)
             error = failure.value
-            for each in waiting:
+            for each in failing:
                 if isinstance(error, OSError):
                     error = files.store_error(error, self._path)
                 each.errback(error if isinstance(error, StoreError) else failure)

@@ -11,7 +11,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.harness import OurMaster, scratch, until
+from tests.harness import OurMaster, OurMinion, scratch, until
 
 
 class ScheduleTests(SynchronousTestCase):
@@ -60,6 +60,37 @@ class ScheduleTests(SynchronousTestCase):
         last = self.runs(master, "test.arg")[-1]
         until("a run after both", lambda: self.runs(master, "test.arg")[-1] > last)
         self.assertEqual(len(self.runs(master, "manage.present")), 1)
+
+    def test_minions(self) -> None:
+        """
+        C{client: local} runs on minions: over when all have answered, and a failure when one that
+        is meant has not.
+        """
+        home = scratch(self)
+        entry = {"function": "test.echo", "client": "local", "tgt": "*", "args": [7]}
+        master = OurMaster(
+            home, timeout=1, gather_job_timeout=1, schedule={"j": {**entry, "cron": "0 0 1 1 *"}}
+        )
+        self.addCleanup(master.kill)
+        master.up()
+        minion = OurMinion(home, master).up()
+        self.addCleanup(minion.kill)
+        master.accept(minion.id)
+        master.ping_until(minion.id)
+
+        def over() -> dict[str, Any]:
+            """What the event at the end of a run says."""
+            with master.events("__schedule_return") as events:
+                self.schedule(master, "run", "j")
+                return dict(next(events)["data"])
+
+        said = over()
+        self.assertEqual(said["return"], {minion.id: 7})
+        self.assertEqual((said["success"], said["retcode"], said["fun"]), (True, 0, "test.echo"))
+        minion.kill()
+        said = over()
+        self.assertEqual((said["success"], said["return"]), (False, {}))
+        self.assertEqual(said["missing"], [minion.id])
 
     def test_commands(self) -> None:
         """Jobs are listed, added, run, paused, changed and deleted, over kill -9 too."""

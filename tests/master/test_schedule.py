@@ -8,12 +8,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from attrs import evolve
-from twisted.internet.defer import Deferred, succeed
+from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.claims.words import Claim, Taken
+from saltwisted.domain.operations.table import Caller
 from saltwisted.domain.schedule import ScheduleError
+from saltwisted.errors import RemoteError, StoreError
 from saltwisted.master.seams import LoneClaims, Seams
 from tests.master.rig import Rig
 
@@ -373,6 +375,14 @@ class AskTests(ScheduleCase):
 class BadTests(ScheduleCase):
     """A schedule that means nothing."""
 
+    def test_broken_is_disabled(self) -> None:
+        """An entry that means nothing can be disabled and deleted all the same."""
+        rig = self.start({"j": {"function": "no.such", "seconds": 60}})
+        self.ask(rig, "disable_job", name="j")
+        self.assertIs(rig.asks.listed()["j"]["enabled"], False)
+        self.ask(rig, "delete", name="j")
+        self.assertEqual(rig.asks.listed(), {})
+
     def test_function_comes_later(self) -> None:
         """An entry whose runner is not there yet runs when it is."""
         rig = self.start({"j": {"function": "late.comer", "seconds": 60}})
@@ -438,6 +448,90 @@ class BadTests(ScheduleCase):
             self.assertIn(name, found[name]["error"])
         self.assertEqual(self.ran(rig), ["good"])
         self.assertEqual(rig.asks.listed()["text"], "test.arg")
+
+
+class FullDisk:
+    """Facts that a disk refuses, or not."""
+
+    alone = True
+
+    def __init__(self) -> None:
+        self.kept: dict[str, Mapping[str, Any]] = {}
+        self.full = False
+
+    def items(self) -> Mapping[str, Mapping[str, Any]]:
+        """All of it."""
+        return self.kept
+
+    def put(self, key: str, body: Mapping[str, Any] | None) -> Any:
+        """Unless it is full."""
+        if self.full:
+            return fail(StoreError("no space left", "disk"))
+        if body is None:
+            self.kept.pop(key, None)
+        else:
+            self.kept[key] = body
+        return succeed(None)
+
+    def settled(self) -> Any:
+        """There is nobody."""
+        return succeed(())
+
+    def listen(self, receiver: Any) -> None:
+        """There is nobody."""
+
+
+class DiskTests(ScheduleCase):
+    """A disk that refuses."""
+
+    def test_full(self) -> None:
+        """
+        A run that cannot be noted is not begun, a change is refused, and both is said; when
+        there is room again all goes on.
+        """
+        facts = FullDisk()
+        rig = self.start({"j": {"function": "test.arg", "minutes": 5}}, known=facts)
+        self.assertEqual(self.ran(rig), ["j"])
+        facts.full = True
+        rig.clock.pump([30] * 11)
+        self.assertEqual(self.ran(rig), [])
+        call = Deferred.fromCoroutine(rig.asks.call("delete", "fred", name="j"))
+        self.assertIn("no space", str(self.failureResultOf(call, StoreError).value))
+        self.assertIn("j", rig.asks.listed())
+
+        facts.full = False
+        rig.clock.pump([30] * 11)
+
+        self.assertEqual(self.ran(rig), ["j"])
+
+
+class RightsTests(ScheduleCase):
+    """Who may."""
+
+    def test_T_ACL_1_schedule(self) -> None:
+        """T-ACL-1: whoever is not the owner neither lists nor changes the schedule."""
+        rig = self.start({"j": {"function": "test.arg", "args": ["secret"], "minutes": 5}})
+        for caller in (Caller(name="fred"), Caller(), Caller(name="root", proof={"token": "x"})):
+            for func in ("list", "add", "run_job", "pause"):
+                args = {"func": func, "name": "j"}
+                asked = Deferred.fromCoroutine(
+                    rig.table().call("schedule", args, caller, lambda item: None)
+                )
+                error = self.failureResultOf(asked, RemoteError).value
+                self.assertEqual(error.name, "AuthorizationError")
+        self.assertEqual(rig.asks.status()["paused"], {})
+
+    def test_hostile(self) -> None:
+        """Names and entries beyond all measure are refused, and those that were harm nobody."""
+        rig = self.start({})
+        entry = {"function": "test.arg", "cron": "0 0 1 1 *"}
+        for name, data in (
+            ("x" * 1000, entry),
+            ("a\nb", entry),
+            ("big", {**entry, "args": ["y" * 100_000]}),
+        ):
+            self.refused(rig, "add", schedule={name: data})
+        self.assertEqual(rig.asks.listed(), {})
 
 
 class Facts:

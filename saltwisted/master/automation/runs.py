@@ -175,16 +175,17 @@ class ScheduledRuns:
         load.update(ret="", kwargs={})
         returns: dict[str, Any] = {}
         jid, fine = "", True
-        missing: list[Any] = []
+        expected: list[str] = []
         async for item in self._ctx().dispatcher.run(load, user):
             kind = item.get("kind")
             if kind == "published":
-                jid = str(item.get("jid") or "")
+                jid, expected = str(item.get("jid") or ""), list(item.get("minions") or ())
             elif kind == "return":
                 returns[item["id"]] = item["data"].get("return")
                 fine = fine and bool(item["data"].get("success", True))
-            elif kind == "missing":
-                missing = list(item.get("minions") or ())
+        missing = sorted(set(expected) - returns.keys())
+        # Nobody who is meant is a failure, as of `salt`
+        fine = fine and bool(expected)
         return {
             "fun": due.function,
             "jid": jid,

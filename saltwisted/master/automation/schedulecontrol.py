@@ -16,8 +16,13 @@ from twisted.logger import Logger
 from saltwisted.domain.masterschedule import paused, plain, prepared
 from saltwisted.domain.schedule import GLOBALS, ScheduleError
 from saltwisted.domain.schedulebook import EDITS, VIEWS, Book
+from saltwisted.errors import StoreError
 from saltwisted.master.automation.schedule import MasterSchedule
 from saltwisted.master.ground import Ground
+
+LONGEST_NAME = 200
+LARGEST = 1 << 16
+"""Characters of an entry."""
 
 
 class ScheduleControl:
@@ -75,10 +80,16 @@ class ScheduleControl:
             for name in {**before, **after}
             if (name in before) != (name in after) or before.get(name) != after.get(name)
         ]
-        trial.reread(self._schedule.time_of_day())
+        wanted = {name: after[name] for name in (*GLOBALS, *changed) if name in after}
+        trial.take(wanted, self._schedule.time_of_day())
         for name in changed:
-            if name in trial.errors:
+            # One that meant nothing before may still be disabled
+            if name in trial.errors and name not in self._schedule.book.errors:
                 raise ScheduleError(trial.errors[name])
+            if name in after and (len(name) > LONGEST_NAME or not name.isprintable()):
+                raise ScheduleError(f"{name[:LONGEST_NAME]!r} cannot be the name of a job.")
+            if len(repr(after.get(name))) > LARGEST:
+                raise ScheduleError(f"Job {name} is too large.")
         configured, kept = self._schedule.configured(), []
         for name in changed:
             value = plain(after[name]) if name in after else None
@@ -97,8 +108,13 @@ class ScheduleControl:
         self, kept: Sequence[Awaitable[None]], answer: dict[str, Any]
     ) -> dict[str, Any]:
         self._schedule.changed()
-        for each in kept:
-            await each
+        try:
+            for each in kept:
+                await each
+        except StoreError:
+            # What is not on disk does not hold
+            self._schedule.changed()
+            raise
         unreached = list(await self._facts.settled())
         return {**answer, "schedule": self.listed(), "unreached": unreached}
 
@@ -164,6 +180,7 @@ class ScheduleControl:
         }
         return {
             "here": self._schedule.holds,
+            "problem": "" if self._schedule.holds else self._ground.seams.claims.problem(),
             "enabled": self._schedule.book.own.get("enabled", True),
             "paused": dict(self._facts.items().get("pause", {})),
             "running": len(self._schedule.runs),
