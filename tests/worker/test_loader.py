@@ -20,7 +20,7 @@ import msgpack
 from jinja2 import Environment, UndefinedError
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.worker.process import loader, modulefiles
+from saltwisted.worker.process import catalogue, modulefiles
 from saltwisted.worker.process.loader import Loaders, make_grains
 from saltwisted.worker.process.modulefiles import claims
 from saltwisted.worker.process.opts import Opts
@@ -236,7 +236,7 @@ class LoadingTests(LoaderCase):
         for name, text in texts.items():
             with open(os.path.join(here, "modules", f"{name}.py"), "w", encoding="utf-8") as file:
                 file.write(textwrap.dedent(text))
-        self.patch(loader, "HERE", here)
+        self.patch(catalogue, "HERE", here)
 
     def test_loaded_parts(self) -> None:
         """A part that is given by its name has what its module has, anew for each minion."""
@@ -269,8 +269,8 @@ class LoadingTests(LoaderCase):
     def test_loaded_parts_are_known(self) -> None:
         """A warm parent compiles a module's parts with it, so that its children need not."""
         self.own(mine='__parts__ = ("_mine_more",)', _mine_more="def called(): return 7")
-        folder = os.path.join(loader.HERE, "modules")
-        self.patch(modulefiles, "HERE", loader.HERE)
+        folder = os.path.join(catalogue.HERE, "modules")
+        self.patch(modulefiles, "HERE", catalogue.HERE)
         modulefiles.preload(["mine"])
         for name in ("mine", "_mine_more"):
             os.remove(os.path.join(folder, f"{name}.py"))

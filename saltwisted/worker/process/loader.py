@@ -30,21 +30,20 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from saltwisted.worker.process.catalogue import Catalogue
+from saltwisted.worker.process.latefunctions import LateFunctions
 from saltwisted.worker.process.modulefiles import (
     BASE,
-    HERE,
     KINDS,
     Code,
     ImportPaths,
     ModuleFile,
     adopt_parts,
     adopt_salt,
-    claiming,
     compiled,
     imported_parts,
     make_parents,
     path_of_part,
-    stock_directory,
 )
 from saltwisted.worker.process.opts import Opts
 
@@ -257,7 +256,7 @@ def _late(value: Any) -> Callable[[], Any]:
     return once
 
 
-class Loader(dict[str, Any]):
+class Loader(LateFunctions):
     """
     C{"module.function"} to function, filled as names are asked for.
 
@@ -283,68 +282,15 @@ class Loader(dict[str, Any]):
         self.executed: list[types.ModuleType] = []
         self.loaded_modules: set[str] = set()
         self.missing_modules: dict[str, Any] = {}
-        self._files: dict[str, list[ModuleFile]] | None = None
-        self._stock_files: dict[str, ModuleFile] | None = None
         self._exhausted: set[str] = set()
         self._whole = False
         tag = self.tag
         option = f"disable_{tag}{'' if tag.endswith('s') else 's'}"
-        self.disabled = frozenset(loaders.opts.get(option) or ())
+        disabled = frozenset(loaders.opts.get(option) or ())
+        stock = loaders.stock and kind != "grains"
+        self._catalogue = Catalogue(self.spec, loaders.opts, disabled, stock)
         allowed = loaders.opts.get("whitelist_modules") if kind == "modules" else None
         self.whitelist = frozenset(allowed or ())
-
-    # -- the mapping ---------------------------------------------------------
-
-    def __missing__(self, key: str) -> Any:
-        if not isinstance(key, str):
-            raise KeyError("The key must be a string.")
-        module, dot, _ = key.partition(".")
-        if not dot:
-            raise KeyError(f"The key '{key}' should contain a '.'")
-        if self._find(module, key):
-            return dict.__getitem__(self, key)
-        raise KeyError(key)
-
-    def __contains__(self, key: object) -> bool:
-        if super().__contains__(key):
-            return True
-        if not isinstance(key, str):
-            return False
-        module, dot, _ = key.partition(".")
-        return bool(dot) and self._find(module, key)
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """As C{dict.get}, loading what is needed."""
-        try:
-            return self[key]
-        except KeyError:
-            return default
-
-    def __iter__(self) -> Iterator[str]:
-        self.load_all()
-        return super().__iter__()
-
-    def __len__(self) -> int:
-        self.load_all()
-        return super().__len__()
-
-    def __bool__(self) -> bool:
-        return True
-
-    def keys(self) -> Any:
-        """All names; loads every module."""
-        self.load_all()
-        return super().keys()
-
-    def values(self) -> Any:
-        """All functions; loads every module."""
-        self.load_all()
-        return super().values()
-
-    def items(self) -> Any:
-        """All names and functions; loads every module."""
-        self.load_all()
-        return super().items()
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or "loaded_modules" not in self.__dict__:
@@ -384,10 +330,10 @@ class Loader(dict[str, Any]):
         if self._whole:
             return
         self._whole = True
-        for files in list(self._by_name().values()):
+        for files in list(self._catalogue.by_name().values()):
             for file in files:
                 self._load(file)
-        for file in self._stock().values():
+        for file in self._catalogue.stock().values():
             self._load(file)
 
     def clear(self) -> None:
@@ -397,7 +343,7 @@ class Loader(dict[str, Any]):
         self.loaded_modules.clear()
         self.missing_modules.clear()
         self._exhausted.clear()
-        self._files = self._stock_files = None
+        self._catalogue.forget()
         self._whole = False
         self.provide()
 
@@ -405,93 +351,12 @@ class Loader(dict[str, Any]):
         """Stock's name for L{clear}."""
         self.clear()
 
+    # -- files ---------------------------------------------------------------
+
     @property
     def module_dirs(self) -> list[str]:
         """Every directory, most important first."""
-        return [path for path, _ in self._directories()] + self._stock_directories()
-
-    # -- files ---------------------------------------------------------------
-
-    def _directories(self) -> Iterator[tuple[str, str]]:
-        opts, spec = self.opts, self.spec
-        for base in reversed(opts.get("module_dirs") or ()):
-            for folder in (spec.folder, "_" + spec.folder):
-                path = os.path.join(base, folder)
-                if os.path.isdir(path):
-                    yield path, "ext"
-                    break
-        synced = opts.get("extension_modules")
-        if not synced and opts.get("cachedir"):
-            synced = os.path.join(opts["cachedir"], "extmods")
-        if synced:
-            yield os.path.join(synced, spec.folder), "ext"
-        for path in opts.get(spec.option) or ():
-            yield path, "ext"
-        yield os.path.join(HERE, spec.own), "own"
-
-    def _stock_directories(self) -> list[str]:
-        if not self.loaders.stock or self.kind == "grains":
-            return []
-        base = stock_directory()
-        return [os.path.join(base, self.spec.folder)] if base else []
-
-    def _by_name(self) -> dict[str, list[ModuleFile]]:
-        """File name without suffix to the file in service (a list of at most one)."""
-        if self._files is None:
-            found: dict[str, list[ModuleFile]] = {}
-            for directory, rank in self._directories():
-                for file in self._scan(directory, rank):
-                    found.setdefault(file.name, []).append(file)
-            self._files = {name: files[:1] for name, files in found.items()}
-        return self._files
-
-    def _stock(self) -> dict[str, ModuleFile]:
-        """Stock's files, save those that a synced file replaces."""
-        if self._stock_files is None:
-            self._stock_files = {}
-            ours = self._by_name()
-            for directory in self._stock_directories():
-                for file in self._scan(directory, "stock"):
-                    if all(other.rank == "own" for other in ours.get(file.name, ())):
-                        self._stock_files.setdefault(file.name, file)
-        return self._stock_files
-
-    def _scan(self, directory: str, rank: str) -> Iterator[ModuleFile]:
-        try:
-            names = sorted(os.listdir(directory))
-        except OSError:
-            return
-        present = set(names)
-        for name in names:
-            if name.startswith("_"):
-                continue
-            stem, suffix = os.path.splitext(name)
-            if suffix == ".py":
-                # Salt prefers a package to a file of the same name.
-                if stem in present and os.path.isfile(os.path.join(directory, stem, "__init__.py")):
-                    continue
-                file = ModuleFile(stem, os.path.join(directory, name), rank, False)
-            elif suffix in importlib.machinery.EXTENSION_SUFFIXES:
-                file = ModuleFile(stem.split(".")[0], os.path.join(directory, name), rank, False)
-            elif not suffix:
-                path = os.path.join(directory, name, "__init__.py")
-                if not os.path.isfile(path):
-                    continue
-                file = ModuleFile(stem, path, rank, True)
-            else:
-                continue
-            if file.name not in self.disabled:
-                yield file
-
-    def _candidates(self, module: str) -> Iterator[ModuleFile]:
-        """Files that may provide this module, the likeliest first; stock's last."""
-        ours = self._by_name()
-        yield from ours.get(module, ())
-        yield from claiming(module, (file for files in ours.values() for file in files))
-        stock = self._stock()
-        if module in stock:
-            yield stock[module]
-        yield from claiming(module, stock.values())
+        return self._catalogue.module_dirs
 
     def _find(self, module: str, key: str | None) -> bool:
         """
@@ -509,7 +374,7 @@ class Loader(dict[str, Any]):
                 sorted(self.whitelist),
             )
             return False
-        for file in self._candidates(module):
+        for file in self._catalogue.candidates(module):
             self._load(file)
             if key is None:
                 if module in self.loaded_modules:
@@ -625,7 +490,7 @@ class Loader(dict[str, Any]):
         if file.rank != "ext":
             return []
         folder = os.path.dirname(os.path.dirname(file.path) if file.package else file.path)
-        utils = self.loaders["utils"]._directories()
+        utils = self.loaders["utils"]._catalogue.directories()
         return [folder] + [path for path, rank in utils if rank == "ext"]
 
     def _inject(self, module: types.ModuleType, code: Code | None) -> None:
@@ -756,7 +621,9 @@ class Loader(dict[str, Any]):
         for name, source in providers.items():
             if not isinstance(source, str):
                 continue
-            file = next(iter(self._by_name().get(source, ())), None) or self._stock().get(source)
+            file = next(
+                iter(self._catalogue.by_name().get(source, ())), None
+            ) or self._catalogue.stock().get(source)
             if file is None:
                 continue
             copy = ModuleFile(file.name, file.path, file.rank, file.package, True)

@@ -1,0 +1,76 @@
+"""
+A dictionary of functions that comes into being as its keys are asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+
+class LateFunctions(dict[str, Any]):
+    """
+    C{"module.function"} to function. To look at all of it loads all of it.
+
+    What loads them is in the subclass: C{_find} and L{load_all} put functions in by
+    C{dict.__setitem__}.
+    """
+
+    def _find(self, module: str, key: str | None) -> bool:
+        """Load what may provide a module until the key is there; whether it is."""
+        raise NotImplementedError
+
+    def load_all(self) -> None:
+        """Load everything."""
+        raise NotImplementedError
+
+    def __missing__(self, key: str) -> Any:
+        if not isinstance(key, str):
+            raise KeyError("The key must be a string.")
+        module, dot, _ = key.partition(".")
+        if not dot:
+            raise KeyError(f"The key '{key}' should contain a '.'")
+        if self._find(module, key):
+            return dict.__getitem__(self, key)
+        raise KeyError(key)
+
+    def __contains__(self, key: object) -> bool:
+        if super().__contains__(key):
+            return True
+        if not isinstance(key, str):
+            return False
+        module, dot, _ = key.partition(".")
+        return bool(dot) and self._find(module, key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """As C{dict.get}, loading what is needed."""
+        try:
+            return self[key]
+        except KeyError:
+            return default
+
+    def __iter__(self) -> Iterator[str]:
+        self.load_all()
+        return super().__iter__()
+
+    def __len__(self) -> int:
+        self.load_all()
+        return super().__len__()
+
+    def __bool__(self) -> bool:
+        return True
+
+    def keys(self) -> Any:
+        """All names; loads every module."""
+        self.load_all()
+        return super().keys()
+
+    def values(self) -> Any:
+        """All functions; loads every module."""
+        self.load_all()
+        return super().values()
+
+    def items(self) -> Any:
+        """All names and functions; loads every module."""
+        self.load_all()
+        return super().items()
