@@ -10,29 +10,37 @@ docs/adr/013-kinds-of-parts.md.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
 from saltwisted.errors import ConfigError
 
 T = TypeVar("T")
 
 
-class Kind(NamedTuple):
+class Kind:
     """
-    One kind of parts.
-
-    @ivar option: what chooses it in the configuration.
-    @ivar noun: what one of them is, in a sentence.
-    @ivar here: the names that may be chosen.
-    @ivar elsewhere: what Salt has, or had, and is not here.
-    @ivar usual: what is used where nothing else can be; C{""} where nothing is.
+    One kind of parts; nobody changes it. Every command of the shell imports this module, so it is
+    a plain class.
     """
 
-    option: str
-    noun: str
-    here: tuple[str, ...]
-    elsewhere: tuple[str, ...]
-    usual: str = ""
+    def __init__(
+        self,
+        *,
+        option: str,
+        noun: str,
+        here: tuple[str, ...],
+        elsewhere: tuple[str, ...],
+        usual: str = "",
+    ) -> None:
+        """
+        @param option: what chooses it in the configuration.
+        @param noun: what one of them is, in a sentence.
+        @param here: the names that may be chosen.
+        @param elsewhere: what Salt has, or had, and is not here.
+        @param usual: what is used where nothing else can be; C{""} where nothing is.
+        """
+        self.option, self.noun = option, noun
+        self.here, self.elsewhere, self.usual = here, elsewhere, usual
 
     def nearest(self, name: str) -> str:
         """The name of Salt's that was probably meant, or C{""}."""

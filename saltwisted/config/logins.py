@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from types import MappingProxyType
+from typing import Any
 
 from saltwisted.kinds import LOGINS, Parts
 
@@ -23,18 +24,21 @@ FILE_DEFAULTS: Mapping[str, Any] = {
 }
 
 
-class LoginOptions(NamedTuple):
-    """
-    What the configuration says of one proof of logins, and so what that proof is told.
+class LoginOptions:
+    """What the configuration says of one proof of logins, and so what that proof is told."""
 
-    @ivar parameters: written with a C{^} before them, beside the users; with their defaults.
-    @ivar needs: parameter to what it is, for those without which nobody can log in.
-    @ivar options: setting to an option of the master and its default.
-    """
-
-    parameters: Mapping[str, Any] = {}
-    needs: Mapping[str, str] = {}
-    options: Mapping[str, tuple[str, Any]] = {}
+    def __init__(
+        self,
+        parameters: Mapping[str, Any] = MappingProxyType({}),
+        needs: Mapping[str, str] = MappingProxyType({}),
+        options: Mapping[str, tuple[str, Any]] = MappingProxyType({}),
+    ) -> None:
+        """
+        @param parameters: written with a C{^} before them, beside the users; with their defaults.
+        @param needs: parameter to what it is, for those without which nobody can log in.
+        @param options: setting to an option of the master and its default.
+        """
+        self.parameters, self.needs, self.options = parameters, needs, options
 
     def settings(self, given: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
         """
