@@ -118,7 +118,7 @@ class ClusterJobs:
             clock=self._stores.reactor,
             peers=self._facts.peers,
             where=self.presence,
-            rows=self._jobs.replica,
+            rows=self._jobs.replica.told,
             live=lambda: master().ctx.sessions.live(),
             under_way=self.forward.under_way,
             take_no_jobs=lambda why: master().ctx.dispatcher.close(why),

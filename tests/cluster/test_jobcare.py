@@ -59,7 +59,7 @@ class JobCareTests(SynchronousTestCase):
     def test_hole(self) -> None:
         """Rows that are gone, though the node knows of them, come back; nothing is told twice."""
         told: list[Any] = []
-        self.b.jobs.replica.on_new(told.extend)
+        self.b.jobs.replica.told.on_new(told.extend)
         self.harm(self.b, "DELETE FROM returns WHERE id > 'web5'")
         self.assertEqual(self.shown(self.b), 6)
 

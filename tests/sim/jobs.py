@@ -155,7 +155,7 @@ class SimJobs(JobStore):
         self._world = world
         self._owner = node
         super().__init__(world.clock, f"/{node.name}", node.now, 0, node=node.name)
-        self.replica.collecting = 0.005
+        self.replica.told.collecting = 0.005
 
     def _make_file(self, node: str, claims: Claims) -> JobFile:
         file = self.file_kind(self.path, node, self._now, claims, self.counts, self.known.forget)
@@ -166,7 +166,7 @@ class SimJobs(JobStore):
         writer = SimWriter(
             self._reactor,
             self.file,
-            self.replica,
+            self.replica.streams,
             self.counts,
             lambda: self.keep_seconds,
             delivery.written,

@@ -148,7 +148,7 @@ class JobLogTests(LogTestCase):
         """Who waits for another node's disk hears of it once."""
         a = self.store("a")
         heard: list[int] = []
-        a.replica.on_confirmed(heard.append)
+        a.replica.told.on_confirmed(heard.append)
         for number in (2, 1, 2, 3):
             a.replica.confirmed(number)
 
@@ -200,7 +200,7 @@ class JobLogTests(LogTestCase):
         b.replica.on_entries(
             lambda entries, source: heard.extend((source, e.number) for e in entries)
         )
-        b.replica.on_new(lambda entries: new.extend(e.fields()["id"] for e in entries))
+        b.replica.told.on_new(lambda entries: new.extend(e.fields()["id"] for e in entries))
         self.save(b, "web1")
         self.save(a, "web1")
         self.save(a, "web2")
@@ -647,7 +647,7 @@ class DamagedRowTests(LogTestCase):
         """
         replica = self.a.replica
         whole = self.get(replica.since({}, PLENTY))
-        number = replica.own * SPAN + 2
+        number = replica.streams.own * SPAN + 2
         replica.lost([number])
         self.get(self.a.change(lambda db: jobcheck.drop(db, [number])))
         self.assertEqual(len(self.get(replica.since({}, PLENTY))), 1)
@@ -663,7 +663,7 @@ class DamagedRowTests(LogTestCase):
     def test_lost_for_good(self) -> None:
         """Nobody waits for ever for what was damaged."""
         replica = self.a.replica
-        number = replica.own * SPAN + 2
+        number = replica.streams.own * SPAN + 2
         self.get(self.a.change(lambda db: jobcheck.drop(db, [number])))
         replica.lost([number])
         self.patch(LogRows, "clock", lambda rows: LOST_SECONDS + 1.0)

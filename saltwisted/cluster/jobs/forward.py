@@ -114,10 +114,10 @@ class Forward:
         self._waiting: dict[tuple[str, str], list[Deferred[None]]] = {}
         self._timer: IDelayedCall | None = None
         self._pauses: set[Deferred[None]] = set()
-        replica = jobs.replica
-        replica.on_stored(self._entries)
-        replica.on_new(self._new)
-        replica.on_confirmed(self._confirmed)
+        told = jobs.replica.told
+        told.on_stored(self._entries)
+        told.on_new(self._new)
+        told.on_confirmed(self._confirmed)
         peers.answer(JOB, self._job_came)
         peers.answer(PUBLISHED, self._published_there)
         peers.answer(REACHED, self._reached)

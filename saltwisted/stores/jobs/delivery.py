@@ -46,12 +46,12 @@ class Delivery:
 
     def tell(self, batch: list[Write]) -> None:
         """Tell the log what of a batch is on disk now, before anybody is told of its own."""
-        replica = self._replica
+        replica, streams = self._replica, self._replica.streams
         last = 0
         for write in batch:
             match write:
                 case PruneWrite(book=book) if book is not None:
-                    replica.pruned(book)
+                    replica.streams.pruned(book)
                 case RenewWrite(book=book) if book is not None:
                     replica.load(book)
                 case MergeWrite(merge=merge) if not isinstance(write.result, Failure):
@@ -61,18 +61,18 @@ class Delivery:
                     last = write.number
         if not last:
             return
-        base = replica.own * SPAN
-        if not replica.watched:
-            replica.advance(last - base)
+        base = streams.own * SPAN
+        if not replica.told.watched:
+            streams.advance(last - base)
             return
-        stream = replica.stream
+        stream = streams.stream
         own = {write.number - base: write for write in batch if write.number}
         entries = [
             _entry(own.get(number), stream, number)
-            for number in range(replica.stored_number + 1, last - base + 1)
+            for number in range(replica.told.stored_number + 1, last - base + 1)
         ]
         if entries:
-            replica.appended(entries)
+            replica.told.appended(entries)
 
     def drain(self) -> None:
         """Fire all that wait."""

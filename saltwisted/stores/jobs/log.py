@@ -11,26 +11,28 @@ L{JobLog} is what the cluster sees (C{ILog}); L{saltwisted.stores.jobs.store} wr
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
-from twisted.internet.defer import Deferred, fail, succeed
+from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
 from saltwisted.domain.jid import is_jid
 from saltwisted.domain.replica.entry import Entry, Stream, fields_of
-from saltwisted.errors import StoreError, WireError
+from saltwisted.errors import WireError
 from saltwisted.interfaces import ILog
+from saltwisted.stores.jobs.announcements import Announcements, Receiver
 from saltwisted.stores.jobs.book import Book
 from saltwisted.stores.jobs.entries import EMPTY, JOB, RETURN, VOID, Since, read_since
+from saltwisted.stores.jobs.factless import FactlessLog
 from saltwisted.stores.jobs.merging import Merge
+from saltwisted.stores.jobs.streams import JobStreams
 from saltwisted.stores.jobs.table import PUBLISHED, SPAN
 from saltwisted.wire.msgpack import unpack_bin
 
 LOST_SECONDS = 60.0
 """How long others wait for what was damaged here, while it is being had back."""
 
-Receiver = Callable[[Sequence[Entry], str], None]
 T = TypeVar("T")
 
 
@@ -71,13 +73,12 @@ class JobRows(Protocol):
         """Call something a moment later."""
 
 
-class JobLog:
+class JobLog(FactlessLog):
     """
     The log that the cluster ships; see C{ILog}. Reactor thread only.
 
-    @ivar names: the streams by index; replaced, never changed, since the writer reads it.
-    @ivar collecting: seconds for which own entries are collected under load, so that the price of a
-        message to each node is shared; the first after a pause goes at once.
+    @ivar streams: which there are, and how far each is known.
+    @ivar told: who hears of entries.
     @ivar all_told: whether all other members have said in this life what they know.
     """
 
@@ -88,71 +89,43 @@ class JobLog:
         self, store: JobRows, collecting: float = 0.0, all_told: Callable[[], bool] = lambda: True
     ) -> None:
         self._store = store
-        self._receivers: list[Receiver] = []
-        self._new: list[Callable[[Sequence[Entry]], None]] = []
-        self._index: dict[Stream, int] = {}
-        self._known: dict[Stream, int] = {}
-        self._taken: dict[Stream, int] = {}
-        self._floors: dict[Stream, int] = {}
-        self._confirmations: list[Callable[[int], None]] = []
-        self.names: Mapping[int, Stream] = {}
-        self._stored: list[Receiver] = []
-        self._gathered: list[Entry] = []
-        self._gathered_at = -1e9
-        self._gathering: Any = None
-        self.collecting = collecting
-        self.all_told = all_told
         self._renewals = 0
         self._held: list[Deferred[None]] = []
         self._lost: dict[int, float] = {}
-        self.own = 0
-        self.stream = Stream("", "")
-        self.confirmed_number = 0
+        self.streams = JobStreams()
+        self.told = Announcements(store, self.streams, collecting)
+        self.all_told = all_told
+
+    # -- from the store
 
     def load(self, book: Book) -> None:
         """The store has opened its file; what was collected is in it."""
-        self._gathered = []
+        self.told.forget()
         self._lost = {}
-        self.own = book.own
-        self.stream = book.streams[book.own][0]
-        self._index = {stream: idx for idx, (stream, _, _) in book.streams.items()}
-        self.names = {idx: stream for stream, idx in self._index.items()}
-        self._known = {stream: known for stream, known, _ in book.streams.values()}
-        self._taken = dict(self._known)
-        self._floors = {stream: floor for stream, _, floor in book.streams.values()}
-        self.confirmed_number = book.confirmed
+        self.streams.load(book)
 
-    def pruned(self, book: Book) -> None:
-        """
-        The store has pruned: floors have risen, and nothing else. What is known or on its way to
-        the disk is not taken from the file: entries come in while it is pruned.
-        """
-        for stream, _, floor in book.streams.values():
-            if stream in self._floors or floor:
-                self._floors[stream] = max(floor, self._floors.get(stream, 0))
+    def merged(self, merge: Merge, changed: Sequence[bool]) -> None:
+        """Entries of others are on disk."""
+        merge.changed = changed
+        self.streams.merged(merge.known)
+        if merge.entries and not merge.quiet:
+            self.told.merged(merge, changed)
 
     # -- ILog
 
     def knowledge(self) -> Mapping[Stream, int]:
         """How far each stream is on disk."""
-        return {stream: number for stream, number in self._known.items() if number}
+        return self.streams.knowledge()
 
     def floor(self) -> Mapping[Stream, int]:
         """How far everything was pruned."""
-        return {stream: number for stream, number in self._floors.items() if number}
-
-    def forgotten(self) -> Mapping[Stream, int]:
-        """There are no tombstones."""
-        return {}
-
-    def forget(self, ignored: Mapping[Stream, int]) -> None:
-        """There are no tombstones."""
+        return self.streams.floor()
 
     def since(self, after: Mapping[Stream, int], limit: int) -> Deferred[Sequence[Entry]]:
         """Entries beyond C{after}, of about C{limit} bytes."""
         wanted = [
-            (self._index[stream], stream, after.get(stream, 0), known)
-            for stream, known in sorted(self._known.items())
+            (self.streams.index[stream], stream, after.get(stream, 0), known)
+            for stream, known in sorted(self.streams.known.items())
             if known > after.get(stream, 0)
         ]
         if not wanted:
@@ -182,10 +155,6 @@ class JobLog:
         """All who can be asked were: what has not come back by now is lost."""
         self._lost.clear()
 
-    def append(self, kind: str, body: Mapping[str, Any]) -> Deferred[Entry]:
-        """Refused: jobs and returns are added by the store's own methods."""
-        return fail(StoreError(f"{kind}: the job cache stores only jobs and returns"))
-
     def merge(self, entries: Sequence[Entry], source: str) -> Deferred[Sequence[Entry]]:
         """Take entries of other nodes; fires when they are on disk."""
         if self._renewals:
@@ -195,13 +164,13 @@ class JobLog:
         size = 0
         for entry in entries:
             # What is being written counts: the next entries may come before it is on disk
-            if entry.number != self._taken.get(entry.stream, 0) + 1:
+            if entry.number != self.streams.taken.get(entry.stream, 0) + 1:
                 continue
-            self._taken[entry.stream] = entry.number
+            self.streams.taken[entry.stream] = entry.number
             taken.append(entry)
             size += entry.size
             merge.rows.append(self._row(entry, merge))
-            idx = self._index[entry.stream]
+            idx = self.streams.index[entry.stream]
             merge.after.setdefault(idx, entry.number - 1)
             merge.known[idx] = entry.number
         merge.entries = taken
@@ -210,15 +179,11 @@ class JobLog:
         return self._store.write_merge(merge, size).addErrback(self._unwritten)
 
     def _unwritten(self, failure: Any) -> Any:
-        self._taken = dict(self._known)
+        self.streams.refused()
         return failure
 
     def _row(self, entry: Entry, merge: Merge) -> tuple[Any, ...]:
-        idx = self._index.get(entry.stream)
-        if idx is None:
-            idx = self._index[entry.stream] = max(self._index.values()) + 1
-            self._known[entry.stream] = 0
-            self.names = {**self.names, idx: entry.stream}
+        idx = self.streams.index_of(entry.stream)
         if not any(row[0] == idx for row in merge.streams):
             merge.streams.append((idx, *entry.stream))
         number = idx * SPAN + entry.number
@@ -246,11 +211,7 @@ class JobLog:
 
     def on_entries(self, receiver: Receiver) -> None:
         """Call C{receiver(entries, source)} when entries are on disk; own have source C{""}."""
-        self._receivers.append(receiver)
-
-    def on_new(self, receiver: Callable[[Sequence[Entry]], None]) -> None:
-        """Call C{receiver(entries)} with entries of other nodes that this node did not have."""
-        self._new.append(receiver)
+        self.told.on_entries(receiver)
 
     def state(self) -> tuple[Mapping[Stream, int], Iterator[tuple[str, Any]]]:
         """What was pruned is known, and there are no facts: the rest is sent as entries."""
@@ -264,10 +225,10 @@ class JobLog:
             return self._hold().addCallback(lambda _: self.merge_state(facts, knowledge))
         merge = Merge(self._store.loaded)
         for stream, number in (knowledge or {}).items():
-            if number > self._known.get(stream, 0):
+            if number > self.streams.known.get(stream, 0):
                 self._row(Entry(stream, number, 0, VOID, EMPTY), merge)
-                merge.known[self._index[stream]] = number
-                self._taken[stream] = max(number, self._taken.get(stream, 0))
+                merge.known[self.streams.index[stream]] = number
+                self.streams.taken[stream] = max(number, self.streams.taken.get(stream, 0))
         if not merge.known:
             return succeed(None)
         # It may have pruned what another member still has
@@ -285,7 +246,7 @@ class JobLog:
             return self._hold().addCallback(lambda _: self.mend(entries))
         merge = Merge(self._store.loaded, quiet=True)
         for entry in entries:
-            if entry.number <= self._known.get(entry.stream, 0):
+            if entry.number <= self.streams.known.get(entry.stream, 0):
                 merge.entries = [*merge.entries, entry]
                 merge.rows.append(self._row(entry, merge))
         if not merge.rows:
@@ -296,33 +257,16 @@ class JobLog:
 
     def _mended(self, merge: Merge) -> Sequence[bool]:
         for entry in merge.entries:
-            self._lost.pop(self._index[entry.stream] * SPAN + entry.number, None)
+            self._lost.pop(self.streams.index[entry.stream] * SPAN + entry.number, None)
         return merge.changed
 
     def range_of(self, stream: Stream) -> tuple[int, int] | None:
         """Where the rows of a stream begin, and how far it is known; C{None}: not at all."""
-        idx, known = self._index.get(stream), self._known.get(stream, 0)
-        return None if idx is None or not known else (idx * SPAN, known)
-
-    def digests(self) -> Mapping[str, bytes]:
-        """None: equal knowledge is all there is to compare."""
-        return {}
-
-    def buckets(self, kind: str) -> bytes:
-        """None."""
-        return b""
-
-    def dump_buckets(self, kind: str, buckets: Container[int]) -> Sequence[Any]:
-        """None."""
-        return ()
-
-    def merge_facts(self, facts: Sequence[tuple[str, Any]]) -> Deferred[None]:
-        """There are none."""
-        return succeed(None)
+        return self.streams.range_of(stream)
 
     def renew(self) -> Deferred[None]:
         """Begin a new incarnation; what nobody had confirmed is in it again."""
-        return self._renew(self.confirmed_number)
+        return self._renew(self.streams.confirmed)
 
     def go_on(self) -> Deferred[None]:
         """
@@ -351,91 +295,18 @@ class JobLog:
     @property
     def last(self) -> int:
         """The number of our newest entry on disk; nobody hears of one before."""
-        return self._known.get(self.stream, 0)
+        return self.streams.last
+
+    @property
+    def stream(self) -> Stream:
+        """Our own stream."""
+        return self.streams.stream
 
     def confirmed(self, number: int) -> None:
         """Another node has our stream up to here."""
-        if number > self.confirmed_number:
-            self.confirmed_number = number
-            for receiver in self._confirmations:
-                self._call(receiver, number)
-
-    def on_confirmed(self, receiver: Callable[[int], None]) -> None:
-        """Call C{receiver(number)} when another node has more of our stream on its disk."""
-        self._confirmations.append(receiver)
-
-    # -- from the store
-
-    @property
-    def watched(self) -> bool:
-        """Whether anybody wants to know of entries."""
-        return bool(self._receivers or self._stored)
-
-    def appended(self, entries: Sequence[Entry]) -> None:
-        """Own entries are on disk: those who ship them hear of it at once, or a moment later."""
-        for receiver in self._stored:
-            self._call(receiver, entries, "")
-        self._gathered += entries
-        now = self._store.clock()
-        if self._gathering is None and now - self._gathered_at >= self.collecting:
-            self._announce()
-        elif self._gathering is None:
-            self._gathering = self._store.later(self.collecting, self._announce)
-
-    def _announce(self) -> None:
-        self._gathering = None
-        entries, self._gathered = self._gathered, []
-        if entries and entries[-1].stream == self.stream:
-            self._gathered_at = self._store.clock()
-            # Only now it is known to others: else they would be read from the disk for them
-            self._known[self.stream] = self._taken[self.stream] = entries[-1].number
-            for receiver in self._receivers:
-                self._call(receiver, entries, "")
-
-    def stop(self) -> None:
-        """The store closes: what was collected is on disk, and sent after the next start."""
-        if self._gathering is not None:
-            self._gathering.cancel()
-            self._gathering = None
-        self._gathered = []
-
-    def on_stored(self, receiver: Receiver) -> None:
-        """As L{on_entries}, for own entries alone, and never later than their Deferreds fire."""
-        self._stored.append(receiver)
-
-    def advance(self, number: int) -> None:
-        """Our own stream is on disk so far, and nobody wants to know of it."""
-        self._known[self.stream] = self._taken[self.stream] = number
-
-    @property
-    def stored_number(self) -> int:
-        """The number of our newest entry on disk, announced or not."""
-        if self._gathered and self._gathered[-1].stream == self.stream:
-            return self._gathered[-1].number
-        return self.last
-
-    def merged(self, merge: Merge, changed: Sequence[bool]) -> None:
-        """Entries of others are on disk."""
-        merge.changed = changed
-        for idx, number in merge.known.items():
-            stream = self.names[idx]
-            self._known[stream] = max(self._known.get(stream, 0), number)
-            # Another one may have failed meanwhile, and begun again below
-            self._taken[stream] = max(self._taken.get(stream, 0), number)
-        if not merge.entries or merge.quiet:
-            return
-        new = [entry for entry, fresh in zip(merge.entries, changed, strict=True) if fresh]
-        if new:
-            for tell in self._new:
-                self._call(tell, new)
-        for receiver in self._receivers:
-            self._call(receiver, merge.entries, merge.source)
-
-    def _call(self, receiver: Callable[..., None], *args: Any) -> None:
-        try:
-            receiver(*args)
-        except Exception:
-            self.log.failure("a receiver of job entries failed")
+        if number > self.streams.confirmed:
+            self.streams.confirmed = number
+            self.told.confirmed(number)
 
 
 _JobLog: type[ILog] = JobLog  # mypy compares them

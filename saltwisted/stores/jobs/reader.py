@@ -166,8 +166,8 @@ class JobQueries:
 
     def one_copy(self, jid: str) -> Deferred[Sequence[str]]:
         """Minions whose return of this job is on this node's disk, and no other node's yet."""
-        first = self.replica.own * SPAN
-        known = first + self.replica.confirmed_number
+        first = self.replica.streams.own * SPAN
+        known = first + self.replica.streams.confirmed
 
         def query(db: sqlite3.Connection) -> Sequence[str]:
             where = "WHERE jid = ? AND number > ? AND number < ? ORDER BY id"

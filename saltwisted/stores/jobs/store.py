@@ -163,7 +163,7 @@ class JobStore(JobQueries):
         return JobWriter(
             self._reactor,
             self.file,
-            self.replica,
+            self.replica.streams,
             self.counts,
             lambda: self.keep_seconds,
             delivery.written,
@@ -203,7 +203,7 @@ class JobStore(JobQueries):
 
         def ended() -> None:
             self._delivery.drain()
-            self.replica.stop()
+            self.replica.told.stop()
             done.callback(None)
 
         def close() -> None:

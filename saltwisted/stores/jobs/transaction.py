@@ -17,8 +17,8 @@ from saltwisted.stores.jobs.book import begin_stream, book_of, raise_floors, rem
 from saltwisted.stores.jobs.claims import prune_claims
 from saltwisted.stores.jobs.entries import record_of_return
 from saltwisted.stores.jobs.file import Counts, JobFile
-from saltwisted.stores.jobs.log import JobLog
 from saltwisted.stores.jobs.merging import merge_job, merge_rows, out_of_place
+from saltwisted.stores.jobs.streams import JobStreams
 from saltwisted.stores.jobs.table import (
     ADD_JOBS,
     ADD_RETURNS,
@@ -50,10 +50,10 @@ class Transaction:
     """
 
     def __init__(
-        self, file: JobFile, replica: JobLog, keep_seconds: float, batch: list[Write]
+        self, file: JobFile, streams: JobStreams, keep_seconds: float, batch: list[Write]
     ) -> None:
         self._file = file
-        self._replica = replica
+        self._streams = streams
         self._keep_seconds = keep_seconds
         self._batch = batch
         self._jobs = [write for write in batch if isinstance(write, JobWrite)]
@@ -79,7 +79,7 @@ class Transaction:
             db.execute("BEGIN IMMEDIATE")
         for write in others:
             if isinstance(write, RenewWrite):
-                begin_stream(db, self._replica.stream.node, write.kept)
+                begin_stream(db, self._streams.stream.node, write.kept)
                 self._book = write.book = book_of(db)
                 self._last, self._derived = self._book.last, self._book.derived
         self._add_records(db)
@@ -141,7 +141,7 @@ class Transaction:
         for write in self._jobs:
             jid, at, fun, load, minions = write.row
             row = (self._last + 1, jid, at, fun, PUBLISHED, load, minions)
-            if write.chosen and not merge_job(db, row, self._replica.names):
+            if write.chosen and not merge_job(db, row, self._streams.names):
                 write.result, write.number = Failure(DeniedError(f"{jid} is another job")), 0
                 continue
             write.result = None
@@ -182,7 +182,7 @@ class Transaction:
                 if why := out_of_place(db, merge, file.epoch):
                     write.result = Failure(StoreError(why, file.path))
                     return
-                names = self._replica.names
+                names = self._streams.names
                 write.result, self._derived = merge_rows(
                     db, merge, names, self._derived, record_of_return, file.claims
                 )
@@ -192,7 +192,7 @@ class Transaction:
                 file.pruned = max(file.pruned, int(before))
                 if not write.result:
                     prune_claims(db, before)
-                    confirmed = self._replica.confirmed_number
+                    confirmed = self._streams.confirmed
                     raise_floors(db, self._book.own, self._last, confirmed)
                     write.book = book_of(db)
             case MarkWrite(at=at):

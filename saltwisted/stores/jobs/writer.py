@@ -22,7 +22,7 @@ from saltwisted.stores.database import is_corrupt
 from saltwisted.stores.jobs.book import Book
 from saltwisted.stores.jobs.entries import record_of_return
 from saltwisted.stores.jobs.file import Counts, JobFile
-from saltwisted.stores.jobs.log import JobLog
+from saltwisted.stores.jobs.streams import JobStreams
 from saltwisted.stores.jobs.transaction import Transaction
 from saltwisted.stores.jobs.writes import AnewWrite, ReturnWrite, Write
 from saltwisted.stores.stall import Stall
@@ -48,7 +48,7 @@ class JobWriter:
         self,
         reactor: Any,
         file: JobFile,
-        replica: JobLog,
+        streams: JobStreams,
         counts: Counts,
         keep_seconds: Callable[[], float],
         written: Callable[[list[Write]], None],
@@ -63,7 +63,7 @@ class JobWriter:
         self.is_running = False
         self.stall = Stall()
         self._reactor = reactor
-        self._replica = replica
+        self._streams = streams
         self._counts = counts
         self._keep_seconds = keep_seconds
         self._written = written
@@ -211,7 +211,7 @@ class JobWriter:
     def _transact(self, batch: list[Write]) -> None:
         file = self.file
         assert file.db is not None
-        transaction = Transaction(file, self._replica, self._keep_seconds(), batch)
+        transaction = Transaction(file, self._streams, self._keep_seconds(), batch)
         transaction.commit(file.db)
         transaction.count(self._counts)
         if file.claims.dropped >= self._told_dropped:
