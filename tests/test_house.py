@@ -56,7 +56,7 @@ LAW: dict[str, tuple[set[str], set[str], bool]] = {
     "testing": (BELOW | {"master", "roles"}, PEERS, False),
 }
 ROOMS: dict[str, list[str]] = {
-    "cluster": ["links", "facts", "jobs", "roots", "life", "-"],
+    "cluster": ["links", "claims", "facts", "jobs", "roots", "life", "-"],
     "stores": ["-", "facts", "jobs", "roots"],
     "worker": ["-", "grains", "process", "states", "pillar", "automation"],
     "transports": ["-", "tcp", "zeromq"],

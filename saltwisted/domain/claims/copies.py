@@ -104,8 +104,9 @@ class Copies:
 
     def came(self, occasion: Occasion, now: float) -> str | None:
         """
-        An event came to this node: the key to claim for it, or C{None} for the copy of one that
-        somebody has claimed, or that came here before.
+        An event came to this node: the key to claim for it, or C{None} for one that came here
+        before. For a copy it is the key that somebody else has claimed already: it is ours
+        when he has given it up.
         """
         if occasion.call:
             # One key for all that carry this call; whoever is late finds it taken
@@ -120,7 +121,7 @@ class Copies:
         for instance in kind.instances:
             if self._node not in instance.nodes:
                 instance.nodes.add(self._node)
-                return None
+                return _key(occasion.alike, str(instance.number))
         return _key(occasion.alike, str(self._new(kind, self._node, kind.last + 1, now)))
 
     def claimed(self, key: str, node: str, age: float, now: float) -> None:

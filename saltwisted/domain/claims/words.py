@@ -23,6 +23,9 @@ class Claim:
     @ivar term: the fencing number: higher than that of each earlier holder of this key.
     @ivar holder: the node.
     @ivar plan: what will be done; as it was written down, which may be an earlier holder's.
+    @ivar age: seconds since the plan was made, where that was by somebody else.
+    @ivar is_doubtful: two nodes that died had planned differently, and it cannot be told which of
+        them began: what has to be done at most once is lost.
     @ivar until: seconds of the holder's monotonic clock; see C{IClaims.holds}.
     """
 
@@ -30,6 +33,8 @@ class Claim:
     term: int
     holder: str
     plan: Mapping[str, Any] = field(factory=dict)
+    age: float = 0.0
+    is_doubtful: bool = False
     until: float = float("inf")
 
 

@@ -1,0 +1,112 @@
+"""
+Whoever decides about claims: the votes of the members (L{saltwisted.cluster.claims.votes}), or an
+etcd. What is done with what was granted is in L{saltwisted.cluster.claims.claims}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from attrs import frozen
+
+from saltwisted.domain.claims.copies import Instance
+from saltwisted.domain.claims.words import Receipt
+
+
+@frozen(kw_only=True)
+class Wish:
+    """
+    What this node would claim.
+
+    @ivar plan: packed; C{None} for a duty, and for what somebody else has begun.
+    """
+
+    key: str
+    plan: bytes | None = None
+    is_duty: bool = False
+    what: str = ""
+    event: str = ""
+
+
+@frozen(kw_only=True)
+class Granted:
+    """
+    It is granted.
+
+    @ivar until: the last moment by this node's clock.
+    @ivar planned: what a dead holder had planned, packed; C{None} where there was none.
+    @ivar age: seconds since that.
+    """
+
+    term: int
+    until: float
+    planned: bytes | None = None
+    age: float = 0.0
+    is_doubtful: bool = False
+
+
+@frozen(kw_only=True)
+class Gone:
+    """Somebody has it, or has done it."""
+
+    holder: str
+    age: float
+    ended: bool = False
+    result: str = ""
+    recent: tuple[Instance, ...] = ()
+
+
+@frozen
+class Refused:
+    """
+    Not now.
+
+    @ivar wait: whether to ask again at once, by a higher term, has a point.
+    """
+
+    why: str
+    at_once: bool = False
+
+
+Outcome = Granted | Gone | Refused
+
+
+class ICourt(Protocol):
+    """Who grants. Reactor thread only."""
+
+    def ask(self, wish: Wish) -> Awaitable[Outcome]:
+        """One attempt; what was granted in vain is given back. Never fails."""
+
+    def renew(self, held: Mapping[str, int]) -> Awaitable[Mapping[str, float]]:
+        """
+        Renew terms, key to term. The last moments of those that were renewed; 0.0 for one that
+        is lost; nothing for one of which it is not known.
+        """
+
+    def drop(self, key: str, term: int) -> Awaitable[None]:
+        """Give a term back under which nothing was begun, or all has ended."""
+
+    def end(self, wish: Wish, term: int, result: str) -> Awaitable[bool]:
+        """Say that a short act has ended; whether that is kept safely."""
+
+    def unfinished(self) -> Sequence[str]:
+        """Keys of short acts that were begun, and whose holders seem to be dead."""
+
+    def is_free(self, key: str) -> bool:
+        """Whether it has a point to ask for a duty."""
+
+    def holders(self) -> Mapping[str, tuple[str, int]]:
+        """Key to node and term of what is held now, as far as is known here; duties only."""
+
+    def receipts(self, event: str, limit: int) -> Awaitable[Sequence[Receipt]]:
+        """What is kept of short acts."""
+
+    def problem(self) -> str:
+        """Why nothing is granted, or C{""}."""
+
+    def on_claimed(self, receiver: Callable[[str, str], None]) -> None:
+        """Call C{receiver(key, node)} when another node claims a short act."""
+
+    def care(self) -> Awaitable[Any] | None:
+        """Called each second."""

@@ -1,0 +1,185 @@
+"""
+What a claimant asks a voter, and what it is answered.
+
+One message carries many questions of one claimant, and the electorate that it goes by. A message is
+a packed map; a reader ignores fields that it does not know, and refuses a question that it does not
+know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from attrs import frozen
+
+from saltwisted.domain.claims.copies import Instance
+from saltwisted.domain.claims.electorate import Electorate, decode_electorate, encode_electorate
+from saltwisted.errors import WireError
+from saltwisted.wire.msgpack import pack_bin, unpack_bin
+
+MAX_KEY = 1024
+MAX_PLAN = 1024 * 1024
+MAX_TEXT = 4096
+MAX_ASKED = 10_000
+
+WANT, RENEW, DROP, END = "want", "renew", "drop", "end"
+GRANTED, HELD, DONE, LOW, NO = "granted", "held", "done", "low", "no"
+
+
+@frozen(kw_only=True)
+class Question:
+    """
+    One question about one key.
+
+    @ivar act: C{want} a term; C{renew} it; C{drop} it, since nothing was done under it; C{end}.
+    @ivar holder: who asks: the node and its life, since one that was started again does not know
+        what it held.
+    @ivar is_duty: held and renewed, without a plan and a receipt.
+    @ivar plan: packed; C{None} where nothing is said of it.
+    @ivar at: time of day when it began, or ended.
+    """
+
+    act: str
+    key: str
+    term: int
+    holder: str = ""
+    is_duty: bool = False
+    plan: bytes | None = None
+    what: str = ""
+    event: str = ""
+    at: float = 0.0
+    result: str = ""
+
+
+@frozen(kw_only=True)
+class Reply:
+    """
+    The answer to a question.
+
+    @ivar said: C{granted}; C{held} by somebody for some time; C{done}; too C{low} a term; C{no}.
+    @ivar term: the highest that is known of the key, or of any.
+    @ivar age: seconds since it was begun.
+    @ivar plan: what somebody had written down who died, where there is something.
+    @ivar accepted: in which term that was.
+    @ivar is_first: whether he had not heard before of all earlier plans.
+    @ivar recent: other events that are alike (L{saltwisted.domain.claims.copies}).
+    @ivar why: for people.
+    """
+
+    said: str
+    term: int = 0
+    holder: str = ""
+    age: float = 0.0
+    result: str = ""
+    plan: bytes | None = None
+    accepted: int = 0
+    is_first: bool = True
+    recent: tuple[Instance, ...] = ()
+    why: str = ""
+
+
+def encode_questions(
+    electorate: Electorate | None, holder: str, asked: Sequence[Question]
+) -> bytes:
+    """A message."""
+    rows = [
+        [q.act, q.key, q.term, q.is_duty, q.plan, q.what, q.event, q.at, q.result] for q in asked
+    ]
+    return pack_bin({"e": encode_electorate(electorate), "h": holder, "q": rows})
+
+
+def decode_questions(body: bytes) -> tuple[Electorate | None, list[Question]]:
+    """
+    The reverse.
+
+    @raises WireError: it is none, or too much of one.
+    """
+    value = unpack_bin(body)
+    try:
+        holder, rows = value["h"], value["q"]
+        if not isinstance(holder, str) or len(holder) > MAX_KEY or len(rows) > MAX_ASKED:
+            raise WireError("claims-questions")
+        return decode_electorate(value["e"]), [_question(holder, row) for row in rows]
+    except (LookupError, TypeError, ValueError) as error:
+        raise WireError("claims-questions") from error
+
+
+def _question(holder: str, row: Any) -> Question:
+    act, key, term, is_duty, plan, what, event, at, result = row[:9]
+    texts = (act, key, what, event, result)
+    if not all(isinstance(text, str) and len(text) <= MAX_TEXT for text in texts):
+        raise WireError("claims-text")
+    if type(term) is not int or not 0 <= term < 2**62 or not 0 < len(key) <= MAX_KEY:
+        raise WireError("claims-term")
+    if plan is not None and (not isinstance(plan, bytes) or len(plan) > MAX_PLAN):
+        raise WireError("claims-plan")
+    return Question(
+        act=act,
+        key=key,
+        term=term,
+        holder=holder,
+        is_duty=bool(is_duty),
+        plan=plan,
+        what=what,
+        event=event,
+        at=float(at),
+        result=result,
+    )
+
+
+def encode_replies(electorate: Electorate | None, key: str, replies: Sequence[Reply]) -> bytes:
+    """
+    An answer.
+
+    @param key: of who answers.
+    """
+    rows = [
+        [
+            r.said,
+            r.term,
+            r.holder,
+            r.age,
+            r.result,
+            r.plan,
+            r.accepted,
+            r.is_first,
+            [[i.number, i.node, i.age] for i in r.recent],
+            r.why,
+        ]
+        for r in replies
+    ]
+    return pack_bin({"e": encode_electorate(electorate), "k": key, "a": rows})
+
+
+def decode_replies(body: bytes) -> tuple[Electorate | None, list[Reply]]:
+    """
+    The reverse.
+
+    @raises WireError: it is none.
+    """
+    value = unpack_bin(body)
+    try:
+        return decode_electorate(value["e"]), [_reply(row) for row in value["a"]]
+    except (LookupError, TypeError, ValueError) as error:
+        raise WireError("claims-replies") from error
+
+
+def _reply(row: Any) -> Reply:
+    said, term, holder, age, result, plan, accepted, is_first, recent, why = row[:10]
+    if type(term) is not int or type(accepted) is not int:
+        raise WireError("claims-term")
+    if plan is not None and not isinstance(plan, bytes):
+        raise WireError("claims-plan")
+    return Reply(
+        said=str(said),
+        term=term,
+        holder=str(holder),
+        age=float(age),
+        result=str(result),
+        plan=plan,
+        accepted=accepted,
+        is_first=bool(is_first),
+        recent=tuple(Instance(int(n), str(node), float(old)) for n, node, old in recent),
+        why=str(why),
+    )

@@ -1,0 +1,432 @@
+"""
+A voter: what a member has granted, to whom, and for how long.
+
+A key is granted to one holder per term, and to the next one only when the term has run out by this
+member's own clock, plus a margin for clocks that drift: two majorities have a member in common, so
+two holders never have a term at the same time. What is granted is on disk before it is answered;
+when this member was started again, all that it finds there counts from that moment.
+
+A short act that was begun and not ended keeps its plan: whoever gets the key next is given it, and
+writes it down again as his own before he acts. That is Paxos for each key, but that the first
+holder plans in the same round in which he asks. If two have done so and both have died, the third
+may not be able to tell who of them began: then it is I{doubtful}, and nothing is done again.
+
+Times are seconds of a clock that nobody sets and that goes on in sleep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from attrs import define, evolve, frozen
+
+from saltwisted.domain.claims.copies import WINDOW, Instance, number_of
+from saltwisted.domain.claims.electorate import Electorate
+from saltwisted.domain.claims.messages import (
+    DONE,
+    DROP,
+    END,
+    GRANTED,
+    HELD,
+    LOW,
+    NO,
+    RENEW,
+    WANT,
+    Question,
+    Reply,
+)
+
+TERM = 6.0
+"""Seconds of a term."""
+MARGIN = 0.1
+"""By how much of it two clocks may differ over a term, and then some."""
+MOST = 200_000
+"""Keys that are remembered; beyond it nothing new is granted."""
+ELECTORATE = "electorate"
+
+
+def settle_seconds(window: float) -> float:
+    """
+    How long anything that was granted under an electorate may live: an event is reacted to within
+    the window, and a term that it was claimed for then runs out.
+    """
+    return window + TERM * (1 + 2 * MARGIN)
+
+
+def node_of(holder: str) -> str:
+    """The node of a holder, which is C{node#life}."""
+    return holder.rpartition("#")[0] or holder
+
+
+@frozen(kw_only=True)
+class Vote:
+    """
+    What is known of one key here; a row on disk but for C{until} and C{since}.
+
+    @ivar number: of the row.
+    @ivar accepted: the term in which C{plan} was written down.
+    @ivar is_first: it came with the first question, whose asker did not know yet whether somebody
+        else had planned something.
+    @ivar begun: time of day, by its holder.
+    @ivar until: when the term has run out here.
+    @ivar since: when it was granted for the first time.
+    """
+
+    number: int
+    key: str
+    term: int
+    holder: str
+    is_duty: bool = False
+    plan: bytes | None = None
+    accepted: int = 0
+    is_first: bool = True
+    what: str = ""
+    event: str = ""
+    begun: float = 0.0
+    ended: float | None = None
+    result: str = ""
+    until: float = 0.0
+    since: float = 0.0
+
+
+@frozen
+class Put:
+    """Write a row."""
+
+    vote: Vote
+
+
+@frozen
+class Delete:
+    """Delete a row."""
+
+    number: int
+
+
+@frozen
+class Adopt:
+    """Write down who votes."""
+
+    electorate: Electorate
+
+
+Write = Put | Delete | Adopt
+
+
+@define
+class Memory:
+    """
+    What was on disk when a voter was started.
+
+    @ivar floor: the highest term of what is not among C{votes} any more.
+    """
+
+    votes: Sequence[Vote] = ()
+    electorate: Electorate | None = None
+    floor: int = 0
+    is_new: bool = True
+
+
+class Voter:
+    """
+    @param key: this member's.
+    @param now: when it was started.
+    @param settle: see L{settle_seconds}.
+    @ivar electorate: who votes, as far as is known here; C{None} while that is not known.
+    @ivar abstains: until when it votes for nothing, since it may have lost what it voted.
+    """
+
+    def __init__(self, key: str, memory: Memory, now: float, settle: float) -> None:
+        self.key = key
+        self.electorate = memory.electorate
+        self.settle = settle
+        self.abstains = now + settle if memory.is_new else now
+        self._adopted = now
+        self._floor = self._highest = memory.floor
+        self._number = 0
+        self._votes: dict[str, Vote] = {}
+        self._alike: dict[str, dict[int, str]] = {}
+        for vote in memory.votes:
+            self._number = max(self._number, vote.number)
+            old = self._votes.get(vote.key)
+            if old is None or old.term < vote.term:
+                # It may have been renewed a moment ago
+                self._keep(evolve(vote, until=now + TERM * (1 + MARGIN), since=now))
+
+    # -- what is known
+
+    @property
+    def highest(self) -> int:
+        """The highest term that was ever granted here."""
+        return self._highest
+
+    def vote(self, key: str) -> Vote | None:
+        """What is known of a key."""
+        return self._votes.get(key)
+
+    def votes(self) -> Iterable[Vote]:
+        """All of them."""
+        return self._votes.values()
+
+    def unfinished(self, now: float) -> list[Vote]:
+        """Short acts that were begun, not ended, and whose holder does not renew them."""
+        return [
+            vote
+            for vote in self._votes.values()
+            if not vote.is_duty and vote.ended is None and vote.until <= now
+        ]
+
+    def is_free(self, key: str, now: float) -> bool:
+        """Whether asking for a key may have a point."""
+        vote = self._votes.get(key)
+        return vote is None or (vote.until <= now and vote.ended is None)
+
+    # -- who votes
+
+    @property
+    def settled_at(self) -> float:
+        """When all that was granted before the last change of who votes has run out."""
+        return self._adopted + self.settle
+
+    def found(self, electorate: Electorate) -> list[Write]:
+        """There was none, and all agree on this."""
+        if self.electorate is not None:
+            return []
+        if electorate.seats() == [seat for seat in electorate.seats() if seat.key == self.key]:
+            # Nobody else can have been granted anything
+            self.abstains = self._adopted
+        return self._adopt(electorate, self._adopted)
+
+    def _adopt(self, electorate: Electorate, now: float) -> list[Write]:
+        self.electorate, self._adopted = electorate, now
+        return [Adopt(electorate)]
+
+    def learn(self, electorate: Electorate | None, now: float) -> list[Write]:
+        """Somebody goes by this electorate: it was decided."""
+        if electorate is None:
+            return []
+        if self.electorate is not None and electorate.epoch <= self.electorate.epoch:
+            return []
+        return self._adopt(electorate, now)
+
+    def why_not(self, electorate: Electorate | None, now: float) -> str:
+        """Why this member's vote does not count now, or C{""}."""
+        if now < self.abstains:
+            return f"it votes again in {self.abstains - now:.0f} s: it may have lost its votes"
+        if self.electorate is None or electorate is None:
+            return "it is not known yet who votes"
+        if electorate != self.electorate:
+            return "it knows of a later change of who votes"
+        if not self.electorate.has(self.key):
+            return "it has no vote yet"
+        return ""
+
+    # -- questions
+
+    def heard_of_end(self, key: str, reply: Reply, now: float) -> list[Write]:
+        """Another voter says that an act is done, which seems to be unfinished here."""
+        vote = self._votes.get(key)
+        if vote is None or vote.is_duty or vote.ended is not None or vote.until > now:
+            return []
+        ended = max(vote.begun, 0.0)
+        new = evolve(vote, holder=reply.holder, ended=ended, result=reply.result, plan=None)
+        self._keep(new)
+        return [Put(new)]
+
+    def ask(
+        self, electorate: Electorate | None, asked: Iterable[Question], now: float
+    ) -> tuple[list[Reply], list[Write]]:
+        """Answer questions of one claimant; to be answered when the writes are on disk."""
+        writes = self.learn(electorate, now)
+        why = self.why_not(electorate, now)
+        replies = []
+        for question in asked:
+            reply, more = self._answer(question, why, now)
+            replies.append(reply)
+            writes += more
+        return replies, writes
+
+    def _answer(self, q: Question, why: str, now: float) -> tuple[Reply, list[Write]]:
+        vote = self._votes.get(q.key)
+        if q.act == END:
+            return self._end(q, vote, now)
+        if q.act == DROP:
+            return self._drop(q, vote, now)
+        if q.act not in (WANT, RENEW):
+            return Reply(said=NO, why=f"no such question: {q.act[:50]!r}"), []
+        if vote is not None and vote.ended is not None:
+            return self._known(DONE, vote, now), []
+        if why:
+            return Reply(said=NO, term=self.highest, why=why), []
+        is_own = vote is not None and (vote.holder, vote.term) == (q.holder, q.term)
+        if vote is not None and is_own:
+            return self._again(q, vote, now)
+        if vote is not None and vote.until > now and vote.holder != q.holder:
+            return self._known(HELD, vote, now), []
+        if q.act == RENEW:
+            return Reply(said=NO, term=self.highest, why="it is not held"), []
+        if q.term <= (vote.term if vote is not None else self._floor):
+            return Reply(said=LOW, term=self.highest), []
+        refused = self._why_no_change(q, now)
+        if refused:
+            return Reply(said=NO, term=self.highest, why=refused), []
+        return self._grant(q, vote, now)
+
+    def _why_no_change(self, q: Question, now: float) -> str:
+        """Why a change of who votes cannot be granted, if this is one."""
+        kind, _, epoch = q.key.partition("/")
+        if kind != ELECTORATE or self.electorate is None:
+            return "" if len(self._votes) < MOST or q.key in self._votes else "it has no room"
+        if epoch != str(self.electorate.epoch + 1):
+            return "it knows of another change of who votes"
+        if self.electorate.changes and now < self.settled_at:
+            return "the last change of who votes is too young"
+        return ""
+
+    def _grant(self, q: Question, vote: Vote | None, now: float) -> tuple[Reply, list[Write]]:
+        until = now + TERM * (1 + MARGIN)
+        if vote is None:
+            self._number += 1
+            new = Vote(
+                number=self._number,
+                key=q.key,
+                term=q.term,
+                holder=q.holder,
+                is_duty=q.is_duty,
+                plan=q.plan,
+                accepted=q.term if q.plan is not None else 0,
+                what=q.what,
+                event=q.event,
+                begun=q.at,
+                until=until,
+                since=now,
+            )
+            self._keep(new)
+            return Reply(said=GRANTED, term=q.term), [Put(new)]
+        new = evolve(vote, term=q.term, holder=q.holder, until=until)
+        if vote.plan is None and q.plan is not None:
+            new = _planned(new, q, is_first=True)
+        self._keep(new)
+        reply = self._known(GRANTED, vote, now)
+        return evolve(reply, term=q.term), [Put(new)]
+
+    def _again(self, q: Question, vote: Vote, now: float) -> tuple[Reply, list[Write]]:
+        """The holder renews its term, or writes down what an earlier one had planned."""
+        new = evolve(vote, until=now + TERM * (1 + MARGIN))
+        writes: list[Write] = []
+        if q.act == WANT and q.plan is not None:
+            # It has heard of all plans that a majority knew of
+            new = _planned(new, q, is_first=False)
+            writes.append(Put(new))
+        self._keep(new)
+        return Reply(said=GRANTED, term=q.term), writes
+
+    def _end(self, q: Question, vote: Vote | None, now: float) -> tuple[Reply, list[Write]]:
+        if vote is None:
+            # Its majority was without us; whoever comes late asks us too
+            self._number += 1
+            vote = Vote(
+                number=self._number, key=q.key, term=q.term, holder=q.holder, since=now, until=now
+            )
+        if q.term < vote.term or vote.ended is not None:
+            return Reply(said=NO, term=vote.term, why="a later holder has it"), []
+        new = evolve(
+            vote,
+            term=q.term,
+            holder=q.holder,
+            ended=q.at,
+            result=q.result,
+            plan=None,
+            what=q.what or vote.what,
+            event=q.event or vote.event,
+            until=now,
+        )
+        self._keep(new)
+        return Reply(said=GRANTED, term=q.term), [Put(new)]
+
+    def _drop(self, q: Question, vote: Vote | None, now: float) -> tuple[Reply, list[Write]]:
+        if vote is None or (vote.holder, vote.term) != (q.holder, q.term):
+            return Reply(said=NO, why="it is not held"), []
+        if vote.plan is not None and vote.accepted != q.term:
+            # An earlier holder's act stays begun
+            new = evolve(vote, until=now)
+            self._keep(new)
+            return Reply(said=GRANTED, term=q.term), []
+        if vote.is_duty:
+            # The row says how far terms were given
+            self._keep(evolve(vote, until=now))
+            return Reply(said=GRANTED, term=q.term), []
+        self._forget(vote)
+        return Reply(said=GRANTED, term=q.term), [Delete(vote.number)]
+
+    def _known(self, said: str, vote: Vote, now: float) -> Reply:
+        return Reply(
+            said=said,
+            term=vote.term,
+            holder=vote.holder,
+            age=max(0.0, now - vote.since),
+            result=vote.result,
+            plan=vote.plan if said == GRANTED else None,
+            accepted=vote.accepted,
+            is_first=vote.is_first,
+            recent=tuple(self._recent(vote.key, now)),
+        )
+
+    def _recent(self, key: str, now: float) -> Iterable[Instance]:
+        """Those that a copy may belong to, and the newest."""
+        alike, number = number_of(key)
+        if number is None:
+            return
+        numbers = self._alike.get(alike, {})
+        newest = max(numbers, default=0)
+        for each, name in sorted(numbers.items()):
+            vote = self._votes[name]
+            age = max(0.0, now - vote.since)
+            if each == newest or age <= WINDOW:
+                yield Instance(each, node_of(vote.holder), age)
+
+    # -- memory
+
+    def _keep(self, vote: Vote) -> None:
+        self._votes[vote.key] = vote
+        self._highest = max(self._highest, vote.term)
+        alike, number = number_of(vote.key)
+        if number is not None:
+            self._alike.setdefault(alike, {})[number] = vote.key
+
+    def _forget(self, vote: Vote) -> None:
+        del self._votes[vote.key]
+        alike, number = number_of(vote.key)
+        if number is not None:
+            numbers = self._alike.get(alike, {})
+            numbers.pop(number, None)
+            if not numbers:
+                self._alike.pop(alike, None)
+
+    def expire(self, now: float) -> None:
+        """
+        Forget acts that ended so long ago that nobody can ask for them: their events are too old.
+        Their rows stay, as receipts.
+        """
+        old = [
+            vote
+            for vote in self._votes.values()
+            if vote.ended is not None and vote.since + 2 * self.settle <= now
+        ]
+        for vote in old:
+            self._forget(vote)
+            # Should its key be given again, then for a higher term
+            self._floor = max(self._floor, vote.term)
+
+
+def _planned(vote: Vote, q: Question, is_first: bool) -> Vote:
+    """With what a holder has written down."""
+    return evolve(
+        vote,
+        plan=q.plan,
+        accepted=q.term,
+        is_first=is_first,
+        what=q.what,
+        event=q.event,
+        begun=q.at,
+    )

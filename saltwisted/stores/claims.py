@@ -1,0 +1,314 @@
+"""
+The votes of a member on its disk, and so the receipts: C{claims.sqlite}.
+
+What is written together is on disk together, by C{fsync}, before it is told. All blocking work is
+done in a thread, one call after another.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from saltwisted.domain.claims.electorate import decode_electorate, encode_electorate
+from saltwisted.domain.claims.voter import Adopt, Delete, Memory, Put, Vote, Write, node_of
+from saltwisted.domain.claims.words import Receipt
+from saltwisted.domain.targeting.globs import globbed
+from saltwisted.errors import StoreError, WireError
+from saltwisted.stores.database import is_corrupt, open_database
+from saltwisted.wire.msgpack import pack_bin, unpack_bin
+
+MIGRATIONS = (
+    """
+    CREATE TABLE votes (
+        number INTEGER PRIMARY KEY, key TEXT NOT NULL, term INTEGER NOT NULL, holder TEXT NOT NULL,
+        is_duty INTEGER NOT NULL, plan BLOB, accepted INTEGER NOT NULL, is_first INTEGER NOT NULL,
+        what TEXT NOT NULL, event TEXT NOT NULL, begun REAL NOT NULL, ended REAL,
+        result TEXT NOT NULL
+    );
+    CREATE INDEX votes_ended ON votes (ended);
+    CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB);
+    """,
+)
+COLUMNS = (
+    "number, key, term, holder, is_duty, plan, accepted, is_first, what, event, begun, ended,"
+    " result"
+)
+MOST_ENDED = 20_000
+"""Ended acts that are remembered after a start, so that they are not begun again."""
+
+Run = Callable[..., Deferred[Any]]
+
+
+class ClaimStore:
+    """
+    @param run: calls in a thread.
+    """
+
+    log = Logger()
+
+    def __init__(self, path: str, run: Run) -> None:
+        self.path = path
+        self._run = run
+        self._db: sqlite3.Connection | None = None
+        self._queue: list[tuple[list[Write], Deferred[None]]] = []
+        self._busy = False
+        self._idle: list[Deferred[None]] = []
+
+    # -- start and end
+
+    def load(self) -> Deferred[Memory]:
+        """
+        Open it, and read what was voted; a damaged file is put aside, as if it were lost.
+        """
+        return self._run(self._load)
+
+    def _load(self) -> Memory:
+        try:
+            self._db = open_database(self.path, MIGRATIONS)
+            return read(self._db)
+        except (sqlite3.Error, WireError) as error:
+            if isinstance(error, sqlite3.Error) and not is_corrupt(error):
+                raise StoreError(str(error), self.path) from error
+            self.log.error(
+                "{path} is damaged ({error}): this member abstains from votes until what it voted"
+                " has run out",
+                path=self.path,
+                error=str(error),
+            )
+            if self._db is not None:
+                self._db.close()
+            aside = f"{self.path}.corrupt-{os.urandom(3).hex()}"
+            for suffix in ("", "-wal", "-shm"):
+                with suppress(FileNotFoundError):
+                    os.rename(self.path + suffix, aside + suffix)
+            self._db = open_database(self.path, MIGRATIONS)
+            return read(self._db)
+
+    def close(self) -> Deferred[None]:
+        """When all is written."""
+        done: Deferred[None] = Deferred()
+        if self._busy:
+            self._idle.append(done)
+        else:
+            done.callback(None)
+        return done.addCallback(lambda _: self._close())
+
+    def _close(self) -> None:
+        db, self._db = self._db, None
+        if db is not None:
+            db.close()
+
+    # -- writes
+
+    def write(self, writes: Iterable[Write]) -> Deferred[None]:
+        """
+        Fires when all of it is on disk.
+
+        @return: fails with L{StoreError} when the disk refuses; nothing is written then.
+        """
+        done: Deferred[None] = Deferred()
+        self._queue.append((list(writes), done))
+        self._go()
+        return done
+
+    def _go(self) -> None:
+        if self._busy:
+            return
+        if not self._queue:
+            idle, self._idle = self._idle, []
+            for each in idle:
+                each.callback(None)
+            return
+        batch, self._queue = self._queue, []
+        self._busy = True
+        work = [write for writes, _ in batch for write in writes]
+
+        def done(result: Any) -> None:
+            self._busy = False
+            self._go()
+            for _, each in batch:
+                if each.called:
+                    continue
+                if result is None:
+                    each.callback(None)
+                else:
+                    each.errback(result)
+
+        self._run(self._write, work).addBoth(done)  # type: ignore[unused-awaitable]
+
+    def _write(self, work: Sequence[Write]) -> None:
+        if self._db is None:
+            raise StoreError("it is closed", self.path)
+        try:
+            commit(self._db, work)
+        except sqlite3.Error as error:
+            raise StoreError(str(error), self.path) from error
+
+    # -- receipts
+
+    def receipts(self, event: str, limit: int) -> Deferred[Sequence[Receipt]]:
+        """The newest, oldest first."""
+        return self._run(self._receipts, event, limit)
+
+    def _receipts(self, event: str, limit: int) -> Sequence[Receipt]:
+        if self._db is None:
+            return []
+        try:
+            return read_receipts(self._db, event, limit)
+        except sqlite3.Error as error:
+            raise StoreError(str(error), self.path) from error
+
+    def prune(self, before: float) -> Deferred[int]:
+        """Delete the receipts of what had ended by then."""
+        return self._run(self._prune, before)
+
+    def _prune(self, before: float) -> int:
+        if self._db is None:
+            return 0
+        try:
+            return delete_receipts(self._db, before)
+        except sqlite3.Error as error:
+            raise StoreError(str(error), self.path) from error
+
+
+def commit(db: sqlite3.Connection, work: Iterable[Write]) -> None:
+    """One transaction."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        for write in work:
+            if isinstance(write, Put):
+                db.execute(
+                    f"INSERT OR REPLACE INTO votes ({COLUMNS})"  # noqa: S608 - a constant
+                    " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
+                    _row(write.vote),
+                )
+            elif isinstance(write, Delete):
+                db.execute("DELETE FROM votes WHERE number = ?", (write.number,))
+            elif isinstance(write, Adopt):
+                value = pack_bin(encode_electorate(write.electorate))
+                _set(db, "electorate", value)
+        _set(db, "used", b"1")
+        db.execute("COMMIT")
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+
+
+def _set(db: sqlite3.Connection, name: str, value: Any) -> None:
+    db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
+
+
+def _row(vote: Vote) -> tuple[Any, ...]:
+    return (
+        vote.number,
+        vote.key,
+        vote.term,
+        vote.holder,
+        vote.is_duty,
+        vote.plan,
+        vote.accepted,
+        vote.is_first,
+        vote.what,
+        vote.event,
+        vote.begun,
+        vote.ended,
+        vote.result,
+    )
+
+
+def _vote(row: Sequence[Any]) -> Vote:
+    return Vote(
+        number=row[0],
+        key=row[1],
+        term=row[2],
+        holder=row[3],
+        is_duty=bool(row[4]),
+        plan=row[5],
+        accepted=row[6],
+        is_first=bool(row[7]),
+        what=row[8],
+        event=row[9],
+        begun=row[10],
+        ended=row[11],
+        result=row[12],
+    )
+
+
+def read(db: sqlite3.Connection) -> Memory:
+    """
+    What was voted: all that has not ended, and the newest of the rest.
+
+    @raises WireError: what is there makes no sense.
+    """
+    meta = dict(db.execute("SELECT name, value FROM meta"))
+    open_rows = db.execute(f"SELECT {COLUMNS} FROM votes WHERE ended IS NULL")  # noqa: S608
+    votes = [_vote(row) for row in open_rows]
+    ended = db.execute(
+        f"SELECT {COLUMNS} FROM votes WHERE ended IS NOT NULL"  # noqa: S608 - a constant
+        " ORDER BY number DESC LIMIT ?",
+        (MOST_ENDED,),
+    ).fetchall()
+    votes += [_vote(row) for row in ended]
+    floor = int(meta.get("floor") or 0)
+    if len(ended) == MOST_ENDED:
+        oldest = db.execute(
+            "SELECT max(term) FROM votes WHERE ended IS NOT NULL AND number < ?", (ended[-1][0],)
+        ).fetchone()[0]
+        floor = max(floor, oldest or 0)
+    packed = meta.get("electorate")
+    electorate = decode_electorate(unpack_bin(packed)) if packed else None
+    return Memory(
+        sorted(votes, key=lambda vote: vote.number), electorate, floor, "used" not in meta
+    )
+
+
+def read_receipts(db: sqlite3.Connection, event: str, limit: int) -> list[Receipt]:
+    """Those of short acts whose event's tag fits, oldest first."""
+    found: list[Receipt] = []
+    rows = db.execute(
+        "SELECT key, term, holder, what, event, begun, ended, result FROM votes"
+        " WHERE is_duty = 0 AND key NOT LIKE 'electorate/%' ORDER BY number DESC"
+    )
+    for key, term, holder, what, tag, begun, ended, result in rows:
+        if event and not globbed(tag, event):
+            continue
+        found.append(
+            Receipt(
+                key=key,
+                term=term,
+                node=node_of(holder),
+                what=what,
+                event=tag,
+                begun=begun,
+                ended=ended,
+                result=result,
+            )
+        )
+        if len(found) >= limit:
+            break
+    return found[::-1]
+
+
+def delete_receipts(db: sqlite3.Connection, before: float) -> int:
+    """What had ended by then, or begun and was left; the highest term among it is kept."""
+    old = "ended < ? OR (ended IS NULL AND is_duty = 0 AND begun < ?)"
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        query = f"SELECT max(term) FROM votes WHERE {old}"  # noqa: S608 - a constant
+        highest = db.execute(query, (before, before)).fetchone()[0]
+        if highest is not None:
+            known = db.execute("SELECT value FROM meta WHERE name = 'floor'").fetchone()
+            _set(db, "floor", max(int(highest), int(known[0]) if known else 0))
+        count = db.execute(f"DELETE FROM votes WHERE {old}", (before, before)).rowcount  # noqa: S608
+        db.execute("COMMIT")
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+    return int(count)
