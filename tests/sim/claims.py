@@ -399,6 +399,7 @@ class World:
         self.removed: set[str] = set()
         self.acts = 0
         size = self.dice.choice((1, 2, 2, 3, 3, 3, 4, 5))
+        self.size = size
         names = "abcde"[:size]
         for name in names:
             self.make(name, names)
@@ -424,7 +425,9 @@ class World:
         @raises Broken: always.
         """
         story = "\n".join(self.story[-80:])
-        raise Broken(f"seed {self.seed}: {why}\n{story}")
+        # Who is called may keep what is raised to itself, and log it
+        self.fault = self.fault or Broken(f"seed {self.seed}: {why}\n{story}")
+        raise self.fault
 
     def failed(self, failure: Any) -> Any:
         """What is never to fail has."""
@@ -640,8 +643,8 @@ class World:
         elif what == "remove":
             self.remove()
         elif what == "lose" and not node.alive and self.dice.random() < 0.3:
-            # One disk at a time: who has lost all of them has lost the votes
-            if not self.lost:
+            # One disk of several: who has lost all of them has lost the votes
+            if not self.lost and self.size > 2:
                 self.tell(f"{node.name} has lost its votes")
                 self.lost = True
                 node.disk = new_disk()
@@ -651,6 +654,7 @@ class World:
             self.deadly = self.dice.choice((0.0, 0.02))
 
     lost = False
+    fault: Broken | None = None
 
     def start(self, node: SimNode) -> None:
         """It is started again."""
@@ -686,7 +690,8 @@ class World:
             return
         host = self.dice.choice(hosts)
         others = [n for n in self.nodes.values() if n is not host and n.name in host.knows]
-        others = [n for n in others if not n.alive]
+        # Nor can it be the only one that has heard of a third
+        others = [n for n in others if not n.alive and n.knows <= host.knows]
         if not others:
             return
         node = self.dice.choice(others)
@@ -732,6 +737,8 @@ class World:
                 break
             self.clock.advance(max(0.0, calls[0].getTime() - self.clock.seconds()))
             self.look_at_duties()
+            if self.fault is not None:
+                raise self.fault
         self.clock.advance(max(0.0, end - self.clock.seconds()))
 
     def check(self) -> None:

@@ -173,7 +173,7 @@ class Voter:
         return [
             vote
             for vote in self._votes.values()
-            if not vote.is_duty and vote.ended is None and vote.until <= now
+            if vote.plan is not None and vote.ended is None and vote.until <= now
         ]
 
     def is_free(self, key: str, now: float) -> bool:
@@ -226,10 +226,12 @@ class Voter:
     def heard_of_end(self, key: str, reply: Reply, now: float) -> list[Write]:
         """Another voter says that an act is done, which seems to be unfinished here."""
         vote = self._votes.get(key)
-        if vote is None or vote.is_duty or vote.ended is not None or vote.until > now:
+        if vote is None or vote.is_duty or vote.ended is not None:
             return []
         ended = max(vote.begun, 0.0)
-        new = evolve(vote, holder=reply.holder, ended=ended, result=reply.result, plan=None)
+        new = evolve(
+            vote, holder=reply.holder, ended=ended, result=reply.result, plan=None, until=now
+        )
         self._keep(new)
         return [Put(new)]
 
