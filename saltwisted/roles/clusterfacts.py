@@ -26,6 +26,7 @@ from saltwisted.cluster.links.clocks import Clocks
 from saltwisted.cluster.links.peers import Peers
 from saltwisted.cluster.links.ring import Ring, reaches
 from saltwisted.cluster.links.shipping import Shipping
+from saltwisted.domain.replica.declared import Declared
 from saltwisted.domain.replica.fold import Folds
 from saltwisted.domain.replica.keyset import KeySet
 from saltwisted.domain.replica.logins import LoginTokens
@@ -66,6 +67,7 @@ class ClusterFacts:
         self._stores, self._card, self._lifecycle, self._master = stores, card, lifecycle, master
         self.node, self.cluster = card.state.node, card.state.cluster
         self.key = card.badge.key.id
+        self.declared = Declared()
         self._fold()
         own = self.membership.find(self.key)
         self.rights = own.rights if own is not None else RIGHTS
@@ -125,6 +127,7 @@ class ClusterFacts:
                 self._minions,
                 self._login_tokens,
                 self._scheduled,
+                self.declared,
             ]
         )
         self.folds.apply_facts(self._card.facts)

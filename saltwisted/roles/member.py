@@ -32,6 +32,7 @@ from saltwisted.config.options import MasterConfig
 from saltwisted.domain.replica.joining import Attempts
 from saltwisted.master.seams import Seams
 from saltwisted.roles.base import OrderedService
+from saltwisted.roles.clusterclaims import ClusterClaimParts
 from saltwisted.roles.clusterfacts import ClusterFacts
 from saltwisted.roles.clusterjobs import ClusterJobs
 from saltwisted.roles.clusterroots import ClusterRoots
@@ -62,6 +63,7 @@ class Cluster:
         self.facts = ClusterFacts(stores, card, lifecycle, master, lambda: self.acts.closed)
         self.jobs = ClusterJobs(stores, self.facts, master)
         self.roots = ClusterRoots(stores, self.facts, master)
+        self.claims = ClusterClaimParts(stores, self.facts)
         self.condition = self._condition()
         self.admission = self._admission()
         self.roster = self._roster()
@@ -89,6 +91,7 @@ class Cluster:
             masters=self.member,
             gate=facts.standstill,
             prune_time=facts.clocks,
+            claims=self.claims.claims,
         )
 
     def _introduce(self) -> None:
@@ -311,6 +314,7 @@ class Cluster:
             *jobs.parts,
             *self.roots.parts,
             facts.clocks,
+            *self.claims.parts,
         ]
 
 

@@ -53,8 +53,13 @@ class ClaimStore:
 
     log = Logger()
 
-    def __init__(self, path: str, run: Run) -> None:
+    def __init__(self, path: str, run: Run, owner: str = "") -> None:
+        """
+        @param owner: whose votes these are: what another member voted, in another cluster that this
+            node belonged to, is no vote of this one.
+        """
         self.path = path
+        self._owner = owner
         self._run = run
         self._db: sqlite3.Connection | None = None
         self._queue: list[tuple[list[Write], Deferred[None]]] = []
@@ -72,6 +77,7 @@ class ClaimStore:
     def _load(self) -> Memory:
         try:
             self._db = open_database(self.path, MIGRATIONS)
+            own(self._db, self._owner)
             return read(self._db)
         except (sqlite3.Error, WireError) as error:
             if isinstance(error, sqlite3.Error) and not is_corrupt(error):
@@ -89,6 +95,7 @@ class ClaimStore:
                 with suppress(FileNotFoundError):
                     os.rename(self.path + suffix, aside + suffix)
             self._db = open_database(self.path, MIGRATIONS)
+            own(self._db, self._owner)
             return read(self._db)
 
     def close(self) -> Deferred[None]:
@@ -176,6 +183,19 @@ class ClaimStore:
             return delete_receipts(self._db, before)
         except sqlite3.Error as error:
             raise StoreError(str(error), self.path) from error
+
+
+def own(db: sqlite3.Connection, owner: str) -> None:
+    """From here on these are the votes of this member; receipts of another one stay."""
+    found = db.execute("SELECT value FROM meta WHERE name = 'owner'").fetchone()
+    if found is not None and found[0] == owner:
+        return
+    db.execute("BEGIN IMMEDIATE")
+    if found is not None:
+        db.execute("DELETE FROM votes WHERE ended IS NULL OR key LIKE 'electorate/%'")
+        db.execute("DELETE FROM meta")
+    _set(db, "owner", owner)
+    db.execute("COMMIT")
 
 
 def commit(db: sqlite3.Connection, work: Iterable[Write]) -> None:

@@ -28,6 +28,8 @@ OWN = {
     "return_copies",
     "cluster_pillar",
     "cluster_roots",
+    "claims",
+    "claims_etcd",
     "mine_size_max",
     "job_claims_max",
     "job_claims_size_max",

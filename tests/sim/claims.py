@@ -112,6 +112,9 @@ class SimStore:
         if writes:
             table.commit(self.node.disk, writes)
 
+    def prune(self, before: float) -> Deferred[int]:
+        return succeed(table.delete_receipts(self.node.disk, before))
+
     def receipts(self, event: str, limit: int) -> Deferred[Any]:
         return succeed(table.read_receipts(self.node.disk, event, limit))
 
@@ -354,6 +357,9 @@ class SimNode:
 
         if self.life == life:
             SimClock(self).callLater(wait, do)
+            if not self.world.is_well and self.world.dice.random() < 0.03:
+                # The worst moment: it has the claim, and has not acted
+                self.freeze()
 
     def over(self, claim: Claim, result: str) -> None:
         """It has ended."""
@@ -655,6 +661,7 @@ class World:
 
     lost = False
     fault: Broken | None = None
+    is_well = False
 
     def start(self, node: SimNode) -> None:
         """It is started again."""
@@ -716,6 +723,7 @@ class World:
             for _ in range(self.dice.choice((0, 1, 3))):
                 self.event()
         self.tell("all is well from here on")
+        self.is_well = True
         self.deadly, self.delays = 0.0, (0.001, 0.01)
         for node in self.nodes.values():
             node.thaw()

@@ -90,16 +90,18 @@ class ClusterClaims:
         window: float,
         counters: Any,
         settled: Callable[[], bool] = lambda: True,
+        each_second: Callable[[], None] = lambda: None,
     ) -> None:
         """
         @param clock: of the reactor; nobody sets it, and it goes on in sleep.
         @param dice: in [0, 1), so that nodes do not all ask at once.
         @param window: C{publish_window}: for how long a short act is tried.
+        @param each_second: what else is to be looked after.
         @param settled: whether this node serves, so that it may begin something.
         """
         self._clock, self._node, self.court = clock, node, court
         self._dice, self._window, self._counters = dice, window, counters
-        self._settled = settled
+        self._settled, self._each_second = settled, each_second
         self._copies = Copies(node)
         self._acts: dict[str, _Act] = {}
         self._claiming: set[str] = set()
@@ -431,6 +433,7 @@ class ClusterClaims:
         return result
 
     async def _care(self) -> None:
+        self._each_second()
         work = self.court.care()
         if work is not None:
             await work

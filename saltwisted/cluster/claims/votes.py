@@ -54,6 +54,7 @@ RECEIPTS = "claims.receipts"
 PATIENCE = 1.0
 """Seconds that a member may take to answer."""
 MOST_RECEIPTS = 10_000
+PRUNE_EVERY = 60.0
 
 
 @define
@@ -88,6 +89,7 @@ class Votes:
         now: Callable[[], float],
         two: str = PAIR,
         window: float = 30.0,
+        before: Callable[[], float | None] = lambda: None,
     ) -> None:
         """
         @param clock: of the reactor; nobody sets it, and it goes on in sleep.
@@ -99,12 +101,15 @@ class Votes:
         @param life: another text each time the process is started.
         @param now: time of day, for receipts.
         @param window: C{publish_window}.
+        @param before: receipts of what ended before this time of day are deleted; C{None}: none.
         """
         self._clock, self._node, self._key, self._peers = clock, node, key, peers
         self._members, self._gone, self._key_of = members, gone, key_of
         self._store, self._now, self._two = store, now, two
         self.holder = f"{node}#{life}"
         self._settle = settle_seconds(window)
+        self._before = before
+        self._prune_at = 0.0
         self.voter: Voter | None = None
         self._highest = 0
         self._pending: list[_Asked] = []
@@ -399,6 +404,7 @@ class Votes:
         voter = self.voter
         if voter is None or self._changing:
             return None
+        self._prune(voter)
         wanted = tuple(sorted(self._members()))
         if Seat(self._node, self._key) not in wanted:
             return None
@@ -413,6 +419,17 @@ class Votes:
             return result
 
         return Deferred.fromCoroutine(work).addBoth(done)
+
+    def _prune(self, voter: Voter) -> None:
+        """Forget what is too old, in memory and on disk."""
+        now = self._clock.seconds()
+        if now >= self._prune_at:
+            self._prune_at = now + PRUNE_EVERY
+            voter.expire(now)
+            before = self._before()
+            if before is not None:
+                pruned = self._store.prune(before)
+                let_go(pruned, self.log, "old receipts were not deleted")
 
     async def _found(self, wanted: Sequence[Seat]) -> None:
         """Nobody votes yet: the first by name begins, when all others agree on who they are."""

@@ -20,6 +20,7 @@ from saltwisted.errors import WireError
 
 PAIR, BOTH, ETCD = "pair", "both", "etcd"
 """What C{claims} may say of two members; C{etcd} needs no votes at all."""
+MODES = (PAIR, BOTH, ETCD)
 MOST_SEATS = 256
 
 

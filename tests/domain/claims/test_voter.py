@@ -1,0 +1,299 @@
+"""
+One member's votes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from attrs import evolve
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.domain.claims.claimant import TABLE, Do, Duty, Round, Said, last_moment, step
+from saltwisted.domain.claims.electorate import Seat, found
+from saltwisted.domain.claims.messages import (
+    DONE,
+    DROP,
+    END,
+    GRANTED,
+    HELD,
+    LOW,
+    NO,
+    RENEW,
+    WANT,
+    Question,
+    Reply,
+    decode_questions,
+    decode_replies,
+    encode_questions,
+    encode_replies,
+)
+from saltwisted.domain.claims.voter import (
+    MARGIN,
+    TERM,
+    Adopt,
+    Delete,
+    Memory,
+    Put,
+    Voter,
+    settle_seconds,
+)
+from saltwisted.errors import WireError
+
+ABC = found(Seat(name, name) for name in "abc")
+SETTLE = settle_seconds(30.0)
+OUT = TERM * (1 + MARGIN)
+"""Seconds after which a voter gives a key up."""
+
+
+class VoterTests(SynchronousTestCase):
+    """Member c, asked by a and b."""
+
+    def setUp(self) -> None:
+        self.voter = Voter("c", Memory((), ABC, 0, False), 0.0, SETTLE)
+
+    def ask(self, act: str, term: int, holder: str, now: float, **more: Any) -> Reply:
+        """One question."""
+        question = Question(act=act, key="k/1", term=term, holder=holder, **more)
+        replies, self.writes = self.voter.ask(ABC, [question], now)
+        return replies[0]
+
+    def test_one_per_term(self) -> None:
+        """A key is granted to one holder, whoever else asks, by whatever term."""
+        self.assertEqual(self.ask(WANT, 1, "a#1", 0.0).said, GRANTED)
+        self.assertEqual([type(write) for write in self.writes], [Put])
+
+        held = self.ask(WANT, 9, "b#1", OUT - 0.1)
+
+        self.assertEqual((held.said, held.holder, held.term), (HELD, "a#1", 1))
+        self.assertEqual(self.writes, [])
+
+    def test_given_up(self) -> None:
+        """After the term and its margin the next one gets it, by a higher term only."""
+        self.ask(WANT, 5, "a#1", 0.0)
+
+        self.assertEqual(self.ask(WANT, 5, "b#1", OUT).said, LOW)
+        self.assertEqual(self.ask(WANT, 6, "b#1", OUT).said, GRANTED)
+        self.assertEqual(self.ask(RENEW, 5, "a#1", OUT).said, HELD)
+
+    def test_holder_ends_first(self) -> None:
+        """A holder's last moment comes before the voter's, though clocks differ by a tenth."""
+        self.assertLess(last_moment(0.0) * 1.1, OUT)
+
+    def test_renewed(self) -> None:
+        """A renewal needs no write: after a restart a term counts as whole."""
+        self.ask(WANT, 1, "a#1", 0.0)
+
+        self.assertEqual(self.ask(RENEW, 1, "a#1", 5.0).said, GRANTED)
+        self.assertEqual(self.writes, [])
+        self.assertEqual(self.ask(WANT, 2, "b#1", 5.0 + OUT - 0.1).said, HELD)
+
+    def test_restart(self) -> None:
+        """What was on disk at a start holds for a whole term from then on."""
+        self.ask(WANT, 1, "a#1", 0.0)
+        votes = [write.vote for write in self.writes if isinstance(write, Put)]
+        self.voter = Voter("c", Memory(votes, ABC, 0, False), 1000.0, SETTLE)
+
+        self.assertEqual(self.ask(WANT, 2, "b#1", 1000.0 + OUT - 0.1).said, HELD)
+        self.assertEqual(self.ask(WANT, 2, "b#1", 1000.0 + OUT).said, GRANTED)
+
+    def test_another_life(self) -> None:
+        """A node that was started again is another holder: it does not know what it held."""
+        self.ask(WANT, 1, "a#1", 0.0)
+
+        self.assertEqual(self.ask(WANT, 2, "a#2", 1.0).said, HELD)
+
+    def test_lost_votes(self) -> None:
+        """A member that may have lost its votes votes for nothing until they have run out."""
+        self.voter = Voter("c", Memory((), None, 0, True), 0.0, SETTLE)
+
+        self.assertEqual(self.ask(WANT, 1, "a#1", SETTLE - 0.1).said, NO)
+        self.assertEqual(self.ask(WANT, 1, "a#1", SETTLE).said, GRANTED)
+
+    def test_founder(self) -> None:
+        """The first member of all has lost nothing."""
+        self.voter = Voter("c", Memory(), 0.0, SETTLE)
+        alone = found([Seat("c", "c")])
+
+        self.assertEqual(self.voter.found(alone), [Adopt(alone)])
+
+        replies, _ = self.voter.ask(
+            alone, [Question(act=WANT, key="k/1", term=1, holder="c#1")], 0.0
+        )
+        self.assertEqual(replies[0].said, GRANTED)
+
+    def test_plan_is_kept(self) -> None:
+        """Who gets the key of a dead holder is told what that had planned, and writes it down."""
+        self.ask(WANT, 1, "a#1", 0.0, plan=b"P")
+        self.assertEqual(self.voter.unfinished(OUT - 0.1), [])
+        self.assertEqual([vote.key for vote in self.voter.unfinished(OUT)], ["k/1"])
+
+        granted = self.ask(WANT, 2, "b#1", OUT)
+        self.assertEqual((granted.plan, granted.accepted, granted.is_first), (b"P", 1, True))
+        self.ask(WANT, 2, "b#1", OUT, plan=b"P")
+        again = self.ask(WANT, 3, "d#1", 2 * OUT)
+
+        self.assertEqual((again.plan, again.accepted, again.is_first), (b"P", 2, False))
+
+    def test_ended(self) -> None:
+        """What is done is done for all that ask later, and keeps no plan."""
+        self.ask(WANT, 1, "a#1", 0.0, plan=b"P", what="w", event="e")
+        self.ask(END, 1, "a#1", 1.0, result="done", at=7.0)
+
+        done = self.ask(WANT, 2, "b#1", 100.0)
+
+        self.assertEqual((done.said, done.result, done.plan), (DONE, "done", None))
+        vote = self.voter.vote("k/1")
+        assert vote is not None
+        self.assertEqual((vote.ended, vote.what, vote.plan), (7.0, "w", None))
+
+    def test_late_end(self) -> None:
+        """The end of an earlier holder changes nothing for a later one."""
+        self.ask(WANT, 1, "a#1", 0.0)
+        self.ask(WANT, 2, "b#1", OUT)
+
+        self.assertEqual(self.ask(END, 1, "a#1", OUT, result="done").said, NO)
+
+    def test_dropped(self) -> None:
+        """Who got no majority gives the key back; what an earlier one began stays begun."""
+        self.ask(WANT, 1, "a#1", 0.0, plan=b"P")
+        self.ask(DROP, 1, "a#1", 0.0)
+        self.assertEqual([type(write) for write in self.writes], [Delete])
+        self.ask(WANT, 1, "a#1", 0.0, plan=b"P")
+        self.ask(WANT, 2, "b#1", OUT)
+
+        self.ask(DROP, 2, "b#1", OUT)
+
+        self.assertEqual([vote.plan for vote in self.voter.unfinished(OUT)], [b"P"])
+
+    def test_who_votes(self) -> None:
+        """Who goes by an older electorate gets nothing; who goes by a newer one is believed."""
+        second = ABC.next([Seat(name, name) for name in "abcd"])
+        assert second is not None
+        _, writes = self.voter.ask(second, (), 5.0)
+        self.assertEqual(writes, [Adopt(second)])
+
+        refused = self.ask(WANT, 1, "a#1", 5.0)
+
+        self.assertEqual(refused.said, NO)
+        self.assertIn("later change", refused.why)
+
+    def test_change_of_who_votes(self) -> None:
+        """The second step is granted when all that was granted before the first has run out."""
+        second = ABC.next([Seat(name, name) for name in "abcd"])
+        assert second is not None
+        self.voter.ask(second, (), 5.0)
+        question = Question(act=WANT, key="electorate/3", term=1, holder="a#1")
+
+        early, _ = self.voter.ask(second, [question], 5.0 + SETTLE - 0.1)
+        due, _ = self.voter.ask(second, [question], 5.0 + SETTLE)
+        other = evolve(question, key="electorate/9", term=2)
+        wrong, _ = self.voter.ask(second, [other], 5.0 + SETTLE)
+
+        self.assertEqual([r[0].said for r in (early, due, wrong)], [NO, GRANTED, NO])
+
+    def test_forgotten_key(self) -> None:
+        """A key that was forgotten is given again for a higher term alone."""
+        self.ask(WANT, 7, "a#1", 0.0)
+        self.ask(END, 7, "a#1", 0.0, result="done")
+        self.voter.expire(2 * SETTLE)
+
+        self.assertEqual(self.ask(WANT, 7, "b#1", 2 * SETTLE).said, LOW)
+        self.assertEqual(self.ask(WANT, 8, "b#1", 2 * SETTLE).said, GRANTED)
+
+    def test_unknown_question(self) -> None:
+        """A question of a later release is refused by name."""
+        self.assertIn("'dance'", self.ask("dance", 1, "a#1", 0.0).why)
+
+
+class RoundTests(SynchronousTestCase):
+    """The answers to one question."""
+
+    def test_doubt(self) -> None:
+        """Two different plans of first questions leave it open who began; one written again not."""
+        round_ = Round(ABC)
+        round_.add("a", Reply(said=GRANTED, plan=b"P", accepted=1))
+        round_.add("b", Reply(said=GRANTED, plan=b"Q", accepted=2))
+        self.assertTrue(round_.planned[1])
+
+        round_.add("b", Reply(said=GRANTED, plan=b"Q", accepted=2, is_first=False))
+        last, doubt = round_.planned
+        assert last is not None
+        self.assertEqual((last.plan, doubt), (b"Q", False))
+
+    def test_taken(self) -> None:
+        """It is taken when a majority says who holds it, or one says that it is done."""
+        round_ = Round(ABC)
+        round_.add("a", Reply(said=HELD, holder="x"))
+        self.assertIsNone(round_.taken)
+        round_.add("b", Reply(said=HELD, holder="x"))
+        self.assertIsNotNone(round_.taken)
+
+        done = Round(ABC)
+        done.add("a", Reply(said=DONE))
+        self.assertIsNotNone(done.taken)
+
+    def test_over(self) -> None:
+        """It is over when it is decided, or all have answered or will not."""
+        round_ = Round(ABC)
+        round_.add("a", Reply(said=GRANTED))
+        self.assertFalse(round_.is_over)
+        round_.add("b", None)
+        round_.add("c", Reply(said=NO, why="it sleeps"))
+
+        self.assertTrue(round_.is_over)
+        self.assertFalse(round_.is_granted)
+        self.assertEqual(round_.why(), "b cannot be asked; c: it sleeps")
+
+
+class DutyTests(SynchronousTestCase):
+    """The life of a duty."""
+
+    def test_never_begun_twice(self) -> None:
+        """Only what a majority granted is begun, and only from a state in which nothing runs."""
+        begins = {row for row, taken in TABLE.items() if Do.BEGIN in taken.do}
+
+        self.assertEqual(begins, {(Duty.ASKING, Said.GRANTED)})
+
+    def test_always_ended(self) -> None:
+        """Nothing leads out of a duty that is held but by its end."""
+        out = {taken.do for (state, _), taken in TABLE.items() if state is Duty.HELD}
+
+        self.assertEqual(out, {(Do.END,)})
+        self.assertEqual(step(Duty.ENDING, Said.WANT).to, Duty.ENDING)
+
+
+class MessageTests(SynchronousTestCase):
+    """What is said between members (T-PEER: a member's words are checked, too)."""
+
+    def test_coded(self) -> None:
+        """What is written is read again."""
+        question = Question(act=WANT, key="k", term=3, holder="a#1", plan=b"P", what="w", at=1.5)
+        reply = Reply(said=GRANTED, term=3, plan=b"P", accepted=2, is_first=False, why="y")
+
+        self.assertEqual(
+            decode_questions(encode_questions(ABC, "a#1", [question])), (ABC, [question])
+        )
+        self.assertEqual(decode_replies(encode_replies(None, "c", [reply])), (None, [reply]))
+
+    @given(st.binary(max_size=60))
+    def test_garbage(self, data: bytes) -> None:
+        """Anything else is refused as such."""
+        for decode in (decode_questions, decode_replies):
+            try:
+                decode(data)
+            except WireError:
+                continue
+
+    def test_bounds(self) -> None:
+        """Keys, terms and plans have bounds."""
+        for bad in (
+            Question(act=WANT, key="", term=1),
+            Question(act=WANT, key="k" * 2000, term=1),
+            Question(act=WANT, key="k", term=-1),
+            Question(act=WANT, key="k", term=2**62),
+            Question(act=WANT, key="k", term=1, plan=b"x" * (1024 * 1024 + 1)),
+        ):
+            self.assertRaises(WireError, decode_questions, encode_questions(None, "a#1", [bad]))

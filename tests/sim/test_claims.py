@@ -1,0 +1,100 @@
+"""
+However nodes, disks, clocks and network fail, what is to be done once is done once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest import mock
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.cluster.claims.claims import ClusterClaims
+from saltwisted.cluster.claims.votes import Votes
+from saltwisted.domain.claims import voter
+from saltwisted.domain.claims.claimant import Round
+from saltwisted.domain.claims.electorate import Electorate
+from tests.sim.claims import Broken, World
+from tests.sim.play import count
+
+SEEDS = count(12, 200, 100_000)
+
+
+class ClaimSimTests(SynchronousTestCase):
+    """Plays of up to seven nodes."""
+
+    def test_seeds(self) -> None:
+        """No duty has two holders, no act is done twice, and all goes on when all is well."""
+        for seed in range(SEEDS):
+            World(seed).run()
+
+    def test_same_seed_same_world(self) -> None:
+        """A seed says everything: two runs of it are the same."""
+        first, second = World(3), World(3)
+        first.run()
+        second.run()
+
+        self.assertEqual(first.story, second.story)
+        self.assertEqual(first.messages, second.messages)
+
+
+class MutationTests(SynchronousTestCase):
+    """Rules that are broken on purpose must be found out: else the simulation proves nothing."""
+
+    def caught(self, first: int = 0, most: int = 60) -> None:
+        """One of some seeds breaks a promise."""
+        for seed in range(first, first + most):
+            try:
+                World(seed).run()
+            except Broken:
+                self.flushLoggedErrors()
+                return
+        self.fail(f"{most} seeds broke no promise")
+
+    def test_half_is_enough(self) -> None:
+        """A half of the members is no majority."""
+
+        def half(seats: Any, keys: Any, gone: Any, two: str) -> bool:
+            left = [seat.key for seat in seats if seat.key not in gone]
+            return sum(1 for key in left if key in keys) * 2 >= len(left)
+
+        with mock.patch("saltwisted.domain.claims.electorate._is_majority", half):
+            self.caught()
+
+    def test_votes_are_forgotten(self) -> None:
+        """What is not on disk when it is answered is granted again after a crash."""
+
+        async def write(self: Votes, writes: Any) -> None:
+            self._store.write(writes).addErrback(lambda failure: None)
+
+        with mock.patch.object(Votes, "_write", write):
+            self.caught()
+
+    def test_short_terms(self) -> None:
+        """A voter that gives a key up before its holder does lets two hold it."""
+        with mock.patch.object(voter, "MARGIN", -0.8):
+            self.caught()
+
+    def test_a_holder_that_does_not_look(self) -> None:
+        """A holder that acts without asking whether it still holds acts too late."""
+        with mock.patch.object(ClusterClaims, "holds", lambda self, claim: True):
+            self.caught()
+
+    def test_plans_are_forgotten(self) -> None:
+        """Who gets the key of a dead holder has to be told what that had begun."""
+
+        def planned(self: Round) -> tuple[None, bool]:
+            return None, False
+
+        with mock.patch.object(Round, "planned", property(planned)):
+            self.caught()
+
+    def test_nobody_waits_for_who_votes(self) -> None:
+        """Changes of who votes, with no time and no second majority between, split the votes."""
+
+        def next_one(self: Electorate, wanted: Any) -> Electorate | None:
+            seats = tuple(sorted(set(wanted)))
+            return Electorate(self.epoch + 1, (seats,)) if seats != self.sets[-1] else None
+
+        with mock.patch.object(Electorate, "next", next_one):
+            self.caught(most=200)
