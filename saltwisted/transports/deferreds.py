@@ -84,3 +84,8 @@ async def all_within(
         if timers[0].active():
             timers[0].cancel()
     return not count[0]
+
+
+def awaited(got: Any) -> Any:
+    """What a coroutine or a Deferred will come to, as a Deferred; anything else is that already."""
+    return as_deferred(got) if hasattr(got, "__await__") else got

@@ -50,7 +50,7 @@ from tests.sim.play import play
 WINDOW = 6.0
 TROUBLE = 90.0
 """Seconds in which things break."""
-QUIET = 75.0
+QUIET = 130.0
 """Seconds after which all has to be well."""
 KILL_TIME = 1.0
 """Seconds that the end of a duty takes at most."""
@@ -333,7 +333,7 @@ class SimNode:
         """An event has come."""
         plan = {"kind": kind, "jid": f"{self.name}{self.life}"}
         life = self.life
-        d = Deferred.fromCoroutine(self.claims.begin(key, plan, "a test", "tag"))
+        d = as_deferred(self.claims.begin(key, plan, "a test", "tag"))
 
         def answered(answer: Any) -> None:
             self.world.counts[type(answer).__name__] += 1
@@ -363,7 +363,7 @@ class SimNode:
 
     def over(self, claim: Claim, result: str) -> None:
         """It has ended."""
-        d = Deferred.fromCoroutine(self.claims.end(claim, result))
+        d = as_deferred(self.claims.end(claim, result))
         d.addErrback(self.world.failed)  # type: ignore[unused-awaitable]
 
     def recover(self, key: str, plan: Any, claim: Claim) -> Any:
@@ -556,7 +556,7 @@ class World:
                     doing.remove(each)
             ended.callback(None)
 
-        own_duty = node.claims._duties[name]
+        own_duty = node.claims.duties.known[name]
         if SimClock(node).seconds() > own_duty.until:
             over()
         else:
@@ -697,8 +697,10 @@ class World:
             return
         host = self.dice.choice(hosts)
         others = [n for n in self.nodes.values() if n is not host and n.name in host.knows]
-        # Nor can it be the only one that has heard of a third
-        others = [n for n in others if not n.alive and n.knows <= host.knows]
+        # Nor can it be the only one by which two have heard of each other
+        if any(n.knows != host.knows for n in self.nodes.values()):
+            return
+        others = [n for n in others if not n.alive]
         if not others:
             return
         node = self.dice.choice(others)

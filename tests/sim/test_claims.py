@@ -9,8 +9,8 @@ from unittest import mock
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.cluster.claims.ballots import Ballots
 from saltwisted.cluster.claims.claims import ClusterClaims
-from saltwisted.cluster.claims.votes import Votes
 from saltwisted.domain.claims import voter
 from saltwisted.domain.claims.claimant import Round
 from saltwisted.domain.claims.electorate import Electorate
@@ -64,10 +64,10 @@ class MutationTests(SynchronousTestCase):
     def test_votes_are_forgotten(self) -> None:
         """What is not on disk when it is answered is granted again after a crash."""
 
-        async def write(self: Votes, writes: Any) -> None:
+        async def write(self: Ballots, writes: Any) -> None:
             self._store.write(writes).addErrback(lambda failure: None)
 
-        with mock.patch.object(Votes, "_write", write):
+        with mock.patch.object(Ballots, "write", write):
             self.caught()
 
     def test_short_terms(self) -> None:

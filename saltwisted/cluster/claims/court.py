@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from attrs import frozen
+from attrs import define, frozen
 
 from saltwisted.domain.claims.copies import Instance
 from saltwisted.domain.claims.words import Receipt
@@ -70,6 +70,33 @@ class Refused:
 
 
 Outcome = Granted | Gone | Refused
+
+
+NOT_ALLOWED = "this node was told to claim nothing (reactor.set_leader)"
+
+
+@define
+class Leave:
+    """
+    Whether this node may claim anything now.
+
+    @ivar may: nobody has told it not to.
+    @ivar settled: whether it serves.
+    """
+
+    settled: Callable[[], bool]
+    may: bool = True
+    running: bool = False
+
+    @property
+    def ready(self) -> bool:
+        """Whether it may begin something."""
+        return self.may and self.running and self.settled()
+
+    @property
+    def why(self) -> str:
+        """Why it may not."""
+        return NOT_ALLOWED if not self.may else "this node stops"
 
 
 class ICourt(Protocol):

@@ -105,6 +105,12 @@ class Round:
         return last, any(reply.plan != last.plan for reply in found)
 
     @property
+    def age(self) -> float:
+        """How long ago the plan was made; without end where nobody knows."""
+        ages = [r.age for r in self.replies.values() if r.plan is not None and not r.is_old]
+        return max(ages, default=float("inf"))
+
+    @property
     def can_be_asked(self) -> bool:
         """Whether those who answered at all would be a majority."""
         return self._is_majority(set(self.replies))

@@ -58,6 +58,10 @@ class Electorate:
         """All that may vote."""
         return sorted({seat for seats in self.sets for seat in seats})
 
+    def is_gone(self, gone: Collection[str]) -> bool:
+        """Whether of one of its sets nobody is left: it can decide nothing any more."""
+        return any(all(seat.key in gone for seat in seats) for seats in self.sets)
+
     def has(self, key: str) -> bool:
         """Whether somebody has a vote."""
         return any(seat.key == key for seats in self.sets for seat in seats)
@@ -93,12 +97,13 @@ def _is_majority(seats: Seats, keys: Collection[str], gone: Collection[str], two
         # The rule is for a cluster of two, not for what is left of a larger one: there, others may
         # have granted something
         return have > 0 if two == BOTH else left[0] in keys
-    return have * 2 > len(left) or not left
+    return have * 2 > len(left)
 
 
-def found(seats: Iterable[Seat]) -> Electorate:
-    """The first one."""
-    return Electorate(1, (tuple(sorted(set(seats))),))
+def found(seats: Iterable[Seat], before: Electorate | None = None) -> Electorate:
+    """The first one, or the first one after all that had a vote are gone."""
+    epoch = 1 if before is None else before.epoch + 1
+    return Electorate(epoch, (tuple(sorted(set(seats))),))
 
 
 def encode_electorate(electorate: Electorate | None) -> Any:

@@ -63,6 +63,7 @@ class Reply:
     @ivar plan: what somebody had written down who died, where there is something.
     @ivar accepted: in which term that was.
     @ivar is_first: whether he had not heard before of all earlier plans.
+    @ivar is_old: its age is at least that: it is of an earlier life of the voter.
     @ivar recent: other events that are alike (L{saltwisted.domain.claims.copies}).
     @ivar why: for people.
     """
@@ -75,6 +76,7 @@ class Reply:
     plan: bytes | None = None
     accepted: int = 0
     is_first: bool = True
+    is_old: bool = False
     recent: tuple[Instance, ...] = ()
     why: str = ""
 
@@ -144,6 +146,7 @@ def encode_replies(electorate: Electorate | None, key: str, replies: Sequence[Re
             r.plan,
             r.accepted,
             r.is_first,
+            r.is_old,
             [[i.number, i.node, i.age] for i in r.recent],
             r.why,
         ]
@@ -166,7 +169,7 @@ def decode_replies(body: bytes) -> tuple[Electorate | None, list[Reply]]:
 
 
 def _reply(row: Any) -> Reply:
-    said, term, holder, age, result, plan, accepted, is_first, recent, why = row[:10]
+    said, term, holder, age, result, plan, accepted, is_first, is_old, recent, why = row[:11]
     if type(term) is not int or type(accepted) is not int:
         raise WireError("claims-term")
     if plan is not None and not isinstance(plan, bytes):
@@ -180,6 +183,7 @@ def _reply(row: Any) -> Reply:
         plan=plan,
         accepted=accepted,
         is_first=bool(is_first),
+        is_old=bool(is_old),
         recent=tuple(Instance(int(n), str(node), float(old)) for n, node, old in recent),
         why=str(why),
     )

@@ -47,10 +47,11 @@ ELECTORATE = "electorate"
 
 def settle_seconds(window: float) -> float:
     """
-    How long anything that was granted under an electorate may live: an event is reacted to within
-    the window, and a term that it was claimed for then runs out.
+    How long anything that was granted under an electorate may count: a copy of an event comes a
+    while later, is claimed within the window after that, and what it began is finished by
+    somebody else within the window again; the term that that was claimed for then runs out.
     """
-    return window + TERM * (1 + 2 * MARGIN)
+    return 2 * window + WINDOW + TERM * (1 + 2 * MARGIN)
 
 
 def node_of(holder: str) -> str:
@@ -70,6 +71,7 @@ class Vote:
     @ivar begun: time of day, by its holder.
     @ivar until: when the term has run out here.
     @ivar since: when it was granted for the first time.
+    @ivar is_old: that was in an earlier life: before C{since}, nobody knows how long.
     """
 
     number: int
@@ -87,6 +89,7 @@ class Vote:
     result: str = ""
     until: float = 0.0
     since: float = 0.0
+    is_old: bool = False
 
 
 @frozen
@@ -151,7 +154,8 @@ class Voter:
             old = self._votes.get(vote.key)
             if old is None or old.term < vote.term:
                 # It may have been renewed a moment ago
-                self._keep(evolve(vote, until=now + TERM * (1 + MARGIN), since=now))
+                until = now + TERM * (1 + MARGIN)
+                self._keep(evolve(vote, until=until, since=now, is_old=True))
 
     # -- what is known
 
@@ -188,14 +192,14 @@ class Voter:
         """When all that was granted before the last change of who votes has run out."""
         return self._adopted + self.settle
 
-    def found(self, electorate: Electorate) -> list[Write]:
-        """There was none, and all agree on this."""
+    def found(self, electorate: Electorate, now: float) -> list[Write]:
+        """There was none, or nobody is left of it, and all agree on this."""
         if self.electorate is not None:
-            return []
+            return self.learn(electorate, now)
         if electorate.seats() == [seat for seat in electorate.seats() if seat.key == self.key]:
             # Nobody else can have been granted anything
             self.abstains = self._adopted
-        return self._adopt(electorate, self._adopted)
+        return self._adopt(electorate, now)
 
     def _adopt(self, electorate: Electorate, now: float) -> list[Write]:
         self.electorate, self._adopted = electorate, now
@@ -371,6 +375,7 @@ class Voter:
             plan=vote.plan if said == GRANTED else None,
             accepted=vote.accepted,
             is_first=vote.is_first,
+            is_old=vote.is_old,
             recent=tuple(self._recent(vote.key, now)),
         )
 

@@ -24,8 +24,8 @@ class Claim:
     @ivar holder: the node.
     @ivar plan: what will be done; as it was written down, which may be an earlier holder's.
     @ivar age: seconds since the plan was made, where that was by somebody else.
-    @ivar is_doubtful: two nodes that died had planned differently, and it cannot be told which of
-        them began: what has to be done at most once is lost.
+    @ivar is_doubtful: two nodes that died had planned differently, or it is too long ago: it cannot
+        be told what was done. What must not be done twice is lost then.
     @ivar until: seconds of the holder's monotonic clock; see C{IClaims.holds}.
     """
 

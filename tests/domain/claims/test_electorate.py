@@ -63,8 +63,12 @@ class MajorityTests(SynchronousTestCase):
         self.assertFalse(of("abc").is_majority({"a"}, {"c"}))
 
     def test_nobody_left(self) -> None:
-        """When all that had a vote are gone, who is left may go on."""
-        self.assertTrue(of("ab").is_majority(set(), {"a", "b"}))
+        """When all that had a vote are gone, nobody decides before a new beginning."""
+        self.assertFalse(of("ab").is_majority(set(), {"a", "b"}))
+        self.assertFalse(of("ab").is_majority({"c"}, {"a", "b"}))
+        self.assertTrue(of("ab").is_gone({"a", "b"}))
+        self.assertFalse(of("ab").is_gone({"a"}))
+        self.assertEqual(found([Seat("c", "c")], of("ab")).epoch, 2)
 
     @given(st.integers(1, 6), st.integers(1, 6))
     def test_always_in_common(self, size: int, other: int) -> None:

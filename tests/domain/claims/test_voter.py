@@ -117,7 +117,7 @@ class VoterTests(SynchronousTestCase):
         self.voter = Voter("c", Memory(), 0.0, SETTLE)
         alone = found([Seat("c", "c")])
 
-        self.assertEqual(self.voter.found(alone), [Adopt(alone)])
+        self.assertEqual(self.voter.found(alone, 0.0), [Adopt(alone)])
 
         replies, _ = self.voter.ask(
             alone, [Question(act=WANT, key="k/1", term=1, holder="c#1")], 0.0

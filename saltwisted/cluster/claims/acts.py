@@ -1,0 +1,248 @@
+"""
+Short acts: what this member begins and ends, and what it finishes for members that died.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from attrs import define, evolve
+from twisted.internet.defer import Deferred, maybeDeferred, succeed
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from saltwisted.cluster.claims.court import Gone, Granted, ICourt, Leave, Outcome, Refused, Wish
+from saltwisted.domain.claims.claimant import RENEW_EVERY
+from saltwisted.domain.claims.copies import Copies, occasion_of
+from saltwisted.domain.claims.messages import MAX_PLAN
+from saltwisted.domain.claims.words import Answer, Claim, NoMajority, Taken
+from saltwisted.errors import WireError
+from saltwisted.transports.deferreds import awaited, let_go
+from saltwisted.wire.msgpack import pack_bin, unpack_bin
+
+FIRST_WAIT = 0.05
+MOST_WAIT = 1.0
+"""Seconds between two attempts to claim the same."""
+MOST_RECOVERED = 50
+"""Acts of dead members that are finished at the same time."""
+
+
+@define
+class _Act:
+    """A short act of this node that has not ended."""
+
+    wish: Wish
+    claim: Claim
+    until: float
+
+
+class Acts:
+    """
+    Those of one member. Reactor thread only.
+
+    @param leave: whether this node may claim anything now.
+    @param counters: what was granted, taken by others, refused, recovered.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        clock: Any,
+        node: str,
+        court: ICourt,
+        dice: Callable[[], float],
+        window: float,
+        counters: Any,
+        leave: Leave,
+    ) -> None:
+        self._clock, self._node, self._court = clock, node, court
+        self._dice, self._window, self._counters = dice, window, counters
+        self._leave = leave
+        self._copies = Copies(node)
+        self._acts: dict[str, _Act] = {}
+        self._claiming: set[str] = set()
+        self._recovering: set[str] = set()
+        self._recovers: dict[str, Callable[[str, Mapping[str, Any], Any], Any]] = {}
+        self._ends: dict[str, tuple[Wish, int, str, float]] = {}
+        court.on_claimed(self._claimed)
+
+    async def begin(
+        self, key: str, plan: Mapping[str, Any], what: str = "", event: str = ""
+    ) -> Answer:
+        """Tried until the window is over."""
+        return (await self._begin(key, plan, what, event))[0]
+
+    async def _begin(
+        self, key: str, plan: Mapping[str, Any], what: str, event: str
+    ) -> tuple[Answer, Gone | None]:
+        packed = pack_bin(dict(plan))
+        if len(packed) > MAX_PLAN:
+            why = f"a plan of {len(packed)} bytes; {MAX_PLAN} at most"
+            return NoMajority(key=key, why=why), None
+        if key in self._acts or key in self._claiming:
+            return Taken(key=key, holder=self._node), None
+        wish = Wish(key=key, plan=packed, what=what[:1000], event=event[:1000])
+        self._claiming.add(key)
+        try:
+            outcome = await self._try(wish, self._clock.seconds() + self._window)
+        finally:
+            self._claiming.discard(key)
+        if isinstance(outcome, Granted):
+            if outcome.planned is not None:
+                # Somebody had begun it, and died
+                self._counters["claims_taken"] += 1
+                self._finish(wish, outcome)
+                return Taken(key=key, holder=""), None
+            self._counters["claims_granted"] += 1
+            return self._act(wish, outcome, plan), None
+        if isinstance(outcome, Gone):
+            self._counters["claims_taken"] += 1
+            taken = Taken(
+                key=key, holder=outcome.holder, ended=outcome.ended, result=outcome.result
+            )
+            return taken, outcome
+        self._counters["claims_refused"] += 1
+        return NoMajority(key=key, why=outcome.why), None
+
+    async def begin_event(
+        self,
+        minion: str,
+        tag: str,
+        data: Mapping[str, Any],
+        plan: Mapping[str, Any],
+        what: str = "",
+    ) -> Answer:
+        """By the key that the event has, until it is known which one it is."""
+        occasion = occasion_of(minion, tag, data)
+        key = self._copies.came(occasion, self._clock.seconds())
+        while key is not None:
+            answer, gone = await self._begin(key, plan, what, tag)
+            if gone is None:
+                return answer
+            key = self._copies.taken(key, gone.holder, gone.age, gone.recent, self._clock.seconds())
+            if key is None:
+                return answer
+        return Taken(key=occasion.alike, holder=self._node)
+
+    async def _try(self, wish: Wish, end: float) -> Outcome:
+        wait = FIRST_WAIT
+        while True:
+            outcome: Outcome = Refused(self._leave.why)
+            if self._leave.may and self._leave.running:
+                outcome = await self._court.ask(wish)
+            if not isinstance(outcome, Refused):
+                return outcome
+            now = self._clock.seconds()
+            if now >= end or not self._leave.running or not self._leave.may:
+                return outcome
+            if outcome.at_once:
+                continue
+            await deferLater(self._clock, min(wait * (0.5 + self._dice()), end - now))
+            wait = min(MOST_WAIT, wait * 2)
+
+    def _act(self, wish: Wish, granted: Granted, plan: Mapping[str, Any]) -> Claim:
+        claim = Claim(
+            key=wish.key,
+            term=granted.term,
+            holder=self._node,
+            plan=plan,
+            age=granted.age,
+            is_doubtful=granted.is_doubtful,
+            until=granted.until,
+        )
+        self._acts[wish.key] = _Act(wish, claim, granted.until)
+        return claim
+
+    def holds(self, claim: Claim) -> bool:
+        """By this moment's clock."""
+        act = self._acts.get(claim.key)
+        if act is None or act.claim.term != claim.term:
+            return False
+        return bool(act.until > self._clock.seconds())
+
+    async def end(self, claim: Claim, result: str) -> None:
+        """Told to the others at once, and again until a majority has it."""
+        act = self._acts.pop(claim.key, None)
+        wish = act.wish if act is not None else Wish(key=claim.key)
+        if not await self._court.end(wish, claim.term, result[:1000]):
+            last = self._clock.seconds() + 2 * self._window
+            self._ends[claim.key] = (wish, claim.term, result[:1000], last)
+
+    async def tell_ends(self) -> None:
+        """Say again what has ended, where a majority has not heard it."""
+        now = self._clock.seconds()
+        for key, (wish, term, result, last) in list(self._ends.items()):
+            if await self._court.end(wish, term, result) or now > last:
+                self._ends.pop(key, None)
+
+    def held(self) -> dict[str, int]:
+        """What is to be renewed: key to term."""
+        return {act.wish.key: act.claim.term for act in self._acts.values()}
+
+    def renewed(self, key: str, term: int, until: float) -> None:
+        """A term lasts longer, or is lost."""
+        act = self._acts.get(key)
+        if act is not None and act.claim.term == term:
+            act.until = max(act.until, until) if until else 0.0
+
+    # -- those of dead members
+
+    def on_recover(self, kind: str, recover: Callable[[str, Mapping[str, Any], Any], Any]) -> None:
+        """One for each kind."""
+        self._recovers[kind] = recover
+
+    def recover(self) -> None:
+        """Look for acts of dead members."""
+        if not self._recovers or not self._leave.ready:
+            return
+        for key in self._court.unfinished():
+            if len(self._recovering) >= MOST_RECOVERED:
+                return
+            busy = key in self._recovering or key in self._acts or key in self._claiming
+            if busy or key.partition("/")[0] not in self._recovers:
+                continue
+            self._recovering.add(key)
+            let_go(Deferred.fromCoroutine(self._recover_one(key)), self.log, "not recovered")
+
+    async def _recover_one(self, key: str) -> None:
+        wish = Wish(key=key)
+        try:
+            await deferLater(self._clock, self._dice() * RENEW_EVERY)
+            outcome = await self._court.ask(wish)
+        finally:
+            self._recovering.discard(key)
+        if isinstance(outcome, Granted):
+            if outcome.planned is None:
+                await self._court.drop(key, outcome.term)
+            else:
+                self._finish(wish, outcome)
+
+    def _finish(self, wish: Wish, granted: Granted) -> None:
+        """This node has got what somebody else had begun."""
+        try:
+            plan = unpack_bin(granted.planned or b"")
+            if not isinstance(plan, dict):
+                raise WireError("plan")
+        except WireError:
+            self.log.error("the plan of {key} makes no sense", key=wish.key)
+            plan, granted = {}, evolve(granted, is_doubtful=True)
+        claim = self._act(wish, granted, plan)
+        self._counters["claims_recovered"] += 1
+        recover = self._recovers.get(wish.key.partition("/")[0])
+
+        def done(result: Any) -> Any:
+            if claim.key in self._acts and self._acts[claim.key].claim is claim:
+                let_go(Deferred.fromCoroutine(self.end(claim, "lost")), self.log, "no end was told")
+            return result
+
+        d: Deferred[Any] = succeed(None)
+        if recover is not None:
+            d = maybeDeferred(recover, wish.key, plan, claim)
+            d = d.addCallback(awaited)
+        d.addBoth(done)  # type: ignore[unused-awaitable]
+        let_go(d, self.log, "an act of a dead member was not finished")
+
+    def _claimed(self, key: str, node: str) -> None:
+        self._copies.claimed(key, node, 0.0, self._clock.seconds())

@@ -1,0 +1,205 @@
+"""
+The votes on their way: this member asks all that have a vote, and answers with its own.
+
+Questions of one turn of the reactor go to each member in one message (word C{claims}). A member
+that cannot be asked does not count for anything: neither does one of an older release, which
+does not know the word. What a vote means is in L{saltwisted.domain.claims.voter}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from saltwisted.domain.claims.claimant import Round
+from saltwisted.domain.claims.electorate import PAIR, Electorate, Seat
+from saltwisted.domain.claims.messages import (
+    GRANTED,
+    NO,
+    WANT,
+    Question,
+    Reply,
+    decode_questions,
+    decode_replies,
+    encode_questions,
+    encode_replies,
+)
+from saltwisted.domain.claims.voter import Voter, Write, node_of
+from saltwisted.errors import RemoteError, SaltwistedError, WireError
+from saltwisted.interfaces import IPeers
+from saltwisted.transports.deferreds import as_deferred, let_go
+
+WORD = "claims"
+PATIENCE = 1.0
+"""Seconds that a member may take to answer."""
+
+
+@define
+class _Asked:
+    """A question on its way, and what is waited for."""
+
+    question: Question
+    done: Deferred[Round] = field(factory=Deferred)
+    round: Round | None = None
+
+
+class Ballots:
+    """
+    Both sides of the votes of one member. Reactor thread only.
+
+    @ivar voter: this member's, while it votes.
+    @ivar holder: this node and this life of it.
+    @ivar deaf: keys of members that do not know the word.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        clock: Any,
+        holder: str,
+        key: str,
+        peers: IPeers,
+        gone: Callable[[], Collection[str]],
+        key_of: Callable[[Any], str],
+        store: Any,
+        two: str = PAIR,
+    ) -> None:
+        """See L{saltwisted.cluster.claims.votes.Votes}."""
+        self.holder, self.key, self.gone, self.two = holder, key, gone, two
+        self._clock, self._peers, self._key_of, self._store = clock, peers, key_of, store
+        self.voter: Voter | None = None
+        self.deaf: set[str] = set()
+        self._pending: list[_Asked] = []
+        self._receivers: list[Callable[[str, str], None]] = []
+        peers.answer(WORD, self._asked)
+        peers.on_link(self._link)
+
+    def on_claimed(self, receiver: Callable[[str, str], None]) -> None:
+        """When this member has granted a short act to another."""
+        self._receivers.append(receiver)
+
+    def poll(self, question: Question) -> Deferred[Round]:
+        """What comes of asking all voters; never fails."""
+        asked = _Asked(question)
+        self._pending.append(asked)
+        if len(self._pending) == 1:
+            self._clock.callLater(0, self._send)
+        return asked.done
+
+    def _send(self) -> None:
+        pending, self._pending = self._pending, []
+        voter = self.voter
+        electorate = voter.electorate if voter is not None else None
+        if voter is None or electorate is None:
+            nobody = Round(Electorate(0, ((),)))
+            for asked in pending:
+                asked.done.callback(nobody)
+            return
+        for asked in pending:
+            asked.round = Round(electorate, self.gone(), self.two)
+        questions = [asked.question for asked in pending]
+        linked = self.linked()
+        body = encode_questions(electorate, self.holder, questions)
+        for seat in electorate.seats():
+            link = linked.get(seat.key)
+            if seat.key == self.key:
+                d = Deferred.fromCoroutine(self._vote(electorate, questions))
+            elif link is not None:
+                d = Deferred.fromCoroutine(self._ask_one(link, seat.key, body))
+            else:
+                self._answered(None, seat.key, pending)
+                continue
+            d.addErrback(self.failed, seat)  # type: ignore[unused-awaitable]
+            d.addCallback(self._answered, seat.key, pending)  # type: ignore[unused-awaitable]
+        # Where all that had a vote are gone there is nobody to be asked
+        self._answered(None, "", pending)
+
+    async def _ask_one(self, link: Any, key: str, body: bytes) -> list[Reply]:
+        answer = await as_deferred(link.ask(WORD, body, PATIENCE))
+        electorate, replies = decode_replies(answer)
+        self.deaf.discard(key)
+        await self.learn(electorate)
+        return replies
+
+    def failed(self, failure: Any, seat: Seat) -> None:
+        failure.trap(SaltwistedError, WireError)
+        is_deaf = failure.check(RemoteError) is not None and "no handler" in str(failure.value)
+        if is_deaf and seat.key not in self.deaf:
+            self.deaf.add(seat.key)
+            self.log.warn(
+                "{node} has an older release that knows no claims: it votes for nothing",
+                node=seat.node,
+            )
+
+    def _answered(self, replies: list[Reply] | None, key: str, pending: list[_Asked]) -> None:
+        for number, asked in enumerate(pending):
+            assert asked.round is not None
+            asked.round.add(key, replies[number] if replies and len(replies) > number else None)
+            if asked.round.is_over and not asked.done.called:
+                asked.done.callback(asked.round)
+
+    # -- this member's vote
+
+    async def _vote(self, electorate: Electorate | None, asked: Sequence[Question]) -> list[Reply]:
+        """
+        @raises StoreError: it is not on disk.
+        """
+        voter = self.voter
+        if voter is None:
+            return [Reply(said=NO, why="it is starting or stopping") for _ in asked]
+        replies, writes = voter.ask(electorate, asked, self._clock.seconds())
+        await self.write(writes)
+        return replies
+
+    async def write(self, writes: list[Write]) -> None:
+        if writes:
+            await self._store.write(writes)
+
+    async def _asked(self, node: str, body: bytes) -> bytes:
+        """
+        Another member asks for our vote.
+
+        @raises WireError: it makes no sense, or asks for somebody else.
+        """
+        electorate, questions = decode_questions(body)
+        if any(node_of(question.holder) != node for question in questions):
+            raise WireError("claims for another node")
+        replies = await self._vote(electorate, questions)
+        for question, reply in zip(questions, replies, strict=True):
+            if question.act == WANT and reply.said == GRANTED and not question.is_duty:
+                for receiver in self._receivers:
+                    receiver(question.key, node)
+        own = self.voter.electorate if self.voter is not None else None
+        return encode_replies(own, self.key, replies)
+
+    # -- who votes
+
+    def linked(self) -> dict[str, Any]:
+        return {self._key_of(link): link for link in self._peers.links()}
+
+    async def learn(self, electorate: Electorate | None) -> None:
+        voter = self.voter
+        if voter is not None:
+            await self.write(voter.learn(electorate, self._clock.seconds()))
+
+    def _link(self, link: Any, up: bool) -> None:
+        self.deaf.discard(self._key_of(link))
+        if up and self.voter is not None:
+            let_go(Deferred.fromCoroutine(self.greet(link)), self.log, "no greeting for a member")
+
+    async def greet(self, link: Any) -> None:
+        """Say who votes, and hear it."""
+        own = self.voter.electorate if self.voter is not None else None
+        key = self._key_of(link)
+        seat = Seat(link.node, key)
+        d = Deferred.fromCoroutine(self._ask_one(link, key, encode_questions(own, self.holder, ())))
+        await d.addErrback(self.failed, seat)
+
+    async def tell_all(self) -> None:
+        for link in self._peers.links():
+            await self.greet(link)
