@@ -290,6 +290,8 @@ class Reactor:
         link = Link(str(plan.get("trace", "")), int(plan.get("generation", 0)))
         waiting = Waiting(tag=str(plan["tag"]), data={}, link=link)
         late = self._ctx.now() - float(plan.get("at", 0)) > float(self._ctx.config.publish_window)
+        # Where it cannot be told what was begun, another job might be given than was given then
+        late = late or claim.is_doubtful
         begun: list[Deferred[str]] = []
         for step in plan["steps"]:
             # Minions know the jid of a job: who has run it does not run it again
