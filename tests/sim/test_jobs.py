@@ -79,11 +79,11 @@ class MutationTests(SynchronousTestCase):
 
     def test_no_window(self) -> None:
         """A job is published whenever it comes."""
-        kept = Window.heard
+        kept = Window.job_came
 
         def heard(window: Window, jid: str, minions: Any, own: Any, age: float, now: float) -> Any:
             return kept(window, jid, minions, own, min(age, 0.5), now)
 
-        self.patch(Window, "heard", heard)
+        self.patch(Window, "job_came", heard)
         self.patch(delivery, "PROMPT", 1.0)
         self.caught(first=2)
