@@ -416,96 +416,23 @@ class MinionRole:
         for path in (config.pki_dir, config.cachedir):
             make_dir(path)
             sweep_temporary(path)
-        socket = os.path.join(config.sock_dir, SOCKET)
+        self.socket = os.path.join(config.sock_dir, SOCKET)
         self.threads = Threads(reactor, 4, "minion")
         self.bus = EventBus(time.time)
         self.jids = JidMaker(f"{os.getpid()}" if config.unique_jid else "")
         # Forked from here it would hold a second copy of Twisted: measured, 29 MiB instead of 12.
         self.warm = WarmPool(reactor, exec_warm_parent, exec_warm_parent, PRELOAD)
-        outbox = Outbox(os.path.join(config.cachedir, "outbox"))
-        self.returns = Returns(
-            reactor,
-            outbox,
-            self.send_return,
-            self.threads.run,
-            random.SystemRandom(),
-            (float(config.return_retry_timer), float(config.return_retry_timer_max)),
-        )
-        self.executor = Executor(
-            self.warm,
-            time.time,
-            int(config.process_count_max),
-            {"outbox": outbox.path, "socket": socket},
-        )
-        self.minion = Minion(
-            reactor,
-            config,
-            self.warm,
-            self.call,
-            self.bus,
-            self.pick,
-            partial(grain_marks, config.config_dir, config.extension_modules),
-            self.facts,
-            lambda there: self.returns.connected() if there else self.returns.disconnected(),
-        )
-        self.jobs = Jobs(
-            reactor,
-            self.executor,
-            self.returns,
-            outbox,
-            self.threads.run,
-            config.cachedir,
-            config.id,
-            self.ask,
-        )
-        self.network = Network(
-            reactor,
-            config,
-            self.threads,
-            Hooks(on_up=self.up, on_down=self.down, on_pillar=self.pillar),
-            self.minion.targeting,
-            self.job,
-            self.call,
-        )
-        self.scheduler = Scheduler(
-            reactor,
-            time.time,
-            self.scheduled,
-            self.new_jid,
-            random.SystemRandom().randint,
-            config.schedule,
-            running=self.jobs.named,
-            save=self.save_schedule,
-            fire_event=self.bus.fire,
-            returner=config.extra.get("schedule_returner"),
-            offset=time.strftime("%z"),
-            runtime=lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
-        )
-        mine = Mine(
-            self.scheduler.call,
-            lambda load: Deferred.fromCoroutine(self.network.links.request(dict(load))),
-            config.id,
-            bool(config.mine_enabled),
-            float(config.mine_interval),
-            bool(config.mine_return_job),
-        )
-        self.later = Later([self.scheduler, mine], bool(config.scheduler_before_connect))
-        self.control = Control(
-            reactor,
-            self.network.links,
-            self.bus,
-            config.id,
-            float(config.request_channel_timeout),
-            self.jobs.returned,
-            self.jobs.keep,
-            self.jobs.listed,
-            self.jobs.kill,
-            self.minion.refresh,
-            self.scheduler.call,
-            self.status,
-            self.network.join,
-        )
-        self.server = ControlServer(reactor, self.control.handle, socket)
+        self.outbox = Outbox(os.path.join(config.cachedir, "outbox"))
+        self.returns = self._returns()
+        self.executor = self._executor()
+        self.minion = self._minion()
+        self.jobs = self._jobs()
+        self.network = self._network()
+        self.scheduler = self._scheduler()
+        before_connect = bool(config.scheduler_before_connect)
+        self.later = Later([self.scheduler, self._mine()], before_connect)
+        self.control = self._control()
+        self.server = ControlServer(reactor, self.control.handle, self.socket)
         self.meter = LatencyMeter(reactor)
         self.startup = self.minion.startup_job()
         self.parts: list[Any] = [
@@ -521,6 +448,105 @@ class MinionRole:
             Trimmer(reactor, self.threads.start),
             Collector(reactor),
         ]
+
+    # -- parts
+
+    def _returns(self) -> Returns:
+        return Returns(
+            self.reactor,
+            self.outbox,
+            self.send_return,
+            self.threads.run,
+            random.SystemRandom(),
+            (float(self.config.return_retry_timer), float(self.config.return_retry_timer_max)),
+        )
+
+    def _executor(self) -> Executor:
+        return Executor(
+            self.warm,
+            time.time,
+            int(self.config.process_count_max),
+            {"outbox": self.outbox.path, "socket": self.socket},
+        )
+
+    def _minion(self) -> Minion:
+        return Minion(
+            self.reactor,
+            self.config,
+            self.warm,
+            self.call,
+            self.bus,
+            self.pick,
+            partial(grain_marks, self.config.config_dir, self.config.extension_modules),
+            self.facts,
+            lambda there: self.returns.connected() if there else self.returns.disconnected(),
+        )
+
+    def _jobs(self) -> Jobs:
+        return Jobs(
+            self.reactor,
+            self.executor,
+            self.returns,
+            self.outbox,
+            self.threads.run,
+            self.config.cachedir,
+            self.config.id,
+            self.ask,
+        )
+
+    def _network(self) -> Network:
+        return Network(
+            self.reactor,
+            self.config,
+            self.threads,
+            Hooks(on_up=self.up, on_down=self.down, on_pillar=self.pillar),
+            self.minion.targeting,
+            self.job,
+            self.call,
+        )
+
+    def _scheduler(self) -> Scheduler:
+        return Scheduler(
+            self.reactor,
+            time.time,
+            self.scheduled,
+            self.new_jid,
+            random.SystemRandom().randint,
+            self.config.schedule,
+            running=self.jobs.named,
+            save=self.save_schedule,
+            fire_event=self.bus.fire,
+            returner=self.config.extra.get("schedule_returner"),
+            offset=time.strftime("%z"),
+            runtime=lambda: time.clock_gettime(time.CLOCK_BOOTTIME),
+        )
+
+    def _mine(self) -> Mine:
+        return Mine(
+            self.scheduler.call,
+            lambda load: Deferred.fromCoroutine(self.network.links.request(dict(load))),
+            self.config.id,
+            bool(self.config.mine_enabled),
+            float(self.config.mine_interval),
+            bool(self.config.mine_return_job),
+        )
+
+    def _control(self) -> Control:
+        return Control(
+            self.reactor,
+            self.network.links,
+            self.bus,
+            self.config.id,
+            float(self.config.request_channel_timeout),
+            self.jobs.returned,
+            self.jobs.keep,
+            self.jobs.listed,
+            self.jobs.kill,
+            self.minion.refresh,
+            self.scheduler.call,
+            self.status,
+            self.network.join,
+        )
 
     # -- introductions
 
