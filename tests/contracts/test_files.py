@@ -8,7 +8,7 @@ import hashlib
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +105,57 @@ class DirectoryTests(FileSourceContract, TreesTestCase):
         source.startService()
         self.addCleanup(source.stopService)
         return source
+
+
+class Pool:
+    """A pool that works when somebody waits, in the order in which it was asked."""
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[Deferred[Any], Callable[[], Any]]] = []
+        self.done = 0
+
+    def run(self, function: Callable[..., Any], *args: Any) -> Deferred[Any]:
+        """Later."""
+        d: Deferred[Any] = Deferred()
+        self._waiting.append((d, lambda: function(*args)))
+        return d
+
+    def work(self) -> None:
+        """Now."""
+        while self._waiting:
+            d, call = self._waiting.pop(0)
+            self.done += 1
+            maybeDeferred(call).chainDeferred(d)
+
+
+class LaterTests(FileSourceContract, TreesTestCase):
+    """C{roots} whose pool has much to do: what is asked meanwhile waits, and is asked once."""
+
+    def setUp(self) -> None:
+        """An idle pool."""
+        super().setUp()
+        self.pool = Pool()
+
+    def source(self) -> IFileSource:
+        """The real one."""
+        return FILE_SOURCES.take("roots")(self.config(), self.pool.run)
+
+    def value(self, answer: Any) -> Any:
+        """Have the pool work, if it is asked."""
+        if isinstance(answer, Deferred):
+            self.pool.work()
+            return self.successResultOf(answer)
+        return answer
+
+    def test_once(self) -> None:
+        """Ten who ask for one hash or one list at once cost one look."""
+        source = self.source()
+        found = source.find("base", "web/files/large")
+        for ask in (lambda: source.hash(found), lambda: source.listing("base")):
+            before, answers = self.pool.done, [ask() for _ in range(10)]
+            values = [self.value(answer) for answer in answers]
+            self.assertEqual(self.pool.done - before, 1)
+            self.assertTrue(all(value == values[0] for value in values))
 
 
 class SeveralDirectoriesTests(FileSourceContract, TreesTestCase):
