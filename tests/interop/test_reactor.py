@@ -11,11 +11,13 @@ import os
 import shutil
 import subprocess
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from tests.cluster.real import cluster
 from tests.harness import (
     OurMaster,
     StockMaster,
@@ -327,3 +329,61 @@ class MinionsTests(SynchronousTestCase):
         status = client.call("status")["reactor"]
         self.assertEqual(status["figures"].get("failed", 0), 0)
         self.assertEqual(status["figures"]["reacted"], 2)
+
+
+@needs_peers
+class HotMinionTests(SynchronousTestCase):
+    """A stock minion that is at all nodes of a cluster at once."""
+
+    def test_once_with_three_nodes(self) -> None:
+        """
+        Each event comes to every node, twice from C{salt-call}, and is reacted to once; two
+        events that are alike are two.
+        """
+        folder = scratch(self)
+        with open(os.path.join(folder, "mark.sls"), "w") as stream:
+            stream.write(
+                "mark:\n  local.cmd.run:\n    - tgt: {{ sender }}\n    - args:\n"
+                f"        cmd: echo {{{{ data['data']['n'] }}}} >> {folder}/marks\n"
+                "say:\n  runner.test.arg:\n    - args:\n        n: {{ data['data']['n'] }}\n"
+            )
+        nodes = cluster(self, "a b c", reactor=[{"site/mark": [f"{folder}/mark.sls"]}])
+        minion = StockMinion(folder, "3008", nodes[0])
+        addresses = json.dumps([node.address for node in nodes])
+        conf = os.path.join(minion.conf, "minion")
+        with open(conf) as stream:
+            lines = [line for line in stream if not line.startswith("master:")]
+        with open(conf, "w") as stream:
+            stream.writelines([*lines, f"master: {addresses}\n"])
+        self.addCleanup(minion.kill)
+        minion.up()
+        nodes[0].accept(minion.id)
+        for node in nodes:
+            node.ping_until(minion.id)
+
+        for number in (0, 1, 1):
+            minion.call("event.send", "site/mark", json.dumps({"n": number}))
+        marks = os.path.join(folder, "marks")
+        until("three marks", lambda: len(self.lines(marks)) >= 3)
+        until("three calls", lambda: self.figures(nodes)["reacted"] == 3)
+
+        self.assertEqual(sorted(self.lines(marks)), ["0", "1", "1"])
+        figures = self.figures(nodes)
+        self.assertEqual(figures["failed"], 0)
+        self.assertGreaterEqual(figures["taken"], 6)
+
+    def lines(self, path: str) -> list[str]:
+        """The lines of a file, if it is there."""
+        if not os.path.exists(path):
+            return []
+        with open(path) as stream:
+            return stream.read().split()
+
+    def figures(self, nodes: list[Any]) -> Counter[str]:
+        """The sums of all nodes' figures."""
+        total: Counter[str] = Counter()
+        for node in nodes:
+            client = node.control()
+            total.update(client.call("automation.status")["figures"])
+            client.close()
+        return total

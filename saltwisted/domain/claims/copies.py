@@ -28,23 +28,36 @@ WINDOW = 10.0
 """Seconds within which a copy comes to another node."""
 MAX_KINDS = 100_000
 """Kinds of events that are remembered; beyond it the oldest are forgotten."""
+EACH = frozenset(("_stamp", "ts", "nonce", "tok"))
+"""
+What each request has of its own; an event that is sent by itself carries the whole request.
+"""
 KEEP = 60.0
 """Seconds for which numbers that were given are remembered; longer than any copy is on its way."""
 
 
 def occasion_of(minion: str, tag: str, data: Any) -> Occasion:
     """What an event of a minion is known by."""
-    call = str(data.get("__pub_jid") or "") if isinstance(data, Mapping) else ""
+    call = _call(data)
     if tag in ("minion_start", f"salt/minion/{minion}/start"):
         return Occasion(alike=_digest([minion, tag]))
     return Occasion(alike=_digest([minion, tag, _bare(data)]), call=call)
 
 
+def _call(data: Any) -> str:
+    """The C{__pub_jid} of an event; C{salt-call} puts it into what C{event.send} was given."""
+    inner = data.get("data") if isinstance(data, Mapping) else None
+    for place in (data, inner):
+        if isinstance(place, Mapping) and place.get("__pub_jid"):
+            return str(place["__pub_jid"])
+    return ""
+
+
 def _bare(data: Any) -> Any:
-    """The data without the stamps of their copies."""
+    """The data without what each copy has of its own: stamps, and those of the request."""
     if not isinstance(data, Mapping):
         return data
-    bare = {key: value for key, value in data.items() if key != "_stamp"}
+    bare = {key: value for key, value in data.items() if key not in EACH}
     # `event.send` nests what it was given
     inner = bare.get("data")
     if isinstance(inner, Mapping):

@@ -44,6 +44,22 @@ class OccasionTests(SynchronousTestCase):
         self.assertNotEqual(occasion_of("m", tag, {}), occasion_of("n", tag, {}))
         self.assertNotEqual(occasion_of("n", tag, {}), occasion_of("n", tag, {"a": 1}))
 
+    def test_as_stock_sends_it(self) -> None:
+        """
+        The forms of 3008: an event that is sent by itself carries its request, whose time differs
+        from copy to copy, and C{salt-call} puts its jid into what was given to C{event.send}.
+        """
+
+        def sent(ts: int, **inner: Any) -> dict[str, Any]:
+            load = {"id": "m", "tag": "site/x", "cmd": "_minion_event", "ts": ts}
+            return {**load, "data": {"n": 1, **inner}, "_stamp": f"at {ts}"}
+
+        self.assertEqual(occasion_of("m", "site/x", sent(1)), occasion_of("m", "site/x", sent(2)))
+        called = occasion_of("m", "site/x", sent(1, __pub_jid="20261123071617133250"))
+        self.assertEqual(called.call, "20261123071617133250")
+        again = occasion_of("m", "site/x", sent(3, __pub_jid="20261123071617133250"))
+        self.assertEqual(called, again)
+
     def test_odd_data(self) -> None:
         """Bytes, lists with themselves aside, and what is no map are data as well."""
         self.assertNotEqual(occasion_of("m", "t", b"\xff").alike, occasion_of("m", "t", []).alike)
