@@ -166,7 +166,7 @@ class ClusterFacts:
             clock=self._stores.reactor,
             peers=self.peers,
             others=self.others,
-            caught_up_with=self.shipping.machine.caught_up_with,
+            caught_up_with=self.shipping.machine.peers.caught_up_with,
             digests=self.log.digests,
             verified=card.state.verified,
             now_verified=self._lifecycle.verified,

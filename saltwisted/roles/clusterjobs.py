@@ -54,7 +54,7 @@ class ClusterJobs:
             self._jobs,
             facts.peers,
             facts.others,
-            self.shipping.machine.has_all_of,
+            self.shipping.machine.peers.has_all_of,
             Random(),  # noqa: S311 - spreads load
         )
         self._jobs.health.on_anew.extend((self.forward.begun_anew, self.shipping.begun_anew))

@@ -278,8 +278,8 @@ class Cluster:
 
     def _lags(self, node: str) -> dict[str, Any]:
         return {
-            "keys": self.facts.shipping.machine.lacks(node),
-            "returns": self.jobs.shipping.machine.lacks(node),
+            "keys": self.facts.shipping.machine.peers.lacks(node),
+            "returns": self.jobs.shipping.machine.peers.lacks(node),
         }
 
     def jobs_heard(self) -> bool:

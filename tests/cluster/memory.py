@@ -217,7 +217,7 @@ class Node(Rig):
             self.jobs,
             self.peers,
             lambda: [each for each in nodes.one if each != name],
-            self.shipping.machine.has_all_of,
+            self.shipping.machine.peers.has_all_of,
             Random(1),
         )
         self.jobs.health.on_anew += [self.forward.begun_anew, self.shipping.begun_anew]

@@ -10,17 +10,13 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.causality.knowledge import covers
-from saltwisted.domain.replica.book import Book
-from saltwisted.domain.replica.entry import Entry, Stream, sized
-from saltwisted.domain.replica.fold import Folds
-from saltwisted.domain.replica.keyset import KIND, KeySet
-from saltwisted.domain.replica.ship import (
-    AGAIN_SECONDS,
-    BATCH_BYTES,
+from saltwisted.domain.replica.asking import (
     GRACE_SECONDS,
-    MOST_RENEWALS,
     WANT_SECONDS,
-    WINDOW_BYTES,
+)
+from saltwisted.domain.replica.book import Book
+from saltwisted.domain.replica.effects import (
+    BATCH_BYTES,
     Differs,
     Doubted,
     Effect,
@@ -32,8 +28,20 @@ from saltwisted.domain.replica.ship import (
     Renew,
     Send,
     SendState,
-    Shipper,
     TooFarBehind,
+)
+from saltwisted.domain.replica.entry import Entry, Stream, sized
+from saltwisted.domain.replica.fold import Folds
+from saltwisted.domain.replica.giving import (
+    WINDOW_BYTES,
+)
+from saltwisted.domain.replica.keyset import KIND, KeySet
+from saltwisted.domain.replica.setback import (
+    AGAIN_SECONDS,
+    MOST_RENEWALS,
+)
+from saltwisted.domain.replica.ship import (
+    Shipper,
 )
 from saltwisted.domain.replica.words import Entries, Hello, Known, StatePart, encode, state_parts
 
@@ -220,42 +228,42 @@ class ShipTests(SynchronousTestCase):
         self.world.run()
 
         self.same(a, b)
-        self.assertEqual(a.machine.confirmed_by(entry.stream, entry.number), ["b"])
-        self.assertEqual(a.machine.confirmed(), 1)
-        self.assertEqual(a.machine.lag("b"), 0)
+        self.assertEqual(a.machine.peers.confirmed_by(entry.stream, entry.number), ["b"])
+        self.assertEqual(a.machine.peers.confirmed(), 1)
+        self.assertEqual(a.machine.peers.lag("b"), 0)
 
     def test_lacks(self) -> None:
         """Of a peer that is away it is known what it has missed since."""
         a, b = self.net("ab")
-        self.assertIsNone(a.machine.lacks("b"))
+        self.assertIsNone(a.machine.peers.lacks("b"))
         self.world.link("a", "b")
         a.accept("m1")
         self.world.run()
-        self.assertEqual(a.machine.lacks("b"), 0)
+        self.assertEqual(a.machine.peers.lacks("b"), 0)
 
         self.world.cut("a", "b")
         a.accept("m2")
         a.accept("m3")
         self.world.run()
 
-        self.assertIsNone(a.machine.lag("b"))
-        self.assertEqual(a.machine.lacks("b"), 2)
+        self.assertIsNone(a.machine.peers.lag("b"))
+        self.assertEqual(a.machine.peers.lacks("b"), 2)
         self.world.link("a", "b")
         self.world.run()
         self.same(a, b)
-        self.assertEqual(a.machine.lacks("b"), 0)
+        self.assertEqual(a.machine.peers.lacks("b"), 0)
 
     def test_caught_up(self) -> None:
         """Who was away gets what he missed, and knows when he has it."""
         a, b = self.net("ab")
         for number in range(20):
             a.accept(f"m{number}")
-        self.assertIsNone(a.machine.lag("b"))
+        self.assertIsNone(a.machine.peers.lag("b"))
 
         self.world.link("a", "b")
 
         self.same(a, b)
-        self.assertTrue(b.machine.caught_up_with("a"))
+        self.assertTrue(b.machine.peers.caught_up_with("a"))
 
     def test_heard(self) -> None:
         """Who has all that a peer knew when it came has heard it, also when that is gone again."""
@@ -457,8 +465,8 @@ class ShipTests(SynchronousTestCase):
         waiting = sum(len(m) for _, other, m in self.world.waiting if other == "b")
 
         self.assertLess(waiting, WINDOW_BYTES + 2 * BATCH_BYTES)
-        self.assertGreater(a.machine.lag("b") or 0, 200)
-        self.assertEqual(a.machine.lag("c"), 0)
+        self.assertGreater(a.machine.peers.lag("b") or 0, 200)
+        self.assertEqual(a.machine.peers.lag("c"), 0)
         self.world.silent.clear()
         self.world.run()
         self.same(a, b, c)
@@ -479,7 +487,7 @@ class ShipTests(SynchronousTestCase):
 
         self.same(a, b, c)
         self.assertEqual(a.count(SendState) + b.count(SendState), 1)
-        self.assertTrue(c.machine.caught_up_with("a"))
+        self.assertTrue(c.machine.peers.caught_up_with("a"))
 
     def test_bit_rot(self) -> None:
         """Equal knowledge and different content is reported, and both hold the join afterwards."""
@@ -577,7 +585,7 @@ class ShipTests(SynchronousTestCase):
             [e for e in b.said if isinstance(e, TooFarBehind)], [TooFarBehind("a", True)]
         )
         self.assertFalse(covers(a.book.knowledge(), b.book.knowledge()))
-        self.assertEqual(a.machine.linked(), ["c"])
+        self.assertEqual(a.machine.peers.linked(), ["c"])
 
     def test_new_node_is_not_too_old(self) -> None:
         """A joiner, which knows nobody's entries but its own, is welcome."""

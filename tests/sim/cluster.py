@@ -380,7 +380,7 @@ class SimNode:
             clock=clock,
             peers=self.peers,
             others=lambda: self.world.others(self),
-            caught_up_with=self.shipping.machine.caught_up_with,
+            caught_up_with=self.shipping.machine.peers.caught_up_with,
             digests=self.log.digests,
             verified=True,
             now_verified=lambda: None,
@@ -829,8 +829,8 @@ class World:
             and not (one.frozen or other.frozen)
             and max(one.slowness, other.slowness) < 0.1
             and max(one.log.ends, other.log.ends) < self.clock.seconds() + 0.1
-            and other.shipping.machine.lag(one.name) is not None
-            and one.shipping.machine.lag(other.name) is not None
+            and other.shipping.machine.peers.lag(one.name) is not None
+            and one.shipping.machine.peers.lag(other.name) is not None
         )
 
     def _obeyed(self, name: str, sound: list[tuple[SimLink, SimNode, int]]) -> None:

@@ -123,7 +123,7 @@ class HistoryNode(JobNode):
             self.jobs,
             self.peers,
             lambda: world.others(self),
-            self.jobs_shipping.machine.has_all_of,
+            self.jobs_shipping.machine.peers.has_all_of,
             Random(world.dice.random()),
         )
         self.jobs.health.on_anew += [self.forward.begun_anew, self.jobs_shipping.begun_anew]

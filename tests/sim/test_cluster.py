@@ -9,8 +9,10 @@ from twisted.trial.unittest import SynchronousTestCase
 from saltwisted.cluster.life.catchup import CatchUp
 from saltwisted.cluster.life.standstill import Standstill
 from saltwisted.domain.replica import keyset
+from saltwisted.domain.replica.asking import Asking
 from saltwisted.domain.replica.entry import Entry
-from saltwisted.domain.replica.ship import Shipper
+from saltwisted.domain.replica.giving import Giving
+from saltwisted.domain.replica.setback import SetBack
 from saltwisted.stores.facts.log import ReplicaLog
 from tests.sim.cluster import Broken, SimLog, World
 from tests.sim.play import count
@@ -111,7 +113,7 @@ class MutationTests(SynchronousTestCase):
 
     def test_no_new_incarnation(self) -> None:
         """A node whose disk was set back goes on under its old numbers."""
-        self.patch(Shipper, "_check_own", lambda machine, peer: [])
+        self.patch(SetBack, "check", lambda set_back, peer: [])
         self.caught(first=72)
 
     def test_numbers_used_again(self) -> None:
@@ -121,17 +123,12 @@ class MutationTests(SynchronousTestCase):
 
     def test_no_push(self) -> None:
         """News travel with the digests alone."""
-        self.patch(Shipper, "_push", lambda machine, peer, entries: [])
+        self.patch(Giving, "push", lambda giving, peer, entries: [])
         self.caught()
 
     def test_nobody_relays(self) -> None:
         """What its origin cannot give any more is asked of nobody else."""
-        self.patch(Shipper, "_got_want", lambda machine, peer, message, now: [])
-        handlers = {**Shipper._handlers}
-        for word, handler in handlers.items():
-            if handler.__name__ == "_got_want":
-                handlers[word] = lambda machine, peer, message, now: []
-        self.patch(Shipper, "_handlers", handlers)
+        self.patch(Giving, "wanted", lambda giving, peer, message: [])
         self.caught(first=20)
 
     def test_forgotten_at_once(self) -> None:
@@ -142,7 +139,7 @@ class MutationTests(SynchronousTestCase):
 
     def test_floor_is_forgotten(self) -> None:
         """A node that lacks what is no longer kept asks nobody for the whole state."""
-        self.patch(Shipper, "_ask_state", lambda machine, ready, now: [])
+        self.patch(Asking, "_ask_state", lambda asking, ready, now: [])
         self.caught()
 
     def test_no_gate_when_a_link_returns(self) -> None:

@@ -13,6 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from saltwisted.cluster.jobs.care import JobCare
 from saltwisted.cluster.links.shipping import Shipping
 from saltwisted.domain.replica.pruning import PruneClock
+from saltwisted.domain.replica.setback import SetBack
 from saltwisted.domain.replica.ship import Shipper
 from saltwisted.stores.jobs import transaction
 from saltwisted.stores.jobs.log import JobLog
@@ -78,7 +79,7 @@ class MutationTests(SynchronousTestCase):
 
     def test_set_back_unnoticed(self) -> None:
         """A node goes on with its old numbers though others know more of them."""
-        self.patch(Shipper, "_check_own", lambda machine, peer: [])
+        self.patch(SetBack, "check", lambda set_back, peer: [])
         self.patch(JobLog, "go_on", lambda log: succeed(None))
         self.caught(first=11, most=3)
 

@@ -19,8 +19,7 @@ from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
 from saltwisted.domain.causality.knowledge import covers
-from saltwisted.domain.replica.entry import Entry, Stream
-from saltwisted.domain.replica.ship import (
+from saltwisted.domain.replica.effects import (
     Differs,
     Doubted,
     Effect,
@@ -32,8 +31,11 @@ from saltwisted.domain.replica.ship import (
     Renew,
     Send,
     SendState,
-    Shipper,
     TooFarBehind,
+)
+from saltwisted.domain.replica.entry import Entry, Stream
+from saltwisted.domain.replica.ship import (
+    Shipper,
 )
 from saltwisted.domain.replica.words import StatePart, encode, state_parts
 from saltwisted.errors import SaltwistedError, WireError
@@ -168,9 +170,9 @@ class Shipping:
         if not self._running:
             return
         self._plan()
-        self._log.confirmed(self.machine.confirmed())
+        self._log.confirmed(self.machine.peers.confirmed())
         for waiter in list(self._waiters):
-            waiter.nodes -= set(self.machine.confirmed_by(waiter.stream, waiter.number))
+            waiter.nodes -= set(self.machine.peers.confirmed_by(waiter.stream, waiter.number))
             if not waiter.nodes & self._links.keys():
                 self._end(waiter)
         self.on_news()
@@ -342,7 +344,7 @@ class Shipping:
         @return: fires with the nodes, linked when this was called, that have not confirmed it.
         """
         done: Deferred[Sequence[str]] = Deferred()
-        has = self.machine.confirmed_by(entry.stream, entry.number)
+        has = self.machine.peers.confirmed_by(entry.stream, entry.number)
         waiter = _Waiter(entry.stream, entry.number, self._links.keys() - set(has), done)
         if not waiter.nodes:
             done.callback(())

@@ -1,0 +1,148 @@
+"""
+What the machine that ships a log (L{saltwisted.domain.replica.ship}) reads of it, and what it wants
+to be done; methods that are named here are the machine's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from typing import Protocol
+
+from attrs import field, frozen
+
+from saltwisted.domain.replica.entry import Entry, Stream
+from saltwisted.domain.replica.fold import Fact
+from saltwisted.domain.replica.knowledge import Knowledge
+from saltwisted.domain.replica.words import Facts, Message, encode
+
+BATCH_BYTES = 256 * 1024
+
+
+class LogView(Protocol):
+    """What the machine reads of a log: all in memory, and as of now."""
+
+    @property
+    def stream(self) -> Stream: ...
+    @property
+    def last(self) -> int:
+        """The number of the newest entry of the present stream, be it on disk yet or not."""
+
+    def knowledge(self) -> Knowledge: ...
+    def floor(self) -> Knowledge: ...
+    def forgotten(self) -> Knowledge: ...
+    def digests(self) -> Mapping[str, bytes]:
+        """Empty while own entries are not on disk: then they do not fit the knowledge."""
+
+    def buckets(self, kind: str) -> bytes: ...
+    def dump_buckets(self, kind: str, buckets: Container[int]) -> Sequence[Fact]: ...
+
+
+@frozen
+class Send:
+    """Send these bytes to a peer."""
+
+    peer: str
+    message: bytes = field(repr=False)
+
+
+@frozen
+class Read:
+    """Read entries and give them to C{read}, also none if that failed."""
+
+    peer: str
+    after: Knowledge
+    limit: int = BATCH_BYTES
+
+
+@frozen
+class Merge:
+    """Put entries of other nodes on disk, then call C{stored} or C{unstored} of the machine."""
+
+    peer: str
+    entries: Sequence[Entry]
+
+
+@frozen
+class SendState:
+    """Send the whole state in parts (L{StatePart}), as fast as the link takes it."""
+
+    peer: str
+
+
+@frozen
+class MergeState:
+    """
+    Put a part of a peer's state on disk; where it is the last (C{knowledge} is there) call
+    C{state_stored} then.
+    """
+
+    peer: str
+    facts: Facts
+    knowledge: Knowledge | None = None
+
+
+@frozen
+class MergeFacts:
+    """Put facts of a peer that differ from ours on disk."""
+
+    peer: str
+    facts: Facts
+
+
+@frozen
+class Renew:
+    """Begin a new incarnation, then call C{renewed} or C{unrenewed}."""
+
+    peer: str
+    stream: Stream
+    number: int
+
+
+@frozen
+class Forget:
+    """Tombstones up to here are forgotten by a peer: have them not count here either."""
+
+    ignored: Knowledge
+
+
+@frozen
+class TooFarBehind:
+    """The peer was away for too long (or, C{by_peer}, we were): one of us has to join as new."""
+
+    peer: str
+    by_peer: bool
+
+
+@frozen
+class Doubted:
+    """It says too often that it knows more of us than we do: that is not believed any more."""
+
+    peer: str
+
+
+@frozen
+class Differs:
+    """Equal knowledge, different content: a disk or a program is at fault. It is being mended."""
+
+    peer: str
+    kind: str
+
+
+Effect = (
+    Send
+    | Read
+    | Merge
+    | SendState
+    | MergeState
+    | MergeFacts
+    | Renew
+    | Forget
+    | TooFarBehind
+    | Differs
+    | Doubted
+)
+
+
+def send(peer: str, message: Message) -> Send:
+    """A message to a peer."""
+    return Send(peer, encode(message))
