@@ -45,7 +45,7 @@ AGAIN = 1.0
 CALLED_WITHIN = 8.0
 """
 Seconds within which each member dials one that is away:
-L{saltwisted.cluster.links.peers.MOST_DELAY}, and half as much by chance.
+L{saltwisted.cluster.links.attached.MOST_DELAY}, and half as much by chance.
 """
 LOOK_EVERY = 0.1
 GOOD_BYE = 0.2

@@ -16,20 +16,21 @@ from attrs import define, field
 from twisted.internet.defer import Deferred
 from twisted.internet.endpoints import HostnameEndpoint, wrapClientTLS
 from twisted.internet.interfaces import IDelayedCall
-from twisted.internet.protocol import Factory, Protocol, connectionDone
+from twisted.internet.protocol import Factory, Protocol
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 
-from saltwisted.cluster.links.commands import ATTACH, PURPOSE_BULK
+from saltwisted.cluster.links.attached import (
+    FIRST_DELAY,
+    MOST_DELAY,
+    Attach,
+    Attachments,
+)
 from saltwisted.cluster.links.link import Answer, Link
 from saltwisted.domain.replica.membership import Member, Membership
 from saltwisted.interfaces import Entropy, IPeers
 from saltwisted.transports.reasons import why
 from saltwisted.transports.tls import AMP, BULK, Badge, Dialler, Doorway, Session
 
-FIRST_DELAY = 0.2
-MOST_DELAY = 5.0
-"""Seconds between two attempts to reach a member."""
 PATIENCE = 10.0
 """Seconds without a link after which the higher name dials, too: the lower may be unable to."""
 CONNECT_TIME = 5.0
@@ -67,65 +68,6 @@ class _Single(Factory):
 
     def buildProtocol(self, addr: Any) -> Protocol:
         return self._build()
-
-
-class Attach(Protocol):
-    """
-    The first 32 bytes of a bulk connection, then whatever it is for.
-
-    @param find: C{find(purpose, link name)} gives the protocol, or C{None} to hang up.
-    """
-
-    def __init__(self, find: Callable[[bytes, bytes], Any]) -> None:
-        self._find = find
-        self._buffer = b""
-        self._inner: Any = None
-
-    def dataReceived(self, data: bytes) -> None:
-        """Collect the head; the rest belongs to the protocol behind it."""
-        if self._inner is not None:
-            self._inner.dataReceived(data)
-            return
-        self._buffer += data
-        if len(self._buffer) < ATTACH.size:
-            return
-        purpose, name = ATTACH.unpack_from(self._buffer)
-        rest, self._buffer = self._buffer[ATTACH.size :], b""
-        self._inner = self._find(purpose.rstrip(b"\0"), name)
-        if self._inner is None:
-            self.transport.abortConnection()  # type: ignore[union-attr]
-            return
-        self._inner.makeConnection(self.transport)
-        if rest:
-            self._inner.dataReceived(rest)
-
-    def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """Tell the protocol behind it."""
-        if self._inner is not None:
-            self._inner.connectionLost(reason)
-
-
-class Attached(Protocol):
-    """The dialling side of L{Attach}: says the head, then is the protocol it is for."""
-
-    def __init__(self, head: bytes, inner: Any, lost: Callable[[], None]) -> None:
-        self._head = head
-        self._inner = inner
-        self._lost = lost
-
-    def connectionMade(self) -> None:
-        """Say what this connection is for."""
-        self.transport.write(self._head)  # type: ignore[union-attr]
-        self._inner.makeConnection(self.transport)
-
-    def dataReceived(self, data: bytes) -> None:
-        """Pass on."""
-        self._inner.dataReceived(data)
-
-    def connectionLost(self, reason: Failure = connectionDone) -> None:
-        """Pass on."""
-        self._inner.connectionLost(reason)
-        self._lost()
 
 
 @define
@@ -188,10 +130,14 @@ class Peers:
         self._contacts: dict[str, Contact] = {}
         self._answers: dict[str, Answer] = {}
         self._receivers: list[Receiver] = []
-        self._streams: dict[bytes, Callable[[str, bool], Any]] = {}
-        self._names: dict[bytes, Link] = {}
         self._dialling: set[Deferred[Any]] = set()
         self._running = False
+        self._attached = Attachments(
+            reactor,
+            dice,
+            lambda address, build: self._connect(address, self._bulk, build),
+            lambda: self._running,
+        )
         self.wear(badge)
 
     def wear(self, badge: Badge) -> None:
@@ -216,13 +162,10 @@ class Peers:
 
     def stream(self, purpose: str, factory: Callable[[str, bool], Any]) -> None:
         """A connection of its own for each link; dialled again as long as the link lives."""
-        name = purpose.encode()
-        if not 0 < len(name) <= 16 or name == PURPOSE_BULK:
-            raise ValueError(f"no name for a stream: {purpose!r}")
-        self._streams[name] = factory
+        name = self._attached.add(purpose, factory)
         for link in self.links():
             if link.dialled:
-                self._open_stream(link, name, 0)
+                self._attached.open_stream(link, name)
 
     # Service
 
@@ -353,7 +296,7 @@ class Peers:
         if session.purpose == AMP:
             return self._begin(session, False, "")
         if session.purpose == BULK:
-            return Attach(lambda purpose, name: self._attach(session, purpose, name))
+            return Attach(lambda purpose, name: self._attached.find(session, purpose, name))
         return None
 
     def _begin(self, session: Session, dialled: bool, address: str) -> Any:
@@ -384,8 +327,7 @@ class Peers:
         contact.tries = 0
         contact.seen = self._now()
         _cancel(contact)
-        if link.name:
-            self._names[link.name] = link
+        self._attached.up(link)
         if contact.is_away:
             contact.is_away = False
             self.log.warn("{node} is connected again", node=link.node)
@@ -398,7 +340,7 @@ class Peers:
 
     def link_down(self, link: Link, reason: str, was_up: bool) -> None:
         """It has ended; dial again if that is ours to do."""
-        self._names.pop(link.name, None)
+        self._attached.down(link)
         contact = self._contacts.get(link.session.key)
         if contact is not None and contact.link is link:
             contact.link = None
@@ -423,67 +365,9 @@ class Peers:
             except Exception:
                 self.log.failure("a receiver of link changes failed")
 
-    # Bulk connections and streams
-
     def open_bulk(self, link: Link) -> None:
         """The side that dialled a link dials its other connections, too."""
-        if not link.name:
-            link.close("the greeting names no link")
-            return
-        self._open(link, PURPOSE_BULK, link.bulk, lambda: None)
-        for purpose in self._streams:
-            self._open_stream(link, purpose, 0)
-
-    def _open_stream(self, link: Link, purpose: bytes, tries: int) -> None:
-        if link.closed or not self._running:
-            return
-        begun = self._reactor.seconds()
-
-        def lost() -> None:
-            lasted = self._reactor.seconds() - begun
-            again = 0 if lasted > MOST_DELAY else tries + 1
-            delay = min(MOST_DELAY, FIRST_DELAY * 1.6**again) * (0.5 + self._dice())
-            if not link.closed and self._running:
-                self._reactor.callLater(delay, self._open_stream, link, purpose, again)
-
-        self._open(link, purpose, self._streams[purpose](link.node, True), lost)
-
-    def _open(self, link: Link, purpose: bytes, inner: Any, lost: Callable[[], None]) -> None:
-        head = ATTACH.pack(purpose.ljust(16, b"\0"), link.name)
-
-        def enter(session: Session) -> Any:
-            if session.key != link.session.key or link.closed:
-                return None
-            if purpose != PURPOSE_BULK:
-                link.carries(inner)
-            return Attached(head, inner, lost)
-
-        def gone(door: Doorway) -> None:
-            if door.inner is None:
-                failed("TLS failed")
-
-        def failed(reason: str) -> None:
-            if purpose == PURPOSE_BULK:
-                link.close(f"no bulk connection: {reason}")
-            else:
-                lost()
-
-        build = lambda: Doorway(self._reactor, enter, gone)  # noqa: E731 - two words
-        d = self._connect(link.address, self._bulk, build)
-        d.addErrback(lambda failure: failed(why(failure)))
-
-    def _attach(self, session: Session, purpose: bytes, name: bytes) -> Any:
-        link = self._names.get(name)
-        if link is None or link.session.key != session.key or link.dialled or link.closed:
-            return None
-        if purpose == PURPOSE_BULK:
-            return link.bulk if link.bulk.transport is None else None
-        factory = self._streams.get(purpose)
-        if factory is None:
-            return None
-        stream = factory(link.node, False)
-        link.carries(stream)
-        return stream
+        self._attached.open_all(link)
 
 
 _Peers: type[IPeers] = Peers  # mypy compares them
