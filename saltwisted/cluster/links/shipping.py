@@ -12,12 +12,12 @@ from itertools import count
 from random import Random
 from typing import Any
 
-from attrs import define
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from saltwisted.cluster.links.confirming import Confirming
 from saltwisted.domain.causality.knowledge import covers
 from saltwisted.domain.replica.effects import (
     Differs,
@@ -33,7 +33,7 @@ from saltwisted.domain.replica.effects import (
     SendState,
     TooFarBehind,
 )
-from saltwisted.domain.replica.entry import Entry, Stream
+from saltwisted.domain.replica.entry import Entry
 from saltwisted.domain.replica.ship import (
     Shipper,
 )
@@ -47,17 +47,6 @@ QUEUED_BYTES = 1024 * 1024
 _PAUSE = 0.02
 PART_BYTES = 32 * 1024
 """What is packed of a whole state between two turns of the reactor: about 2 ms."""
-
-
-@define(eq=False)
-class _Waiter:
-    """Somebody who waits until some peers have an entry on disk."""
-
-    stream: Stream
-    number: int
-    nodes: set[str]
-    done: Deferred[Sequence[str]]
-    timer: IDelayedCall | None = None
 
 
 class Shipping:
@@ -96,7 +85,7 @@ class Shipping:
         self._timer: IDelayedCall | None = None
         self._due = float("inf")
         self._running = False
-        self._waiters: list[_Waiter] = []
+        self._confirming = Confirming(clock, self.machine.peers)
         peers.answer(self._word, self._message)
         peers.on_link(self._link)
         replica.on_entries(self._stored)
@@ -117,8 +106,7 @@ class Shipping:
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
         self._timer = None
-        for waiter in list(self._waiters):
-            self._end(waiter)
+        self._confirming.end()
 
     def begun_anew(self) -> None:
         """The log was damaged, and another one begun: get back what others have."""
@@ -171,10 +159,7 @@ class Shipping:
             return
         self._plan()
         self._log.confirmed(self.machine.peers.confirmed())
-        for waiter in list(self._waiters):
-            waiter.nodes -= set(self.machine.peers.confirmed_by(waiter.stream, waiter.number))
-            if not waiter.nodes & self._links.keys():
-                self._end(waiter)
+        self._confirming.look(self._links)
         self.on_news()
 
     def _plan(self) -> None:
@@ -227,14 +212,14 @@ class Shipping:
 
     async def _send_parts(self, link: IPeerLink) -> None:
         """Pack and send a little at a time, as fast as the link takes it."""
-        await self._settle(link)
+        await self._may_go_on(link)
         knowledge, facts = self._log.state()
         waiting: StatePart | None = None
         parts = iter(state_parts(facts, PART_BYTES))
         for index in count():
             # The folds are ahead of the disk for a moment after each own entry: nobody may
             # hear of one that a crash could still undo
-            await self._settle(link)
+            await self._may_go_on(link)
             part = next(parts, None)
             if self._links.get(link.node) is not link:
                 return
@@ -246,7 +231,7 @@ class Shipping:
             waiting = StatePart(index, part)
             await deferLater(self._clock, 0)
 
-    async def _settle(self, link: IPeerLink) -> None:
+    async def _may_go_on(self, link: IPeerLink) -> None:
         """Wait until all own entries are on disk, and the link takes more."""
         replica = self._log
         while self._links.get(link.node) is link and (
@@ -343,19 +328,4 @@ class Shipping:
 
         @return: fires with the nodes, linked when this was called, that have not confirmed it.
         """
-        done: Deferred[Sequence[str]] = Deferred()
-        has = self.machine.peers.confirmed_by(entry.stream, entry.number)
-        waiter = _Waiter(entry.stream, entry.number, self._links.keys() - set(has), done)
-        if not waiter.nodes:
-            done.callback(())
-            return done
-        waiter.timer = self._clock.callLater(seconds, self._end, waiter)
-        self._waiters.append(waiter)
-        return done
-
-    def _end(self, waiter: _Waiter) -> None:
-        if waiter in self._waiters:
-            self._waiters.remove(waiter)
-            if waiter.timer is not None and waiter.timer.active():
-                waiter.timer.cancel()
-            waiter.done.callback(sorted(waiter.nodes))
+        return self._confirming.wait(entry.stream, entry.number, self._links, seconds)
