@@ -368,7 +368,7 @@ class SimNode:
         self.log.startService()
         self.shipping = self.world.make_shipping(self)
         heard = self.shipping.machine.caught_up
-        self.log.heard = lambda: heard.issuperset(self.world.others(self))
+        self.log.all_told = lambda: heard.issuperset(self.world.others(self))
         self.shipping.on_refused = self._refused
         self.shipping.on_differs = self.world.differs
         self.shipping.startService()
