@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 from saltwisted.cluster.facts.rotation import ClusterRotation
+from saltwisted.cluster.jobs.acknowledging import Acknowledging
 from saltwisted.cluster.jobs.care import JobCare
 from saltwisted.cluster.jobs.events import Events, is_row
 from saltwisted.cluster.jobs.forward import Forward
@@ -48,6 +49,7 @@ class ClusterJobs:
             lambda ids: master().ctx.presence.here(ids),
             lambda minion_id: self.forward.arrived(minion_id),
         )
+        self.acknowledging = self._acknowledging()
         self.forward = self._forward()
         self.care = JobCare(
             stores.reactor,
@@ -57,7 +59,7 @@ class ClusterJobs:
             self.shipping.machine.peers.has_all_of,
             Random(),  # noqa: S311 - spreads load
         )
-        self._jobs.health.on_anew.extend((self.forward.begun_anew, self.shipping.begun_anew))
+        self._jobs.health.on_anew.extend((self.acknowledging.begun_anew, self.shipping.begun_anew))
         self.events = Events(
             stores.reactor,
             facts.node,
@@ -77,6 +79,18 @@ class ClusterJobs:
             self.care,
         ]
 
+    def _acknowledging(self) -> Acknowledging:
+        stores, facts = self._stores, self._facts
+        return Acknowledging(
+            stores.reactor.seconds,
+            facts.node,
+            self._jobs,
+            lambda: len(facts.peers.links()),
+            stores.counters,
+            int(stores.config.return_copies),
+            facts.others,
+        )
+
     def _forward(self) -> Forward:
         stores, facts = self._stores, self._facts
         return Forward(
@@ -86,11 +100,10 @@ class ClusterJobs:
             peers=facts.peers,
             jobs=self._jobs,
             holders=self.presence,
+            returns=self.acknowledging,
             publish=stores.publisher.publish,
             counters=stores.counters,
             window=float(stores.config.publish_window),
-            copies=int(stores.config.return_copies),
-            others=facts.others,
         )
 
     def _rotation(self) -> ClusterRotation:

@@ -84,7 +84,7 @@ class Cluster:
             schedule=facts.schedule,
             agreement=jobs.rotation,
             hearer=jobs.forward,
-            acknowledging=jobs.forward,
+            acknowledging=jobs.acknowledging,
             whereabouts=jobs.presence,
             pins=self.roots.pins,
             pillars=self.roots.relay,

@@ -21,6 +21,7 @@ from twisted.internet.task import Clock
 from twisted.python.failure import Failure
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.cluster.jobs.acknowledging import Acknowledging
 from saltwisted.cluster.jobs.care import JobCare
 from saltwisted.cluster.jobs.events import Events, is_row
 from saltwisted.cluster.jobs.forward import Forward
@@ -191,6 +192,14 @@ class Node(Rig):
             lambda ids: self.ctx.presence.here(ids),
             lambda minion_id: self.forward.arrived(minion_id),
         )
+        self.acknowledging = Acknowledging(
+            nodes.clock.seconds,
+            name,
+            self.jobs,
+            lambda: len(self.peers.links()),
+            self.counters,
+            int(self.config.return_copies),
+        )
         self.forward = Forward(
             clock=nodes.clock,
             node=name,
@@ -198,10 +207,10 @@ class Node(Rig):
             peers=self.peers,
             jobs=self.jobs,
             holders=self.where,
+            returns=self.acknowledging,
             publish=self.publisher.publish,
             counters=self.counters,
             window=float(self.config.publish_window),
-            copies=int(self.config.return_copies),
         )
         self.relay = Events(
             nodes.clock,
@@ -220,12 +229,12 @@ class Node(Rig):
             self.shipping.machine.peers.has_all_of,
             Random(1),
         )
-        self.jobs.health.on_anew += [self.forward.begun_anew, self.shipping.begun_anew]
+        self.jobs.health.on_anew += [self.acknowledging.begun_anew, self.shipping.begun_anew]
         return evolve(
             alone,
             secrets=LoneSecrets(lambda: (SECRET,), lambda minion_id: 1),
             hearer=self.forward,
-            acknowledging=self.forward,
+            acknowledging=self.acknowledging,
             whereabouts=self.where,
         )
 

@@ -126,7 +126,7 @@ class HistoryNode(JobNode):
             self.jobs_shipping.machine.peers.has_all_of,
             Random(world.dice.random()),
         )
-        self.jobs.health.on_anew += [self.forward.begun_anew, self.jobs_shipping.begun_anew]
+        self.jobs.health.on_anew += [self.acknowledging.begun_anew, self.jobs_shipping.begun_anew]
         self.clocks.startService()
         self.care.startService()
         self.keeping = clock.callLater(3.0, self.keep)

@@ -31,6 +31,7 @@ from attrs import define, field
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.python.failure import Failure
 
+from saltwisted.cluster.jobs.acknowledging import Acknowledging
 from saltwisted.cluster.jobs.forward import Forward
 from saltwisted.cluster.jobs.presence import ClusterPresence
 from saltwisted.cluster.links.shipping import Shipping
@@ -201,7 +202,7 @@ class SimJobs(JobStore):
         self.reader.is_running = False
 
 
-class SimForward(Forward):
+class SimAcknowledging(Acknowledging):
     """Remembers with how many copies each return was acknowledged."""
 
     copies: dict[tuple[str, str], int]
@@ -224,7 +225,8 @@ class JobNode(SimNode):
     jobs: SimJobs = field(init=False)
     jobs_shipping: Shipping = field(init=False)
     where: ClusterPresence = field(init=False)
-    forward: SimForward = field(init=False)
+    acknowledging: SimAcknowledging = field(init=False)
+    forward: Forward = field(init=False)
     jids: JidMaker = field(init=False)
     seen: dict[str, float] = field(factory=dict)
     counters: Counter[str] = field(factory=Counter)
@@ -250,18 +252,22 @@ class JobNode(SimNode):
         self.where = ClusterPresence(
             clock, self.now, self.name, self.peers, lambda: world.minion_ids, self.here
         )
-        self.forward = SimForward(
+        self.acknowledging = SimAcknowledging(
+            clock.seconds, self.name, self.jobs, lambda: len(self.peers.links()), self.counters
+        )
+        self.acknowledging.copies = {}
+        self.forward = Forward(
             clock=clock,
             node=self.name,
             bus=EventBus(self.now, keep=0),
             peers=self.peers,
             jobs=self.jobs,
             holders=self.where,
+            returns=self.acknowledging,
             publish=self.publish,
             counters=self.counters,
             window=WINDOW,
         )
-        self.forward.copies = {}
         self.where.arrived = self.forward.arrived
         self.jobs_shipping.startService()
         self.where.startService()
@@ -321,10 +327,10 @@ class JobNode(SimNode):
         self.hear(minion_id)
         load = {"id": minion_id, "jid": jid, "fun": "test.ping", "return": True, "retcode": 0}
         new = await self.jobs.save_return(load)
-        waiting = self.forward.return_stored(jid, minion_id)
+        waiting = self.acknowledging.return_stored(jid, minion_id)
         if waiting is not None:
             await waiting
-        return self.forward.copies.get((jid, minion_id), int(new))
+        return self.acknowledging.copies.get((jid, minion_id), int(new))
 
     def hear(self, minion_id: str, signs_in: bool = False) -> None:
         """A request of a minion."""

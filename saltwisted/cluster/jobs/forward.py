@@ -4,11 +4,11 @@ Jobs and returns between the nodes.
 A job goes to every other node at once (word C{job}), and once more as a row of the job cache,
 which reaches nodes that are not linked to this one, or not yet. Whichever comes first within
 the publish window is published. A return reaches the others as a row alone; its event is
-fired on their buses when it is on their disks. When a return may be acknowledged, and what
-is published to whom and until when, is decided by L{saltwisted.domain.replica.delivery}.
+fired on their buses when it is on their disks. What is published to
+whom and until when is decided by L{saltwisted.domain.replica.delivery}.
 
 What is not here: shipping rows (C{shipping}), other events (C{events}), where minions are
-(C{presence}).
+(C{presence}), when a return may be acknowledged (C{acknowledging}).
 """
 
 from __future__ import annotations
@@ -23,20 +23,14 @@ from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from saltwisted.cluster.jobs.acknowledging import Acknowledging
 from saltwisted.domain.jid import is_jid, jid_seconds
 from saltwisted.domain.jobids import BEGUN, JobInParts
-from saltwisted.domain.replica.delivery import (
-    Acknowledge,
-    Copies,
-    Offer,
-    Repeats,
-    Window,
-    load_hash,
-)
+from saltwisted.domain.replica.delivery import Offer, Window
 from saltwisted.domain.replica.entry import Entry
-from saltwisted.errors import StoreError, WireError
-from saltwisted.interfaces import IPeerLink, IPeers
-from saltwisted.stores.jobs.store import JobStore, stored_form
+from saltwisted.errors import WireError
+from saltwisted.interfaces import IPeers
+from saltwisted.stores.jobs.store import JobStore
 from saltwisted.transports.bus import EventBus
 from saltwisted.transports.deferreds import as_deferred, let_go
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
@@ -74,10 +68,10 @@ class Holders(Protocol):
 
 class Forward:
     """
-    Sends and takes jobs and returns. Reactor thread only.
+    Sends and takes jobs, and tells this node of returns elsewhere. Reactor thread only.
 
     @param publish: sends a job map to this node's minions.
-    @param others: the other members.
+    @param returns: is told of returns.
     """
 
     log = Logger()
@@ -91,37 +85,32 @@ class Forward:
         peers: IPeers,
         jobs: JobStore,
         holders: Holders,
+        returns: Acknowledging,
         publish: Callable[[Mapping[str, Any], Sequence[str] | None], None],
         counters: Counter[str],
         window: float = 30.0,
-        copies: int = 2,
-        others: Callable[[], Collection[str]] = tuple,
     ) -> None:
         self._clock = clock
         self._node = node
-        self._members = others
         self._bus = bus
         self._peers = peers
         self._jobs = jobs
         self._holders = holders
+        self._returns = returns
         self._publish = publish
         self._counters = counters
         self._window = Window(node, clock.seconds(), window)
-        self._copies = Copies(copies)
-        self._repeats = Repeats()
         self._maps: OrderedDict[str, tuple[Mapping[str, Any], list[str]]] = OrderedDict()
         self._unreached: OrderedDict[str, tuple[str, ...]] = OrderedDict()
-        self._waiting: dict[tuple[str, str], list[Deferred[None]]] = {}
         self._timer: IDelayedCall | None = None
         self._pauses: set[Deferred[None]] = set()
         told = jobs.replica.told
         told.on_stored(self._entries)
         told.on_new(self._new)
-        told.on_confirmed(self._confirmed)
         peers.answer(JOB, self._job_came)
         peers.answer(PUBLISHED, self._published_there)
         peers.answer(REACHED, self._reached)
-        peers.on_link(self._link)
+        peers.on_link(lambda link, up: None if up else returns.unlinked())
 
     def startService(self) -> None:
         """Nothing to start."""
@@ -130,47 +119,24 @@ class Forward:
         """Acknowledge nothing any more: minions that wait try again elsewhere."""
         for pause in tuple(self._pauses):
             pause.cancel()
-        self._waiting.clear()
+        self._returns.stop()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    # -- what the master tells and asks (IJobHearer, IAcknowledging)
+    # -- what the master tells and asks (IJobHearer)
 
     def job_published(self, job: Mapping[str, Any], minions: Sequence[str]) -> None:
         """A job of this node went out here: send it to the others."""
         jid = str(job["jid"])
         self._remember(jid, job, minions)
         self._window.started(jid, minions, self._holders.own(), self._clock.seconds())
-        self._tell_all(JOB, pack_bin([dict(job), list(minions)]))
+        _tell_all(self._peers, JOB, pack_bin([dict(job), list(minions)]))
         self._schedule()
-
-    def return_stored(self, jid: str, minion_id: str) -> Deferred[None] | None:
-        """What to wait for before this return is acknowledged."""
-        if not self._copies.is_waiting(jid, minion_id):
-            return None
-        waiting: Deferred[None] = Deferred()
-        self._waiting.setdefault((jid, minion_id), []).append(waiting)
-        return waiting
-
-    def repeated(self, minion_id: str, load: Mapping[str, Any]) -> str | None:
-        """The jid that another node gave to this return."""
-        digest = load_hash(stored_form(load))
-        found = self._repeats.jid_of(minion_id, digest, self._node, self._clock.seconds())
-        if found is not None:
-            self._counters["returns:repeated-elsewhere"] += 1
-        return found
 
     def unreached(self, jid: str) -> Sequence[str]:
         """Expected minions that were on no node while the job could be published."""
         return self._unreached.get(jid, ())
-
-    async def one_copy(self, jid: str) -> Sequence[str]:
-        """
-        The minions whose return is on this node alone. One without other members has one copy of
-        everything: that is no news.
-        """
-        return await self._jobs.one_copy(jid) if self._members() else ()
 
     def arrived(self, minion_id: str) -> None:
         """A minion has come to this node: it may have missed a job."""
@@ -245,7 +211,7 @@ class Forward:
             else:
                 self._publish_to(job, effect.only)
             self._counters["jobs:forwarded"] += 1
-            self._tell_all(PUBLISHED, jid.encode())
+            _tell_all(self._peers, PUBLISHED, jid.encode())
         # It was published there before it was sent
         self._window.published(jid, node)
         self._schedule()
@@ -280,7 +246,7 @@ class Forward:
         if only and job is not None:
             self._counters["jobs:again"] += len(only)
             self._publish_to(job[0], only)
-            self._tell_all(PUBLISHED, offer.jid.encode())
+            _tell_all(self._peers, PUBLISHED, offer.jid.encode())
         self._schedule()
 
     def _publish_to(self, job: Mapping[str, Any], minions: Sequence[str]) -> None:
@@ -321,28 +287,24 @@ class Forward:
         while len(self._maps) > REMEMBERED:
             self._maps.popitem(last=False)
 
-    def _tell_all(self, word: str, body: bytes) -> None:
-        for link in self._peers.links():
-            link.tell(word, body)
-
     # -- rows
 
     def _entries(self, entries: Sequence[Entry], source: str) -> None:
         """Our own rows are on disk, and wait for another node's."""
-        now = self._clock.seconds()
-        linked = len(self._peers.links())
-        for entry in entries:
-            if entry.kind == "return":
-                jid, minion_id = self._note_return(entry)[:2]
-                stored = self._copies.stored(entry.number, jid, minion_id, linked, now)
-                self._acknowledge(stored)
+        self._returns.stored(
+            [
+                (entry.number, *self._note_return(entry)[:2])
+                for entry in entries
+                if entry.kind == "return"
+            ]
+        )
         self._schedule()
 
     def _new(self, entries: Sequence[Entry]) -> None:
         """Rows of other nodes that were new here; minions that returned are not sent the job."""
         for entry in entries:
             if entry.kind == "return":
-                self._announce(*self._note_return(entry), entry.stream.node)
+                _announce(self._bus, *self._note_return(entry), entry.stream.node)
         for entry in entries:
             if entry.kind == "job":
                 self._job_row(entry)
@@ -351,19 +313,8 @@ class Forward:
         fields = entry.fields()
         jid, minion_id, load = fields["jid"], fields["id"], fields["load"]
         self._window.returned(jid, minion_id)
-        if not self._jobs.known.is_published(jid):
-            node, now = entry.stream.node, self._clock.seconds()
-            self._repeats.remember(minion_id, load_hash(load), jid, node, now)
+        self._returns.noted(jid, minion_id, load, entry.stream.node)
         return jid, minion_id, fields["at"], load
-
-    def _announce(self, jid: str, minion_id: str, at: float, load: bytes, node: str) -> None:
-        tag = f"salt/job/{jid}/ret/{minion_id}"
-        if len(load) > LARGE and not self._bus.listening(tag):
-            return
-        stamp = datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds")
-        data = {"cmd": "_return", "id": minion_id, "jid": jid, **unpack_bin(load)}
-        data["_stamp"] = stamp
-        self._bus.fire(tag, data, node)
 
     def _job_row(self, entry: Entry) -> None:
         fields = entry.fields()
@@ -373,34 +324,10 @@ class Forward:
             job.pop(kept, None)
         self._judge(entry.stream.node, jid, job, unpack_bin(fields["minions"]))
 
-    # -- acknowledgements
-
-    def _confirmed(self, number: int) -> None:
-        self._acknowledge(self._copies.confirmed(number))
-
-    def _link(self, link: IPeerLink, up: bool) -> None:
-        if not up and not self._peers.links():
-            self._acknowledge(self._copies.alone())
-
-    def begun_anew(self) -> None:
-        """
-        The job cache was damaged: what waits for another node's disk may be on none. Minions that
-        are not answered bring it again.
-        """
-        for key in self._copies.lost():
-            for waiting in self._waiting.pop(key, ()):
-                waiting.errback(StoreError("the job cache was damaged"))
-
-    def _acknowledge(self, effects: Sequence[Acknowledge]) -> None:
-        for effect in effects:
-            self._counters[f"returns:copies-{effect.copies}"] += 1
-            for waiting in self._waiting.pop((effect.jid, effect.minion_id), ()):
-                waiting.callback(None)
-
     # -- time
 
     def _schedule(self) -> None:
-        due = [t for t in (self._copies.next_tick(), self._window.next_tick()) if t is not None]
+        due = [t for t in (self._returns.next_tick(), self._window.next_tick()) if t is not None]
         if self._timer is not None:
             if due and self._timer.getTime() <= min(due):
                 return
@@ -413,7 +340,7 @@ class Forward:
     def _tick(self) -> None:
         self._timer = None
         now = self._clock.seconds()
-        self._acknowledge(self._copies.tick(now))
+        self._returns.tick(now)
         for offer in self._window.again(now):
             self._offer(offer)
         for closed in self._window.tick(now, self._holders.holders()):
@@ -423,3 +350,19 @@ class Forward:
                 if len(self._unreached) > REMEMBERED:
                     self._unreached.popitem(last=False)
         self._schedule()
+
+
+def _tell_all(peers: IPeers, word: str, body: bytes) -> None:
+    for link in peers.links():
+        link.tell(word, body)
+
+
+def _announce(bus: EventBus, jid: str, minion_id: str, at: float, load: bytes, node: str) -> None:
+    """Fire the event of a return that is on disk elsewhere."""
+    tag = f"salt/job/{jid}/ret/{minion_id}"
+    if len(load) > LARGE and not bus.listening(tag):
+        return
+    stamp = datetime.fromtimestamp(at, UTC).isoformat(timespec="microseconds")
+    data = {"cmd": "_return", "id": minion_id, "jid": jid, **unpack_bin(load)}
+    data["_stamp"] = stamp
+    bus.fire(tag, data, node)

@@ -1,0 +1,129 @@
+"""
+When a return may be acknowledged: how many nodes have it is counted, and whoever waits is told.
+
+The rules are in L{saltwisted.domain.replica.delivery}.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from twisted.internet.defer import Deferred
+
+from saltwisted.domain.replica.delivery import Acknowledge, Copies, Repeats, load_hash
+from saltwisted.errors import StoreError
+from saltwisted.interfaces import IAcknowledging
+from saltwisted.stores.jobs.store import JobStore, stored_form
+
+
+class Acknowledging:
+    """
+    Keeps the answers to returns until enough nodes have them. Reactor thread only.
+
+    Whoever makes it calls L{tick} when L{next_tick} has come.
+
+    @param seconds: the reactor's clock.
+    @param node: this node.
+    @param linked: how many others are linked now.
+    @param copies: how many nodes shall have a return.
+    @param members: the other members.
+    """
+
+    def __init__(
+        self,
+        seconds: Callable[[], float],
+        node: str,
+        jobs: JobStore,
+        linked: Callable[[], int],
+        counters: Counter[str],
+        copies: int = 2,
+        members: Callable[[], Collection[str]] = tuple,
+    ) -> None:
+        self._seconds = seconds
+        self._node = node
+        self._jobs = jobs
+        self._linked = linked
+        self._counters = counters
+        self._members = members
+        self._copies = Copies(copies)
+        self._repeats = Repeats()
+        self._waiting: dict[tuple[str, str], list[Deferred[None]]] = {}
+        jobs.replica.told.on_confirmed(self._confirmed)
+
+    # -- what the master asks (IAcknowledging)
+
+    def return_stored(self, jid: str, minion_id: str) -> Deferred[None] | None:
+        """What to wait for before this return is acknowledged."""
+        if not self._copies.is_waiting(jid, minion_id):
+            return None
+        waiting: Deferred[None] = Deferred()
+        self._waiting.setdefault((jid, minion_id), []).append(waiting)
+        return waiting
+
+    def repeated(self, minion_id: str, load: Mapping[str, Any]) -> str | None:
+        """The jid that another node gave to this return."""
+        digest = load_hash(stored_form(load))
+        found = self._repeats.jid_of(minion_id, digest, self._node, self._seconds())
+        if found is not None:
+            self._counters["returns:repeated-elsewhere"] += 1
+        return found
+
+    async def one_copy(self, jid: str) -> Sequence[str]:
+        """
+        The minions whose return is on this node alone. One without other members has one copy of
+        everything: that is no news.
+        """
+        return await self._jobs.one_copy(jid) if self._members() else ()
+
+    # -- what happens
+
+    def noted(self, jid: str, minion_id: str, load: bytes, node: str) -> None:
+        """A return is on disk here, of a node: it may come again under another jid."""
+        if not self._jobs.known.is_published(jid):
+            self._repeats.remember(minion_id, load_hash(load), jid, node, self._seconds())
+
+    def stored(self, returns: Sequence[tuple[int, str, str]]) -> None:
+        """Returns of our own are on disk here: their number, jid and minion."""
+        now, linked = self._seconds(), self._linked()
+        for number, jid, minion_id in returns:
+            self._acknowledge(self._copies.stored(number, jid, minion_id, linked, now))
+
+    def _confirmed(self, number: int) -> None:
+        self._acknowledge(self._copies.confirmed(number))
+
+    def unlinked(self) -> None:
+        """A link has ended."""
+        if not self._linked():
+            self._acknowledge(self._copies.alone())
+
+    def begun_anew(self) -> None:
+        """
+        The job cache was damaged: what waits for another node's disk may be on none. Minions that
+        are not answered bring it again.
+        """
+        for key in self._copies.lost():
+            for waiting in self._waiting.pop(key, ()):
+                waiting.errback(StoreError("the job cache was damaged"))
+
+    def tick(self, now: float) -> None:
+        """Acknowledge what has waited long enough."""
+        self._acknowledge(self._copies.tick(now))
+
+    def next_tick(self) -> float | None:
+        """When L{tick} is to be called; C{None}: nothing waits."""
+        return self._copies.next_tick()
+
+    def stop(self) -> None:
+        """Acknowledge nothing any more: minions that wait try again elsewhere."""
+        self._waiting.clear()
+
+    def _acknowledge(self, effects: Sequence[Acknowledge]) -> None:
+        for effect in effects:
+            self._counters[f"returns:copies-{effect.copies}"] += 1
+            for waiting in self._waiting.pop((effect.jid, effect.minion_id), ()):
+                waiting.callback(None)
+
+
+_Acknowledging: type[IAcknowledging] = Acknowledging  # mypy compares them
