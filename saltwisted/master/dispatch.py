@@ -9,7 +9,15 @@ does not know. What a minion returns comes back through C{handlers/returns.py}.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Awaitable,
+    Callable,
+    Collection,
+    Iterable,
+    Mapping,
+    Sequence,
+)
 from functools import partial
 from typing import Any
 
@@ -79,12 +87,17 @@ class Dispatcher:
         """Take no more jobs; who brings one is told why."""
         self._closed = why
 
-    def _see_whether_open(self) -> None:
-        if self._closed:
+    def _see_whether_open(self, own: bool) -> None:
+        if self._closed and not own:
             raise RemoteError("ClusterError", self._closed)
 
     async def publish(
-        self, load: Mapping[str, Any], user: str, jid: str = "", exact: bool = False
+        self,
+        load: Mapping[str, Any],
+        user: str,
+        jid: str = "",
+        exact: bool = False,
+        own: bool = False,
     ) -> dict[str, Any]:
         """
         Publish one job.
@@ -93,18 +106,17 @@ class Dispatcher:
             caller's choice, and judged.
         @param jid: one of L{new_jid} that the caller has already listened for.
         @param exact: a minion wants it: the target is read without wildcards for pillar values.
+        @param own: a question of this master's own, also when it takes no more jobs.
         @return: C{{jid, minions, missing}}; jid C{None} and an C{error} when nothing matched.
         @raises RemoteError: no target or function, more of them than anybody judges, a jid that
             is none, a node group that is not there, or this master takes no more jobs.
         @raises DeniedError: the jid is another job's, or the target would guess pillar values.
         """
         ground = self._ground
-        self._see_whether_open()
-        if "tgt" not in load or not load.get("fun"):
-            raise RemoteError("SaltInvocationError", "a job needs a target and a function")
+        self._see_whether_open(own)
         kwargs: Mapping[str, Any] = load.get("kwargs") or {}
         tgt_type = str(load.get("tgt_type") or "glob")
-        tgt = load["tgt"]
+        tgt = _target(load)
         delimiter = delimiter_of(load)
         check_size(load)
         chosen = "" if jid else judged_jid(load.get("jid"))
@@ -114,7 +126,7 @@ class Dispatcher:
             raise DeniedError(f"{user} may not target by pillar with wildcards")
         selection = await self.targets.find(tgt, tgt_type, delimiter, exact=exact)
         # It may have begun to hand over what it has while the minions were being found
-        self._see_whether_open()
+        self._see_whether_open(own)
         try:
             by_pillar = exact and pillar_words(tgt, tgt_type, groups)
             tgt, tgt_type = unfold(tgt, tgt_type, groups)
@@ -225,11 +237,12 @@ class Dispatcher:
         timeout: Any = None,
         gather_job_timeout: Any = None,
         exact: bool = False,
+        own: bool = False,
     ) -> AsyncIterator[dict[str, Any]]:
         """
         Publish a job and follow it to its end.
 
-        @param exact: as for L{publish}.
+        @param exact: as for L{publish}, and C{own}.
 
         @param timeout: seconds until the silent are asked whether they still run it.
         @param gather_job_timeout: seconds that they have to say so.
@@ -238,7 +251,7 @@ class Dispatcher:
         config = self._ground.config
         return AwaitedJob(
             self._ground,
-            partial(self.publish, exact=exact),
+            partial(self.publish, exact=exact, own=own),
             self.new_jid,
             dict(load),
             user,
@@ -266,6 +279,21 @@ class Dispatcher:
             for stop in stops:
                 stop()
 
+    async def ask_running(
+        self, minions: Collection[str], answered: Callable[[str, Collection[str]], None]
+    ) -> None:
+        """
+        Ask minions what they run, also when this master takes no more jobs.
+
+        @param answered: called with each minion that says it, and the jids of what it runs.
+        """
+        load = {"tgt": sorted(minions), "tgt_type": "list", "fun": "saltutil.running", "arg": []}
+        async for item in self.run(load, self._ground.config.user, own=True):
+            found = item["data"].get("return") if item["kind"] == "return" else None
+            if isinstance(found, list) and not item["data"].get("retcode"):
+                jobs = (job for job in found if isinstance(job, Mapping))
+                answered(item["id"], {str(job.get("jid")) for job in jobs})
+
     def announce_next_key(self) -> None:
         """Tell our own minions to fetch the next publish key; stock ones are not addressed."""
         self._ground.publisher.publish(
@@ -285,6 +313,12 @@ class Dispatcher:
         """C{ping_on_rotate}: make every minion sign in again now rather than at the next job."""
         load = {"tgt": "*", "fun": "test.ping", "arg": []}
         let_go(self.publish(load, self._ground.config.user), self.log, "ping_on_rotate failed")
+
+
+def _target(load: Mapping[str, Any]) -> Any:
+    if "tgt" not in load or not load.get("fun"):
+        raise RemoteError("SaltInvocationError", "a job needs a target and a function")
+    return load["tgt"]
 
 
 def _plain(kwargs: Mapping[str, Any]) -> dict[str, Any]:

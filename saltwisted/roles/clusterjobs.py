@@ -134,6 +134,7 @@ class ClusterJobs:
             rows=self._jobs.replica.told,
             live=lambda: master().ctx.sessions.live(),
             under_way=self.forward.under_way,
+            running=lambda *asked: master().ctx.dispatcher.ask_running(*asked),
             take_no_jobs=lambda why: master().ctx.dispatcher.close(why),
             answer_nobody=lambda: master().requests.close(),
         )

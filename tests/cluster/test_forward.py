@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.jid import jid_at
+from saltwisted.errors import RemoteError
 from saltwisted.wire.crypticle import open_sealed
 from saltwisted.wire.msgpack import pack_bin, unpack_raw
 from tests.cluster.memory import Node, Nodes
@@ -104,7 +105,29 @@ class ForwardTests(SynchronousTestCase):
         for node in (self.a, self.b, self.c):
             looked = Deferred.fromCoroutine(node.forward.under_way({"m", "n", "other"}))
             self.nodes.until(lambda done=looked: done.called, "the answer")
-            self.assertEqual(self.successResultOf(looked), {"n"})
+            self.assertEqual(self.successResultOf(looked), {"n": {jid}})
+
+    def test_asked_while_it_leaves(self) -> None:
+        """A node that takes no more jobs still asks what minions run; nonsense says nothing."""
+        said: list[tuple[str, set[str]]] = []
+        dispatcher = self.a.ctx.dispatcher
+        dispatcher.close("it leaves")
+        load = {"tgt": "*", "fun": "test.ping", "arg": []}
+        refused = Deferred.fromCoroutine(dispatcher.publish(load, "root"))
+        self.failureResultOf(refused, RemoteError)
+
+        asked = Deferred.fromCoroutine(
+            dispatcher.ask_running({"n", "m"}, lambda *each: said.append((each[0], set(each[1]))))
+        )
+        self.nodes.until(self.a.published_jobs, "the question")
+        (job,) = self.a.published_jobs()
+        self.assertEqual((job["fun"], job["tgt"]), ("saltutil.running", ["m", "n"]))
+        running = [{"jid": "20260101000000000001", "fun": "cmd.run"}, "nonsense"]
+        self.answer(self.m, self.a, job["jid"], value=running)
+        self.answer(self.n, self.b, job["jid"], value="is not available")
+        self.nodes.get(asked)
+
+        self.assertEqual(said, [("m", {"20260101000000000001"})])
 
     def test_returns_everywhere(self) -> None:
         """Returns that came to any node are told and printed alike by all."""

@@ -272,13 +272,14 @@ class Forward:
     def _published_there(self, node: str, body: bytes) -> None:
         self._window.published(body.decode("utf-8", "replace"), node)
 
-    async def under_way(self, among: Collection[str]) -> set[str]:
-        """Of these minions those that have not returned to one of the latest jobs."""
-        found: set[str] = set()
+    async def under_way(self, among: Collection[str]) -> dict[str, set[str]]:
+        """Of these minions those that have not returned to some of the latest jobs: which."""
+        found: dict[str, set[str]] = {}
         for jid, (_, minions) in list(self._maps.items())[-LATEST:]:
-            expected = set(among).intersection(minions) - found
+            expected = set(among).intersection(minions)
             if expected:
-                found |= expected.difference(await self._jobs.returned_ids(jid))
+                for minion_id in expected.difference(await self._jobs.returned_ids(jid)):
+                    found.setdefault(minion_id, set()).add(jid)
         return found
 
     def _remember(self, jid: str, job: Mapping[str, Any], minions: Sequence[str]) -> None:

@@ -8,9 +8,11 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Protocol
 
 from attrs import define
+from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 
 from saltwisted.interfaces import IPeers
+from saltwisted.transports.deferreds import as_deferred
 
 DRAIN_TIME = 10.0
 """Seconds that a node which leaves waits until others have its jobs and returns."""
@@ -20,24 +22,54 @@ LEAVES = "this node leaves its cluster and takes no more jobs: give it to anothe
 QUIET = 0.3
 """Seconds without anything new, after which what was under way has been written."""
 STEP = 0.05
+GRACE = 5.0
+"""Seconds in which what a minion has done before it was asked may still come."""
 LOOK = 0.5
 """Seconds between two checks of which minions have yet to return."""
 
 
 async def returned(
-    clock: Any, missing: Callable[[], Awaitable[set[str]]], seconds: float
+    clock: Any,
+    owed: Callable[[], Awaitable[Mapping[str, set[str]]]],
+    seconds: float,
+    running: Running,
 ) -> list[str]:
     """
     Wait until minions have brought what they run: some stock ones bring it to this node alone.
 
-    @param missing: who has yet to return.
+    Who has yet to return is asked once what it runs. What it does not run was lost, or is on its
+    way: for that it has a moment more.
+
+    @param owed: who has yet to return to which jobs.
     @param seconds: how long at most.
     @return: who has not.
     """
     end = clock.seconds() + seconds
-    while (late := await missing()) and clock.seconds() < end:
-        await deferLater(clock, LOOK)
-    return sorted(late)
+    idle: dict[tuple[str, str], float] = {}
+    asked: Deferred[None] | None = None
+
+    def answered(minion_id: str, jids: Collection[str]) -> None:
+        since = clock.seconds()
+        idle.update({(minion_id, jid): since for jid in known.get(minion_id, set()) - set(jids)})
+
+    try:
+        while True:
+            known, now = await owed(), clock.seconds()
+            late = sorted(
+                minion_id
+                for minion_id, jids in known.items()
+                if any(now - idle.get((minion_id, jid), now) < GRACE for jid in jids)
+            )
+            if not late or now >= end:
+                return late
+            if asked is None:
+                asked = as_deferred(running(late, answered))
+                # Who cannot be asked is waited for
+                asked.addErrback(lambda _: None)  # type: ignore[unused-awaitable]
+            await deferLater(clock, LOOK)
+    finally:
+        if asked is not None:
+            asked.cancel()
 
 
 async def drained(
@@ -68,6 +100,15 @@ async def drained(
     return max(stored() - confirmed(), 0)
 
 
+class Running(Protocol):
+    """How to ask minions what they run."""
+
+    def __call__(
+        self, minions: Collection[str], answered: Callable[[str, Collection[str]], None]
+    ) -> Awaitable[None]:
+        """C{answered(minion, jids)} is called for each that says it."""
+
+
 class Where(Protocol):
     """Who is where; see L{saltwisted.cluster.jobs.presence}."""
 
@@ -96,7 +137,8 @@ class Drain:
     Minions go elsewhere, and what they have brought here goes to the others.
 
     @ivar live: ids of the minions that have a session here.
-    @ivar under_way: of some minions those that have not returned to one of the latest jobs.
+    @ivar under_way: of some minions those that have not returned to some of the latest jobs.
+    @ivar running: asks minions what they run.
     @ivar take_no_jobs: C{take_no_jobs(why)}: who brings one is told why.
     @ivar answer_nobody: minions go elsewhere from then on.
     """
@@ -106,7 +148,8 @@ class Drain:
     where: Where
     rows: Rows
     live: Callable[[], Collection[str]]
-    under_way: Callable[[Collection[str]], Awaitable[set[str]]]
+    under_way: Callable[[Collection[str]], Awaitable[Mapping[str, set[str]]]]
+    running: Running
     take_no_jobs: Callable[[str], None]
     answer_nobody: Callable[[], None]
 
@@ -118,7 +161,7 @@ class Drain:
         here = {*self.where.own(), *(set(self.live()) & set(self.where.holders()))}
         # As long as they may bring it here: a stock minion that turns to another master while it
         # runs a job can lose what comes of it
-        late = await returned(self.clock, lambda: self.under_way(here), RETURN_TIME)
+        late = await returned(self.clock, lambda: self.under_way(here), RETURN_TIME, self.running)
         self.answer_nobody()
         alone = await drained(
             self.clock,
