@@ -103,3 +103,23 @@ class LeaveTests(Balanced):
         self.start("ours", "ours", master=PROXY)
 
         self.leaving()
+
+    def test_lost_job(self) -> None:
+        """
+        A job that was lost with its minion's process is not waited for, and nobody is named as if
+        it still ran it.
+        """
+        a, b, _ = self.nodes
+        self.start("ours", "ours", master=[b.address, a.address])
+        self.start("3008", "stock", master=[b.address, a.address])
+        self.all_answer(b)
+        begun = os.path.join(self.home, "begun")
+        job = f"echo {{{{ grains.id }}}} >> {begun}; kill -9 $PPID"
+        b.command("salt", "--async", "*", "cmd.run", job, "template=jinja", check=True)
+        until("it to run on all", lambda: self.lines(begun) == ["ours", "stock"])
+        self.all_answer(b)
+
+        said = b.command("leave", check=True)
+
+        self.assertIn("left", said.stdout)
+        self.assertEqual(said.stderr, "")
