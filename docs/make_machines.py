@@ -23,6 +23,7 @@ sys.path.insert(0, str(ROOT))
 
 from saltwisted.domain import keys  # noqa: E402
 from saltwisted.domain.causality.knowledge import Dot  # noqa: E402
+from saltwisted.domain.claims import claimant  # noqa: E402
 from saltwisted.domain.replica import keyset, membership  # noqa: E402
 from saltwisted.domain.replica.entry import Stream  # noqa: E402
 from saltwisted.minion import failover, rules  # noqa: E402
@@ -341,12 +342,33 @@ def key_page() -> str:
     )
 
 
+def duty() -> str:
+    """What is held for a term."""
+    steps = [
+        (state.value, said.value, taken.to.value, tuple(each.value for each in taken.do))
+        for (state, said), taken in claimant.TABLE.items()
+    ]
+    return page(
+        "A duty on one member of a cluster",
+        claimant,
+        """
+        What is to be done by one member at a time, such as an entry of the schedule. A
+        majority grants it for a term of six seconds, which is renewed each second. What is
+        not in the table changes nothing. The faults and what comes of them are in
+        [automation](../automation.md).
+        """,
+        drawing(steps, "not wanted"),
+        table(steps),
+    )
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "link": link,
     "failover": failover_page,
     "sign-in": sign_in,
     "member": members,
     "key": key_page,
+    "duty": duty,
 }
 
 

@@ -21,6 +21,7 @@ sys.path.insert(0, str(ROOT))
 from saltwisted.cluster.control import ClusterControl, views  # noqa: E402
 from saltwisted.cluster.roots.control import BY_WORD, RootControl  # noqa: E402
 from saltwisted.domain.operations.table import Operation  # noqa: E402
+from saltwisted.master.automation.claimviews import ClaimViews  # noqa: E402
 from saltwisted.master.automation.operations import AutomationOperations  # noqa: E402
 from saltwisted.master.control import Control as MasterControl  # noqa: E402
 from saltwisted.minion.control import Control as MinionControl  # noqa: E402
@@ -61,7 +62,11 @@ def parts() -> list[tuple[str, str, Sequence[Operation]]]:
         (
             "A master",
             "With `--role master` and with `--role cluster`.",
-            [*_nothing(MasterControl).operations(), *_nothing(AutomationOperations).operations()],
+            [
+                *_nothing(MasterControl).operations(),
+                *_nothing(AutomationOperations).operations(),
+                *_nothing(ClaimViews).operations(),
+            ],
         ),
         (
             "A node of a cluster",

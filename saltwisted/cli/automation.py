@@ -157,3 +157,39 @@ def _print_status(found: Mapping[str, Any]) -> None:
         console.say(f"  {name}: {count}")
     for problem in found["problems"]:
         console.say(f"  {problem}")
+
+
+def _receipts_options(parser: Parser) -> None:
+    parser.add_option("--event", default="", metavar="TAG", help="of events with this tag, a glob")
+    parser.add_option("--limit", default="100", metavar="N", help="how many, the newest (100)")
+    clusterask.json_option(parser)
+
+
+def receipts(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
+    """C{saltwisted receipts [--event TAG] [--limit N] [--json]}."""
+    line = clusterask.read(
+        argv,
+        environ,
+        "receipts",
+        "[--event TAG] [--limit N]",
+        "Shows what masters did once, because of an event: which node claimed it, when it began "
+        "and ended, and how. They are kept as long as jobs are.",
+        _receipts_options,
+    )
+    if line.args:
+        line.parser.error("give no argument")
+    if not line.options.limit.isdigit():
+        line.parser.error(f"--limit {line.options.limit}: give a number")
+    found = _ask(line, "receipts", event=line.options.event, limit=int(line.options.limit))
+    if line.options.json:
+        clusterask.print_json(found)
+        return 0
+    table = [["BEGUN", "TOOK", "NODE", "TERM", "EVENT", "WHAT", "RESULT"]]
+    for one in found:
+        begun = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(one["begun"]))
+        took = "" if one["ended"] is None else f"{max(0.0, one['ended'] - one['begun']):.1f} s"
+        result = one["result"] if one["ended"] is not None else "not ended"
+        row = [begun, took, one["node"], str(one["term"]), one["event"], one["what"], result]
+        table.append([" ".join(cell.split()) for cell in row])
+    clusterask.print_table(table)
+    return 0

@@ -30,6 +30,11 @@ LEAVE_TIME = 30.0
 
 
 def _members_options(parser: Parser) -> None:
+    parser.add_option(
+        "--declare-dead",
+        metavar="NODE",
+        help="say that a member is dead, so that the others decide without it what is done once",
+    )
     options._flag(parser, "--drift", help="show the options in which members differ")
     clusterask.json_option(parser)
 
@@ -59,6 +64,8 @@ def members(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int
         console.say(f"{done['node']}: {', '.join(done['rights'])}.")
         clusterask.not_told(done)
         return 0
+    if line.options.declare_dead:
+        return _declare_dead(line)
     if line.args:
         line.parser.error("give no argument, 'approve NODE', or 'rights NODE RIGHTS'")
     if line.options.drift:
@@ -69,6 +76,19 @@ def members(argv: Sequence[str], environ: Mapping[str, str] = os.environ) -> int
     else:
         _print_members(state)
     return 0 if state["ready"] else EX_NOT_READY
+
+
+def _declare_dead(line: CommandLine) -> int:
+    done = clusterask.ask(line, "members_declare_dead", node=line.options.declare_dead)
+    if line.options.json:
+        clusterask.print_json(done)
+        return 0
+    console.say(
+        f"{done['dead']} is declared dead: majorities are reckoned without it until it is back. "
+        "If it lives behind a cut, both sides may do the same."
+    )
+    clusterask.not_told(done)
+    return 0
 
 
 ADVICE = {
@@ -107,6 +127,11 @@ def _print_members(state: Mapping[str, Any]) -> None:
             ]
         )
     clusterask.print_table(table)
+    claims = state.get("claims") or {}
+    for name, (node, term) in sorted((claims.get("duties") or {}).items()):
+        console.say(f"{node} has the duty {name} (term {term})")
+    if claims.get("problem"):
+        console.say(f"Nothing is done here that is to be done once: {claims['problem']}")
     for row in state["members"]:
         if row.get("problem"):
             console.say(f"{row['node']}: {row['problem']}")

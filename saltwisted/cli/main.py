@@ -35,6 +35,7 @@ COMMANDS = {
     "schedule": ("schedule", "list, add and change the scheduled jobs of the master"),
     "roots": ("roots", "keep file_roots and pillar_roots alike on all masters of a cluster"),
     "reactor": ("automation:reactor", "show what an event would set off, and run nothing"),
+    "receipts": ("automation:receipts", "show which node did what, because of which event"),
     "automation": ("automation", "pause what masters do by themselves, or let it go on"),
     "demo": ("democommand", "start a master and minions of its own, and show what they do"),
     "status": ("status", "tell whether the daemons here serve, also by the exit code"),

@@ -144,6 +144,9 @@ def judge(
         code = DEGRADED
         why.append(f"{name}: {problem}")
     why += automation.lines(status.get("reactor") or {})
+    claims = status.get("claims") or {}
+    if claims.get("problem"):
+        why.append(f"nothing is done here that is to be done once: {claims['problem']}")
     wrong, lines = of_schedule(status.get("schedule") or {})
     code = DEGRADED if wrong else code
     why += lines

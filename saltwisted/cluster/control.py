@@ -51,6 +51,7 @@ class ClusterControl:
         return [
             _row("members", look(self.members)),
             _row("members_approve", act(self.members_approve), *node),
+            _row("members_declare_dead", act(self.members_declare_dead), *node),
             _row("members_rights", act(self.members_rights), *node, Argument("rights", TEXT)),
             _row(
                 "token_create",
@@ -149,6 +150,7 @@ class ClusterControl:
             "problem": own.get("problem") or "",
             "progress": own.get("received"),
             "work": life.member.work(),
+            "claims": life.member.claims(),
             "members": rows,
         }
 
@@ -290,6 +292,11 @@ class ClusterControl:
     async def members_approve(self, call: Call) -> Any:
         """Let a suspended node in."""
         return await self._member().acts.approve(call.args["node"])
+
+    async def members_declare_dead(self, call: Call) -> Any:
+        """Say that a member is dead: majorities are reckoned without it until it is back."""
+        self._member()
+        return await self._lifecycle.member.declare_dead(call.args["node"], call.user)
 
     async def members_rights(self, call: Call) -> Any:
         """Say what a member may do with the roots from now on."""

@@ -594,10 +594,8 @@ class MasterConfig(CommonOptions):
     serve_alone: bool = True
     #: Nodes that must have a return before it is acknowledged (clusters).
     return_copies: int = 2
-    #: Who decides what is done once: pair or both (how two members decide), or etcd (clusters).
+    #: How two members decide what is done once: pair (the first by name) or both (clusters).
     claims: str = "pair"
-    #: The addresses of an etcd 3 that decides, http://host:2379 each, for claims: etcd (clusters).
-    claims_etcd: list[Any] = []
     #: Whether this node keeps pillar_roots in step with its peers, and compiles pillars (clusters).
     cluster_pillar: bool = True
     #: How roots are kept in step: quiet_ms, scan_s, conflict, links, guard_files, ... (clusters).

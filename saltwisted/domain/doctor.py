@@ -397,6 +397,19 @@ def cluster(
         )
 
 
+def claims(status: Mapping[str, Any]) -> Iterator[Finding]:
+    """What a master's status says of its claims."""
+    problem = str(status.get("problem") or "")
+    if problem:
+        yield Finding(
+            id="claims.none",
+            severity=Severity.WARNING,
+            text="reactions and scheduled jobs do not run on this master",
+            evidence=[problem],
+            command="saltwisted members",
+        )
+
+
 def unsupported(options: Mapping[str, str]) -> Iterator[Finding]:
     """Options that ask for what is not here, each with its reason."""
     if options:

@@ -24,6 +24,7 @@ from saltwisted.config.options import MasterConfig
 from saltwisted.domain.operations.table import Operation
 from saltwisted.errors import PortError
 from saltwisted.master.announced import Announced
+from saltwisted.master.automation.claimviews import ClaimViews
 from saltwisted.master.automation.operations import AutomationOperations
 from saltwisted.master.automation.pause import Pause
 from saltwisted.master.automation.reactions import Reactions
@@ -249,6 +250,8 @@ class Master:
         self.ports = ports_of(reactor, config, self.requests, self.ctx)
         stores.publisher.add_server(self.ports.publications)
         operations = table_of(Control(self.ctx, self.status), stores.counters)
+        self.claim_views = ClaimViews(seams.claims)
+        operations.add(self.claim_views.operations())
         operations.add(AutomationOperations(self.reacting, self.pause).operations())
         for more, by_word in rows:
             operations.add(more, by_word)
@@ -466,6 +469,7 @@ class Master:
             "latency": self.meter.figures(),
             "jobs_queued": ctx.jobs.queued,
             "reactor": self.reacting.status(),
+            "claims": self.claim_views.status(),
             "serving": self.ports.open,
             "problems": self.problems(),
         }

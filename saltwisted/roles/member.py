@@ -387,6 +387,18 @@ class MemberService:
         """What is being done that takes long, for people who wait."""
         return self.beside.roots.sync.report.work()
 
+    def claims(self) -> dict[str, Any]:
+        """Who has which duty, and why nothing is claimed."""
+        return self.master.claim_views.status()
+
+    async def declare_dead(self, node: str, by: str) -> dict[str, Any]:
+        """
+        A member does not count for majorities.
+
+        @raises DeniedError: no such member, or it lives.
+        """
+        return await self.beside.claims.seats.declare_dead(self.beside.member.acts.find(node), by)
+
     def progress(self) -> Any:
         """Something that changes for as long as a start gets on."""
         return self.beside.condition.progress()

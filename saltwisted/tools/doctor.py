@@ -96,6 +96,7 @@ class Looker:
             return
         self.unit = unit_of(self.pid) or self.unit
         yield from doctor.shut_in(self.status.get("problems") or {}, self.unit)
+        yield from doctor.claims(self.status.get("claims") or {})
 
     @property
     def pid(self) -> int:

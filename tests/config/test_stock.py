@@ -29,7 +29,6 @@ OWN = {
     "cluster_pillar",
     "cluster_roots",
     "claims",
-    "claims_etcd",
     "mine_size_max",
     "job_claims_max",
     "job_claims_size_max",

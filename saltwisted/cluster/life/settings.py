@@ -12,7 +12,7 @@ from typing import Any
 from saltwisted.cluster.life.lifecycle import Settings
 from saltwisted.cluster.links.peers import join_address
 from saltwisted.config.options import MasterConfig
-from saltwisted.domain.claims.electorate import ETCD, MODES
+from saltwisted.domain.claims.electorate import MODES
 from saltwisted.domain.replica.joining import weak_secret
 from saltwisted.errors import ConfigError
 from saltwisted.worker.grains.netinfo import interfaces
@@ -48,13 +48,8 @@ def check(config: MasterConfig) -> None:
         )
     if config.claims not in MODES:
         raise ConfigError(
-            f"claims: {config.claims}: use pair (of two members the first by name decides), both "
-            "(of two members each acts: things may be done twice) or etcd"
-        )
-    if config.claims == ETCD and not config.claims_etcd:
-        raise ConfigError(
-            "claims: etcd without claims_etcd: name its addresses, for example claims_etcd: "
-            "[http://127.0.0.1:2379]"
+            f"claims: {config.claims}: use pair (of two members the first by name decides) or "
+            "both (of two members each acts: things may be done twice)"
         )
     if config.cluster_peers and config.cluster_secret is None:
         raise ConfigError(

@@ -18,9 +18,8 @@ from attrs import frozen
 
 from saltwisted.errors import WireError
 
-PAIR, BOTH, ETCD = "pair", "both", "etcd"
-"""What C{claims} may say of two members; C{etcd} needs no votes at all."""
-MODES = (PAIR, BOTH, ETCD)
+PAIR, BOTH = MODES = "pair", "both"
+"""What C{claims} may say of two members."""
 MOST_SEATS = 256
 
 

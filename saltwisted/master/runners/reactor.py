@@ -44,4 +44,35 @@ async def delete(run: Run, event: str, saltenv: str = "base", test: Any = None) 
     return run.ctx.reactions.delete(event)
 
 
-FUNCTIONS: dict[str, Runner] = {"add": add, "delete": delete, "list": list_}
+async def is_leader(run: Run) -> bool:
+    """
+    Return whether this master would react to an event now: it was not told otherwise, and a
+    majority of the members of its cluster can be asked. A master alone always would.
+
+    CLI Example::
+
+        salt-run reactor.is_leader
+    """
+    return run.ctx.seams.claims.would_claim()
+
+
+async def set_leader(run: Run, value: bool = True) -> bool:
+    """
+    Set whether this master may react to events and run what is scheduled, until its next start.
+    In a cluster the other members do it in its place.
+
+    CLI Example::
+
+        salt-run reactor.set_leader True
+    """
+    run.ctx.seams.claims.set_leader(bool(value))
+    return True
+
+
+FUNCTIONS: dict[str, Runner] = {
+    "add": add,
+    "delete": delete,
+    "is_leader": is_leader,
+    "list": list_,
+    "set_leader": set_leader,
+}

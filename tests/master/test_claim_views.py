@@ -1,0 +1,69 @@
+"""
+What a master says of its claims: receipts, status, and the runner's two functions.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.domain.doctor import claims as findings
+from saltwisted.master.automation.claimviews import ClaimViews
+from saltwisted.master.runners import reactor
+from saltwisted.master.seams import LoneClaims
+
+
+class ClaimViewTests(SynchronousTestCase):
+    """Of a master alone."""
+
+    def setUp(self) -> None:
+        self.claims = LoneClaims("m", lambda: 7.0, lambda: 7.0)
+        self.views = ClaimViews(self.claims)
+
+    def ask(self, **args: Any) -> Any:
+        """The row's answer."""
+        call: Any = SimpleNamespace(args=args)
+        return self.successResultOf(Deferred.fromCoroutine(self.views.receipts(call)))
+
+    def test_receipts(self) -> None:
+        """They are plain data, those of the wanted events, as many as were wanted."""
+        for number in range(3):
+            self.successResultOf(self.claims.begin(f"k/{number}", {}, "w", f"tag/{number}"))
+
+        self.assertEqual([one["key"] for one in self.ask(event="tag/1")], ["k/1"])
+        self.assertEqual([one["key"] for one in self.ask(limit=2)], ["k/1", "k/2"])
+        self.assertEqual(len(self.ask()), 3)
+
+    def test_status(self) -> None:
+        """It says who has which duty, and why nothing is claimed; the doctor finds that."""
+        self.claims.duty("schedule", lambda claim: None, lambda why: None)
+        well = self.views.status()
+        self.claims.set_leader(False)
+        told = self.views.status()
+
+        self.assertEqual(
+            well, {"would_claim": True, "problem": "", "duties": {"schedule": ["m", 1]}}
+        )
+        self.assertEqual(list(findings(well)), [])
+        self.assertFalse(told["would_claim"])
+        (found,) = findings(told)
+        self.assertIn("set_leader", found.evidence[0])
+
+    def test_runner(self) -> None:
+        """C{reactor.set_leader} says what C{reactor.is_leader} answers."""
+        run: Any = SimpleNamespace(ctx=SimpleNamespace(seams=SimpleNamespace(claims=self.claims)))
+
+        def leads() -> Any:
+            return self.successResultOf(Deferred.fromCoroutine(reactor.is_leader(run)))
+
+        def put(*value: bool) -> Any:
+            return self.successResultOf(Deferred.fromCoroutine(reactor.set_leader(run, *value)))
+
+        self.assertTrue(leads())
+        self.assertTrue(put(False))
+        self.assertFalse(leads())
+        put()
+        self.assertTrue(leads())
