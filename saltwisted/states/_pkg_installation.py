@@ -60,9 +60,10 @@ class Installation:
         comment: list[str] = []
         changes: Ret = {}
         did: Any = {}
+        pkgs, sources = self._open()
         if found.targets or found.reinstall:
             try:
-                did = self._install()
+                did = self._install(pkgs, sources)
             except CommandExecutionError as error:
                 return _pkg_reports.failed(name, error, "installing package(s)")
             if isinstance(did, dict):
@@ -83,26 +84,32 @@ class Installation:
                 return problem
         if found.unpurge:
             changes["purge_desired"] = salt["lowpkg.unpurge"](*found.unpurge)
-        sources = bool(self.sources)
-        good = _pkg_reports.report(self.finder, found, sources, changes, held, comment)
+        # As in stock: where no source is left to install, packages are told by their versions.
+        by_file = bool(sources)
+        good = _pkg_reports.report(self.finder, found, by_file, changes, held, comment)
         again = _pkg_reports.report_again(
-            self.finder, found, sources, self.reinstall, self.verify, did, comment
+            self.finder, found, by_file, self.reinstall, self.verify, did, comment
         )
         return done(name, good and again, "\n".join(comment), changes)
 
-    def _install(self) -> Any:
-        found, pkgs, sources = self.found, self.pkgs, self.sources
-        if pkgs:
+    def _open(self) -> tuple[Any, Any]:
+        """The packages, and the sources, that are still to be installed."""
+        found = self.found
+        if self.pkgs:
             wanted = (*found.targets.items(), *found.reinstall.items())
-            pkgs = [{one: version} for one, version in wanted]
-        elif sources:
-            first = [one for one in sources if next(iter(one)) in found.targets]
-            sources = first + [one for one in sources if next(iter(one)) in found.reinstall]
+            return [{one: version} for one, version in wanted], self.sources
+        if self.sources:
+            first = [one for one in self.sources if next(iter(one)) in found.targets]
+            more = [one for one in self.sources if next(iter(one)) in found.reinstall]
+            return self.pkgs, first + more
+        return self.pkgs, self.sources
+
+    def _install(self, pkgs: Any, sources: Any) -> Any:
         return self.finder.salt["pkg.install"](
             name=None,
             pkgs=pkgs,
             sources=sources,
-            reinstall=bool(found.reinstall),
+            reinstall=bool(self.found.reinstall),
             split_arch=False,
             **self.words,
             **self.kwargs,

@@ -250,8 +250,12 @@ def present(
         given["password"] = _hashed(name, password)
     given.update({key: None if given[key] is None else str(given[key]) for key in _TEXTS})
     ret = _new(name, f"User {name} is present and up to date")
-    lacking = [one for one in groups or () if not __salt__["group.info"](one)]
-    problem = _unusable(given, lacking)
+    problem = _with_comma(given)
+    lacking: list[str] = []
+    if not problem:
+        lacking = [one for one in groups or () if not __salt__["group.info"](one)]
+        if lacking and not __opts__.get("test"):
+            problem = f"The following group(s) are not present: {','.join(lacking)}"
     if problem:
         return {**ret, "result": False, "comment": problem}
     wanted = _wanted(given, lacking)
@@ -266,14 +270,12 @@ def present(
     return ret
 
 
-def _unusable(given: dict[str, Any], lacking: list[str]) -> str:
-    """Why a user cannot be as the arguments say; empty if it can."""
+def _with_comma(given: dict[str, Any]) -> str:
+    """What is wrong with a text that would be cut in the account's comment; empty if none is."""
     for key in ("fullname", "roomnumber", "workphone"):
         value = given[key]
         if value is not None and "," in value:
             return f"Unsupported char ',' in {value}"
-    if lacking and not __opts__.get("test"):
-        return f"The following group(s) are not present: {','.join(lacking)}"
     return ""
 
 

@@ -17,6 +17,7 @@ from saltwisted.states import (
     _git_work,
     _mount_options,
     _pip_specs,
+    _pkg_installation,
     _pkg_targets,
     _pkg_versions,
     _salt_results,
@@ -154,6 +155,45 @@ class TargetTests(SynchronousTestCase):
         self.assertEqual(found["pkgs"], [{"a": "1"}, {"b": "3"}])
         taken = [chunk["__id__"] for chunk in chunks if chunk.get("__agg__")]
         self.assertEqual(taken, ["2", "3"])
+
+
+class InstallationTests(SynchronousTestCase):
+    """What C{pkg.installed} tells of its work."""
+
+    def test_no_source_left(self) -> None:
+        """Where nothing is to be installed any more, packages are told by versions, as in stock."""
+        salt = {
+            "lowpkg.unpurge": lambda *names: {name: {"new": "i", "old": "p"} for name in names},
+            "pkg.list_pkgs": lambda **_: {"a": ["1"]},
+            "pkg.version_cmp": compare,
+            "pkg_resource.version_clean": lambda version: version,
+        }
+        found = _pkg_targets.Install(
+            desired={"a": "1"},
+            targets={},
+            unpurge=["a"],
+            reinstall={},
+            altered={},
+            warnings=[],
+            refreshed=False,
+        )
+        work = _pkg_installation.Installation(
+            name="a",
+            finder=_pkg_targets.Finder(salt, None, {}),
+            found=found,
+            pkgs=None,
+            sources=[{"a": "salt://a.deb"}],
+            words={},
+            kwargs={},
+            verify=False,
+            reinstall=False,
+            holds=False,
+        )
+
+        ret = work.run()
+
+        self.assertEqual(ret["comment"], "The following packages were already installed: a=1")
+        self.assertEqual(list(ret["changes"]), ["purge_desired"])
 
 
 class PythonVersionTests(SynchronousTestCase):
