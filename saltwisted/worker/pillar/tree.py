@@ -44,22 +44,9 @@ def file_tree(sources: PillarHost) -> Callable[..., Any]:
         if not root_dir:
             log.error("file_tree: no root_dir specified")
             return {}
-        if os.path.isabs(root_dir):
-            roots = [root_dir]
-        else:
-            if sources.pillarenv is None:
-                log.error("file_tree: root_dir is relative but pillarenv is not set")
-                return {}
-            above = (sources.opts.get("pillar_roots") or {}).get(sources.pillarenv)
-            if above is None:
-                log.error(
-                    "file_tree: root_dir is relative but no pillar_roots are specified "
-                    " for pillarenv %s",
-                    sources.pillarenv,
-                )
-                return {}
-            roots = [os.path.normpath(os.path.join(path, root_dir)) for path in above]
-            roots = [path for at, path in enumerate(roots) if at == 0 or path != roots[at - 1]]
+        roots = _roots(sources, root_dir)
+        if roots is None:
+            return {}
         renderer = None
         if template is True:
             settings = RenderSettings(
@@ -84,6 +71,24 @@ def file_tree(sources: PillarHost) -> Callable[..., Any]:
         return found
 
     return ext_pillar
+
+
+def _roots(sources: PillarHost, root_dir: str) -> list[str] | None:
+    """The directories that C{root_dir} means; C{None}, and a log, if it means none."""
+    if os.path.isabs(root_dir):
+        return [root_dir]
+    if sources.pillarenv is None:
+        log.error("file_tree: root_dir is relative but pillarenv is not set")
+        return None
+    above = (sources.opts.get("pillar_roots") or {}).get(sources.pillarenv)
+    if above is None:
+        log.error(
+            "file_tree: root_dir is relative but no pillar_roots are specified  for pillarenv %s",
+            sources.pillarenv,
+        )
+        return None
+    roots = [os.path.normpath(os.path.join(path, root_dir)) for path in above]
+    return [path for at, path in enumerate(roots) if at == 0 or path != roots[at - 1]]
 
 
 @define

@@ -109,18 +109,7 @@ class Compilation:
         self.facts = MinionFacts(
             id=self.minion, grains=self.grains, nodegroups=opts.get("nodegroups") or {}
         )
-        self.sources = Sources(
-            opts={**opts, "id": self.master_id},
-            facts=self.facts,
-            host=self.host,
-            renderer=self.renderer,
-            functions=lambda: self.functions,
-            pillarenv=self.settings.pillarenv,
-            saltenv=opts["saltenv"],
-            extra=request.get("extra") or None,
-            changed=self.replaced,
-            compile_roots=self._compile_roots,
-        )
+        self.sources = self._sources(request)
         self._worker, self._request = worker, request
         override = request.get("override")
         self.compiler = PillarCompiler(
@@ -131,6 +120,21 @@ class Compilation:
             self.sources,
             override if isinstance(override, dict) else None,
             request.get("seed"),
+        )
+
+    def _sources(self, request: Mapping[str, Any]) -> Sources:
+        """What external pillars are given."""
+        return Sources(
+            opts={**self.opts, "id": self.master_id},
+            facts=self.facts,
+            host=self.host,
+            renderer=self.renderer,
+            functions=lambda: self.functions,
+            pillarenv=self.settings.pillarenv,
+            saltenv=self.opts["saltenv"],
+            extra=request.get("extra") or None,
+            changed=self.replaced,
+            compile_roots=self._compile_roots,
         )
 
     def _take_ext(self, opts: dict[str, Any], ext: Any) -> str:
