@@ -250,12 +250,7 @@ def present(
         given["password"] = _hashed(name, password)
     given.update({key: None if given[key] is None else str(given[key]) for key in _TEXTS})
     ret = _new(name, f"User {name} is present and up to date")
-    problem = _with_comma(given)
-    lacking: list[str] = []
-    if not problem:
-        lacking = [one for one in groups or () if not __salt__["group.info"](one)]
-        if lacking and not __opts__.get("test"):
-            problem = f"The following group(s) are not present: {','.join(lacking)}"
+    lacking, problem = _lacking(given)
     if problem:
         return {**ret, "result": False, "comment": problem}
     wanted = _wanted(given, lacking)
@@ -270,13 +265,16 @@ def present(
     return ret
 
 
-def _with_comma(given: dict[str, Any]) -> str:
-    """What is wrong with a text that would be cut in the account's comment; empty if none is."""
+def _lacking(given: dict[str, Any]) -> tuple[list[str], str]:
+    """The groups that there are not; and why a user cannot be as the arguments say, if so."""
     for key in ("fullname", "roomnumber", "workphone"):
         value = given[key]
         if value is not None and "," in value:
-            return f"Unsupported char ',' in {value}"
-    return ""
+            return [], f"Unsupported char ',' in {value}"
+    lacking = [one for one in given["groups"] or () if not __salt__["group.info"](one)]
+    if lacking and not __opts__.get("test"):
+        return lacking, f"The following group(s) are not present: {','.join(lacking)}"
+    return lacking, ""
 
 
 def _wanted(given: dict[str, Any], lacking: list[str]) -> dict[str, Any]:
