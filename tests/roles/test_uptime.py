@@ -4,12 +4,15 @@ The reactor's clock does not follow the time of day.
 
 from __future__ import annotations
 
+import os
 import time
+from typing import Any
 
+from twisted.internet.epollreactor import EPollReactor
 from twisted.internet.selectreactor import SelectReactor
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.roles.uptime import run_by_uptime
+from saltwisted.roles.uptime import LookFirst, run_by_uptime
 
 
 class UptimeTests(SynchronousTestCase):
@@ -48,3 +51,78 @@ class UptimeTests(SynchronousTestCase):
 
         self.assertTrue(abs(call.getTime() - self.reactor.seconds()) < 60)
         call.cancel()
+
+
+class Reader:
+    """Something that can be read."""
+
+    def __init__(self, fd: int, story: list[str]) -> None:
+        self.fd, self.story = fd, story
+
+    def fileno(self) -> int:
+        return self.fd
+
+    def doRead(self) -> None:
+        os.read(self.fd, 100)
+        self.story.append("read")
+
+    def connectionLost(self, reason: Any) -> None:
+        os.close(self.fd)
+
+    def logPrefix(self) -> str:
+        return "reader"
+
+
+class LookFirstTests(SynchronousTestCase):
+    """A reactor of our own, which takes single steps, on a clock that stands still."""
+
+    def setUp(self) -> None:
+        """Two bytes wait in a pipe."""
+        self.reactor: Any = EPollReactor()
+        self.addCleanup(self.close)
+        self.now = 100.0
+        self.reactor.seconds = lambda: self.now
+        self.story: list[str] = []
+        out, self.into = os.pipe()
+        self.addCleanup(os.close, self.into)
+        self.reactor.addReader(Reader(out, self.story))
+        self.look = LookFirst(self.reactor, lambda: self.story.append("looked"))
+        self.look.startService()
+
+    def close(self) -> None:
+        """Close what is open."""
+        for reader in self.reactor.removeAll():
+            reader.connectionLost(None)
+        self.reactor._poller.close()
+
+    def step(self, passed: float) -> None:
+        """Something comes, and time passes before the reactor's wait is over."""
+        os.write(self.into, b"x")
+        self.now += passed
+        self.reactor.doIteration(1)
+
+    def test_before_a_byte_is_read(self) -> None:
+        """After a pause of the process it looks, and reads what has come meanwhile then."""
+        self.step(0.1)
+        self.step(30.0)
+
+        self.assertEqual(self.story, ["read", "looked", "read"])
+
+    def test_as_it_was(self) -> None:
+        """When it ends, the reactor waits as it did."""
+        self.look.stopService()
+        self.step(30.0)
+
+        self.assertEqual(self.story, ["read"])
+
+    def test_other_reactor(self) -> None:
+        """A reactor that waits in another way is left as it is."""
+        other = SelectReactor()
+        look = LookFirst(other, lambda: None)
+
+        look.startService()
+        look.stopService()
+        for reader in other.removeAll():
+            reader.connectionLost(None)
+
+        self.assertFalse(hasattr(other, "_poller"))

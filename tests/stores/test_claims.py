@@ -1,225 +1,140 @@
 """
-Returns that no job expects: kept, told apart, joined when the record comes, bounded per minion.
+The votes of a member on its disk.
 """
 
 from __future__ import annotations
 
 import os
-import sqlite3
 from typing import Any
 
-from twisted.internet.defer import Deferred, gatherResults
-from twisted.logger import capturedLogs
+from attrs import evolve
+from twisted.internet.defer import Deferred, execute
+from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.stores.jobs.store import JobStore
-from saltwisted.stores.jobs.table import MIGRATIONS
-from tests.stores.support import FolderTestCase, ThreadReactor
-from tests.stores.test_jobs import JID, NEXT, load
+from saltwisted.domain.claims.electorate import Seat, found
+from saltwisted.domain.claims.voter import Adopt, Delete, Memory, Put, Vote
+from saltwisted.errors import StoreError
+from saltwisted.stores.claims import ClaimStore
 
-MOST, MOST_BYTES = 20, 20_000
-PLENTY = 10_000_000
+ALL = found([Seat("a", "a"), Seat("b", "b")])
+VOTE = Vote(
+    number=1,
+    key="event/x/1",
+    term=7,
+    holder="a#1",
+    plan=b"P",
+    accepted=7,
+    what="w",
+    event="tag/1",
+    begun=10.0,
+)
+ENDED = evolve(VOTE, number=2, key="event/y/1", term=9, ended=20.0, plan=None, result="done")
+DUTY = Vote(number=3, key="duty/d", term=4, holder="b#2", is_duty=True)
 
 
-def jid_number(number: int) -> str:
-    """A jid of its own."""
-    return f"2026070113{number:010d}"
-
-
-class ClaimTests(FolderTestCase):
-    """One store, and others that get its rows."""
+class ClaimStoreTests(SynchronousTestCase):
+    """A file, and calls that are made at once instead of in a thread."""
 
     def setUp(self) -> None:
-        """An open store and its reactor."""
-        super().setUp()
-        self.reactor = ThreadReactor()
-        self.now = 1_782_907_200.0
-        self.store = self.fresh("a")
+        self.path = os.path.join(self.mktemp())
+        self.store = self.open("me")
 
-    def fresh(self, name: str) -> JobStore:
-        """A store over a node's file, closed at the end."""
-        path, now = self.path(name, "jobs.sqlite"), lambda: self.now
-        store = JobStore(self.reactor, path, now, 1000.0, (MOST, MOST_BYTES), name)
-        store.startService()
-        self.addCleanup(lambda: self.reactor.result(store.stopService()))
+    def open(self, owner: str, run: Any = execute) -> ClaimStore:
+        """Anew."""
+        store = ClaimStore(self.path, run, owner)
+        self.memory: Memory = self.successResultOf(store.load())
+        self.addCleanup(store._close)
         return store
 
-    def get(self, d: Deferred[Any]) -> Any:
-        """What a Deferred fires with."""
-        return self.reactor.result(d)
+    def again(self, owner: str = "me") -> Memory:
+        """What another life finds."""
+        self.successResultOf(self.store.close())
+        self.store = self.open(owner)
+        return self.memory
 
-    def save(self, *loads: dict[str, Any], store: JobStore | None = None) -> list[bool]:
-        """Save returns, all at once."""
-        to = store or self.store
-        return list(self.get(gatherResults([to.save_return(each) for each in loads])))
+    def test_written(self) -> None:
+        """All of it is found again, and that it has been used."""
+        self.assertTrue(self.memory.is_new)
+        self.successResultOf(self.store.write([Adopt(ALL), Put(VOTE), Put(ENDED), Put(DUTY)]))
+        self.successResultOf(self.store.write([Delete(3), Put(evolve(VOTE, term=8))]))
 
-    def publish(self, jid: str, *minions: str, store: JobStore | None = None) -> None:
-        """A published job's record."""
-        self.now += 1
-        job = {"fun": "test.ping", "arg": [], "tgt": "*", "tgt_type": "glob", "user": "root"}
-        self.get((store or self.store).save_job(jid, job, minions))
+        memory = self.again()
 
-    def ship(self, source: JobStore, target: JobStore) -> None:
-        """Everything that the other lacks."""
-        while entries := self.get(source.replica.since(target.replica.knowledge(), PLENTY)):
-            self.get(target.replica.merge(entries, source.file.node))
+        self.assertEqual(list(memory.votes), [evolve(VOTE, term=8), ENDED])
+        self.assertEqual((memory.electorate, memory.is_new), (ALL, False))
 
-    def kept(self, minion: str, store: JobStore | None = None) -> list[str]:
-        """The jids to which a minion's returns are kept."""
-        query = "SELECT jid FROM returns WHERE id = ? ORDER BY jid"
-        found = (store or self.store).reader.read(
-            lambda db: db.execute(query, (minion,)).fetchall()
-        )
-        return [jid for (jid,) in self.get(found)]
+    def test_together(self) -> None:
+        """What comes while something is being written is written next, in one go."""
+        calls: list[tuple[Any, Any, Deferred[Any]]] = []
 
-    def account(self, minion: str, store: JobStore | None = None) -> int:
-        """How many claims of a minion are counted."""
-        query = "SELECT count(*) FROM claims WHERE id = ?"
-        found = (store or self.store).reader.read(
-            lambda db: db.execute(query, (minion,)).fetchone()
-        )
-        return int(self.get(found)[0])
+        def run(function: Any, *args: Any) -> Deferred[Any]:
+            done: Deferred[Any] = Deferred()
+            calls.append((function, args, done))
+            return done
 
-    def test_T_RET_1_count(self) -> None:
-        """T-RET-1: of returns to jobs that nobody published the newest so many are kept, and
-        nothing else of that minion or of others is touched."""
-        self.publish(JID, "web1")
-        self.save(load("web1", JID), load("db1", NEXT))
-        with capturedLogs() as logged:
-            for start in range(0, 300, 50):
-                self.save(*(load("web1", jid_number(n)) for n in range(start, start + 50)))
+        self.store._run = run
+        first = self.store.write([Put(VOTE)])
+        second, third = self.store.write([Put(ENDED)]), self.store.write([Put(DUTY)])
+        self.assertEqual(len(calls), 1)
+        calls[0][2].callback(calls[0][0](*calls[0][1]))
+        self.successResultOf(first)
+        self.assertNoResult(second)
 
-        self.assertEqual(self.kept("web1"), [JID, *(jid_number(n) for n in range(280, 300))])
-        self.assertEqual(self.kept("db1"), [NEXT])
-        jobs = [job["jid"] for job in self.get(self.store.list_jobs())]
-        self.assertEqual(len(jobs), MOST + 2)
-        self.assertEqual(self.store.file.claims.dropped, 280)
-        warned = [event for event in logged if "job_claims_max" in event.get("log_format", "")]
-        self.assertEqual({event["minion"] for event in warned}, {"web1"})
-        self.assertLessEqual(len(warned), 9)
+        calls[1][2].callback(calls[1][0](*calls[1][1]))
 
-    def test_T_RET_1_bytes(self) -> None:
-        """T-RET-1: bytes are bounded likewise; the newest stays, however large."""
-        for n in range(10):
-            self.save(load("web1", jid_number(n), value="x" * 6000))
-        self.assertEqual(self.kept("web1"), [jid_number(n) for n in (7, 8, 9)])
-        self.save(load("web1", jid_number(10), value="x" * 60_000))
-        self.assertEqual(self.kept("web1"), [jid_number(10)])
+        self.successResultOf(second)
+        self.successResultOf(third)
+        self.assertEqual(len(calls), 2)
 
-    def test_T_RET_1_not_expected(self) -> None:
-        """T-RET-1: returns to others' jobs count, of which one minion could make as many."""
-        for n in range(50):
-            self.publish(jid_number(n), "db1")
-            self.save(load("web1", jid_number(n)), load("db1", jid_number(n)))
+    def test_refused(self) -> None:
+        """A disk that refuses is told to who wrote, and nothing of it is there."""
+        assert self.store._db is not None
+        self.store._db.execute("DROP TABLE votes")
 
-        self.assertEqual(self.kept("web1"), [jid_number(n) for n in range(30, 50)])
-        self.assertEqual(len(self.kept("db1")), 50)
-        self.assertEqual(self.account("db1"), 0)
-        self.assertEqual(len(self.get(self.store.list_jobs())), 50)
+        self.failureResultOf(self.store.write([Put(VOTE)]), StoreError)
 
-    def test_joined(self) -> None:
-        """What was a claim until its record came is a return like any other, and never goes."""
-        for n in range(MOST):
-            self.save(load("web1", jid_number(n)))
-        for n in range(MOST):
-            self.publish(jid_number(n), "web1")
-        for n in range(MOST, 3 * MOST):
-            self.save(load("web1", jid_number(n)))
+    def test_damaged(self) -> None:
+        """A damaged file is put aside, and what was voted counts as lost."""
+        self.successResultOf(self.store.write([Put(VOTE)]))
+        self.successResultOf(self.store.close())
+        with open(self.path, "r+b") as stream:
+            stream.write(b"nonsense" * 1000)
 
-        jids = [*range(MOST), *range(2 * MOST, 3 * MOST)]
-        self.assertEqual(self.kept("web1"), [jid_number(n) for n in jids])
-        self.assertEqual(self.account("web1"), MOST)
-        self.assertIsNone(self.get(self.store.job(jid_number(0))).get("claimed"))
-        self.assertTrue(self.get(self.store.job(jid_number(2 * MOST)))["claimed"])
+        self.store = self.open("me")
 
-    def test_T_RET_1_on_all_nodes(self) -> None:
-        """T-RET-1: nodes that get the rows bound them as well, and keep the same."""
-        other = self.fresh("b")
-        for n in range(0, 100, 10):
-            self.save(*(load("web1", jid_number(i)) for i in range(n, n + 5)))
-            self.now += 1
-            self.save(*(load("web1", jid_number(i)) for i in range(n + 5, n + 10)), store=other)
-            self.now += 1
-            self.ship(self.store, other)
-            self.ship(other, self.store)
+        self.assertEqual((list(self.memory.votes), self.memory.is_new), ([], True))
+        folder = os.path.dirname(self.path) or "."
+        name = os.path.basename(self.path)
+        aside = [each for each in os.listdir(folder) if each.startswith(f"{name}.corrupt-")]
+        self.assertEqual(len([each for each in aside if not each.endswith(("-wal", "-shm"))]), 1)
 
-        self.assertEqual(self.kept("web1"), [jid_number(n) for n in range(80, 100)])
-        self.assertEqual(self.kept("web1", other), self.kept("web1"))
-        self.assertEqual(self.account("web1", other), MOST)
+    def test_another_member(self) -> None:
+        """Votes of a member that this node was before are no votes; its receipts stay."""
+        self.successResultOf(self.store.write([Adopt(ALL), Put(VOTE), Put(ENDED), Put(DUTY)]))
 
-    def test_what_went_is_not_lacking(self) -> None:
-        """What another node kept longer comes back by no comparison, and is not called lacking."""
-        other = self.fresh("b")
-        self.save(*(load("web1", jid_number(n)) for n in range(MOST)), store=other)
-        old = self.get(other.replica.since({}, PLENTY))
-        self.ship(other, self.store)
-        self.save(*(load("web1", jid_number(n)) for n in range(MOST, 2 * MOST)))
-        kept = self.kept("web1")
+        memory = self.again("another")
 
-        self.assertEqual(set(self.get(self.store.replica.mend(old))), {False})
-        self.assertEqual(self.kept("web1"), kept)
-        self.get(self.store.change(lambda db: db.execute("DELETE FROM claims").rowcount))
-        self.get(self.store.change(lambda db: db.execute("DELETE FROM returns").rowcount))
-        self.store.file.claims.forget()
-        self.assertEqual(set(self.get(self.store.replica.mend(old))), {True})
+        self.assertEqual(list(memory.votes), [ENDED])
+        self.assertEqual((memory.electorate, memory.is_new), (None, True))
 
-    def test_return_before_its_job_on_another_node(self) -> None:
-        """A return that another node has before the record is joined when that comes."""
-        other = self.fresh("b")
-        self.save(load("web1", JID), store=other)
-        self.assertTrue(self.get(other.job(JID))["claimed"])
-        self.publish(JID, "web1")
-        self.ship(self.store, other)
-        self.save(*(load("web1", jid_number(n)) for n in range(2 * MOST)), store=other)
+    def test_receipts(self) -> None:
+        """Of short acts, by their event's tag, the newest."""
+        self.successResultOf(self.store.write([Put(VOTE), Put(ENDED), Put(DUTY)]))
 
-        self.assertNotIn("claimed", self.get(other.job(JID)))
-        self.assertIn(JID, self.kept("web1", other))
-        self.ship(other, self.store)
-        self.assertEqual(self.kept("web1"), self.kept("web1", other))
+        every = self.successResultOf(self.store.receipts("", 10))
+        one = self.successResultOf(self.store.receipts("tag/*", 1))
+        none = self.successResultOf(self.store.receipts("other", 10))
 
-    def test_after_a_restart(self) -> None:
-        """The account is on disk, and old claims leave it with their returns."""
-        self.save(*(load("web1", jid_number(n)) for n in range(MOST)))
-        self.reactor.result(self.store.stopService())
-        self.store = self.fresh("a")
-        self.save(*(load("web1", jid_number(n)) for n in range(MOST, MOST + 5)))
-        self.assertEqual(len(self.kept("web1")), MOST)
+        self.assertEqual([receipt.key for receipt in every], ["event/x/1", "event/y/1"])
+        self.assertEqual([(r.key, r.node, r.result) for r in one], [("event/y/1", "a", "done")])
+        self.assertEqual(none, [])
 
-        for _ in range(3):
-            self.get(self.store.prune())
-            self.now += 1000
-        self.assertEqual((self.kept("web1"), self.account("web1")), ([], 0))
-        self.save(load("web1", jid_number(99)))
-        self.assertEqual(self.account("web1"), 1)
+    def test_pruned(self) -> None:
+        """What ended long ago is deleted; the highest term is not forgotten, nor are duties."""
+        self.successResultOf(self.store.write([Put(VOTE), Put(ENDED), Put(DUTY)]))
 
-    def test_runner(self) -> None:
-        """A run on a master has no minions; its return is none of theirs, and no claim."""
-        job = {"fun": "runner.x.y", "arg": [], "tgt": "m_master", "tgt_type": "list", "user": "r"}
-        for n in range(2 * MOST):
-            self.get(self.store.save_job(jid_number(n), job, []))
-            self.save({"id": "m_master", "jid": jid_number(n), "return": {}})
-        self.assertEqual(len(self.kept("m_master")), 2 * MOST)
-        self.assertEqual(self.account("m_master"), 0)
+        self.assertEqual(self.successResultOf(self.store.prune(15.0)), 1)
+        self.assertEqual(self.successResultOf(self.store.prune(21.0)), 1)
+        memory = self.again()
 
-    def test_migration(self) -> None:
-        """Claims that an older version kept are counted from the start."""
-        os.makedirs(self.path("old"))
-        with sqlite3.connect(self.path("old", "jobs.sqlite")) as db:
-            db.executescript(f"{MIGRATIONS[0]} {MIGRATIONS[1]} PRAGMA user_version=2;")
-            for number, (minions, rank) in enumerate([("web1", 0), ("db1", 1)], 1):
-                job = (number, jid_number(number), self.now, "x", rank, b"\x80", b"\x90")
-                db.execute("INSERT INTO jobs VALUES (?, ?, ?, ?, ?, ?, ?)", job)
-                row = (jid_number(number), minions, b"\x81\xa6return\xc3", self.now)
-                db.execute("INSERT INTO returns (jid, id, load, at) VALUES (?, ?, ?, ?)", row)
-        db.close()
-        store = self.fresh("old")
-        self.assertEqual((self.account("web1", store), self.account("db1", store)), (1, 0))
-
-    def test_odd_words(self) -> None:
-        """Whatever a minion says of its job, the record has the forms of a published one."""
-        odd = {"fun": 5, "fun_args": 7, "user": ["x"], "metadata": 3}
-        self.assertEqual(self.save(load("web1", JID, **odd)), [True])
-        self.save(load("web1", NEXT, fun=["a", 5], fun_args={"x": 1}, user=None))
-
-        first, second = self.get(self.store.list_jobs())
-        self.assertEqual((first["fun"], first["arg"], first["user"]), ("5", [7], "['x']"))
-        self.assertEqual((second["fun"], second["arg"]), (["a", "5"], [{"x": 1}]))
+        self.assertEqual((list(memory.votes), memory.floor), ([DUTY], 9))
