@@ -11,8 +11,8 @@ from typing import Any
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.cluster.links.arrivals import MAX_EXPECTED
 from saltwisted.cluster.links.commands import MAX_WAITING, Tell
-from saltwisted.cluster.links.link import MAX_EXPECTED
 from saltwisted.errors import SaltwistedError
 from saltwisted.wire.msgpack import pack_bin
 from tests.cluster.memory import Nodes
@@ -77,7 +77,7 @@ class LinkTests(Pair):
             await until(lambda: ours.closed, "the link to close", 30)
 
             self.assertIn("without a body", ours.closed)
-            self.assertLessEqual(ours._held_bytes, MAX_WAITING + 64 * 1024)
+            self.assertLessEqual(ours.arrivals.held_bytes, MAX_WAITING + 64 * 1024)
 
         return run(play())
 
@@ -89,7 +89,7 @@ class LinkTests(Pair):
             for number in range(1, 10):
                 link.told("x", b"", number)
             for number in range(2, 10):
-                link.body_arrived(number, bytes(MAX_WAITING // 6))
+                link.arrivals.body(number, bytes(MAX_WAITING // 6))
                 if link.closed:
                     break
             self.assertIn("without a body", link.closed)
@@ -108,12 +108,12 @@ class LinkTests(Pair):
                 link.told("x", b"", 2 * round_ + 1)
                 link.told("x", b"y", 0)
                 link.told("x", b"", 2 * round_ + 2)
-                link.body_arrived(2 * round_ + 2, bytes(MAX_WAITING // 5))
-                link.body_arrived(2 * round_ + 1, bytes(10))
+                link.arrivals.body(2 * round_ + 2, bytes(MAX_WAITING // 5))
+                link.arrivals.body(2 * round_ + 1, bytes(10))
             self.assertEqual(link.closed, "")
-            self.assertEqual(link._held_bytes, 0)
+            self.assertEqual(link.arrivals.held_bytes, 0)
             self.assertEqual(heard, [10, 1, MAX_WAITING // 5] * 20)
-            self.assertLess(len(link._expected), MAX_EXPECTED)
+            self.assertLess(len(link.arrivals.expected), MAX_EXPECTED)
 
         return run(play())
 

@@ -22,6 +22,8 @@ from twisted.python.failure import Failure
 from zope.interface import implementer
 
 from saltwisted import __version__
+from saltwisted.cluster.links.arrivals import Arrivals
+from saltwisted.cluster.links.asked import Asked
 from saltwisted.cluster.links.commands import (
     BULK_HEAD,
     INLINE,
@@ -35,7 +37,7 @@ from saltwisted.cluster.links.commands import (
     Ping,
     Tell,
 )
-from saltwisted.errors import RemoteError, RequestTimeout, SaltwistedError, TransportClosed
+from saltwisted.errors import RemoteError, SaltwistedError, TransportClosed
 from saltwisted.interfaces import IPeerLink
 from saltwisted.transports.deferreds import as_deferred, let_go
 from saltwisted.transports.reasons import why
@@ -49,10 +51,6 @@ QUIET = 3.0
 DEAD = 10.0
 """Seconds without a byte after which the link is given up."""
 _SLICE = 64 * 1024
-MAX_EXPECTED = 10_000
-"""Words of a peer whose bodies are still on their way."""
-ARRIVAL = 512
-"""Bytes that a word that waits costs beside its body, roughly."""
 
 Answer = Callable[[str, bytes], Any]
 """C{handler(node, body)}: bytes, C{None}, or a Deferred or coroutine of one."""
@@ -132,23 +130,12 @@ class Bulk(Protocol):
                 return
             body = bytes(self._buffer[BULK_HEAD.size : end])
             del self._buffer[:end]
-            self._link.body_arrived(number, body)
+            self._link.arrivals.body(number, body)
 
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """Without it the link is not a link."""
         _no_hurry(self)
         self._link.close("the bulk connection was lost")
-
-
-class Arrival:
-    """A word from the peer, whose body may still be on its way."""
-
-    __slots__ = ("body", "deliver", "number")
-
-    def __init__(self, number: int, body: bytes | None, deliver: Callable[[bytes], None]) -> None:
-        self.number = number
-        self.body = body
-        self.deliver = deliver
 
 
 @implementer(IPushProducer)
@@ -257,13 +244,8 @@ class Link:
         self._waiting: deque[tuple[int, Callable[[], None]]] = deque()
         self._waiting_bytes = 0
         self._last_number = 0
-        self._arrivals: dict[str, deque[Arrival]] = {}
-        self._expected: dict[int, tuple[str, Arrival]] = {}
-        self._early: dict[int, bytes] = {}
-        self._early_bytes = 0
-        self._held_bytes = 0
-        self._asked: dict[int, Deferred[bytes]] = {}
-        self._ask_number = 0
+        self.arrivals = Arrivals(self.close)
+        self._asked = Asked(clock, node)
         self._streams: list[Any] = []
 
     # From the users of the link
@@ -293,18 +275,7 @@ class Link:
         """
         if self.closed:
             return fail(TransportClosed(f"no link to {self.node}: {self.closed}"))
-        self._ask_number += 1
-        number = self._ask_number
-        answer: Deferred[bytes] = Deferred(lambda d: self._forget(number))
-        self._asked[number] = answer
-        timer = self._clock.callLater(timeout, self._late, number, word)
-
-        def settle(value: Any) -> Any:
-            if timer.active():
-                timer.cancel()
-            return value
-
-        answer.addBoth(settle)  # type: ignore[unused-awaitable]
+        number, answer = self._asked.begin(word, timeout)
 
         def send() -> None:
             if number not in self._asked:
@@ -338,9 +309,7 @@ class Link:
         self._waiting.clear()
         self._waiting_bytes = 0
         self.bulk.clear()
-        self._arrivals.clear()
-        self._expected.clear()
-        self._early.clear()
+        self.arrivals.clear()
         for protocol in (self.wire, self.bulk):
             transport: Any = protocol.transport
             if transport is not None and polite:
@@ -349,9 +318,7 @@ class Link:
                 protocol.hurry = self._clock.callLater(1.0, transport.abortConnection)
             elif transport is not None:
                 transport.abortConnection()
-        asked, self._asked = self._asked, {}
-        for each in asked.values():
-            each.errback(TransportClosed(f"the link to {self.node} was lost: {reason}"))
+        self._asked.lost(reason)
         was_up, self.up = self.up, False
         self._owner.link_down(self, reason, was_up)
         for stream in self._open_streams():
@@ -379,7 +346,7 @@ class Link:
         """
         if self.dialled or self.up:
             raise PeerRefused("one greeting is enough")
-        self._judge(version, cluster)
+        _judge(version, cluster, self._owner.cluster)
         self.release = release[:64]
         # Words must follow this answer: they are sent when it is on its way
         self._clock.callLater(0, self._come_up)
@@ -392,7 +359,7 @@ class Link:
 
     def _welcomed(self, answer: dict[str, Any]) -> None:
         try:
-            self._judge(answer["version"], answer["cluster"])
+            _judge(answer["version"], answer["cluster"], self._owner.cluster)
         except PeerRefused as error:
             self.close(str(error))
             return
@@ -401,14 +368,6 @@ class Link:
         self._come_up()
         if not self.closed:
             self._owner.open_bulk(self)
-
-    def _judge(self, version: int, cluster: str) -> None:
-        if version != VERSION:
-            raise PeerRefused(
-                f"peer protocol {version} here, {VERSION} there: update the older node"
-            )
-        if cluster != self._owner.cluster:
-            raise PeerRefused("another cluster")
 
     def _come_up(self) -> None:
         if not self.closed:
@@ -473,7 +432,7 @@ class Link:
             d = self._handle(word, whole)
             d.addErrback(self._grumble, word)  # type: ignore[unused-awaitable]
 
-        self._arrive(word, bulk, body, deliver)
+        self.arrivals.word(word, bulk, body, deliver)
 
     def asked(self, word: str, body: bytes, bulk: int) -> Deferred[dict[str, Any]]:
         """A question came; the answer goes back when its handler has it."""
@@ -484,7 +443,7 @@ class Link:
             packed = d.addCallbacks(self._pack_answer, lambda f: self._refuse(f, word))
             packed.addCallbacks(done.callback, done.errback)  # type: ignore[unused-awaitable]
 
-        self._arrive("?" + word, bulk, body, deliver)
+        self.arrivals.word("?" + word, bulk, body, deliver)
         return done
 
     def _handle(self, word: str, body: bytes) -> Deferred[Any]:
@@ -509,90 +468,36 @@ class Link:
     def _grumble(self, failure: Failure, word: str) -> None:
         self.log.failure("{word} of {node} failed", failure=failure, word=word, node=self.node)
 
-    def _arrive(self, word: str, bulk: int, body: bytes, deliver: Callable[[bytes], None]) -> None:
-        """Words of one name stay in order, also where a body comes by the other connection."""
-        queue = self._arrivals.get(word)
-        if bulk == NO_BULK:
-            if not queue:
-                deliver(body)
-                return
-            queue.append(Arrival(NO_BULK, body, deliver))
-            self._hold(body)
-            return
-        whole = self._take_early(bulk)
-        if whole is not None and not queue:
-            deliver(whole)
-            return
-        arrival = Arrival(bulk, whole, deliver)
-        self._arrivals.setdefault(word, deque()).append(arrival)
-        if whole is not None:
-            self._hold(whole)
-        else:
-            self._expected[bulk] = (word, arrival)
-            if len(self._expected) > MAX_EXPECTED:
-                self.close("words without bodies")
-
-    def _hold(self, body: bytes) -> None:
-        """It waits for an earlier word whose body a malicious peer never sends."""
-        self._held_bytes += len(body) + ARRIVAL
-        if self._held_bytes > MAX_WAITING:
-            self.close("words wait for one without a body")
-
-    def _take_early(self, number: int) -> bytes | None:
-        whole = self._early.pop(number, None)
-        if whole is not None:
-            self._early_bytes -= len(whole)
-        return whole
-
-    def body_arrived(self, number: int, body: bytes) -> None:
-        """A body came on the bulk connection; its word came before, or comes soon."""
-        word, arrival = self._expected.pop(number, ("", None))
-        if arrival is None:
-            self._early[number] = body
-            self._early_bytes += len(body)
-            if self._early_bytes > MAX_WAITING:
-                self.close("bodies without words")
-            return
-        arrival.body = body
-        self._hold(body)
-        queue = self._arrivals.get(word)
-        while queue and queue[0].body is not None:
-            first = queue.popleft()
-            self._held_bytes -= len(first.body or b"") + ARRIVAL
-            first.deliver(first.body or b"")
-        if queue is not None and not queue:
-            self._arrivals.pop(word, None)
-
     # Answers to our questions
 
     def _answered(self, number: int, got: dict[str, Any]) -> None:
-        def deliver(body: bytes) -> None:
-            answer = self._asked.pop(number, None)
-            if answer is not None:
-                answer.callback(body)
-
         # A name of its own for each answer: they need no order
-        self._arrive(f"={number}", got["bulk"], got["body"], deliver)
+        self.arrivals.word(
+            f"={number}",
+            got["bulk"],
+            got["body"],
+            lambda body: self._asked.answered(number, body),
+        )
 
     def _failed(self, number: int, failure: Failure) -> None:
-        answer = self._asked.pop(number, None)
-        if answer is not None:
-            answer.errback(
-                RemoteError("PeerError", f"{self.node}: {failure.value}")
-                if failure.check(PeerRefused) is not None
-                else TransportClosed(f"the link to {self.node} was lost: {why(failure)}")
-            )
-
-    def _late(self, number: int, word: str) -> None:
-        answer = self._asked.pop(number, None)
-        if answer is not None:
-            answer.errback(RequestTimeout(f"{self.node} did not answer {word}"))
-
-    def _forget(self, number: int) -> None:
-        self._asked.pop(number, None)
+        refused = failure.check(PeerRefused) is not None
+        self._asked.failed(
+            number,
+            RemoteError("PeerError", f"{self.node}: {failure.value}")
+            if refused
+            else TransportClosed(f"the link to {self.node} was lost: {why(failure)}"),
+        )
 
 
 _Link: type[IPeerLink] = Link  # mypy compares them
+
+
+def _judge(version: int, cluster: str, ours: str) -> None:
+    """@raises PeerRefused: the peer speaks another protocol, or is of another cluster than ours."""
+    if version != VERSION:
+        raise PeerRefused(f"peer protocol {version} here, {VERSION} there: update the older node")
+    if cluster != ours:
+        raise PeerRefused("another cluster")
 
 
 def _no_hurry(protocol: Bulk | Wire) -> None:
