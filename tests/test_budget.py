@@ -20,7 +20,7 @@ LINES_OF_A_FUNCTION = 60
 METHODS_OF_A_CLASS = 25
 LINES_OF_A_FILE = 700
 
-BUDGET = {"functions": 0, "classes": 5, "files": 3}
+BUDGET = {"functions": 0, "classes": 4, "files": 3}
 """What is too large today. These numbers only ever get lower."""
 
 

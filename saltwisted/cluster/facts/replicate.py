@@ -18,29 +18,26 @@ written to the directories. The rules are in L{saltwisted.domain.replica.keyset}
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from attrs import field, frozen
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IDelayedCall
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
-from twisted.python.failure import Failure
 
-from saltwisted.cluster.facts.ondisk import refuse, unknown
-from saltwisted.domain.keys import clean_key
-from saltwisted.domain.replica.keyset import KIND, MANY, MAX_ACTS, KeySet, finger_of
+from saltwisted.cluster.facts.keyacts import WRITTEN_SECONDS, KeyActs
+from saltwisted.cluster.facts.keydirs import NOTHING, KeyDirectories, Shown, wanted_of
+from saltwisted.cluster.facts.ondisk import refuse
+from saltwisted.domain.replica.keyset import KIND, KeySet
 from saltwisted.errors import StoreError
 from saltwisted.stores import files
-from saltwisted.stores.keys import DIRECTORIES, KeyStore
-from saltwisted.transports.deferreds import all_within, as_deferred, let_go
+from saltwisted.stores.keys import KeyStore
+from saltwisted.transports.deferreds import all_within
 from saltwisted.words import WERE, are
 
-EXCLUSIVE = ("accepted", "rejected", "pending")
 ACT = {"accepted": "accept", "rejected": "reject", "pending": "pend"}
 AT_ONCE = 16
 """Ids that are compared or written between two turns of the reactor."""
@@ -49,27 +46,6 @@ VANISHED_SECONDS = 2.0
 """How long a file that vanished from outside may come back, or be followed by many others."""
 
 VANISHED_MEMORY = 60.0
-WRITTEN_SECONDS = 5.0
-"""How long an operator waits for this node's own disk."""
-
-
-@frozen
-class Shown:
-    """
-    What lies in the directories for one id.
-
-    @ivar state: C{accepted rejected pending}, or C{""}.
-    @ivar finger: the key in it.
-    @ivar denied: the key in C{minions_denied}.
-    """
-
-    state: str = ""
-    finger: str = ""
-    denied: str = ""
-    pubs: Mapping[str, bytes] = field(factory=dict, eq=False, repr=False)
-
-
-NOTHING = Shown()
 
 
 class KeyReplica:
@@ -107,22 +83,18 @@ class KeyReplica:
         self._clock = clock
         self._node = node
         self._problem = problem
-        self._refused: list[str] = []
         self._cluster = cluster
         self._marker = marker
         self._keys = keys
         self._keyset = keyset
-        self._append = append
         self._alarm = alarm
         self._confirmed = confirmed
-        self._pending: set[Deferred[Any]] = set()
-        self._batch: dict[tuple[str, str], Mapping[str, Any]] | None = None
-        self._shown: dict[str, Shown] = {}
+        self._acts = KeyActs(clock, keyset, append, problem, self._facts_changed)
+        self._directories = KeyDirectories(keys)
         self._queue: deque[str] = deque()
         self.waiting: set[str] = set()
         self._early: dict[str, Shown] = {}
         self._awaited: list[Deferred[None]] = []
-        self._writes = self._appending = False
         self._running = self._ended = False
         self._writer: IDelayedCall | None = None
         self._vanished: dict[str, float] = {}
@@ -147,7 +119,7 @@ class KeyReplica:
     async def _start(self) -> None:
         marker = self._marker
         first = files.read_file(marker, 1024) != self._cluster.encode()
-        self._make_directories()
+        self._directories.make()
         self._keys.rescan()
         listed = self._keys.list_keys()
         here = {minion_id for ids in listed.values() for minion_id in ids}
@@ -159,25 +131,25 @@ class KeyReplica:
         for number, minion_id in enumerate(sorted(here | known)):
             if minion_id in self._early:
                 continue
-            shown = self._shown[minion_id] = self._look(minion_id)
+            shown = self._directories.shown[minion_id] = self._directories.look(minion_id)
             if minion_id not in known:
                 self._take_in(minion_id, shown, first)
                 taken += 1
             elif first and self._undecided(minion_id, shown):
-                self._do(
+                self._acts.do(
                     self._keyset.act("accept", minion_id, shown.pubs[shown.finger], self._node)
                 )
-            wanted = self._wanted(minion_id)
+            wanted = wanted_of(self._keyset, minion_id)
             if wanted != shown:
                 missing += bool(wanted.state == "accepted" and not shown.state)
-                self._write(minion_id, wanted, shown)
+                self._directories.write(minion_id, wanted, shown)
             if number % AT_ONCE == AT_ONCE - 1:
                 await deferLater(self._clock, 0)
         self._running = True
         early, self._early = self._early, {}
         for minion_id, after in early.items():
-            self._shown[minion_id] = after
-            self._log_difference(minion_id, self._wanted(minion_id), after)
+            self._directories.shown[minion_id] = after
+            self._log_difference(minion_id, wanted_of(self._keyset, minion_id), after)
         if not first:
             self._note_restored(missing, len(known))
         if taken:
@@ -209,62 +181,23 @@ class KeyReplica:
     def stopService(self) -> None:
         """Write no more."""
         self._let_in()
-        self._flush()
+        self._acts.flush()
         self._running, self._ended = False, True
         for call in (self._writer, self._judge):
             if call is not None and call.active():
                 call.cancel()
         self._writer = self._judge = None
 
-    def _make_directories(self) -> None:
-        for name in DIRECTORIES.values():
-            files.make_dir(os.path.join(self._keys.pki_dir, name))
-
-    # -- reading
-
-    def _look(self, minion_id: str) -> Shown:
-        """What lies in the directories now."""
-        pubs: dict[str, bytes] = {}
-        state = finger = denied = ""
-        # Who has just changed something himself need not look at the disk for it
-        key = self._keys.seen if self._keys.inside else self._keys.key
-        for each in EXCLUSIVE:
-            pub = key(each, minion_id)
-            if pub is not None:
-                state, finger = each, finger_of(pub)
-                pubs[finger] = pub
-                break
-        pub = key("denied", minion_id)
-        if pub is not None:
-            denied = finger_of(pub)
-            pubs[denied] = pub
-        return Shown(state, finger, denied, pubs)
-
-    def _wanted(self, minion_id: str) -> Shown:
-        """What ought to lie there, by the log."""
-        view = self._keyset.view(minion_id)
-        pubs: dict[str, bytes] = {}
-        state = finger = denied = ""
-        if view.holder is not None and view.holder.pub:
-            state, finger = view.holder.state, view.holder.finger
-            pubs[finger] = view.holder.pub
-        for shown in view.denied:
-            if shown.pub:
-                denied = shown.finger
-                pubs[denied] = shown.pub
-                break
-        return Shown(state, finger, denied, pubs)
-
     # -- from the directories to the log
 
     def _directory_changed(self, minion_id: str, old: str, new: str) -> None:
         if not self._running:
-            if self._keys.inside and not self._writes:
-                self._early[minion_id] = self._look(minion_id)
+            if self._keys.inside and not self._directories.writing:
+                self._early[minion_id] = self._directories.look(minion_id)
             return
         # Looking may itself notice another change of this id, and come here for that
-        after = self._look(minion_id)
-        before = self._shown.get(minion_id, NOTHING)
+        after = self._directories.look(minion_id)
+        before = self._directories.shown.get(minion_id, NOTHING)
         if after == before:
             self._vanished.pop(minion_id, None)
             return
@@ -272,16 +205,16 @@ class KeyReplica:
         if gone and not self._keys.inside:
             self._suspect(minion_id)
             return
-        self._shown[minion_id] = after
+        self._directories.shown[minion_id] = after
         self._log_difference(minion_id, before, after)
 
     def _log_difference(self, minion_id: str, before: Shown, after: Shown) -> None:
         """Put into the log what has changed here."""
         keyset = self._keyset
         fingers = (before.finger, after.finger, before.denied, after.denied)
-        if self._batch and any((minion_id, finger) in self._batch for finger in fingers):
+        if self._acts.collects(minion_id, fingers):
             # What follows is judged by what the log knows
-            self._flush()
+            self._acts.flush()
         if (after.state, after.finger) != (before.state, before.finger):
             if not after.state:
                 self._revoke(minion_id, before.finger, "delete")
@@ -295,7 +228,7 @@ class KeyReplica:
             for shown in keyset.view(minion_id).denied:
                 self._revoke(minion_id, shown.finger, "delete")
         elif after.denied not in ("", before.denied, after.finger):
-            self._do(keyset.act("clash", minion_id, after.pubs[after.denied], self._node))
+            self._acts.do(keyset.act("clash", minion_id, after.pubs[after.denied], self._node))
 
     def _grant(self, minion_id: str, after: Shown) -> None:
         pub = after.pubs[after.finger]
@@ -307,10 +240,10 @@ class KeyReplica:
         known = self._keyset.register(minion_id, after.finger)
         if act == "pend" and known is not None and known.word in ("accepted", "rejected"):
             self._revoke(minion_id, after.finger, "delete")
-        self._do(self._keyset.act(act, minion_id, pub, self._node))
+        self._acts.do(self._keyset.act(act, minion_id, pub, self._node))
 
     def _revoke(self, minion_id: str, finger: str, act: str) -> None:
-        self._do(self._keyset.act_on(act, minion_id, finger, self._node))
+        self._acts.do(self._keyset.act_on(act, minion_id, finger, self._node))
 
     @contextmanager
     def together(self) -> Iterator[None]:
@@ -338,58 +271,9 @@ class KeyReplica:
 
     @contextmanager
     def in_one(self) -> Iterator[None]:
-        """What happens to many keys in here is one entry, for up to L{MAX_ACTS} of them."""
-        if self._batch is not None:
+        """What happens to many keys in here is one entry; see L{KeyActs.in_one}."""
+        with self._acts.in_one():
             yield
-            return
-        self._batch = {}
-        try:
-            yield
-        finally:
-            self._flush()
-            self._batch = None
-
-    def _do(self, body: Mapping[str, Any]) -> None:
-        batch = self._batch
-        if batch is None:
-            self._log(body)
-            return
-        key = body["id"], body["fp"]
-        if key in batch or len(batch) >= MAX_ACTS:
-            self._flush()
-            # It must have seen what was done to this key in the same breath
-            pub = {"pub": body["pub"]} if "pub" in body else {}
-            body = {**self._keyset.act_on(body["act"], *key, body.get("by", "")), **pub}
-        batch[key] = body
-
-    def _flush(self) -> None:
-        batch = self._batch
-        if not batch:
-            return
-        acts = list(batch.values())
-        batch.clear()
-        self._log(acts[0] if len(acts) == 1 else {"act": MANY, "acts": acts})
-
-    def _log(self, body: Mapping[str, Any]) -> None:
-        self._appending = True
-        try:
-            done = as_deferred(self._append(KIND, body))
-        finally:
-            self._appending = False
-        self._pending.add(done)
-
-        def ended(result: Any) -> Any:
-            self._pending.discard(done)
-            return result
-
-        def refused(failure: Failure) -> None:
-            error = failure.trap(StoreError) and failure.value
-            self.log.error("a key change is not in the log: {error}", error=error)
-            self._refused.append(str(error))
-            # The directories say again what the log says
-            self._facts_changed(sorted({str(each["id"]) for each in body.get("acts", [body])}))
-
-        let_go(done.addBoth(ended).addErrback(refused), self.log, "a key change is not in the log")
 
     async def settled(self) -> Sequence[str]:
         """
@@ -407,24 +291,18 @@ class KeyReplica:
                     "unknown: this node still takes in what it missed. It is done when the node "
                     "serves, and lost if the process ends before that"
                 )
-        self._flush()
-        written = await all_within(
-            self._clock, WRITTEN_SECONDS, list(self._pending), lambda: self._refused
-        )
-        refused, self._refused = self._refused, []
-        if refused:
-            raise StoreError(f"not written: {refused[0]}; taken back")
-        if not written:
-            raise unknown(self._problem())
+        await self._acts.written()
         return await self._confirmed()
 
     def _take_in(self, minion_id: str, shown: Shown, first: bool) -> None:
         """An id that the log does not know."""
         if shown.state:
             act = ACT[shown.state] if first or shown.state == "rejected" else "pend"
-            self._do(self._keyset.act(act, minion_id, shown.pubs[shown.finger], self._node))
+            self._acts.do(self._keyset.act(act, minion_id, shown.pubs[shown.finger], self._node))
         if shown.denied and shown.denied != shown.finger:
-            self._do(self._keyset.act("clash", minion_id, shown.pubs[shown.denied], self._node))
+            self._acts.do(
+                self._keyset.act("clash", minion_id, shown.pubs[shown.denied], self._node)
+            )
 
     # -- vanished files
 
@@ -443,16 +321,13 @@ class KeyReplica:
             self._recent.popleft()
         gone = []
         for minion_id in list(self._vanished):
-            if self._look(minion_id) == self._shown.get(minion_id, NOTHING):
+            if self._directories.look(minion_id) == self._directories.shown.get(minion_id, NOTHING):
                 del self._vanished[minion_id]
             else:
                 gone.append(minion_id)
         if not gone:
             return
-        directories = all(
-            os.path.isdir(os.path.join(self._keys.pki_dir, name)) for name in DIRECTORIES.values()
-        )
-        if not directories or len(self._recent) > self._most():
+        if not self._directories.are_there() or len(self._recent) > self._most():
             self._restore(gone)
             return
         late = []
@@ -461,23 +336,23 @@ class KeyReplica:
                 late.append(minion_id)
                 continue
             del self._vanished[minion_id]
-            before = self._shown.get(minion_id, NOTHING)
-            after = self._shown[minion_id] = self._look(minion_id)
+            before = self._directories.shown.get(minion_id, NOTHING)
+            after = self._directories.shown[minion_id] = self._directories.look(minion_id)
             self._log_difference(minion_id, before, after)
         if late:
             self._judge = self._clock.callLater(VANISHED_SECONDS, self._decide)
 
     def _most(self) -> int:
         """So many files may vanish within a minute and be deletions."""
-        return max(10, len(self._shown) // 10)
+        return max(10, len(self._directories.shown) // 10)
 
     def _restore(self, gone: Sequence[str]) -> None:
-        self._make_directories()
+        self._directories.make()
         for minion_id in gone:
             self._vanished.pop(minion_id, None)
-            self._shown[minion_id] = self._look(minion_id)
+            self._directories.shown[minion_id] = self._directories.look(minion_id)
         self._facts_changed(gone)
-        self._note_restored(len(gone), len(self._shown))
+        self._note_restored(len(gone), len(self._directories.shown))
 
     def _note_restored(self, missing: int, known: int) -> None:
         if missing <= max(10, known // 10):
@@ -496,7 +371,7 @@ class KeyReplica:
 
     def _facts_changed(self, minion_ids: Sequence[str]) -> None:
         for minion_id in minion_ids:
-            if self._appending and self._running and self._says_already(minion_id):
+            if self._acts.appending and self._running and self._says_already(minion_id):
                 continue
             if minion_id not in self.waiting:
                 self.waiting.add(minion_id)
@@ -511,9 +386,9 @@ class KeyReplica:
         Whether an act of here has put into the log what the directories said when it was done, as
         mostly. What another tool has changed since is found as any other change of its.
         """
-        return minion_id not in self._vanished and self._shown.get(
+        return minion_id not in self._vanished and self._directories.shown.get(
             minion_id, NOTHING
-        ) == self._wanted(minion_id)
+        ) == wanted_of(self._keyset, minion_id)
 
     def _write_some(self) -> None:
         self._writer = None
@@ -527,9 +402,9 @@ class KeyReplica:
         minion_id = self._queue.popleft()
         self.waiting.discard(minion_id)
         self._vanished.pop(minion_id, None)
-        wanted = self._wanted(minion_id)
+        wanted = wanted_of(self._keyset, minion_id)
         try:
-            self._write(minion_id, wanted)
+            self._directories.write(minion_id, wanted)
         except StoreError as error:
             self.log.error("the key of {minion_id}: {error}", minion_id=minion_id, error=error)
             self._clock.callLater(5.0, self._again, minion_id)
@@ -537,36 +412,3 @@ class KeyReplica:
     def _again(self, minion_id: str) -> None:
         if self._running:
             self._facts_changed([minion_id])
-
-    def _write(self, minion_id: str, wanted: Shown, before: Shown | None = None) -> None:
-        """
-        Make the directories say what the log says.
-
-        @param before: what was seen there a moment ago.
-        @raises StoreError: the disk refuses.
-        """
-        before = before or self._look(minion_id)
-        self._writes = True
-        try:
-            self._write_over(minion_id, wanted, before)
-        finally:
-            self._writes = False
-
-    def _write_over(self, minion_id: str, wanted: Shown, before: Shown) -> None:
-        # What is written now comes back as changes, which must not seem to come from outside
-        self._shown[minion_id] = wanted
-        if wanted.state and not _same(before, wanted):
-            self._keys.put(wanted.state, minion_id, clean_key(wanted.pubs[wanted.finger]) + b"\n")
-        elif before.state and not wanted.state:
-            self._keys.delete(minion_id, [before.state])
-        if before.denied != wanted.denied:
-            if before.denied:
-                self._keys.delete(minion_id, ["denied"])
-            if wanted.denied:
-                self._keys.put("denied", minion_id, clean_key(wanted.pubs[wanted.denied]) + b"\n")
-        if wanted == NOTHING:
-            self._shown.pop(minion_id, None)
-
-
-def _same(one: Shown, other: Shown) -> bool:
-    return (one.state, one.finger) == (other.state, other.finger)
