@@ -108,9 +108,7 @@ class CareTests(SynchronousTestCase):
         self.assertEqual(done.returncode, 0, done.stderr)
         for name in ("web1", "web2"):
             shutil.copy(f"{self.home}/one.pub", os.path.join(keys, name))
-        write_config(
-            os.path.join(self.master.conf, "master.d/more.conf"), {"reactor": [{"a": ["b"]}]}
-        )
+        write_config(os.path.join(self.master.conf, "master.d/more.conf"), {"engines": [{"a": {}}]})
         self.assertEqual(self.master.stop(), -15)
         other = OurMaster(self.home, "other")
         other.options["publish_port"] = self.master.publish_port
@@ -124,7 +122,7 @@ class CareTests(SynchronousTestCase):
         self.assertIn("daemon.down", found)
         self.assertIn(f"(pid {other.pid})", found["port.taken"]["text"])
         self.assertEqual(found["key.shared"]["evidence"], ["web1 = web2"])
-        self.assertIn("reactor", found["option.unsupported"]["evidence"][0])
+        self.assertIn("engines", found["option.unsupported"]["evidence"][0])
 
     def test_doctor_minion(self) -> None:
         """The doctor looks at the roles that run here; a minion without a master is an error."""
