@@ -55,3 +55,60 @@ class ScheduleTests(TestCase):
         a.up()
         until("the deletion to be known", lambda: set(self.listed(a)) == {"j"})
         self.assertEqual(self.listed(a)["j"]["_paused"]["by"], "root")
+
+    def runs(self, node: OurNode, function: str) -> list[tuple[str, str]]:
+        """Jid and node of the runs of a runner, as a node's job cache has them."""
+        client = node.control()
+        try:
+            found = client.call("runner", fun="jobs.list_jobs", keep=False)["return"]
+        except (RemoteError, TransportClosed):
+            return []
+        finally:
+            client.close()
+        jobs = {jid: job for jid, job in found.items() if job["Function"] == f"runner.{function}"}
+        return sorted((jid, self.name_of(job["Target"])) for jid, job in jobs.items())
+
+    def name_of(self, target: Any) -> str:
+        """The node that a run was on."""
+        return str(target[0] if isinstance(target, list) else target)
+
+    def test_once(self) -> None:
+        """
+        An entry runs on one node; when that is killed, on another one, and on no two at a time.
+        With C{once: false} it runs on each.
+        """
+        nodes = cluster(
+            self,
+            "a b c",
+            schedule={
+                "often": {"function": "test.arg", "seconds": 1},
+                "seldom": {"function": "jobs.active", "minutes": 20},
+                "each": {"function": "manage.present", "seconds": 2, "once": False},
+            },
+        )
+        by_name = {node.name: node for node in nodes}
+        holder = until("a run", lambda: self.runs(nodes[0], "test.arg"))[-1][1]
+        until(
+            "runs on all nodes of what is for each",
+            lambda: {name for _, name in self.runs(nodes[0], "manage.present")} == set(by_name),
+        )
+        until("some runs", lambda: len(self.runs(nodes[0], "test.arg")) > 3)
+        self.assertEqual({name for _, name in self.runs(nodes[0], "test.arg")[-3:]}, {holder})
+
+        by_name[holder].kill()
+        other = next(node for node in nodes if node.name != holder)
+        until(
+            "runs on another node",
+            lambda: self.runs(other, "test.arg")[-1:][0][1] != holder,
+        )
+        until("more of them", lambda: self.changed(self.runs(other, "test.arg")) >= 3)
+
+        names = [name for _, name in self.runs(other, "test.arg")]
+        turns = [name for n, name in enumerate(names) if n == 0 or names[n - 1] != name]
+        self.assertEqual(len(turns), len(set(turns)), names)
+        self.assertEqual(len(self.runs(other, "jobs.active")), 1)
+
+    def changed(self, runs: list[tuple[str, str]]) -> int:
+        """How many of the last runs were on the node that ran last."""
+        names = [name for _, name in runs]
+        return next((n for n, name in enumerate(reversed(names)) if name != names[-1]), len(names))
