@@ -219,7 +219,7 @@ def file(
             )
             return ret
         managed = _managed(ret, source_hash, backup, wanted, common, kwargs)
-        return managed if managed is ret else _put(user, path, managed)
+        return ret if managed is None else _put(user, path, managed)
     finally:
         _files.safe_remove(path)
 
@@ -231,8 +231,8 @@ def _managed(
     wanted: dict[str, Any],
     common: dict[str, Any],
     kwargs: dict[str, Any],
-) -> dict[str, Any]:
-    """The return of C{file.manage_file}; or C{ret}, if it did not come to that."""
+) -> dict[str, Any] | None:
+    """The return of C{file.manage_file}; C{None} if C{ret} says why it did not come to that."""
     source, source_hash = __salt__["file.source_list"](ret["name"], source_hash, __env__)
     try:
         fetched, summed, problem = __salt__["file.get_managed"](
@@ -246,13 +246,13 @@ def _managed(
         if problem:
             ret["comment"] = problem
             ret["result"] = False
-            return ret
+            return None
         managed: dict[str, Any] = __salt__["file.manage_file"](
             sfn=fetched, ret=ret, source=source, source_sum=summed, backup=backup, **common
         )
     except Exception as error:
         ret.update(result=False, changes={}, comment=f"Unable to manage file: {error}")
-        return ret
+        return None
     return managed
 
 
