@@ -174,8 +174,8 @@ class HeartTests(SynchronousTestCase):
         soon = wish.getTime()
         for _ in range(9):
             heart.want_keys()
-        (wish,) = clock.getDelayedCalls()
-        self.assertLessEqual(wish.getTime(), soon)
+            (wish,) = clock.getDelayedCalls()
+            self.assertLessEqual(wish.getTime(), soon)
         clock.advance(ASK_WITHIN)
         self.assertEqual(beats, [True])
         heart.after(1.0)
