@@ -29,13 +29,15 @@ from saltwisted.domain.claims.messages import (
     encode_replies,
 )
 from saltwisted.domain.claims.voter import Voter, Write, node_of
-from saltwisted.errors import RemoteError, SaltwistedError, WireError
+from saltwisted.errors import RemoteError, RequestTimeout, SaltwistedError, WireError
 from saltwisted.interfaces import IPeers
 from saltwisted.transports.deferreds import as_deferred, let_go
 
 WORD = "claims"
 PATIENCE = 1.0
 """Seconds that a member may take to answer."""
+HURRY = 0.2
+"""The same for one that was silent the last time: two that want the same would both wait for it."""
 
 
 @define
@@ -74,6 +76,7 @@ class Ballots:
         self._clock, self._peers, self._key_of, self._store = clock, peers, key_of, store
         self.voter: Voter | None = None
         self.deaf: set[str] = set()
+        self._silent: set[str] = set()
         self._pending: list[_Asked] = []
         self._receivers: list[Callable[[str, str], None]] = []
         peers.answer(WORD, self._asked)
@@ -110,7 +113,8 @@ class Ballots:
             if seat.key == self.key:
                 d = Deferred.fromCoroutine(self._vote(electorate, questions))
             elif link is not None:
-                d = Deferred.fromCoroutine(self._ask_one(link, seat.key, body))
+                patience = HURRY if seat.key in self._silent else PATIENCE
+                d = Deferred.fromCoroutine(self._ask_one(link, seat.key, body, patience))
             else:
                 self._answered(None, seat.key, pending)
                 continue
@@ -119,8 +123,15 @@ class Ballots:
         # Where all that had a vote are gone there is nobody to be asked
         self._answered(None, "", pending)
 
-    async def _ask_one(self, link: Any, key: str, body: bytes) -> list[Reply]:
-        answer = await as_deferred(link.ask(WORD, body, PATIENCE))
+    async def _ask_one(
+        self, link: Any, key: str, body: bytes, patience: float = PATIENCE
+    ) -> list[Reply]:
+        try:
+            answer = await as_deferred(link.ask(WORD, body, patience))
+        except RequestTimeout:
+            self._silent.add(key)
+            raise
+        self._silent.discard(key)
         electorate, replies = decode_replies(answer)
         self.deaf.discard(key)
         await self.learn(electorate)
@@ -178,6 +189,13 @@ class Ballots:
         return encode_replies(own, self.key, replies)
 
     # -- who votes
+
+    def care(self) -> None:
+        """See whether those that were silent answer again."""
+        linked = self.linked()
+        self._silent &= set(linked)
+        for key in sorted(self._silent):
+            let_go(Deferred.fromCoroutine(self.greet(linked[key])), self.log, "nobody was greeted")
 
     def linked(self) -> dict[str, Any]:
         return {self._key_of(link): link for link in self._peers.links()}

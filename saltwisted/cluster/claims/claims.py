@@ -48,7 +48,7 @@ class ClusterClaims:
         @param each_second: what else is to be looked after.
         @param settled: whether this node serves, so that it may begin something.
         """
-        self._clock, self.court = clock, court
+        self._clock, self._node, self.court = clock, node, court
         self._leave = Leave(settled=settled)
         self._each_second = each_second
         self.acts = Acts(clock, node, court, dice, window, counters, self._leave)
@@ -139,9 +139,17 @@ class ClusterClaims:
         self._receivers.append(receiver)
 
     def holders(self) -> Mapping[str, tuple[str, int]]:
-        """By name."""
-        found = self.court.holders()
-        return {key.removeprefix(DUTIES): held for key, held in sorted(found.items())}
+        """By name; of this node itself it is known for certain."""
+        found = {
+            key.removeprefix(DUTIES): (node, term)
+            for key, (node, term) in sorted(self.court.holders().items())
+            if node != self._node
+        }
+        own = self.duties.held()
+        return {
+            **found,
+            **{key.removeprefix(DUTIES): (self._node, term) for key, term in own.items()},
+        }
 
     def receipts(self, event: str = "", limit: int = 1000) -> Awaitable[Sequence[Receipt]]:
         """As the court keeps them."""

@@ -207,6 +207,7 @@ class Votes:
         if voter is None:
             return None
         self._prune(voter)
+        self.ballots.care()
         return self._roll.care()
 
     def _question(
