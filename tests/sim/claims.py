@@ -704,6 +704,11 @@ class World:
         if not others:
             return
         node = self.dice.choice(others)
+        # With the last that has a vote the numbers of terms are gone: they begin again, as the
+        # page says
+        voters = [v.electorate for v in (n.votes.voter for n in self.nodes.values()) if v]
+        if any(each is None or each.is_gone({node.name}) for each in voters):
+            return
         self.tell(f"{host.name} removes {node.name}")
         self.removed.add(node.name)
         host.gone.add(node.name)

@@ -16,8 +16,9 @@ from twisted.logger import Logger
 
 from saltwisted.cluster.claims.acts import Acts
 from saltwisted.cluster.claims.court import NOT_ALLOWED, ICourt, Leave
-from saltwisted.cluster.claims.duties import DUTIES, Duties
+from saltwisted.cluster.claims.duties import Duties
 from saltwisted.domain.claims.claimant import RENEW_EVERY
+from saltwisted.domain.claims.voter import DUTY
 from saltwisted.domain.claims.words import Answer, Claim, Receipt
 from saltwisted.interfaces import IClaims
 from saltwisted.transports.deferreds import let_go
@@ -141,14 +142,14 @@ class ClusterClaims:
     def holders(self) -> Mapping[str, tuple[str, int]]:
         """By name; of this node itself it is known for certain."""
         found = {
-            key.removeprefix(DUTIES): (node, term)
+            key.removeprefix(DUTY): (node, term)
             for key, (node, term) in sorted(self.court.holders().items())
             if node != self._node
         }
         own = self.duties.held()
         return {
             **found,
-            **{key.removeprefix(DUTIES): (self._node, term) for key, term in own.items()},
+            **{key.removeprefix(DUTY): (self._node, term) for key, term in own.items()},
         }
 
     def receipts(self, event: str = "", limit: int = 1000) -> Awaitable[Sequence[Receipt]]:
@@ -205,7 +206,7 @@ class ClusterClaims:
             return
         renewed = await self.court.renew(held)
         for key, until in renewed.items():
-            part = self.duties if key.startswith(DUTIES) else self.acts
+            part = self.duties if key.startswith(DUTY) else self.acts
             part.renewed(key, held[key], until)
 
 

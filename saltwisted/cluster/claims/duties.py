@@ -15,10 +15,9 @@ from twisted.logger import Logger
 
 from saltwisted.cluster.claims.court import Granted, ICourt, Leave, Wish
 from saltwisted.domain.claims.claimant import END_TIME, LOOK_EVERY, Do, Duty, Said, step
+from saltwisted.domain.claims.voter import DUTY
 from saltwisted.domain.claims.words import Claim
 from saltwisted.transports.deferreds import awaited, let_go
-
-DUTIES = "duty/"
 
 
 @define
@@ -38,7 +37,7 @@ class Held:
     @property
     def key(self) -> str:
         """In the court."""
-        return DUTIES + self.name
+        return DUTY + self.name
 
 
 class Duties:
@@ -93,7 +92,7 @@ class Duties:
 
     def holds(self, claim: Claim) -> bool:
         """By this moment's clock."""
-        duty = self.known.get(claim.key.removeprefix(DUTIES))
+        duty = self.known.get(claim.key.removeprefix(DUTY))
         if duty is None or duty.key != claim.key or duty.term != claim.term:
             return False
         return duty.state is Duty.HELD and bool(duty.until - END_TIME > self._clock.seconds())
@@ -193,7 +192,7 @@ class Duties:
 
     def renewed(self, key: str, term: int, until: float) -> None:
         """A term lasts longer, or is lost."""
-        duty = self.known.get(key.removeprefix(DUTIES))
+        duty = self.known.get(key.removeprefix(DUTY))
         if duty is None or duty.key != key or duty.term != term:
             return
         if until:

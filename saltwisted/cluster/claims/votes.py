@@ -25,7 +25,7 @@ from saltwisted.domain.claims.messages import (
     WANT,
     Question,
 )
-from saltwisted.domain.claims.voter import ELECTORATE, Voter, node_of, settle_seconds
+from saltwisted.domain.claims.voter import DUTY, ELECTORATE, Voter, node_of, settle_seconds
 from saltwisted.domain.claims.words import Receipt
 from saltwisted.errors import SaltwistedError, WireError
 from saltwisted.interfaces import IPeers
@@ -149,7 +149,15 @@ class Votes:
         """In one message."""
         sent = self._clock.seconds()
         asked = {
-            key: self.ballots.poll(Question(act=RENEW, key=key, term=term, holder=self.holder))
+            key: self.ballots.poll(
+                Question(
+                    act=RENEW,
+                    key=key,
+                    term=term,
+                    holder=self.holder,
+                    is_duty=key.startswith(DUTY),
+                )
+            )
             for key, term in held.items()
         }
         found: dict[str, float] = {}

@@ -43,6 +43,8 @@ MARGIN = 0.1
 MOST = 200_000
 """Keys that are remembered; beyond it nothing new is granted."""
 ELECTORATE = "electorate"
+DUTY = "duty/"
+"""How keys of duties begin."""
 
 
 def settle_seconds(window: float) -> float:
@@ -269,8 +271,10 @@ class Voter:
             return self._again(q, vote, now)
         if vote is not None and vote.until > now and vote.holder != q.holder:
             return self._known(HELD, vote, now), []
-        if q.act == RENEW:
+        if q.act == RENEW and not q.is_duty:
             return Reply(said=NO, term=self.highest, why="it is not held"), []
+        # A duty that others have granted is granted here too when it is renewed: else this member
+        # would go on to take it for free
         if q.term <= (vote.term if vote is not None else self._floor):
             return Reply(said=LOW, term=self.highest), []
         refused = self._why_no_change(q, now)

@@ -90,6 +90,15 @@ class VoterTests(SynchronousTestCase):
         self.assertEqual(self.writes, [])
         self.assertEqual(self.ask(WANT, 2, "b#1", 5.0 + OUT - 0.1).said, HELD)
 
+    def test_renewed_by_others(self) -> None:
+        """Who was not asked for a duty learns of its holder by the renewal; not so for an act."""
+        self.assertEqual(self.ask(RENEW, 3, "a#1", 0.0).said, NO)
+        self.assertEqual(self.ask(RENEW, 3, "a#1", 0.0, is_duty=True).said, GRANTED)
+        self.assertEqual([type(write) for write in self.writes], [Put])
+
+        self.assertEqual(self.ask(WANT, 9, "b#1", 1.0, is_duty=True).said, HELD)
+        self.assertEqual(self.ask(RENEW, 2, "b#1", OUT, is_duty=True).said, LOW)
+
     def test_restart(self) -> None:
         """What was on disk at a start holds for a whole term from then on."""
         self.ask(WANT, 1, "a#1", 0.0)
