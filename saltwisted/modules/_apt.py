@@ -8,7 +8,7 @@ import logging
 import os
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from attrs import frozen
@@ -44,7 +44,13 @@ def as_map(env: Any) -> dict[str, Any]:
 
 @frozen(eq=False)
 class Apt(Injected):
-    """Apt as the functions of a module call it."""
+    """
+    Apt as the functions of a module call it.
+
+    @ivar pillar: gives the pillar, which the loader puts only where a module's own code has it.
+    """
+
+    pillar: Callable[[], Any]
 
     def call(self, args: Iterable[Any], scope: bool = True, **kwargs: Any) -> dict[str, Any]:
         """
@@ -59,9 +65,7 @@ class Apt(Injected):
             command += ["systemd-run", "--scope", "--description", f'"{self.space["__name__"]}"']
         command += args
         given = kwargs.pop("env", None)
-        module = _packages.module_environment(
-            self.opts, self.space.get("__pillar__"), ("pkg", "aptpkg")
-        )
+        module = _packages.module_environment(self.opts, self.pillar(), ("pkg", "aptpkg"))
         params: dict[str, Any] = {
             "output_loglevel": "trace",
             "python_shell": False,

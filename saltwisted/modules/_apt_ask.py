@@ -19,8 +19,9 @@ from saltwisted.worker.exceptions import CommandNotFoundError
 log = logging.getLogger(__name__)
 
 __salt__: dict[str, Any]
+__pillar__: dict[str, Any]
 
-_apt = Apt(globals())
+_apt = Apt(globals(), lambda: __pillar__)
 
 
 def file_list(*packages: str, **kwargs: Any) -> Any:

@@ -20,8 +20,9 @@ log = logging.getLogger(__name__)
 
 __salt__: dict[str, Any]
 __grains__: dict[str, Any]
+__pillar__: dict[str, Any]
 
-_apt = Apt(globals())
+_apt = Apt(globals(), lambda: __pillar__)
 
 
 def list_repos(**kwargs: Any) -> dict[str, list[dict[str, Any]]]:

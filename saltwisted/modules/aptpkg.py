@@ -25,6 +25,7 @@ __salt__: dict[str, Any]
 __grains__: dict[str, Any]
 __opts__: dict[str, Any]
 __context__: dict[str, Any]
+__pillar__: dict[str, Any]
 
 __virtualname__ = "pkg"
 __parts__ = ("_apt_repos", "_apt_ask")
@@ -32,7 +33,7 @@ __parts__ = ("_apt_repos", "_apt_ask")
 PKG_ARCH_SEPARATOR = ":"
 
 
-_apt = Apt(globals())
+_apt = Apt(globals(), lambda: __pillar__)
 
 
 def __virtual__() -> Any:

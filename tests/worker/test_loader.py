@@ -425,6 +425,15 @@ class SurroundingsTests(LoaderCase):
             return __utils__["u.twice"](4)
     """
 
+    def test_pillar_of_packages(self) -> None:
+        """C{pkg} has the pillar: its C{system-environment} is for apt, too."""
+        grains = {"os_family": "Debian", "os": "Debian", "osrelease": "12", "kernel": "Linux"}
+        functions = self.loaders(grains=grains, pillar={"p": 1}).modules
+
+        space = functions["pkg.install"].__globals__
+
+        self.assertEqual(space["__pillar__"], {"p": 1})
+
     def test_injected(self) -> None:
         """Salt's names are there, and lead to the same functions and other kinds."""
         self.module("probe", self.PROBE)
