@@ -2,9 +2,9 @@
 The reactor: from events that some entry matches to what their SLS ask for.
 
 Events wait in a bounded queue (L{Intake}), are rendered several at a time in a worker process,
-claimed (C{seams.claims}), and begun in their order. Jobs are published at once; runners, wheel
-functions and callers wait for one of C{reactor_worker_threads} places. What is not done is said
-(L{Telling}).
+claimed (C{seams.claims}), and begun: the calls of one event one after the other, those of several
+events beside one another. Jobs are published at once; runners, wheel functions and callers wait
+for one of C{reactor_worker_threads} places. What is not done is said (L{Telling}).
 """
 
 from __future__ import annotations
