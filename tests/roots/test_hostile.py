@@ -22,7 +22,7 @@ from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.roots import inbox as rootinbox
-from saltwisted.cluster.roots.link import TURN, RootLink
+from saltwisted.cluster.roots.link import LINGER, TURN, RootLink
 from saltwisted.cluster.roots.parcels import SLICE_HEAD
 from saltwisted.cluster.roots.work import wants_of
 from saltwisted.domain.roots import codec, frames
@@ -594,6 +594,16 @@ class TurnTests(SynchronousTestCase):
         """Messages in one piece."""
         pieces = [frames.pack_head(frames.BATCH, 0, 1) + bytes([number]) for number in numbers]
         self.link.dataReceived(b"".join(pieces))
+
+    def test_closed_with_a_peer_that_stands_still(self) -> None:
+        """A stream that is closed is gone in seconds, though the peer takes no goodbye."""
+        self.link.close("out of patience")
+
+        self.clock.advance(LINGER)
+
+        self.assertTrue(self.wire.disconnected)
+        self.link.connectionLost()
+        self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def test_in_turns(self) -> None:
         """They are taken some at a time and in order; meanwhile nothing more is read."""

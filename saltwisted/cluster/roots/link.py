@@ -41,6 +41,8 @@ from saltwisted.domain.roots.guards import Forbidden
 from saltwisted.transports.bulk import widen
 
 PING_EVERY = 30.0
+LINGER = 2.0
+"""Seconds that a peer has to take the goodbye of a stream which this side closes."""
 TURN = 0.003
 """Seconds for which messages are taken before the reactor has its turn."""
 
@@ -92,8 +94,7 @@ class RootLink(Protocol):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """What was asked for will not come."""
         self.closed = True
-        if self._ping is not None and self._ping.active():
-            self._ping.cancel()
+        self._stop_pinging()
         if self._turn is not None:
             self._turn.cancel()
             self._turn = None
@@ -126,6 +127,14 @@ class RootLink(Protocol):
         transport.resumeProducing()
         transport.loseConnection()
         self.closed = True
+        # A peer that stands still takes nothing: the stream would be half open until it goes on
+        # or TCP gives up, and nobody would dial another one
+        self._stop_pinging()
+        self._ping = self._clock.callLater(LINGER, transport.abortConnection)
+
+    def _stop_pinging(self) -> None:
+        if self._ping is not None and self._ping.active():
+            self._ping.cancel()
 
     def broke(self, error: Forbidden) -> None:
         """The peer broke the rules: note it, and close."""
