@@ -594,8 +594,22 @@ class MasterConfig(CommonOptions):
     serve_alone: bool = True
     #: Nodes that must have a return before it is acknowledged (clusters).
     return_copies: int = 2
-    #: How two members decide what is done once: pair (the first by name) or both (clusters).
+    #: Who decides what is done once: pair or both (how two members decide), or etcd (clusters).
     claims: str = "pair"
+    #: The addresses of an etcd 3 that decides, http://host:2379 each, for claims: etcd (clusters).
+    claims_etcd: list[Any] = []
+    #: The authorities that sign the certificate of that etcd, PEM; the system's without it.
+    claims_etcd_ca: str | None = None
+    #: The certificate that this node shows to that etcd, PEM.
+    claims_etcd_cert: str | None = None
+    #: The key of that certificate, PEM.
+    claims_etcd_key: str | None = None
+    #: The user of that etcd, where it has users.
+    claims_etcd_user: str | None = None
+    #: The password of that user.
+    claims_etcd_password: str | None = None
+    #: What the keys of this cluster in etcd begin with; another for each cluster.
+    claims_etcd_prefix: str = "saltwisted"
     #: Whether this node keeps pillar_roots in step with its peers, and compiles pillars (clusters).
     cluster_pillar: bool = True
     #: How roots are kept in step: quiet_ms, scan_s, conflict, links, guard_files, ... (clusters).

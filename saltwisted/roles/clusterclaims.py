@@ -9,15 +9,21 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from saltwisted.cluster.claims.claims import ClusterClaims
+from saltwisted.cluster.claims.etcd import EtcdCourt
 from saltwisted.cluster.claims.seats import Seats
 from saltwisted.cluster.claims.votes import Votes
+from saltwisted.cluster.life.settings import etcd_of
+from saltwisted.domain.claims.electorate import ETCD
+from saltwisted.domain.claims.etcd import Names
 from saltwisted.roles.clusterfacts import ClusterFacts
 from saltwisted.roles.stores import Stores
 from saltwisted.roles.uptime import LookFirst
 from saltwisted.stores.claims import ClaimStore
+from saltwisted.transports.etcd import Gateway, tls_policy
 
 
 class ClusterClaimParts:
@@ -40,7 +46,27 @@ class ClusterClaimParts:
             settled=facts.own.settled,
             fire=stores.bus.fire,
         )
-        self.votes = Votes(
+        is_etcd = config.claims == ETCD
+        court = self._etcd(stores, facts) if is_etcd else self._votes(stores, facts)
+        self.claims = ClusterClaims(
+            stores.reactor,
+            facts.node,
+            court,
+            random.SystemRandom().random,
+            window,
+            stores.counters,
+            settled=lambda: facts.catch_up.done and not facts.standstill.closed,
+            each_second=self.seats.came_back,
+        )
+        self.parts: list[Any] = [
+            court,
+            self.claims,
+            LookFirst(stores.reactor, self.claims.look),
+        ]
+
+    def _votes(self, stores: Stores, facts: ClusterFacts) -> Votes:
+        config = stores.config
+        return Votes(
             stores.reactor,
             facts.node,
             facts.key,
@@ -56,24 +82,24 @@ class ClusterClaimParts:
             stores.entropy(8).hex(),
             stores.now,
             str(config.claims),
-            window,
+            float(config.publish_window),
             self._before(facts, float(config.keep_jobs_seconds)),
         )
-        self.claims = ClusterClaims(
+
+    @staticmethod
+    def _etcd(stores: Stores, facts: ClusterFacts) -> EtcdCourt:
+        settings = etcd_of(stores.config)
+        is_tls = any(each.startswith("https:") for each in settings.endpoints)
+        policy = tls_policy(settings, lambda path: Path(path).read_bytes()) if is_tls else None
+        return EtcdCourt(
             stores.reactor,
             facts.node,
-            self.votes,
-            random.SystemRandom().random,
-            window,
-            stores.counters,
-            settled=lambda: facts.catch_up.done and not facts.standstill.closed,
-            each_second=self.seats.came_back,
+            stores.entropy(8).hex(),
+            Gateway(stores.reactor, settings, policy),
+            Names(settings.prefix),
+            stores.now,
+            float(stores.config.keep_jobs_seconds),
         )
-        self.parts: list[Any] = [
-            self.votes,
-            self.claims,
-            LookFirst(stores.reactor, self.claims.look),
-        ]
 
     @staticmethod
     def _before(facts: ClusterFacts, keep: float) -> Callable[[], float | None]:

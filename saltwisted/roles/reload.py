@@ -30,6 +30,8 @@ MASTER_BUILT_IN = frozenset(
     master_job_cache job_claims_max job_claims_size_max
     loop_interval minimum_auth_version request_server_ttl max_open_files cluster_id
     cluster_peers cluster_pki_dir cluster_secret cluster_pub_fingerprint cluster_pool_port
+    claims claims_etcd claims_etcd_ca claims_etcd_cert claims_etcd_key claims_etcd_user
+    claims_etcd_password claims_etcd_prefix
     rest_cherrypy netapi_enable_clients order_masters ssl engines conf_file
     config_dir
     """.split()  # noqa: SIM905

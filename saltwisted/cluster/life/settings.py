@@ -12,7 +12,9 @@ from typing import Any
 from saltwisted.cluster.life.lifecycle import Settings
 from saltwisted.cluster.links.peers import join_address
 from saltwisted.config.options import MasterConfig
-from saltwisted.domain.claims.electorate import MODES
+from saltwisted.domain.claims.electorate import ETCD, MODES
+from saltwisted.domain.claims.etcd import Settings as EtcdSettings
+from saltwisted.domain.claims.etcd import settings_of as etcd_settings
 from saltwisted.domain.replica.joining import weak_secret
 from saltwisted.errors import ConfigError
 from saltwisted.worker.grains.netinfo import interfaces
@@ -48,15 +50,36 @@ def check(config: MasterConfig) -> None:
         )
     if config.claims not in MODES:
         raise ConfigError(
-            f"claims: {config.claims}: use pair (of two members the first by name decides) or "
-            "both (of two members each acts: things may be done twice)"
+            f"claims: {config.claims}: use pair (of two members the first by name decides), both "
+            "(of two members each acts: things may be done twice) or etcd"
         )
+    if config.claims == ETCD:
+        etcd_of(config)
     if config.cluster_peers and config.cluster_secret is None:
         raise ConfigError(
             "cluster_peers without cluster_secret: nodes could not prove who they are. Set "
             "cluster_secret on all of them, or leave both out and let nodes join with "
             "'saltwisted token create' and 'saltwisted join'"
         )
+
+
+def etcd_of(config: MasterConfig) -> EtcdSettings:
+    """
+    Where the etcd is that decides about claims.
+
+    @raises ConfigError: with the option, and what to write instead.
+    """
+    return etcd_settings(
+        config.claims_etcd,
+        {
+            "ca": config.claims_etcd_ca,
+            "cert": config.claims_etcd_cert,
+            "key": config.claims_etcd_key,
+            "user": config.claims_etcd_user,
+            "password": config.claims_etcd_password,
+            "prefix": config.claims_etcd_prefix,
+        },
+    )
 
 
 def settings_of(config: MasterConfig) -> Settings:

@@ -18,8 +18,8 @@ from attrs import frozen
 
 from saltwisted.errors import WireError
 
-PAIR, BOTH = MODES = "pair", "both"
-"""What C{claims} may say of two members."""
+PAIR, BOTH, ETCD = MODES = "pair", "both", "etcd"
+"""What C{claims} may say: how two members decide, or that nobody votes."""
 MOST_SEATS = 256
 
 

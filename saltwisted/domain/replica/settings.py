@@ -16,6 +16,8 @@ from typing import Any
 COMPARED = (
     "auto_accept",
     "autosign_timeout",
+    "claims",
+    "claims_etcd_prefix",
     "client_acl_verify",
     "default_top",
     "env_order",

@@ -1,0 +1,334 @@
+"""
+etcd 3 by its HTTP gateway: JSON there and back, at one of several addresses, within a time limit.
+
+What is asked and what an answer means is in L{saltwisted.domain.claims.etcd}. An address that does
+not answer, or answers nonsense, is followed by the next one. A question may so be done twice: those
+that are asked here bear it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from twisted.internet.defer import CancelledError, Deferred, TimeoutError, succeed
+from twisted.internet.protocol import Protocol, connectionDone
+from twisted.internet.ssl import (
+    Certificate,
+    PrivateCertificate,
+    optionsForClientTLS,
+    platformTrust,
+    trustRootFromCertificates,
+)
+from twisted.internet.task import deferLater
+from twisted.python.failure import Failure
+from twisted.web.client import Agent, HTTPConnectionPool, ResponseDone
+from twisted.web.http_headers import Headers
+from twisted.web.iweb import IBodyProducer, IPolicyForHTTPS
+from zope.interface import implementer
+
+from saltwisted.domain.claims.etcd import OPTION, Ask, Settings, decode_token, login
+from saltwisted.errors import ConfigError, RemoteError, RequestTimeout, TransportClosed, WireError
+from saltwisted.transports.deferreds import as_deferred
+
+TRY_TIME = 1.0
+"""Seconds that one address may take."""
+WHOLE_TIME = 2.5
+"""Seconds after which no further one is tried."""
+MOST_BYTES = 16 << 20
+"""Of an answer."""
+CONNECTIONS = 16
+"""Questions that are on their way at the same time; more of them wait."""
+UNAUTHENTICATED = 16
+"""gRPC's number for it."""
+
+_PEM = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----\n?", re.S)
+
+
+@implementer(IPolicyForHTTPS)
+class TlsPolicy:
+    """Whom to trust, and what to show."""
+
+    def __init__(self, trust: Any, own: Any) -> None:
+        self._trust, self._own = trust, own
+
+    def creatorForNetloc(self, hostname: bytes, port: int) -> Any:
+        """Of each connection."""
+        return optionsForClientTLS(
+            hostname.decode("ascii"), trustRoot=self._trust, clientCertificate=self._own
+        )
+
+
+def tls_policy(settings: Settings, read: Callable[[str], bytes]) -> TlsPolicy:
+    """
+    Out of the files that the options name.
+
+    @param read: the bytes of a file.
+    @raises ConfigError: with the option whose file cannot be used.
+    """
+    trust, own = platformTrust(), None
+    if settings.ca:
+        blocks = _PEM.findall(_read(f"{OPTION}_ca", settings.ca, read))
+        try:
+            trust = trustRootFromCertificates([Certificate.loadPEM(each) for each in blocks])
+            if not blocks:
+                raise ValueError("there is no certificate in it")
+        except Exception as error:  # whatever OpenSSL says of a file
+            raise _unusable(f"{OPTION}_ca", settings.ca, error) from None
+    if settings.cert:
+        both = _read(f"{OPTION}_cert", settings.cert, read)
+        both += b"\n" + _read(f"{OPTION}_key", settings.key, read)
+        try:
+            own = PrivateCertificate.loadPEM(both)
+            # A key of another certificate is found here
+            own.options()
+        except Exception as error:  # whatever OpenSSL says of a file
+            raise _unusable(f"{OPTION}_cert", settings.cert, error) from None
+    return TlsPolicy(trust, own)
+
+
+def _read(option: str, path: str, read: Callable[[str], bytes]) -> bytes:
+    try:
+        return read(path)
+    except OSError as error:
+        raise ConfigError(f"{option}: {path}: {error.strerror or error}") from None
+
+
+def _unusable(option: str, path: str, error: Exception) -> ConfigError:
+    why = str(error) or type(error).__name__
+    return ConfigError(f"{option}: {path} is no PEM file that can be used: {why[:200]}")
+
+
+@implementer(IBodyProducer)
+class _Sent:
+    """A question, which is sent in one piece."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.length = len(data)
+
+    def startProducing(self, consumer: Any) -> Deferred[None]:
+        """All of it."""
+        consumer.write(self._data)
+        return succeed(None)
+
+    def stopProducing(self) -> None:
+        """It is sent."""
+
+    pauseProducing = resumeProducing = stopProducing
+
+
+class _Body(Protocol):
+    """Collects an answer up to a limit."""
+
+    def __init__(self, done: Deferred[bytes]) -> None:
+        self._done, self._parts, self._size = done, [], 0  # type: ignore[var-annotated]
+        self._over = False
+
+    def dataReceived(self, data: bytes) -> None:
+        """Count them."""
+        self._size += len(data)
+        if self._size > MOST_BYTES:
+            self._finish(WireError(f"an answer of more than {MOST_BYTES >> 20} MiB"))
+            self.give_up()
+        else:
+            self._parts.append(data)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """All is here, or not."""
+        whole = reason.check(ResponseDone) is not None
+        self._finish(None if whole else TransportClosed("it hung up within an answer"))
+
+    def give_up(self) -> None:
+        """Read no more of it."""
+        transport: Any = self.transport
+        for name in ("abortConnection", "loseConnection"):
+            stop = getattr(transport, name, None)
+            if stop is not None:
+                stop()
+                return
+
+    def _finish(self, error: Exception | None) -> None:
+        if not self._over:
+            self._over = True
+            if error is None:
+                self._done.callback(b"".join(self._parts))
+            else:
+                self._done.errback(error)
+
+
+class Gateway:
+    """One etcd, at one of its addresses. Reactor thread only."""
+
+    def __init__(self, reactor: Any, settings: Settings, policy: TlsPolicy | None) -> None:
+        """
+        @param policy: for https; C{None} where there is none.
+        """
+        self._reactor, self._settings = reactor, settings
+        self._pool = HTTPConnectionPool(reactor, persistent=True)
+        self._pool.maxPersistentPerHost = CONNECTIONS
+        self._agent = (
+            Agent(reactor, connectTimeout=TRY_TIME, pool=self._pool)
+            if policy is None
+            else Agent(reactor, policy, connectTimeout=TRY_TIME, pool=self._pool)
+        )
+        self._best = 0
+        self._token = ""
+        self._free = CONNECTIONS
+        self._queue: list[Deferred[None]] = []
+        self._under_way: set[Deferred[Any]] = set()
+        self._stopped = False
+
+    async def stop(self) -> None:
+        """Ask nothing more, and close what is kept open."""
+        self._stopped = True
+        for waiting in (*self._queue, *self._under_way):
+            waiting.cancel()
+        await self._pool.closeCachedConnections()
+        # Those that were given up are closed in the next turn
+        await deferLater(self._reactor, 0)
+
+    async def ask(self, ask: Ask) -> Any:
+        """
+        What is answered.
+
+        @raises TransportClosed: by nobody; or C{RequestTimeout}.
+        @raises RemoteError: it is refused.
+        @raises WireError: the answer is nonsense.
+        """
+        if ask.is_urgent:
+            return await self._ask(ask)
+        await self._turn()
+        try:
+            return await self._ask(ask)
+        finally:
+            if self._queue:
+                self._queue.pop(0).callback(None)
+            else:
+                self._free += 1
+
+    def _turn(self) -> Deferred[None]:
+        """Fires when one more may be asked."""
+        if self._free:
+            self._free -= 1
+            return succeed(None)
+        turn: Deferred[None] = Deferred(self._queue.remove)
+        self._queue.append(turn)
+
+        def late(failure: Failure) -> None:
+            failure.trap(TimeoutError, CancelledError)
+            raise RequestTimeout(f"too many questions wait for an answer of {OPTION}")
+
+        return turn.addTimeout(WHOLE_TIME, self._reactor).addErrback(late)
+
+    async def _ask(self, ask: Ask) -> Any:
+        count = len(self._settings.endpoints)
+        end = self._reactor.seconds() + WHOLE_TIME
+        error: Exception = TransportClosed("this node stops")
+        # A connection that was kept may have been closed at the other end: one more
+        for attempt in range(count + 1):
+            at = (self._best + attempt) % count
+            left = end - self._reactor.seconds()
+            if self._stopped or (attempt and left <= 0):
+                break
+            try:
+                limit = min(TRY_TIME, left)
+                answer = await self._limited(self._authorised(at, ask), limit)
+            except RemoteError:
+                self._best = at
+                raise
+            except (TransportClosed, WireError) as failed:
+                where = f"{OPTION}: {self._settings.endpoints[at]}: {failed}"
+                error = type(failed)(where)
+                continue
+            self._best = at
+            return answer
+        raise error
+
+    def _limited(self, work: Any, seconds: float) -> Deferred[Any]:
+        d = as_deferred(work).addTimeout(seconds, self._reactor)
+        self._under_way.add(d)
+
+        def over(result: Any) -> Any:
+            self._under_way.discard(d)
+            return result
+
+        def failed(failure: Failure) -> Any:
+            if _reason(failure).check(TimeoutError, CancelledError):
+                raise RequestTimeout(f"no answer within {TRY_TIME:.0f} s")
+            if failure.check(TransportClosed, WireError, RemoteError):
+                return failure
+            raise TransportClosed(_said(failure))
+
+        return d.addBoth(over).addErrback(failed)
+
+    async def _authorised(self, at: int, ask: Ask) -> Any:
+        if not self._settings.user:
+            return await self._post(at, ask)
+        if not self._token:
+            await self._login(at)
+        try:
+            return await self._post(at, ask)
+        except RemoteError as error:
+            if error.details != UNAUTHENTICATED:
+                raise
+        # Tokens do not last
+        await self._login(at)
+        return await self._post(at, ask)
+
+    async def _login(self, at: int) -> None:
+        self._token = ""
+        self._token = decode_token(await self._post(at, login(self._settings)))
+
+    async def _post(self, at: int, ask: Ask) -> Any:
+        headers = Headers({"Content-Type": ["application/json"]})
+        if self._token:
+            headers.addRawHeader("Authorization", self._token)
+        response = await self._agent.request(
+            b"POST",
+            f"{self._settings.endpoints[at]}/v3/{ask.path}".encode("ascii"),
+            headers,
+            _Sent(json.dumps(ask.body).encode()),
+        )
+        done: Deferred[bytes] = Deferred(lambda _: body.give_up())
+        body = _Body(done)
+        response.deliverBody(body)
+        data = await done
+        if response.code == 404 and not data.startswith(b"{"):
+            raise WireError("it knows no /v3/: is it an etcd, of 3.4 or newer?")
+        try:
+            answer = json.loads(data)
+        except (ValueError, RecursionError):
+            raise WireError(f"no JSON but {data[:60]!r} (HTTP {response.code})") from None
+        if not isinstance(answer, dict):
+            raise WireError(f"no JSON object but {data[:60]!r}")
+        if response.code != 200 or "error" in answer:
+            raise self._refused(at, response.code, answer)
+        return answer
+
+    def _refused(self, at: int, code: int, answer: dict[str, Any]) -> Exception:
+        error = answer.get("error")
+        inner = error if isinstance(error, dict) else answer
+        number = inner.get("code", inner.get("grpc_code", 0))
+        words = str(inner.get("message") or error or f"HTTP {code}")[:200]
+        if code >= 500 or number in (4, 14):
+            # It has no leader, or stops: another address may be better
+            return TransportClosed(words)
+        if "auth store is old" in words or "invalid auth token" in words:
+            number = UNAUTHENTICATED
+        where = f"{OPTION}: {self._settings.endpoints[at]}: {words}"
+        return RemoteError("etcd", where, number)
+
+
+def _reason(failure: Failure) -> Failure:
+    """Why a connection came to nothing, without Twisted's failures around it."""
+    while reasons := getattr(failure.value, "reasons", None):
+        failure = reasons[0]
+    return failure
+
+
+def _said(failure: Failure) -> str:
+    error = _reason(failure).value
+    return (str(error) or type(error).__name__)[:200]
