@@ -345,7 +345,10 @@ class OddTests(TestCase):
             (lambda _: b"{}", "makes no sense"),
             (lambda _: header + b'"succeeded": true}', "lease of 0 seconds|something else"),
             (lambda _: header + b'"ID": "5", "TTL": "600", "succeeded": true}', "something else"),
-            (lambda _: header + b'"responses": [{"response_range": {"kvs": 5}}]}', "no sense"),
+            (
+                lambda _: header + b'"responses": [{"response_range": {"kvs": 5}}]}',
+                "no sense|lease of 0",
+            ),
             (not_found, "is it an etcd"),
             (refuse, "permission denied"),
             (broken, "no leader"),
@@ -363,8 +366,10 @@ class OddTests(TestCase):
             "TTL": "6",
             "responses": [rows, rows],
         }
-        problem = await self.problem(lambda _: json.dumps(body).encode())
-        self.assertIn("a value that is not ours", problem)
+        url = self.server(lambda _: json.dumps(body).encode())
+        node = await Node(self, "a", url, window=0.1).start()
+        self.assertEqual(node.claims.problem(), "claims_etcd: a value that is not ours")
+        self.assertIsInstance(await node.claims.begin("run/1", {}), NoMajority)
 
     async def test_slow(self) -> None:
         """A server that never answers is not waited for, and its connections are closed."""

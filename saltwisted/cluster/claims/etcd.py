@@ -94,7 +94,19 @@ class _Seen:
 
     revision: int = 0
     terms: dict[str, _Term] = field(factory=dict)
-    open: frozenset[str] = frozenset()
+    open: set[str] = field(factory=set)
+
+    def is_ours(self, key: str, term: _Term) -> None:
+        """It was granted; a look that was asked for before that does not know of it."""
+        self.terms[key] = term
+        self.revision = max(self.revision, term.written)
+
+    def is_gone(self, key: str, revision: int, is_closed: bool) -> None:
+        """It was given back, or has ended."""
+        self.terms.pop(key, None)
+        if is_closed:
+            self.open.discard(key)
+        self.revision = max(self.revision, revision)
 
 
 class EtcdCourt:
@@ -278,9 +290,7 @@ class EtcdCourt:
         if lease is None or lease.id != lease_id or lease.until <= now:
             return Refused(f"{OPTION}: the lease ran out while it was asked")
         self._mine[wish.key] = _Mine(done.revision, record, found.since or done.revision)
-        self._seen.terms[wish.key] = _Term(record, done.revision, lease_id)
-        # A look that was asked for before this does not know of it
-        self._seen.revision = max(self._seen.revision, done.revision)
+        self._seen.is_ours(wish.key, _Term(record, done.revision, lease_id))
         return Granted(
             term=done.revision,
             until=lease.until,
@@ -323,8 +333,8 @@ class EtcdCourt:
             if opened is not None:
                 record = decode_record(opened.value)
                 is_unbegun = record.planner == record.holder == self.holder
-            await self._done(self._names.drop(key, state, is_unbegun))
-            self._seen.terms.pop(key, None)
+            done = await self._done(self._names.drop(key, state, is_unbegun))
+            self._seen.is_gone(key, done.revision, is_unbegun)
         except FAILURES as error:
             # It is seen as a stray when etcd is back, or runs out
             self._failed(error)
@@ -338,14 +348,14 @@ class EtcdCourt:
         ended = evolve(mine.record, ended=self._now(), result=result, since=mine.since)
         try:
             kept = await self._keeping()
-            await self._done(self._names.end(wish.key, term, ended, kept))
+            done = await self._done(self._names.end(wish.key, term, ended, kept))
         except FAILURES as error:
             if isinstance(error, RemoteError) and "lease not found" in str(error):
                 self._forget_leases()
             self._failed(error)
             return False
         self._mine.pop(wish.key, None)
-        self._seen.terms.pop(wish.key, None)
+        self._seen.is_gone(wish.key, done.revision, done.is_granted)
         return True
 
     def unfinished(self) -> Sequence[str]:
@@ -396,7 +406,7 @@ class EtcdCourt:
         for row in done.found[0]:
             key = self._names.key_of("term", row.key)
             terms[key] = _Term(decode_record(row.value), row.written, row.lease)
-        opened = frozenset(self._names.key_of("open", row.key) for row in done.found[1])
+        opened = {self._names.key_of("open", row.key) for row in done.found[1]}
         self._problem = ""
         if done.revision >= self._seen.revision:
             before, self._seen = self._seen, _Seen(done.revision, terms, opened)
