@@ -441,26 +441,10 @@ class EtcdCourt:
         found: list[Receipt] = []
         try:
             for kind in ("done", "open"):
-                found += await self._receipts(kind, event, limit)
+                found += await _pages(self._done, self._names, kind, event, limit)
         except FAILURES as error:
             self._failed(error)
         return sorted(found, key=lambda receipt: (receipt.begun, receipt.term))[-limit:]
-
-    async def _receipts(self, kind: str, event: str, limit: int) -> list[Receipt]:
-        found: list[Receipt] = []
-        below = 0
-        for _ in range(MOST_PAGES):
-            done = await self._done(self._names.receipts(kind, below))
-            rows = done.found[0] if done.found else ()
-            for row in rows:
-                record = decode_record(row.value)
-                if not event or globbed(record.event, event):
-                    key = self._names.key_of(kind, row.key)
-                    found.append(_receipt(key, row.written, record))
-            if len(rows) < PAGE or len(found) >= limit:
-                break
-            below = rows[-1].made
-        return found
 
 
 _Court: type[ICourt] = EtcdCourt  # mypy compares them
@@ -477,3 +461,21 @@ def _receipt(key: str, written: int, record: Record) -> Receipt:
         ended=record.ended,
         result=record.result,
     )
+
+
+async def _pages(
+    ask: Callable[[Ask], Awaitable[Done]], names: Names, kind: str, event: str, limit: int
+) -> list[Receipt]:
+    """The newest receipts of one kind, page by page."""
+    found: list[Receipt] = []
+    below = 0
+    for _ in range(MOST_PAGES):
+        (rows,) = (await ask(names.receipts(kind, below))).found or ((),)
+        for row in rows:
+            record = decode_record(row.value)
+            if not event or globbed(record.event, event):
+                found.append(_receipt(names.key_of(kind, row.key), row.written, record))
+        if len(rows) < PAGE or len(found) >= limit:
+            break
+        below = rows[-1].made
+    return found
