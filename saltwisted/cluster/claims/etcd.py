@@ -15,7 +15,6 @@ from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
 from saltwisted.cluster.claims.court import Gone, Granted, ICourt, Outcome, Refused, Wish
-from saltwisted.cluster.claims.duties import DUTIES
 from saltwisted.domain.claims.claimant import last_moment
 from saltwisted.domain.claims.copies import number_of
 from saltwisted.domain.claims.etcd import (
@@ -39,7 +38,7 @@ from saltwisted.domain.claims.etcd import (
     meaning,
     state_of,
 )
-from saltwisted.domain.claims.voter import TERM
+from saltwisted.domain.claims.voter import DUTY, TERM
 from saltwisted.domain.claims.words import Receipt
 from saltwisted.domain.targeting.globs import globbed
 from saltwisted.errors import RemoteError, TransportClosed, WireError
@@ -376,7 +375,7 @@ class EtcdCourt:
         return {
             key: (term.record.node, term.written)
             for key, term in self._seen.terms.items()
-            if key.startswith(DUTIES)
+            if key.startswith(DUTY)
         }
 
     def on_claimed(self, receiver: Callable[[str, str], None]) -> None:
