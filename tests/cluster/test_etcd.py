@@ -9,6 +9,7 @@ import os
 import signal
 from base64 import b64encode
 from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import Any
 
 from twisted.internet import reactor
@@ -41,6 +42,16 @@ async def until(what: str, condition: Callable[[], Any]) -> Any:
         if reactor.seconds() > end:  # type: ignore[attr-defined]
             raise AssertionError(f"waited in vain for {what}")
         await deferLater(reactor, 0.05)  # type: ignore[arg-type]
+
+
+def waited_for(test: Callable[[Any], Any]) -> Callable[[Any], Deferred[Any]]:
+    """A coroutine as a test: the Twisted of Debian 12 waits for a Deferred only."""
+
+    @wraps(test)
+    def begun(self: Any) -> Deferred[Any]:
+        return Deferred.fromCoroutine(test(self))
+
+    return begun
 
 
 class Node:
@@ -111,6 +122,7 @@ class RealTests(TestCase):
         """Nodes a and b."""
         return await Node(self, "a", etcd.url).start(), await Node(self, "b", etcd.url).start()
 
+    @waited_for
     async def test_once(self) -> None:
         """
         One of two gets an act, with its number; the other is told who, and when it is done, how.
@@ -136,6 +148,7 @@ class RealTests(TestCase):
         (one,) = await b.claims.receipts("tag/*")
         self.assertEqual((one.node, one.what), (loser.court.holder[0], "two"))
 
+    @waited_for
     async def test_copies(self) -> None:
         """Copies of an event are claimed once, two events of a node twice, and large plans fit."""
         a, b = await self.pair(Etcd(self).start())
@@ -148,6 +161,7 @@ class RealTests(TestCase):
         kinds = [type(each) for each in (first, copy, second, again)]
         self.assertEqual(kinds, [Claim, Taken, Claim, Taken])
 
+    @waited_for
     async def test_takeover(self) -> None:
         """
         A duty is one node's, and the other's when that has died, under a higher number; what it had
@@ -172,6 +186,7 @@ class RealTests(TestCase):
         # A recover that calls no end has lost it
         await until("the end", lambda: not b.claims.acts.held())
 
+    @waited_for
     async def test_renewed_and_released(self) -> None:
         """A duty is renewed under its number beyond its term, and free at once when released."""
         a, b = await self.pair(Etcd(self).start())
@@ -186,6 +201,7 @@ class RealTests(TestCase):
         await a.claims.release("d")
         await until("b to have it", lambda: b.duties)
 
+    @waited_for
     async def test_away_and_back(self) -> None:
         """
         While etcd stands still nothing is granted, what is held is ended before its lease can run
@@ -209,6 +225,7 @@ class RealTests(TestCase):
         await until("all to be well", lambda: not node.claims.problem() and node.duties)
         self.assertIsInstance(await node.claims.begin("run/1", {}), Claim)
 
+    @waited_for
     async def test_lease_revoked(self) -> None:
         """Somebody who revokes the lease takes what hangs on it; that is ended, and begun anew."""
         etcd = Etcd(self).start()
@@ -226,6 +243,7 @@ class RealTests(TestCase):
         self.assertGreater(found.term, claim.term)
         self.assertFalse(node.claims.holds(claim))
 
+    @waited_for
     async def test_several_addresses(self) -> None:
         """The first address that answers is used, wherever it stands."""
         etcd = Etcd(self).start()
@@ -234,6 +252,7 @@ class RealTests(TestCase):
         self.assertIsInstance(await node.claims.begin("run/1", {}), Claim)
         self.assertEqual(node.claims.problem(), "")
 
+    @waited_for
     async def test_lost_answer(self) -> None:
         """What was granted without an answer is given back, and can be had by somebody else."""
         a, b = await self.pair(Etcd(self).start())
@@ -255,6 +274,7 @@ class RealTests(TestCase):
         assert isinstance(granted, Granted)
         self.assertIsNone(granted.planned)
 
+    @waited_for
     async def test_users(self) -> None:
         """A user's password opens an etcd that has users; a wrong one is said, and not shown."""
         etcd = Etcd(self).start()
@@ -321,6 +341,7 @@ class OddTests(TestCase):
         await node.stop()
         return problem
 
+    @waited_for
     async def test_nonsense(self) -> None:
         """No JSON, other JSON, refusals, other servers: each is said, and nothing is granted."""
         header = b'{"header": {"revision": "5", "raft_term": "1"}, '
@@ -355,6 +376,7 @@ class OddTests(TestCase):
         ):
             self.assertRegex(await self.problem(answer), words)
 
+    @waited_for
     async def test_values_of_others(self) -> None:
         """Values under our prefix that somebody else has written grant nothing, and are said."""
         row = {"key": b64encode(b"test/term/x").decode(), "value": b64encode(b"hello").decode()}
@@ -371,6 +393,7 @@ class OddTests(TestCase):
         self.assertEqual(node.claims.problem(), "claims_etcd: a value that is not ours")
         self.assertIsInstance(await node.claims.begin("run/1", {}), NoMajority)
 
+    @waited_for
     async def test_slow(self) -> None:
         """A server that never answers is not waited for, and its connections are closed."""
         asked: list[Any] = []
@@ -383,12 +406,14 @@ class OddTests(TestCase):
         self.assertIn("no answer within 1 s", await self.problem(never))
         await until("all to be hung up", lambda: asked)
 
+    @waited_for
     async def test_large(self) -> None:
         """An answer without end is not read to its end."""
         self.patch(transport, "MOST_BYTES", 1 << 20)
         problem = await self.problem(lambda _: b"x" * (2 << 20))
         self.assertIn("more than 1 MiB", problem.replace("0 MiB", "1 MiB"))
 
+    @waited_for
     async def test_away(self) -> None:
         """Where nobody listens that is said as it is."""
         node = await Node(self, "a", "http://127.0.0.1:1", window=0.1).start()
