@@ -256,6 +256,9 @@ class RealTests(TestCase):
     async def test_lost_answer(self) -> None:
         """What was granted without an answer is given back, and can be had by somebody else."""
         a, b = await self.pair(Etcd(self).start())
+        # So that its lease lasts
+        a.wants("d")
+        await until("a to have it", lambda: a.duties)
         real = a.gateway.ask
 
         async def lost(ask: Any) -> Any:
