@@ -77,6 +77,7 @@ class ClusterClaimParts:
             ClaimStore(
                 os.path.join(config.cachedir, "saltwisted", "claims.sqlite"),
                 stores.files_threads.run,
+                facts.cluster,
                 facts.key,
             ),
             stores.entropy(8).hex(),

@@ -53,13 +53,13 @@ class ClaimStore:
 
     log = Logger()
 
-    def __init__(self, path: str, run: Run, owner: str = "") -> None:
+    def __init__(self, path: str, run: Run, cluster: str, key: str) -> None:
         """
-        @param owner: whose votes these are: what another member voted, in another cluster that this
-            node belonged to, is no vote of this one.
+        @param cluster: whose votes these are, with C{key}: what this node voted in another cluster
+            is no vote in this one. A master that was alone keeps its key when it joins.
         """
         self.path = path
-        self._owner = owner
+        self._owner = cluster, key
         self._run = run
         self._db: sqlite3.Connection | None = None
         self._queue: list[tuple[list[Write], Deferred[None]]] = []
@@ -77,7 +77,7 @@ class ClaimStore:
     def _load(self) -> Memory:
         try:
             self._db = open_database(self.path, MIGRATIONS)
-            own(self._db, self._owner)
+            own(self._db, *self._owner)
             return read(self._db)
         except (sqlite3.Error, WireError) as error:
             if isinstance(error, sqlite3.Error) and not is_corrupt(error):
@@ -95,7 +95,7 @@ class ClaimStore:
                 with suppress(FileNotFoundError):
                     os.rename(self.path + suffix, aside + suffix)
             self._db = open_database(self.path, MIGRATIONS)
-            own(self._db, self._owner)
+            own(self._db, *self._owner)
             return read(self._db)
 
     def close(self) -> Deferred[None]:
@@ -185,16 +185,20 @@ class ClaimStore:
             raise StoreError(str(error), self.path) from error
 
 
-def own(db: sqlite3.Connection, owner: str) -> None:
-    """From here on these are the votes of this member; receipts of another one stay."""
+def own(db: sqlite3.Connection, cluster: str, key: str) -> None:
+    """
+    From here on these are the votes of this member of this cluster. Of what another one voted only
+    the receipts stay, and are no votes.
+    """
+    owner = f"{cluster}/{key}"
     found = db.execute("SELECT value FROM meta WHERE name = 'owner'").fetchone()
     if found is not None and found[0] == owner:
         return
     db.execute("BEGIN IMMEDIATE")
-    if found is not None:
-        db.execute("DELETE FROM votes WHERE ended IS NULL OR key LIKE 'electorate/%'")
-        db.execute("DELETE FROM meta")
+    db.execute("DELETE FROM votes WHERE ended IS NULL OR key LIKE 'electorate/%'")
+    db.execute("DELETE FROM meta")
     _set(db, "owner", owner)
+    _set(db, "past", db.execute("SELECT max(number) FROM votes").fetchone()[0] or 0)
     db.execute("COMMIT")
 
 
@@ -268,24 +272,26 @@ def read(db: sqlite3.Connection) -> Memory:
     @raises WireError: what is there makes no sense.
     """
     meta = dict(db.execute("SELECT name, value FROM meta"))
+    past = int(meta.get("past") or 0)
     open_rows = db.execute(f"SELECT {COLUMNS} FROM votes WHERE ended IS NULL")  # noqa: S608
     votes = [_vote(row) for row in open_rows]
     ended = db.execute(
         f"SELECT {COLUMNS} FROM votes WHERE ended IS NOT NULL"  # noqa: S608 - a constant
-        " ORDER BY number DESC LIMIT ?",
-        (MOST_ENDED,),
+        " AND number > ? ORDER BY number DESC LIMIT ?",
+        (past, MOST_ENDED),
     ).fetchall()
     votes += [_vote(row) for row in ended]
     floor = int(meta.get("floor") or 0)
     if len(ended) == MOST_ENDED:
         oldest = db.execute(
-            "SELECT max(term) FROM votes WHERE ended IS NOT NULL AND number < ?", (ended[-1][0],)
+            "SELECT max(term) FROM votes WHERE ended IS NOT NULL AND number > ? AND number < ?",
+            (past, ended[-1][0]),
         ).fetchone()[0]
         floor = max(floor, oldest or 0)
     packed = meta.get("electorate")
     electorate = decode_electorate(unpack_bin(packed)) if packed else None
     return Memory(
-        sorted(votes, key=lambda vote: vote.number), electorate, floor, "used" not in meta
+        sorted(votes, key=lambda vote: vote.number), electorate, floor, "used" not in meta, past
     )
 
 

@@ -12,7 +12,8 @@ from twisted.internet.defer import Deferred, execute
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.claims.electorate import Seat, found
-from saltwisted.domain.claims.voter import Adopt, Delete, Memory, Put, Vote
+from saltwisted.domain.claims.messages import WANT, Question
+from saltwisted.domain.claims.voter import Adopt, Delete, Memory, Put, Vote, Voter
 from saltwisted.errors import StoreError
 from saltwisted.stores.claims import ClaimStore
 
@@ -39,17 +40,17 @@ class ClaimStoreTests(SynchronousTestCase):
         self.path = os.path.join(self.mktemp())
         self.store = self.open("me")
 
-    def open(self, owner: str, run: Any = execute) -> ClaimStore:
+    def open(self, key: str, cluster: str = "one", run: Any = execute) -> ClaimStore:
         """Anew."""
-        store = ClaimStore(self.path, run, owner)
+        store = ClaimStore(self.path, run, cluster, key)
         self.memory: Memory = self.successResultOf(store.load())
         self.addCleanup(store._close)
         return store
 
-    def again(self, owner: str = "me") -> Memory:
+    def again(self, key: str = "me", cluster: str = "one") -> Memory:
         """What another life finds."""
         self.successResultOf(self.store.close())
-        self.store = self.open(owner)
+        self.store = self.open(key, cluster)
         return self.memory
 
     def test_written(self) -> None:
@@ -114,8 +115,31 @@ class ClaimStoreTests(SynchronousTestCase):
 
         memory = self.again("another")
 
-        self.assertEqual(list(memory.votes), [ENDED])
+        self.assertEqual(list(memory.votes), [])
         self.assertEqual((memory.electorate, memory.is_new), (None, True))
+        receipts = self.successResultOf(self.store.receipts("", 10))
+        self.assertEqual([receipt.key for receipt in receipts], [ENDED.key])
+
+    def test_another_cluster(self) -> None:
+        """
+        A master that was alone decided by itself. It keeps its key when it joins others, but not
+        the electorate of which it is the only member, nor what it voted; no receipt is lost.
+        """
+        alone = found([Seat("me", "me")])
+        self.successResultOf(self.store.write([Adopt(alone), Put(VOTE), Put(ENDED), Put(DUTY)]))
+
+        memory = self.again(cluster="two")
+
+        self.assertEqual((list(memory.votes), memory.floor), ([], 0))
+        self.assertEqual((memory.electorate, memory.is_new), (None, True))
+        voter = Voter("me", memory, 0.0, 10.0)
+        voter.found(alone, 0.0)
+        _, writes = voter.ask(alone, [Question(act=WANT, key="event/z/1", term=1)], 0.0)
+        self.successResultOf(self.store.write(writes))
+        receipts = self.successResultOf(self.store.receipts("", 10))
+        self.assertEqual([receipt.key for receipt in receipts], [ENDED.key, "event/z/1"])
+        again = self.again(cluster="two")
+        self.assertEqual([vote.key for vote in again.votes], ["event/z/1"])
 
     def test_receipts(self) -> None:
         """Of short acts, by their event's tag, the newest."""

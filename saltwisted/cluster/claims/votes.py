@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from saltwisted.cluster.claims.ballots import PATIENCE, Ballots
@@ -92,6 +93,9 @@ class Votes:
         voter = Voter(self._key, memory, self._clock.seconds(), self._settle)
         self._highest = voter.highest
         self.ballots.voter = voter
+        # Members that were linked before this one had a vote could not tell it who votes
+        told = Deferred.fromCoroutine(self.ballots.tell_all())
+        let_go(told, self.log, "no greeting for the members")
 
     async def stopService(self) -> None:
         """Vote for nothing more."""

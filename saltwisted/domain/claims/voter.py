@@ -124,12 +124,14 @@ class Memory:
     What was on disk when a voter was started.
 
     @ivar floor: the highest term of what is not among C{votes} any more.
+    @ivar number: the highest of the rows that are not among C{votes} and are to stay.
     """
 
     votes: Sequence[Vote] = ()
     electorate: Electorate | None = None
     floor: int = 0
     is_new: bool = True
+    number: int = 0
 
 
 class Voter:
@@ -148,7 +150,7 @@ class Voter:
         self.abstains = now + settle if memory.is_new else now
         self._adopted = now
         self._floor = self._highest = memory.floor
-        self._number = 0
+        self._number = memory.number
         self._votes: dict[str, Vote] = {}
         self._alike: dict[str, dict[int, str]] = {}
         for vote in memory.votes:
