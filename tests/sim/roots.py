@@ -204,6 +204,9 @@ class End:
     def loseConnection(self) -> None:
         self._world.clock.callLater(0.01, self.cut)
 
+    def abortConnection(self) -> None:
+        self.cut()
+
     def cut(self) -> None:
         """Both sides hear of it, those that live."""
         for end in (self, self.other):
