@@ -5,14 +5,14 @@ C{file.serialize}: a file that holds data in a format.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from attrs import define, field
 
 from saltwisted.domain.render.tree import merge_recurse
-from saltwisted.modules import _data, _files
-from saltwisted.states import _file_data, _file_rules
+from saltwisted.modules import _data, _files, _serializers
+from saltwisted.states import _file_rules
 from saltwisted.states._file_managed import run_check_cmd
 from saltwisted.states._file_work import FileState, Finished
 
@@ -88,7 +88,7 @@ class Serialized(FileState):
 
     def _write_text(self) -> None:
         """The data, put over what the file holds if that is wanted, as a text."""
-        write = _file_data.writer(self.kind, self.others)
+        write, read = _serializers.pair(self.kind, self.others)
         if write is None:
             self.fail(
                 f"The {self.kind} serializer could not be found. It either does not exist or its "
@@ -105,7 +105,7 @@ class Serialized(FileState):
                 options["ensure_ascii"] = False
         options.update(_data.repack_dictlist(self.serializer_opts) if self.serializer_opts else {})
         if self.merge_if_exists and os.path.isfile(self.name):
-            self._merge()
+            self._merge(read)
         elif self.deserializer_opts and not self.merge_if_exists:
             self.ret["warnings"] = [
                 "The 'deserializer_opts' option is ignored unless merge_if_exists is set to True."
@@ -114,16 +114,18 @@ class Serialized(FileState):
         if isinstance(self.contents, str):
             self.contents += "\n"
 
-    def _merge(self) -> None:
-        read = _file_data.reader(self.kind, self.others)
+    def _merge(self, read: Callable[..., Any] | None) -> None:
         if read is None:
             self.fail(f"merge_if_exists is not supported for the {self.kind} serializer")
-        with open(self.name, "rb") as file:
-            data = file.read()
-        given = self.deserializer_opts
+        given = _data.repack_dictlist(self.deserializer_opts) if self.deserializer_opts else {}
         try:
-            self.old = read(data, **(_data.repack_dictlist(given) if given else {}))
-        except (TypeError, _file_data.DataError) as error:
+            if self.kind == "msgpack":
+                with open(self.name, "rb") as binary:
+                    self.old = read(binary.read(), **given)
+            else:
+                with open(self.name, encoding="utf-8") as file:
+                    self.old = read(file, **given)
+        except (TypeError, _serializers.DeserializationError) as error:
             self.fail(f"Failed to deserialize existing data: {error}")
         if self.old is None:
             return

@@ -2,11 +2,11 @@
 Files and directories: that they are there, what is in them, whose they are.
 
 The states of stock's C{file}, on the functions of the execution module. Decisions that need no
-machine are in C{_file_rules}, formats of data in C{_file_data}. The longer states are at home
-in files of their own, C{managed} in C{_file_managed}, C{directory} in C{_file_directory},
-C{recurse} in C{_file_tree}, C{serialize} in C{_file_serialized}; what these share is in
-C{_file_work}. States of text are in C{_file_text}, those of mere paths in C{_file_paths}. The
-Windows arguments are taken and mean nothing here.
+machine are in C{_file_rules}, formats of data in C{saltwisted.modules._serializers}. The longer
+states are at home in files of their own, C{managed} in C{_file_managed}, C{directory} in
+C{_file_directory}, C{recurse} in C{_file_tree}, C{serialize} in C{_file_serialized}; what these
+share is in C{_file_work}. States of text are in C{_file_text}, those of mere paths in
+C{_file_paths}. The Windows arguments are taken and mean nothing here.
 """
 
 from __future__ import annotations

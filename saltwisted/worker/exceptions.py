@@ -73,6 +73,10 @@ class CommandExecutionError(SaltException):
         super().__init__(text)
 
 
+class ArgumentValueError(CommandExecutionError):
+    """An argument has a value that the function cannot work with."""
+
+
 class LoaderError(SaltException):
     """A module could not be loaded, or a name is not in the loader."""
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
@@ -1259,6 +1260,126 @@ def specs(s: Script) -> None:
         s.call("sys.argspec", f"cmd.{function}")
 
 
+def slsutil(s: Script) -> None:
+    """Writing and reading formats, banners, merging, looking for files."""
+    c = s.call
+    sample: dict[str, Any] = {"b": [1, 2, {"x": "\u00fc"}], "a": {"n": None, "t": True}, "s": "yes"}
+    for kind in ("yaml", "yamlex", "json", "configparser", "msgpack", "nosuch"):
+        c("slsutil.serialize", kind, {"s": {"k": 1, "K2": "v"}})
+        c("slsutil.serialize", kind, sample)
+        c("slsutil.serialize", kind, "text")
+        c("slsutil.serialize", kind, [1.5, True, None, "07", "no", b"\x00"])
+        c("slsutil.deserialize", kind, "a: 1\n")
+        c("slsutil.deserialize", kind, "")
+        c("slsutil.deserialize", kind, "\t[")
+        c("slsutil.deserialize", kind, '{"a": [1, 010]}')
+        c("slsutil.deserialize", kind, b"[s]\nk = v\n")
+        c("slsutil.deserialize", kind, "[s]\nk = %(z)s\n")
+        c("slsutil.deserialize", kind, None)
+        c("slsutil.serialize", kind, {"a": {1, 2}.__class__})
+    ordered = OrderedDict([("z", 1), ("a", OrderedDict([("y", [1]), ("b", ())]))])
+    for kind in ("yaml", "yamlex", "json"):
+        c("slsutil.serialize", kind, ordered)
+    c("slsutil.serialize", "yaml", sample, default_flow_style=False, allow_unicode=True)
+    c("slsutil.serialize", "yaml", sample, default_flow_style=True, __pub_jid="1")
+    c("slsutil.serialize", "yaml", sample, nosuch=1)
+    c("slsutil.serialize", "json", sample, indent=2, sort_keys=True)
+    c("slsutil.serialize", "json", sample, nosuch=1)
+    c("slsutil.deserialize", "json", "[1.5]", parse_float=str)
+    c("slsutil.deserialize", "yaml", "a: 1", nosuch=1)
+    c("slsutil.deserialize", "yaml", "a: !encrypted x\nb: 2026-01-02\nc: !!python/name:os.system x")
+    c("slsutil.deserialize", "yaml", "a: !encrypted x\nb: 2026-01-02\n")
+    c("slsutil.deserialize", "yaml", "a: !other x")
+    c("slsutil.deserialize", "yamlex", "a: [1]\na: !aggregate [2]\n")
+    c("slsutil.deserialize", "msgpack", b"\x81\xa1a\x01")
+    c("slsutil.deserialize", "msgpack", b"\x81\x01\xc4\x01\xff")
+    c("slsutil.deserialize", "msgpack", b"\x81")
+    c("slsutil.banner")
+    c("slsutil.banner", newline=True)
+    c("slsutil.banner", commentchar=" *", borderchar="*", blockstart="/**", blockend=" */")
+    c("slsutil.banner", commentchar="//", borderchar="=-", width=40)
+    c("slsutil.banner", title="T" * 30, text="one two\nthree " * 5, width=24)
+    c("slsutil.banner", title="", text="")
+    c("slsutil.banner", width=4)
+    c("slsutil.banner", width=5, title="ab", text="c")
+    for value in (True, 0, "", "x"):
+        c("slsutil.boolstr", value)
+        c("slsutil.boolstr", value, "yes", "no")
+    c("slsutil.merge", {"a": {"b": 1}, "l": [1]}, {"a": {"c": 2}, "l": [2, 1]})
+    for strategy in ("aggregate", "list", "overwrite", "recurse", "none", "nosuch"):
+        c("slsutil.merge", {"a": {"b": 1}, "l": [1]}, {"a": {"c": 2}, "l": [2]}, strategy)
+    c("slsutil.merge", {"l": [1]}, {"l": [2, 1]}, merge_lists=True)
+    c("slsutil.merge", {"l": [1]}, "x")
+    c("slsutil.merge_all", [{"foo": "Foo"}, {"foo": {"bar": [1]}}, {"foo": {"bar": [2]}}])
+    c("slsutil.merge_all", [])
+    c("slsutil.update", {"a": {"b": 1}}, {"a": {"c": 2}})
+    c("slsutil.update", {"a": {"b": 1}}, {"a": {"c": 2}}, recursive_update=False)
+    c("slsutil.update", {"a": [1]}, {"a": [2, 1]}, merge_lists=True)
+    c("slsutil.update", [], {})
+    s.write("roots/shop/defaults.yaml", "port: 80\nusers: {root: {uid: 0}}\nl: [a, b]\n")
+    s.write("roots/shop/files/x.conf", "x")
+    for path in ("shop", "shop/files", "shop/files/x.conf", "shop/nosuch", "", "/shop"):
+        c("slsutil.file_exists", path)
+        c("slsutil.dir_exists", path)
+        c("slsutil.path_exists", path)
+    c("slsutil.file_exists", "shop/defaults.yaml", saltenv="nosuch")
+    c("slsutil.findup", "shop/files", "defaults.yaml")
+    c("slsutil.findup", "shop/files/x.conf", ["nosuch", "f.txt"])
+    c("slsutil.findup", "shop/./files/", "x.conf")
+    c("slsutil.findup", "", "f.txt")
+    c("slsutil.findup", "shop", "nosuch")
+    c("slsutil.findup", "nosuch", "f.txt")
+    c("slsutil.findup", "shop", {"f.txt": 1})
+    c("sys.argspec", "slsutil")
+
+
+def defaults(s: Script) -> None:
+    """Defaults of formulas, and maps laid over one another."""
+    c = s.call
+    s.write("roots/shop/defaults.yaml", "port: 80\nusers: {root: {uid: 0}}\nl: [a, b]\n")
+    s.write("roots/store/defaults.json", '{"port": 81, "80": "http"}')
+    s.write("roots/both/defaults.json", '{"from": "json"}')
+    s.write("roots/both/defaults.yaml", "from: yaml\n")
+    s.write("roots/void/defaults.yaml", "")
+    s.write("roots/list/defaults.yaml", "[{a: 1}, b]\n")
+    s.write("roots/wrong/defaults.json", "{")
+    s.write("roots/deep/formula/defaults.yaml", "a: 1\n")
+    for key in (
+        *("shop", "shop:port", "shop:users:root:uid", "shop:l:1", "shop:nosuch", "store:port"),
+        *("store:80", "both", "void", "void:x", "list:a", "list:1", "list:7", "nosuch"),
+        *("nosuch:x", "wrong", "deep/formula:a", "", ":a", "shop:"),
+    ):
+        c("defaults.get", key)
+        c("defaults.get", key, "D")
+    c("defaults.merge", {"a": {"b": [1]}}, {"a": {"b": [2, 1], "c": None}})
+    c("defaults.merge", {"a": {"b": [1]}}, {"a": {"b": [2, 1]}}, merge_lists=True)
+    c("defaults.merge", {"a": 1}, None)
+    c("defaults.merge", None, {"a": 1})
+    c("defaults.merge", None, {"a": 1}, in_place=False)
+    c("defaults.merge", None, {"a": 1}, in_place=False, convert_none=False)
+    c("defaults.merge", {"a": 1}, None, convert_none=False)
+    c("defaults.merge", {"a": 1}, "x")
+    c("defaults.deepcopy", {"a": [1]})
+    nodes = {"h1": {"i": 1, "x": {"l": ["b"]}}, "h2": None}
+    c("defaults.update", nodes, {"on": True, "x": {"l": ["a"]}})
+    c("defaults.update", nodes, {"on": True, "x": {"l": ["a"]}}, merge_lists=False, in_place=False)
+    c("defaults.update", nodes, None)
+    c("defaults.update", nodes, {"on": True}, convert_none=False)
+    c("defaults.update", None, {"on": True})
+    c("defaults.update", None, {"on": True}, in_place=False)
+    c("defaults.update", None, {"on": True}, in_place=False, convert_none=False)
+    c("sys.argspec", "defaults")
+
+
+def logs(s: Script) -> None:
+    """Lines for the log."""
+    c = s.call
+    for level in ("debug", "info", "warning", "error", "critical", "exception", "trace"):
+        c(f"log.{level}", "100 % {done} %s")
+    c("log.info", {"a": 1})
+    c("sys.argspec", "log")
+
+
 SCRIPTS: dict[str, Callable[[Script], None]] = {
     function.__name__: function
     for function in (
@@ -1275,6 +1396,9 @@ SCRIPTS: dict[str, Callable[[Script], None]] = {
         fetching,
         schedules,
         specs,
+        logs,
+        slsutil,
+        defaults,
     )
 }
 NEED_ROOT = frozenset(("file_owner",))

@@ -115,6 +115,18 @@ class Recorded(SynchronousTestCase):
         """All functions have stock's arguments and defaults."""
         self.check("specs")
 
+    def test_logs(self) -> None:
+        """C{log} has stock's functions, which answer as there, whatever the message is."""
+        self.check("logs")
+
+    def test_slsutil(self) -> None:
+        """Formats, banners, merges and searches of C{slsutil} are stock's, errors included."""
+        self.check("slsutil")
+
+    def test_defaults(self) -> None:
+        """Defaults of a formula are found and laid over others as in stock."""
+        self.check("defaults")
+
 
 _UNORDERED = frozenset(("file.readdir", "saltutil.list_extmods", "cp.get_dir", "cp.cache_dir"))
 
