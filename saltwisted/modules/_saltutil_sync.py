@@ -11,7 +11,7 @@ from typing import Any
 from saltwisted.modules import _extmods, _files
 from saltwisted.modules._daemon import Daemon
 from saltwisted.worker import templates
-from saltwisted.worker.exceptions import CommandExecutionError, SaltException
+from saltwisted.worker.exceptions import CommandExecutionError, SaltException, SaltRenderError
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +35,12 @@ def _top_envs() -> Any:
 
 
 def _find_top_envs() -> Any:
-    """Render the top file of every environment and see which targets mean this minion."""
+    """
+    Render the top file of every environment and see which targets mean this minion.
+
+    A file that cannot be rendered counts as none: what it lacks may be the very module that is to
+    be synced.
+    """
     from saltwisted.domain.pillar.top import chosen, merge_tops
     from saltwisted.domain.targeting.matchers import MinionFacts, confirm_top
 
@@ -52,8 +57,12 @@ def _find_top_envs() -> Any:
     try:
         for env in __fileclient__.envs():
             path = __fileclient__.cache_file(name, env)
-            if path:
+            if not path:
+                continue
+            try:
                 tops[env] = [templates.render_data(context, path, saltenv=env, sls="top")]
+            except SaltRenderError as error:
+                log.error("The top file of '%s' names no environment: %s", env, error)
         merged, _ = merge_tops(tops)
     except (SaltException, TypeError, AttributeError) as error:
         raise CommandExecutionError(f"Unable to render top file(s): {error}") from error

@@ -1371,6 +1371,14 @@ def defaults(s: Script) -> None:
     c("sys.argspec", "defaults")
 
 
+def syncs(s: Script) -> None:
+    """A top file that cannot be rendered before the module that it calls is synced."""
+    s.write("roots/top.sls", "base:\n  '*': [{{ salt['mymod.hi']() }}]\n")
+    s.call("saltutil.sync_modules")
+    s.call("mymod.hi")
+    s.call("saltutil.sync_all")
+
+
 def logs(s: Script) -> None:
     """Lines for the log."""
     c = s.call
@@ -1396,6 +1404,7 @@ SCRIPTS: dict[str, Callable[[Script], None]] = {
         fetching,
         schedules,
         specs,
+        syncs,
         logs,
         slsutil,
         defaults,

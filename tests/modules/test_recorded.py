@@ -115,6 +115,10 @@ class Recorded(SynchronousTestCase):
         """All functions have stock's arguments and defaults."""
         self.check("specs")
 
+    def test_syncs(self) -> None:
+        """What is synced does not wait for a top file that can be rendered."""
+        self.check("syncs")
+
     def test_logs(self) -> None:
         """C{log} has stock's functions, which answer as there, whatever the message is."""
         self.check("logs")

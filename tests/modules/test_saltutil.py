@@ -4,6 +4,7 @@ C{saltutil}: running jobs, refreshing through the daemon, the master on this mac
 
 from __future__ import annotations
 
+import json
 import os
 import select
 import shutil
@@ -18,6 +19,10 @@ from saltwisted.errors import RemoteError, TransportClosed
 from saltwisted.modules import _process
 from saltwisted.worker import jobfiles
 from saltwisted.worker.exceptions import CommandExecutionError, SaltClientError
+from saltwisted.worker.fileclient import file_client
+from saltwisted.worker.process.configio import load_from_disk
+from saltwisted.worker.process.loader import Loaders
+from saltwisted.worker.process.main import NoMaster
 from tests.modules.harness import load
 
 JID = "20260131040506123456"
@@ -580,3 +585,58 @@ class OnTheMaster(SynchronousTestCase):
                 with self.assertRaises(CommandExecutionError) as caught:
                     function()
                 self.assertIn(text, str(caught.exception))
+
+
+class BrokenTopTests(SynchronousTestCase):
+    """Syncing while the top file is broken."""
+
+    def synced(self, top: str, **envs: str) -> Any:
+        """What C{saltutil.sync_modules} says; C{envs} have top files of their own."""
+        base = os.path.abspath(self.mktemp())
+        roots = {}
+        for env, text in {"base": top, **envs}.items():
+            roots[env] = [os.path.join(base, env)]
+            os.makedirs(os.path.join(base, env, "_modules"))
+            with open(os.path.join(base, env, "top.sls"), "w") as file:
+                file.write(text)
+            with open(os.path.join(base, env, "_modules", f"of_{env}.py"), "w") as file:
+                file.write("def hi():\n    return 1\n")
+        conf = os.path.join(base, "conf")
+        os.makedirs(conf)
+        given = {"id": "m1", "root_dir": base, "file_client": "local", "file_roots": roots}
+        with open(os.path.join(conf, "minion"), "w") as file:
+            json.dump(given, file)
+        opts = load_from_disk("minion", conf).config.as_opts()
+        master = NoMaster()
+        loaders = Loaders(
+            opts,
+            grains={},
+            pillar={},
+            master=master,
+            fileclient=lambda: file_client(opts, master),
+            stock=False,
+        )
+        return loaders.modules["saltutil.sync_modules"]()
+
+    def test_kinds(self) -> None:
+        """Whatever is wrong with the rendering, the modules of C{base} arrive."""
+        for top in (
+            "{% if %}",
+            "base: [",
+            "base:\n  '*': [{{ salt['of_base.hi']() }}]\n",
+            "{{ salt['test.exception']('boom') }}",
+            "{% import 'nosuch.jinja' as x %}",
+            "{{ nosuch.nosuch }}",
+            "{{ 1 / 0 }}",
+        ):
+            self.assertEqual(self.synced(top), ["modules.of_base"], top)
+
+    def test_other_environments(self) -> None:
+        """The top files that can be rendered still say which environments are meant."""
+        dev = "dev: {'*': [x]}\n"
+        self.assertEqual(self.synced("{% if %}", dev=dev), ["modules.of_dev"])
+
+    def test_no_top(self) -> None:
+        """A file that renders to something else than a top file is refused in a sentence."""
+        error = self.assertRaises(CommandExecutionError, self.synced, "[1]")
+        self.assertIn("Unable to render top file(s): ", str(error))

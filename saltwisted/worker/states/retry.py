@@ -43,12 +43,12 @@ def attempt(number: int, result: Mapping[str, Any]) -> str:
 
 
 def would_retry(result: Mapping[str, Any], retry: Mapping[str, Any]) -> str:
-    """What is said under C{test}."""
+    """What is said under C{test}. The state's own comment is foreign text, and may hold braces."""
     return (
-        f"{result['comment'] or ''}  "
-        "The state would be retried every {interval} seconds (with a splay of up to {splay} "
-        "seconds) a maximum of {attempts} times or until a result of {until} is returned"
-    ).format(**retry)
+        f"{result['comment'] or ''}  The state would be retried every {retry['interval']} seconds "
+        f"(with a splay of up to {retry['splay']} seconds) a maximum of {retry['attempts']} times "
+        f"or until a result of {retry['until']} is returned"
+    )
 
 
 def span(began: datetime) -> tuple[str, float]:
