@@ -201,7 +201,7 @@ def _from_msgpack(data: Any, **options: Any) -> Any:
 
 
 def _to_toml(data: Any, **options: Any) -> Any:
-    import toml  # type: ignore[import-untyped]
+    import toml
 
     try:
         if "file_out" in options:
@@ -212,7 +212,7 @@ def _to_toml(data: Any, **options: Any) -> Any:
 
 
 def _from_toml(text: Any, **options: Any) -> Any:
-    import toml  # type: ignore[import-untyped]
+    import toml
 
     given = options if hasattr(text, "read") else {}
     try:

@@ -40,6 +40,7 @@ def options(folder: str) -> dict[str, Any]:
         "pillar_roots": {"base": [os.path.join(folder, "pillar")]},
         "nodegroups": {"grp": "m*"},
         "test.foo": "hey",
+        "aliases.file": os.path.join(folder, "aliases"),
         "user": "root",
     }
 

@@ -1379,6 +1379,49 @@ def syncs(s: Script) -> None:
     s.call("saltutil.sync_all")
 
 
+ALIASES = """# mail
+postmaster: root
+root:\t\tkim@example.com  # the admin
+list: "|/usr/bin/program -x", a@b.c
+twice: one
+twice: two
+umlaut: gr\u00fcn
+"""
+
+
+def aliases(s: Script) -> None:
+    """The aliases of mail, in a file of several kinds of lines and in one that is not there."""
+    c = s.call
+    place = s.path("aliases")
+    c("aliases.list_aliases")
+    c("aliases.set_target", "first", "somebody")
+    s.read("aliases")
+    c("file.get_mode", place)
+    c("file.write", place, ALIASES.rstrip("\n"))
+    c("aliases.list_aliases")
+    for name in ("postmaster", "root", "list", "twice", "umlaut", "nosuch", ""):
+        c("aliases.get_target", name)
+        c("aliases.has_target", name, "root")
+    c("aliases.has_target", "list", ['"|/usr/bin/program -x"', "a@b.c"])
+    c("aliases.has_target", "root", "")
+    c("aliases.set_target", "", "x")
+    c("aliases.set_target", "x", "")
+    c("aliases.set_target", "postmaster", "root")
+    s.read("aliases")
+    c("file.set_mode", place, "0600")
+    c("aliases.set_target", "root", ["a", "b"])
+    c("aliases.set_target", "root", ["a", "b"])
+    c("aliases.set_target", "twice", "three")
+    c("aliases.set_target", "new", "n")
+    s.read("aliases")
+    c("file.get_mode", place)
+    c("aliases.rm_alias", "twice")
+    c("aliases.rm_alias", "nosuch")
+    c("aliases.rm_alias", "postmaster")
+    s.read("aliases")
+    c("sys.argspec", "aliases")
+
+
 def logs(s: Script) -> None:
     """Lines for the log."""
     c = s.call
@@ -1405,9 +1448,10 @@ SCRIPTS: dict[str, Callable[[Script], None]] = {
         schedules,
         specs,
         syncs,
+        aliases,
         logs,
         slsutil,
         defaults,
     )
 }
-NEED_ROOT = frozenset(("file_owner",))
+NEED_ROOT = frozenset(("file_owner", "aliases"))

@@ -119,6 +119,10 @@ class Recorded(SynchronousTestCase):
         """What is synced does not wait for a top file that can be rendered."""
         self.check("syncs")
 
+    def test_aliases(self) -> None:
+        """Aliases of mail are found, set and removed, and every other line stays, as in stock."""
+        self.check("aliases")
+
     def test_logs(self) -> None:
         """C{log} has stock's functions, which answer as there, whatever the message is."""
         self.check("logs")
