@@ -127,15 +127,10 @@ def as_datetime(date: Any) -> datetime.datetime:
 
 
 def json_query(data: Any, expr: str) -> Any:
-    """
-    Ask nested data in JMESPath.
+    """Ask nested data in JMESPath."""
+    import jmespath
 
-    @raises RuntimeError: the library is not there.
-    """
-    library = _optional("jmespath")
-    if library is None:
-        raise RuntimeError("json_query requires jmespath module installed")
-    return library.search(expr, data)
+    return jmespath.search(expr, data)
 
 
 def _optional(name: str) -> Any:

@@ -30,8 +30,9 @@ deb http://deb.debian.org/debian-security bookworm-security main
 BOOTED = "systemd,systemd-sysv,dbus,iproute2,procps,ca-certificates"
 """What a machine has that boots, and debootstrap's minimal set has not."""
 DEPENDS = (
-    "adduser python3 python3-attr python3-cryptography python3-jinja2 python3-msgpack"
-    " python3-openssl python3-service-identity python3-twisted python3-txzmq python3-yaml"
+    "adduser python3 python3-attr python3-cryptography python3-jinja2 python3-jmespath"
+    " python3-msgpack python3-openssl python3-service-identity python3-twisted python3-txzmq"
+    " python3-yaml"
 )
 OTHERS = "haproxy"
 NAME = "bookworm-booting"
