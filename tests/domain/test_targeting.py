@@ -410,3 +410,14 @@ class ManyTests(SynchronousTestCase):
         self.assertEqual(len(check_minions("::1", "ipcidr", blind).minions), len(MINIONS))
         self.assertEqual(check_minions("::1", "ipcidr", blind, greedy=False).minions, [])
         self.assertEqual(len(check_minions("G@os:x", "compound", blind).minions), len(MINIONS))
+
+    def test_as_many_are_not_the_same(self) -> None:
+        """A compound that means as many as are accepted need not mean those."""
+        cache = {"a": {"os": "x"}, "old": {"os": "x"}}
+        made = Universe(
+            accepted=["a", "b"],
+            fetch=lambda bank, name: cache.get(name),
+            cached=lambda bank: cache,
+        )
+        found = check_minions("G@os:x", "compound", made, greedy=False)
+        self.assertNotIn("b", found.minions)

@@ -341,7 +341,8 @@ class _Search:
         if chosen is None:
             self.missing.clear()
             return []
-        if len(chosen) == len(self.everyone()):
+        # Cached data may be of minions that are not accepted any more: as many are not the same
+        if len(chosen) == len(self.everyone()) and chosen == self.everyone():
             return list(universe.accepted)
         return sorted(chosen)
 
