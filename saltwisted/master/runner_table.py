@@ -29,13 +29,16 @@ MODULES = (
     "fileserver",
     "jobs",
     "manage",
+    "match",
     "mine",
+    "network",
     "pillar",
     "reactor",
     "salt",
     "saltutil",
     "schedule",
     "state",
+    "survey",
     "test",
 )
 
@@ -68,6 +71,16 @@ class Run:
         """The accepted minions that a target of the caller means."""
         targets = self.ctx.dispatcher.targets
         return (await targets.find(tgt, tgt_type, exact=self.exact)).minions
+
+    async def means(self, tgt: Any, minion: str) -> bool:
+        """
+        Whether a compound surely means an accepted minion.
+
+        Pillar values are read as whole ones, whoever asks, and what is not known does not match.
+        """
+        targets = self.ctx.dispatcher.targets
+        selection = await targets.find(tgt, "compound", greedy=False, only=minion, exact=True)
+        return minion in selection.minions and minion in self.ctx.keys.accepted_ids()
 
     def publish(
         self, load: Mapping[str, Any], timeout: Any = None, gather_job_timeout: Any = None
