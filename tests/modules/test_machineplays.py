@@ -1,0 +1,48 @@
+"""
+Modules and states, played together, answer and do what stock's do.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.worker import systools
+from tests.modules.machineplays import VECTORS, perform
+from tests.modules.plays import Play
+
+
+class MachinePlays(SynchronousTestCase):
+    """Each test performs one play of L{tests.modules.machineplays}."""
+
+    def check(self, name: str) -> None:
+        """Perform, and compare answers, commands and calls with the record."""
+        with open(os.path.join(VECTORS, f"{name}.json"), encoding="utf-8") as file:
+            recorded = json.load(file)["answers"]
+        self.addCleanup(os.umask, os.umask(0o022))
+
+        def patch(play: Play) -> None:
+            self.patch(systools, "which", play.which)
+            self.patch(systools, "which_bin", play.which_bin)
+
+        play, found = perform(name, patch)
+
+        calls = [call for call in play.calls if isinstance(call[0], str) or _looks(call[0])]
+        self.assertEqual(len(found), len(recorded), "the vectors are of another script")
+        different = [
+            f"{call}\n  stock {theirs}\n  ours  {ours}"
+            for call, theirs, ours in zip(calls, recorded, found, strict=True)
+            if theirs != ours
+        ]
+        self.assertEqual(different, [], "\n" + "\n".join(different))
+
+    def test_alias(self) -> None:
+        """Aliases of mail are read, set and removed as by stock, and the file is the same."""
+        self.check("alias")
+
+
+def _looks(step: object) -> bool:
+    """Whether a step only shows files."""
+    return getattr(step, "__qualname__", "").startswith(("Play.read.", "Play.tree."))
