@@ -22,6 +22,7 @@ import shutil
 import sys
 import tempfile
 import types
+import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -68,6 +69,9 @@ def _subject(*names: str, release: str = "3008", **files: str) -> Subject:
 
 SUBJECTS: Mapping[str, Subject] = {
     "alias": _subject("aliases", states_alias="../states/alias"),
+    "iptables": _subject("iptables"),
+    "iptables_save": _subject("iptables"),
+    "iptables_states": _subject("iptables", states_iptables="../states/iptables"),
 }
 
 
@@ -131,6 +135,7 @@ def perform(name: str, patch: Callable[[Play], Any], **dunders: Any) -> tuple[Pl
                 # How often a module looks at its options is its own affair.
                 did = [line for line in functions.trace if not line.startswith("config.")]
                 text = json.dumps([*answer, did], default=repr)
+                text = text.replace(hex(uuid.getnode()), "{NODE}")
                 found.append(json.loads(text.replace(play.folder, "{W}")))
         return play, found
     finally:

@@ -6,6 +6,7 @@ This file is read with stock's Python too, so it imports nothing of ours.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,209 @@ def alias(p: Play) -> None:
     p.call("aliases.set_target", "z", "y")
 
 
+SAVED = """# Generated
+*filter
+:INPUT ACCEPT [10:200]
+:FORWARD DROP [0:0]
+:OWN - [0:0]
+-A INPUT -p tcp -m tcp --dport 22 -m comment --comment "ssh in" -j ACCEPT
+-A INPUT ! -s 10.0.0.0/8 -i eth0 -m state --state NEW,ESTABLISHED -j DROP
+-A INPUT -m set ! --match-set bad src -j LOG --log-prefix "in: "
+-A INPUT -p tcp --tcp-flags FIN,SYN,RST,ACK SYN -j OWN
+-A OWN -m limit --limit 5/min --limit-burst 7 -j RETURN
+COMMIT
+*nat
+:POSTROUTING ACCEPT [0:0]
+-A POSTROUTING -o eth0 -j MASQUERADE
+-A POSTROUTING -p udp -m udp ! --dport 53 -j SNAT --to-source 1.2.3.4 --random
+COMMIT
+"""
+
+
+def _rules() -> list[dict[str, Any]]:
+    """Arguments of rules: all that a rule may be made of, alone and together."""
+    singles: list[tuple[str, Any]] = [
+        *(("if", v) for v in ("eth0", "!eth0", "not eth0", "! eth0")),
+        *(("of", v) for v in ("lo", "!lo")),
+        *(("proto", v) for v in ("tcp", "!udp", "not icmp", 6)),
+        *(("protocol", v) for v in ("tcp", "! udp")),
+        *(("source", v) for v in ("1.2.3.4", "!1.2.3.4", "not 1.2.3.4", "notable")),
+        *(("s", v) for v in ("1.2.3.4", "! 1.2.3.4")),
+        *(("destination", v) for v in ("::1", "!::1")),
+        *(("connstate", v) for v in ("NEW", "!NEW", "not RELATED,ESTABLISHED")),
+        *(("match", v) for v in ("state", "state,comment", ["tcp", "mark"], "policy", " a , b ")),
+        *(("match-set", v) for v in ("x src", "!x src", ["x src", "not y dst"])),
+        *(("set", v) for v in ("", "x src", "!x src", None)),
+        *(("dport", v) for v in (22, "22", "!22", "not 1:5")),
+        *(("sport", v) for v in (22, "not 22")),
+        *(("dports", v) for v in ([80, 443], "80,443")),
+        *(("comment", v) for v in ("x", "a b", "!no", "")),
+        *(("jump", v) for v in ("ACCEPT", "LOG x", "", None, "!DROP")),
+        *(("target", v) for v in ("ACCEPT", "DROP")),
+        *(("j", v) for v in ("ACCEPT",)),
+        *(("ctstate", v) for v in ("NEW", "!NEW", "")),
+        *(("icmp-type", v) for v in ("8", 8, "!8", None)),
+        *(("log-prefix", v) for v in ("x", "x: ", "", "tab\there")),
+        *(("to-ports", v) for v in (80, "1-5")),
+        *(("random", v) for v in ("", None, True)),
+        *(("save", v) for v in (True, "/x")),
+        *(("state", v) for v in ("iptables",)),
+        *(("name", v) for v in ("x",)),
+        *(("table", v) for v in ("nat",)),
+        *(("name_", v) for v in ("x",)),
+        *(("order", v) for v in (1,)),
+        *(("require", v) for v in ([{"pkg": "x"}],)),
+        *(("f", v) for v in ("", "x")),
+        *(("syn", v) for v in ("", None, False, 0)),
+        *(("goto", v) for v in ("OWN",)),
+        *(("limit", v) for v in ("5/min",)),
+    ]
+    tcp = {"proto": "tcp"}
+    return [
+        {},
+        *({name: value} for name, value in singles),
+        *({**tcp, "dports": v} for v in ([80, 443], ["!80", 443], "80,443", "!80,443", "not 80")),
+        *({**tcp, "sports": v} for v in ([80, 443], ["not80"], 80, "!80")),
+        {"proto": "udp", "dports": [1], "sports": [2]},
+        {"proto": "esp", "match": "policy", "dir": "in", "pol": "ipsec", "jump": "ACCEPT"},
+        {"proto": "!esp", "match": "policy", "jump": "ACCEPT"},
+        {"proto": "esp", "match": ["policy"], "jump": "ACCEPT"},
+        {"match": "recent", "name_": "SSH", "set": "", "jump": "DROP"},
+        {"match": "recent,x", "name_": "SSH", "rcheck": None, "seconds": 60},
+        {"match": "state", "connstate": "NEW", "jump": "ACCEPT"},
+        {"match": ["comment", "state"], "connstate": "NEW", "comment": "hi", "jump": "ACCEPT"},
+        {"jump": "LOG", "log-prefix": "in x: ", "log-level": 4, "source": "10.0.0.0/8"},
+        {"jump": "REJECT", "reject-with": "icmp-port-unreachable", **tcp},
+        {"jump": "SNAT", "to-source": "1.2.3.4", "persistent": "", "of": "eth0"},
+        {"jump": "MARK", "set-mark": "0x1", "match": "mark", "mark": "!0x2"},
+        {"jump": "SET", "add-set": "x src", "exist": "", "timeout": 5},
+        {"j": "A", "jump": "B", "target": "C"},
+        {"limit": "5/min", "limit-burst": 7, "match": "limit", "jump": "RETURN"},
+        {**tcp, "tcp-flags": "!SYN,ACK SYN", "jump": "DROP"},
+        {"proto": "tcp", "protocol": "udp"},
+        {"if": "a", "of": "b", "dport": 1, "sport": 2, "proto": "tcp", "jump": "X", "s": "y"},
+        {"match": 5},
+        {"match-set": 5},
+    ]
+
+
+def iptables(p: Play) -> None:
+    """Rules that are built, read and set."""
+    p.programs.update({name: f"/sbin/{name}" for name in ("iptables", "ip6tables")})
+    p.functions["config.option"] = []
+    for rule in _rules():
+        p.call("iptables.build_rule", **rule)
+    help_ = "usage --wait -C --check"
+    for has in ("", help_):
+        p.answer("/sbin/iptables --help", has)
+        for command in ("A", "I", "insert", "D", "AC"):
+            words = {"jump": "ACCEPT", "full": True, "command": command}
+            p.call("iptables.build_rule", "filter", "INPUT", position=3, **words)
+    p.call("iptables.build_rule", "nat", "X", "A", full="True", family="ipv6", jump="Y")
+    for table, chain, command in ((None, "a", "A"), ("a", None, "A"), ("a", "b", None)):
+        p.call("iptables.build_rule", table, chain, command, full=True)
+    p.call("iptables.build_rule", "a", "b", "A", full=True, dports=[1])
+    p.answer("/sbin/iptables --version", "iptables v1.8.9 (nf_tables)")
+    p.call("iptables.version")
+    p.call("iptables.__virtual__")
+    p.answer("/sbin/iptables-save", SAVED)
+    p.call("iptables.get_rules")
+    p.write("saved", SAVED)
+    p.call("iptables.get_saved_rules", p.path("saved"))
+    p.call("iptables.get_saved_rules", p.path("nope"))
+    for chain in ("INPUT", "nope", "", "OWN", "FORWARD"):
+        p.call("iptables.get_policy", chain=chain)
+        p.call("iptables.get_saved_policy", chain=chain, conf_file=p.path("saved"))
+        p.call("iptables.check_chain", chain=chain)
+    p.call("iptables.get_policy", table="nope", chain="INPUT")
+    rule = "-p tcp -m tcp --dport 22 -m comment --comment 'ssh in' -j ACCEPT"
+    for is_there in (True, False):
+        p.answer("/sbin/iptables -t filter -C", 0 if is_there else 1)
+        for refused in ("", "iptables: Bad rule"):
+            p.answer("/sbin/iptables --wait", {"stderr": refused, "retcode": int(bool(refused))})
+            for args in (("filter", "INPUT", rule), ("filter",), ("filter", "INPUT")):
+                p.call("iptables.check", *args)
+                p.call("iptables.append", *args)
+            for position in (1, -1, -2, -4, None):
+                p.call("iptables.insert", "filter", "INPUT", position, rule)
+            p.call("iptables.insert", "filter", None, 1, rule)
+            p.call("iptables.insert", "filter", "INPUT", 1)
+            p.call("iptables.delete", "filter", "INPUT", 2)
+            p.call("iptables.delete", "filter", "INPUT", 2, rule)
+            p.call("iptables.delete", "filter", "INPUT", rule=rule)
+            for function in ("new_chain", "delete_chain", "flush"):
+                for chain in ("OWN", ""):
+                    p.call(f"iptables.{function}", chain=chain)
+            p.call("iptables.set_policy", "filter", "INPUT", "DROP")
+            p.call("iptables.set_policy", "filter", "INPUT")
+            p.call("iptables.set_policy", "filter")
+    p.answer("/sbin/iptables --help", "old")
+    p.call("iptables.check", "filter", "INPUT", rule)
+    node = hex(uuid.getnode())
+    p.answer("/sbin/iptables-save", f"-A {node} -j X\n-A INPUT -j X\n")
+    p.call("iptables.check", "filter", "INPUT", "-j X")
+    p.call("iptables.check", "filter", "FORWARD", "-j X")
+
+
+def iptables_save(p: Play) -> None:
+    """Rules are written to a file, some of them not."""
+    p.programs.update({name: f"/sbin/{name}" for name in ("iptables", "ip6tables")})
+    p.answers["/sbin/iptables-save"] = SAVED
+    p.functions["config.option"] = ["-j MASQ", "(", "^:OWN"]
+    p.call("iptables.save", p.path("new/rules"))
+    # The error names the file that is looked for.
+    for family in ("RedHat", "Arch", "Suse", "Void", "NILinuxRT"):
+        p.let("grains", os_family=family)
+        p.call("iptables.get_saved_rules", family="ipv6")
+    for name in ("Gentoo", "Alpine", "Odd"):
+        p.let("grains", os_family=name, os=name)
+        p.call("iptables.get_saved_rules", family="ipv6")
+
+
+def iptables_states(p: Play) -> None:
+    """The states, with rules that are there, that are not, and that are refused."""
+    p.programs.update({name: f"/sbin/{name}" for name in ("iptables", "ip6tables")})
+    p.functions["config.option"] = []
+    p.answers.update({"/sbin/iptables --help": "--wait --check", "/sbin/iptables-save": SAVED})
+    p.write("saved", SAVED)
+    p.write("other", SAVED.replace("22", "23"))
+    ssh = {"chain": "INPUT", "proto": "tcp", "dport": 22, "jump": "ACCEPT", "require": []}
+    for there in (0, 1):
+        p.answer("/sbin/iptables -t filter -C", there)
+        for refused in ("", "iptables: Bad rule\n"):
+            p.answer("/sbin/iptables --wait", {"stderr": refused, "retcode": int(bool(refused))})
+            for save in ({}, {"save": p.path("saved")}, {"save": p.path("other")}):
+                _both(p, "states/iptables.append", "ssh", **ssh, **save)
+                _both(p, "states/iptables.insert", "ssh", **ssh, position=1, **save)
+                _both(p, "states/iptables.delete", "ssh", **ssh, **save)
+            _both(p, "states/iptables.delete", "ssh", **ssh, position=2)
+            for function in ("append", "insert"):
+                more = {"position": 2} if function == "insert" else {}
+                low = {**ssh, **more, "state": "iptables", "fun": function, "__id__": "a"}
+                rules = [{**low, "name": "a", "save": p.path("x")}, {**low, "name": "b"}]
+                _both(p, f"states/iptables.{function}", "a", **low, rules=rules)
+            for policy in ("ACCEPT", "DROP"):
+                for save in ({}, {"save": p.path("x")}):
+                    words = {"chain": "INPUT", "policy": policy}
+                    _both(p, "states/iptables.set_policy", "pol", **words, **save)
+            for words in ({}, {"chain": "INPUT"}, {"table": "nat"}):
+                _both(p, "states/iptables.flush", "clean", **words)
+            for name in ("OWN", "NEW"):
+                _both(p, "states/iptables.chain_present", name)
+                _both(p, "states/iptables.chain_absent", name)
+    p.call("states/iptables.append", "x", jump="ACCEPT")
+    p.call("states/iptables.insert", "x", chain="INPUT")
+    low = {"state": "iptables", "fun": "append", "__id__": "a", "name": "a", "chain": "X"}
+    chunks = [low, {**low, "__id__": "b"}, {**low, "fun": "insert"}, {**low, "state": "pkg"}]
+    p.call("states/iptables.mod_aggregate", low, chunks, {})
+    p.call("states/iptables.mod_aggregate", {**low, "fun": "flush"}, chunks, {})
+    tag = "iptables_|-b_|-a_|-append"
+    p.call("states/iptables.mod_aggregate", {**low, "rules": [{"x": 1}]}, chunks, {tag: 1})
+
+
 SCRIPTS: dict[str, Callable[[Play], None]] = {
     "alias": alias,
+    "iptables": iptables,
+    "iptables_save": iptables_save,
+    "iptables_states": iptables_states,
 }

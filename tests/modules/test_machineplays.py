@@ -42,6 +42,18 @@ class MachinePlays(SynchronousTestCase):
         """Aliases of mail are read, set and removed as by stock, and the file is the same."""
         self.check("alias")
 
+    def test_iptables(self) -> None:
+        """Every kind of rule is built in stock's words, and read; stock's commands change them."""
+        self.check("iptables")
+
+    def test_iptablesSave(self) -> None:
+        """Rules are saved where stock saves them, without those that are filtered out."""
+        self.check("iptables_save")
+
+    def test_iptablesStates(self) -> None:
+        """Rules, chains and policies are forecast, set, refused and saved as by stock."""
+        self.check("iptables_states")
+
 
 def _looks(step: object) -> bool:
     """Whether a step only shows files."""
