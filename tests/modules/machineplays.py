@@ -72,6 +72,8 @@ SUBJECTS: Mapping[str, Subject] = {
     "iptables": _subject("iptables"),
     "iptables_save": _subject("iptables"),
     "iptables_states": _subject("iptables", states_iptables="../states/iptables"),
+    "sysfs": _subject("sysfs", states_sysfs="../states/sysfs"),
+    "xfs": _subject("xfs"),
 }
 
 

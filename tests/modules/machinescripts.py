@@ -254,9 +254,124 @@ def iptables_states(p: Play) -> None:
     p.call("states/iptables.mod_aggregate", {**low, "rules": [{"x": 1}]}, chunks, {tag: 1})
 
 
+def sysfs(p: Play) -> None:
+    """Attributes in a directory that stands for the kernel's."""
+    p.write("sys/num", "5\n")
+    p.write("sys/sub/real", "0.5\n", 0o444)
+    p.write("sys/sub/deep/choice", "always [madvise] never\n")
+    p.write("sys/empty/none", "\n")
+    p.write("sys/act/go", "", 0o200)
+    p.write("sys/closed/shut", "x", 0)
+    for name in ("sys/num", "sys", "sys/sub", "nope", "sys/empty/none", "sys/empty", "sys/act"):
+        path = p.path(name)
+        for function in ("read", "attr", "interfaces", "target"):
+            p.call(f"sysfs.{function}", path)
+        p.call("sysfs.target", path, full=False)
+    p.call("sysfs.read", ["num", "nope", "sub"], p.path("sys"))
+    p.call("sysfs.read", "num", p.path("sys"))
+    p.call("sysfs.attr", p.path("sys/num"), 7)
+    p.call("sysfs.write", p.path("sys/num"), "eight")
+    p.call("sysfs.write", p.path("sys"), "eight")
+    p.read("sys/num")
+    for name, value in (
+        ("sys/num", "eight"),
+        ("sys/num", 9),
+        ("sys/num", "9"),
+        ("sys/sub/deep/choice", "madvise"),
+        ("sys/sub/deep/choice", "never"),
+        ("sys/sub", 1),
+        ("nope", 1),
+    ):
+        _both(p, "states/sysfs.present", p.path(name), value=value)
+    p.read("sys/num")
+
+
+GEOMETRY = """meta-data=/dev/vdb               isize=512    agcount=4, agsize=65536 blks
+         =                       sectsz=512   attr=2, projid32bit=1
+data     =                       bsize=4096   blocks=262144, imaxpct=25
+         =                       sunit=0      swidth=0 blks
+naming   =version 2              bsize=4096   ascii-ci=0, ftype=1
+log      =internal log           bsize=4096   blocks=2560, version=2
+realtime =none                   extsz=4096   blocks=0, rtextents=0
+"""
+INVENTORY = (
+    "file system 0:\n\tfs id:\t\taf7ac66e\n\tsession 0:\n\t\tmount point:\thost:/mnt\n"
+    "\t\tdevice:\t\thost:/dev/loop0\n\t\ttime:\t\tMon Mar  2 13:36:04 2015\n\t\tstream 0:\n"
+    "\t\t\tpathname:\t/mnt/dump\n\t\t\tmedia file 0:\n\t\t\t\tmfile index:\t0\n"
+    "\t\t\t\tmfile size:\t22,120\nxfsrestore: Restore Status: SUCCESS\n"
+)
+
+
+def xfs(p: Play) -> None:
+    """File systems told about, made, dumped."""
+    p.answers["xfs_info"] = GEOMETRY
+    p.call("xfs.info", "/dev/vdb")
+    p.answer("xfs_info", {"stderr": "xfs_info: /dev/x is not a mounted XFS", "retcode": 1})
+    p.call("xfs.info", "/dev/x")
+    p.answer("mkfs.xfs", GEOMETRY)
+    for words in (
+        {},
+        {"label": "a b", "ssize": "s", "noforce": True},
+        {"bso": "size=4k", "gmo": "crc=1", "nmo": "x=y", "ino": "a=b", "rso": "c=d"},
+        {"dso": "su=32k,sw=6", "lso": "logdev=/dev/y,size=1b"},
+        {"dso": "plain"},
+        {"dso": "a=b=c"},
+        {"lso": "a=b,c"},
+    ):
+        p.call("xfs.mkfs", "/dev/vdb", **words)
+    p.answer("mkfs.xfs", {"stderr": "no such device", "retcode": 1})
+    p.call("xfs.mkfs", "/dev/vdb")
+    p.call("xfs.dump", "/dev/vdb", "/tape", label="x y")
+    p.let("programs", xfsdump="/sbin/xfsdump")
+    said = (
+        "xfsdump: session id: 1-2\nxfsdump: session label: x y\nxfsdump: media file size 22 b\n"
+        "xfsdump: dump complete: 0 s\nxfsdump: Dump Summary:\nxfsdump:   stream 0 ok\n"
+        "xfsdump: Dump Status: SUCCESS\n"
+    )
+    p.answer("xfsdump", said)
+    p.call("xfs.dump", "/dev/vdb", "/tape", label="x y")
+    p.call("xfs.dump", "/dev/vdb", "/tape", label="x", level=3, noerase=True)
+    p.answer("xfsdump", {"stderr": "usage", "retcode": 1})
+    p.call("xfs.dump", "/dev/vdb", "/tape", label="x")
+    p.answer("xfsrestore -I", INVENTORY)
+    p.call("xfs.inventory")
+    p.answer("xfsrestore -I", "xfsrestore: Restore Status: SUCCESS\n")
+    p.call("xfs.inventory")
+    session = "Session 0:\nUUID : 1-2\nLabel : x: y\nDevice path: /dev/vdb\n"
+    pruned = f"Pruning\n-----\n{session}-----\nmore: x\n"
+    p.answer("xfsinvutil", pruned)
+    p.call("xfs.prune_dump", "1-2")
+    p.call("xfs.prune_dump", "3")
+    p.answer("xfsinvutil", "nothing\n")
+    p.call("xfs.prune_dump", "3")
+    p.answer(
+        "blkid -o export",
+        "DEVNAME=/dev/vda1\nUUID=1\nTYPE=ext4\n\nDEVNAME=/dev/vdb\nUUID=2\nLABEL=x\nTYPE=xfs\n\n"
+        "DEVNAME=/dev/vdc\nTYPE=xfs\n",
+    )
+    p.call("xfs.devices")
+    p.call("xfs.modify", "/dev/vdb")
+    for words in ({"label": "a b"}, {"lazy_counting": False, "uuid": True}, {"uuid": False}):
+        p.call("xfs.modify", "/dev/vdb", **words)
+    p.call("xfs.modify", "/dev/vdb", lazy_counting=True)
+    p.answer("xfs_admin", {"stderr": "is mounted", "retcode": 1})
+    p.call("xfs.modify", "/dev/vdb", label="x")
+    p.call("xfs.estimate", p.path("nope"))
+    p.write("here/x", "")
+    p.answer(
+        "xfs_estimate",
+        "directory  bsize  blocks megabytes logsize\n/mnt   4096  5    20.0MB   16384\n",
+    )
+    p.call("xfs.estimate", p.path("here"))
+    p.call("xfs.defragment", "/")
+    p.call("xfs.defragment", "/dev/no-such-device")
+
+
 SCRIPTS: dict[str, Callable[[Play], None]] = {
     "alias": alias,
     "iptables": iptables,
     "iptables_save": iptables_save,
     "iptables_states": iptables_states,
+    "sysfs": sysfs,
+    "xfs": xfs,
 }

@@ -54,6 +54,14 @@ class MachinePlays(SynchronousTestCase):
         """Rules, chains and policies are forecast, set, refused and saved as by stock."""
         self.check("iptables_states")
 
+    def test_sysfs(self) -> None:
+        """Attributes of the kernel's objects are read, listed and written as by stock."""
+        self.check("sysfs")
+
+    def test_xfs(self) -> None:
+        """Programs of XFS are run with stock's words, and their answers are stock's."""
+        self.check("xfs")
+
 
 def _looks(step: object) -> bool:
     """Whether a step only shows files."""
