@@ -5,6 +5,7 @@ Processes and the machine's use, by python3-psutil, which must be installed.
 from __future__ import annotations
 
 import datetime
+import functools
 import importlib
 import re
 import time
@@ -418,7 +419,7 @@ def status(status: str) -> list[dict[str, Any]]:
     try:
         for proc in psutil.process_iter(["pid", "name", "status"]):
             if proc.info["status"] == status:
-                info = _asked(lambda proc=proc: proc.as_dict(("pid", "name")))
+                info = _asked(functools.partial(proc.as_dict, ("pid", "name")))
                 found += [] if info is None else [info]
     except (psutil.AccessDenied, psutil.NoSuchProcess) as error:
         raise CommandExecutionError("Psutil did not return a list of processes") from error

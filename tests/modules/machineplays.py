@@ -74,6 +74,8 @@ SUBJECTS: Mapping[str, Subject] = {
     "iptables_states": _subject("iptables", states_iptables="../states/iptables"),
     "sysfs": _subject("sysfs", states_sysfs="../states/sysfs"),
     "xfs": _subject("xfs"),
+    "lvm": _subject(lvm="linux_lvm"),
+    "lvm_states": _subject(lvm="linux_lvm", states_lvm="../states/lvm"),
 }
 
 

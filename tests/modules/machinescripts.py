@@ -367,6 +367,149 @@ def xfs(p: Play) -> None:
     p.call("xfs.defragment", "/dev/no-such-device")
 
 
+PV = "  /dev/sdb:vg:2097152:-1:8:8:-1:4096:255:100:155:uuid"
+VG = "  vg:r/w:772:-1:0:1:1:-1:0:1:1:1044480:4096:255:155:100:uuid"
+LV = "  /dev/vg/root:vg:3:1:-1:1:2097152:256:-1:0:-1:253:0"
+NONE = {"retcode": 5, "stderr": "  Failed to find it\n"}
+
+
+def lvm(p: Play) -> None:
+    """The module: what is asked, what is run."""
+    p.call("lvm.__virtual__")
+    p.programs.update({name: f"/sbin/{name}" for name in ("lvm", "lvcreate")})
+    p.answers.update({"pvdisplay": PV, "vgdisplay": VG, "lvdisplay": LV})
+    version = "  LVM version:     2.03.16(2) (2022-05-18)\n  Library version: 1.02.185\n"
+    p.answers["lvm version"] = version
+    for function in (
+        "__virtual__",
+        "version",
+        "fullversion",
+        "pvdisplay",
+        "vgdisplay",
+        "lvdisplay",
+    ):
+        p.call(f"lvm.{function}")
+    p.call("lvm.pvdisplay", "/dev/sdb", real=True)
+    p.write("one", "")
+    p.write("two", "")
+    one, two = p.path("one"), p.path("two")
+    for shown in (PV, f'  "{one}" is a new physical volume of 1GiB', NONE):
+        p.answer("pvdisplay", shown)
+        p.call("lvm.pvdisplay", one, quiet=True)
+        for code in (0, 5):
+            for program in ("pvcreate", "pvremove", "pvresize"):
+                p.answer(program, {"retcode": code, "stderr": "  is in use\n"})
+                for words in ({}, {"override": False}, {"force": False}):
+                    p.call(f"lvm.{program}", f"{one},{two}", **words)
+                p.call(f"lvm.{program}", [one])
+                p.call(f"lvm.{program}", p.path("nope"))
+            p.call("lvm.pvcreate", one, dataalignmentoffset="7s", metadatasize=0, odd="x")
+    p.call("lvm.pvcreate", "")
+    for code in (0, 5):
+        for program in ("vgcreate", "vgextend", "vgremove", "lvremove", "/sbin/lvcreate"):
+            p.answer(program, {"retcode": code, "stderr": "  No such volume group\n"})
+        for program in ("lvresize", "lvextend"):
+            p.answer(program, {"retcode": code, "stderr": "  too small\n"})
+            for words in (
+                {"size": "1G"},
+                {"extents": "+100%FREE", "resizefs": True},
+                {"extents": 5, "size": 5},
+                {"force": True, "size": 5},
+                {},
+            ):
+                p.call(f"lvm.{program}", lvpath="/dev/vg/root", **words)
+        for function in ("vgcreate", "vgextend"):
+            p.call(f"lvm.{function}", "vg", "/dev/a,/dev/b")
+            p.call(f"lvm.{function}", "vg", ["/dev/a"], force=True)
+            p.call(f"lvm.{function}", "vg", "")
+            p.call(f"lvm.{function}", "", "/dev/a")
+        p.call("lvm.vgcreate", "vg", "/dev/a", clustered="y", odd="n", zero=None)
+        for words in (
+            {"size": "1G"},
+            {"extents": "100%FREE", "pv": "/dev/a", "force": True},
+            {"snapshot": "root", "size": 5},
+            {"size": "1G", "thinvolume": True},
+            {"size": "1G", "thinpool": True},
+            {"extents": 5, "thinvolume": True},
+            {"extents": 5, "thinpool": True},
+            {"size": 1, "thinpool": True, "thinvolume": True},
+            {"size": 1, "extents": 1},
+            {},
+            {"size": 1, "stripes": 5, "nosync": True, "odd": 1, "thin": None, "zero": ""},
+        ):
+            p.call("lvm.lvcreate", "root", "vg", **words)
+        for force in (True, False):
+            p.call("lvm.vgremove", "vg", force=force)
+            p.call("lvm.lvremove", "root", "vg", force=force)
+
+
+def lvm_states(p: Play) -> None:
+    """The states: what is there, what is not, what is refused."""
+    p.programs.update({name: f"/sbin/{name}" for name in ("lvm", "lvcreate")})
+    p.write("one", "")
+    one = p.path("one")
+    mine = PV.replace("/dev/sdb", one)
+    for before, after in ((mine, mine), (NONE, NONE), (NONE, mine), (mine, NONE)):
+        for function in ("pv_present", "pv_absent"):
+            for is_test in (True, False):
+                p.let("opts", test=is_test)
+                asked = [before, before, after] if function == "pv_present" else [before] * 2
+                p.answer("pvdisplay", [*asked, after])
+                p.call(f"states/lvm.{function}", one)
+    for before, after in ((VG, VG), (NONE, NONE), (NONE, VG), (VG, NONE)):
+        for is_test in (True, False):
+            p.let("opts", test=is_test)
+            p.answer("pvdisplay", mine)
+            p.answer("vgdisplay", [before, after])
+            p.call("states/lvm.vg_absent", "vg")
+            p.answer("vgdisplay", [before, after])
+            p.call("states/lvm.vg_present", "vg", devices=one, zero="y")
+    p.answer("vgdisplay", VG)
+    p.let("opts", test=False)
+    orphan, other = mine.replace(":vg:", "::", 1), mine.replace(":vg:", ":other:", 1)
+    for shown in (NONE, other, [orphan, mine], orphan, mine):
+        p.answer("pvdisplay", shown)
+        p.call("states/lvm.vg_present", "vg", devices=[one])
+    for before, after in ((LV, LV), (NONE, NONE), (NONE, LV), (LV, NONE)):
+        for is_test in (True, False):
+            p.let("opts", test=is_test)
+            p.answer("/sbin/lvcreate", {"retcode": int(after == NONE), "stderr": " no room\n"})
+            p.answer("lvdisplay", [before, after])
+            p.call("states/lvm.lv_absent", "root", vgname="vg")
+            p.answer("lvdisplay", [before, after])
+            p.call("states/lvm.lv_present", "root", vgname="vg", size="1G", stripes=2)
+    p.answer("lvdisplay", LV)
+    p.answer("lvresize", {"retcode": 5, "stderr": " no room\n"})
+    larger = LV.replace("2097152:256", "4194304:512")
+    for is_test in (True, False):
+        p.let("opts", test=is_test)
+        for words in (
+            {},
+            {"size": "2g"},
+            {"size": 512},
+            {"size": "512M", "force": True},
+            {"size": "2097152s"},
+            {"size": "1T"},
+            {"size": "1gb"},
+            {"size": "1x"},
+            {"size": "xg"},
+            {"size": "1.5g"},
+            {"extents": 512, "resizefs": True},
+            {"extents": 256},
+            {"extents": 1},
+            {"extents": "50%VG"},
+            {"extents": 1, "size": 1},
+            {"snapshot": "snap", "size": 5},
+        ):
+            p.call("states/lvm.lv_present", "root", vgname="vg", **words)
+            if words.get("size") in ("2g", "512M") or words.get("extents") == 512:
+                p.answer("lvdisplay", [LV, larger])
+                p.call("states/lvm.lv_present", "root", vgname="vg", **words)
+                p.answer("lvdisplay", LV)
+    thin = {"size": "1G", "thinvolume": True}
+    p.call("states/lvm.lv_present", "root", vgname="vg/pool", **thin)
+
+
 SCRIPTS: dict[str, Callable[[Play], None]] = {
     "alias": alias,
     "iptables": iptables,
@@ -374,4 +517,6 @@ SCRIPTS: dict[str, Callable[[Play], None]] = {
     "iptables_states": iptables_states,
     "sysfs": sysfs,
     "xfs": xfs,
+    "lvm": lvm,
+    "lvm_states": lvm_states,
 }

@@ -62,6 +62,14 @@ class MachinePlays(SynchronousTestCase):
         """Programs of XFS are run with stock's words, and their answers are stock's."""
         self.check("xfs")
 
+    def test_lvm(self) -> None:
+        """Volumes are shown, made and removed with stock's commands, and its errors are ours."""
+        self.check("lvm")
+
+    def test_lvmStates(self) -> None:
+        """Volumes are forecast, made, resized and refused as by stock."""
+        self.check("lvm_states")
+
 
 def _looks(step: object) -> bool:
     """Whether a step only shows files."""
