@@ -76,6 +76,10 @@ SUBJECTS: Mapping[str, Subject] = {
     "xfs": _subject("xfs"),
     "lvm": _subject(lvm="linux_lvm"),
     "lvm_states": _subject(lvm="linux_lvm", states_lvm="../states/lvm"),
+    "blockdev": _subject(states_blockdev="../states/blockdev"),
+    "logrotate": _subject("logrotate", states_logrotate="../states/logrotate"),
+    "dnsutil": _subject("dnsutil"),
+    "saltutil_states": _subject(states_saltutil="../states/saltutil"),
 }
 
 

@@ -510,6 +510,185 @@ def lvm_states(p: Play) -> None:
     p.call("states/lvm.lv_present", "root", vgname="vg/pool", **thin)
 
 
+def blockdev(p: Play) -> None:
+    """Devices that are there or not, with file systems or without."""
+    p.call("states/blockdev.__virtual__")
+    p.functions["file.is_blkdev"] = False
+    p.functions["disk.dump"] = {"getra": "256", "getfra": "256", "getro": "0"}
+    p.call("states/blockdev.__virtual__")
+    _both(p, "states/blockdev.tuned", "/dev/x", **{"read-ahead": 1})
+    p.let("functions", **{"file.is_blkdev": True})
+    for after in (
+        {"getra": "512", "getfra": "256", "getro": "1"},
+        {"getra": "256", "getfra": "256", "getro": "0"},
+        {},
+    ):
+        p.let("functions", **{"disk.tune": after})
+        for words in (
+            {"read-ahead": 512},
+            {"read-only": True},
+            {"read-write": False, "filesystem-read-ahead": 256},
+            {"odd": 1},
+        ):
+            _both(p, "states/blockdev.tuned", "/dev/x", **words)
+    _both(p, "states/blockdev.formatted", p.path("nope"))
+    p.write("dev", "")
+    p.answers["blkid"] = "ext4"
+    _both(p, "states/blockdev.formatted", p.path("dev"))
+    _both(p, "states/blockdev.formatted", p.path("dev"), fs_type="xfs")
+    p.let("programs", **{"mkfs.xfs": "/sbin/mkfs.xfs"})
+    for found in (["ext4", "ext4"], ["ext4", "ext4", "xfs"]):
+        p.answer("blkid", found)
+        _both(p, "states/blockdev.formatted", p.path("dev"), fs_type="xfs", force=True, label="x")
+
+
+LOGROTATE = """# head
+weekly
+rotate 4
+create 0664 root adm
+compress
+/var/log/wtmp {
+    monthly
+    create 0664 root utmp
+    rotate 1
+}
+/var/log/a /var/log/b
+{
+    daily
+    postrotate
+        invoke-rc.d x {reload}
+
+        # a comment
+    endscript
+    prerotate
+        true
+    endscript
+    size 100k
+}
+/one { daily }
+tabooext + .dpkg
+"""
+
+
+def logrotate(p: Play) -> None:
+    """A file with blocks and scripts, and a directory that it includes."""
+    p.write("plain", LOGROTATE)
+    p.write("d/apt", "/var/log/apt/term.log {\n  rotate 12\n  missingok\n}\n")
+    p.write("conf", f"{LOGROTATE}include {p.path('d')}\n")
+    conf = {"conf_file": p.path("conf")}
+    for name in ("plain", "conf", "nope"):
+        p.call("logrotate.show_conf", p.path(name))
+    for key in ("rotate", "weekly", "nope", "/var/log/wtmp", "/var/log/apt/term.log", "/one"):
+        p.call("logrotate.get", key, **conf)
+    for key in ("/var/log/wtmp", "/var/log/a", "rotate", "nope"):
+        p.call("logrotate.get", key, "monthly", **conf)
+    for args in (
+        ("rotate", 4),
+        ("rotate", 5),
+        ("weekly", True),
+        ("daily", True),
+        ("compress", False),
+        ("/var/log/wtmp", "x"),
+        ("/var/log/wtmp", "rotate", 1),
+        ("/var/log/wtmp", "rotate", 2),
+        ("/var/log/a", "size", "1M"),
+        ("/var/log/apt/term.log", "rotate", 2),
+        ("/var/log/apt/term.log", "missingok", False),
+        ("/var/log/apt/term.log", "nope", False),
+        ("/var/log/apt/term.log", "nope", 0),
+        ("rotate", "x", 2),
+        ("/new", "rotate", 2),
+    ):
+        p.call("logrotate.set", *args, **conf)
+    for done in (True, False):
+        p.let("functions", **{"file.replace": done})
+        for words in (
+            {"key": "rotate", "value": "4"},
+            {"key": "rotate", "value": 5},
+            {"key": "weekly", "value": True},
+            {"key": "/var/log/wtmp", "value": "rotate", "setting": "1"},
+            {"key": "/var/log/wtmp", "value": "rotate", "setting": 2},
+            {"key": "/var/log/wtmp", "value": "rotate"},
+            {"key": "nope", "value": "rotate", "setting": 2},
+            {"key": "rotate", "value": "x", "setting": 2},
+        ):
+            _both(p, "states/logrotate.set", "it", **words, **conf)
+
+
+ZONE = """$ORIGIN example.org.
+$TTL 86400 ; a day
+@ IN SOA ns1.example.org. host.master.example.org. (
+    2024010101 ; serial
+    3H ; refresh
+    900
+    2W
+    1D )
+@ IN NS ns1.example.org.
+  IN NS ns2.example.org.
+@ IN MX 10 mail.example.org.
+@ IN MX 20 mail2.example.org.
+www 3600 IN A 1.2.3.4
+ftp.example.org. 60 IN AAAA ::1
+alias IN CNAME www
+"""
+
+
+def dnsutil(p: Play) -> None:
+    """Hosts, zones, and questions with dig and without."""
+    p.write("hosts", "127.0.0.1 localhost\n# c\n\n10.0.0.1 a b\n10.0.0.1 c\n::1 six # no\n")
+    p.write("zone", ZONE)
+    path = p.path("hosts")
+    p.call("dnsutil.__virtual__")
+    p.call("dnsutil.parse_hosts", path)
+    p.call("dnsutil.parse_hosts", p.path("nope"))
+    p.call("dnsutil.parse_hosts", hosts="1.1.1.1 x\n1.1.1.1 y")
+    for ip, entries in (("10.0.0.1", "a"), ("10.0.0.1", "a,z"), ("10.0.0.9", "n,m")):
+        p.call("dnsutil.hosts_append", path, ip, entries)
+        p.read("hosts")
+    for entries in ("a", "z,c,b", "nope", "localhost"):
+        p.call("dnsutil.hosts_remove", path, entries)
+        p.read("hosts")
+    p.call("dnsutil.parse_zone", p.path("zone"))
+    p.call("dnsutil.parse_zone", p.path("nope"))
+    p.call("dnsutil.parse_zone", zone=ZONE.replace("2W", "45").replace("1D", "1W"))
+    questions = (
+        ("check_ip", "1.2.3.4"),
+        ("A", "host.invalid", "ns"),
+        ("AAAA", "host.invalid", "ns"),
+        ("NS", "x.org"),
+        ("SPF", "x.org", "TXT"),
+        ("MX", "x.org", True, "ns"),
+    )
+    for function, *args in questions:
+        p.call(f"dnsutil.{function}", *args)
+    p.let("programs", dig="/usr/bin/dig")
+    for function, *args in questions:
+        p.let("functions", **{f"dig.{function}": ["answer"]})
+        p.call(f"dnsutil.{function}", *args)
+    p.call("dnsutil.A", "host.invalid")
+    for stored in ("2099010105", "2001010101"):
+        p.let("functions", **{"grains.get": stored})
+        p.call("dnsutil.serial", "x.org")
+    p.let("functions", **{"grains.get": "2099010105"})
+    p.call("dnsutil.serial", update=True)
+
+
+def saltutil_states(p: Play) -> None:
+    """Each kind, with something that came, nothing, and an error."""
+
+    def refuse(**_kwargs: Any) -> None:
+        raise ValueError("no {master}")
+
+    kinds = "all beacons clouds engines grains executors log_handlers modules output outputters"
+    kinds += " pillar proxymodules matchers renderers returners sdb states tops resources thorium"
+    kinds += " utils serializers wrapper"
+    for kind in kinds.split():
+        some: Any = {"modules": ["modules.x"], "states": []} if kind == "all" else ["x.y"]
+        for answer in (some, type(some)(), refuse):
+            p.let("functions", **{f"saltutil.sync_{kind}": answer})
+            _both(p, f"states/saltutil.sync_{kind}", "sync", refresh=True, saltenv="dev")
+
+
 SCRIPTS: dict[str, Callable[[Play], None]] = {
     "alias": alias,
     "iptables": iptables,
@@ -519,4 +698,8 @@ SCRIPTS: dict[str, Callable[[Play], None]] = {
     "xfs": xfs,
     "lvm": lvm,
     "lvm_states": lvm_states,
+    "blockdev": blockdev,
+    "logrotate": logrotate,
+    "dnsutil": dnsutil,
+    "saltutil_states": saltutil_states,
 }

@@ -70,6 +70,22 @@ class MachinePlays(SynchronousTestCase):
         """Volumes are forecast, made, resized and refused as by stock."""
         self.check("lvm_states")
 
+    def test_blockdev(self) -> None:
+        """Block devices are tuned and formatted, or left alone, as by stock."""
+        self.check("blockdev")
+
+    def test_logrotate(self) -> None:
+        """Settings of logrotate are read and changed as by stock, in blocks too."""
+        self.check("logrotate")
+
+    def test_dnsutil(self) -> None:
+        """Hosts and zones are read and written as by stock, and dig is asked where it is needed."""
+        self.check("dnsutil")
+
+    def test_saltutilStates(self) -> None:
+        """What came is a change, an error is told, and under test nothing is synced."""
+        self.check("saltutil_states")
+
 
 def _looks(step: object) -> bool:
     """Whether a step only shows files."""
