@@ -67,6 +67,10 @@ def _subject(*names: str, release: str = "3008", **files: str) -> Subject:
     return Subject(modules=modules, release=release)
 
 
+_SWITCHES = {
+    f"states_apache_{kind}": f"../states/apache_{kind}" for kind in ("site", "module", "conf")
+}
+
 SUBJECTS: Mapping[str, Subject] = {
     "alias": _subject("aliases", states_alias="../states/alias"),
     "iptables": _subject("iptables"),
@@ -80,6 +84,8 @@ SUBJECTS: Mapping[str, Subject] = {
     "logrotate": _subject("logrotate", states_logrotate="../states/logrotate"),
     "dnsutil": _subject("dnsutil"),
     "saltutil_states": _subject(states_saltutil="../states/saltutil"),
+    "apache": _subject("apache", states_apache="../states/apache"),
+    "apache_debian": _subject(apache="deb_apache", **_SWITCHES, release="3006"),
 }
 
 
@@ -99,6 +105,17 @@ def _with_stderr(functions: Functions, play: Play) -> None:
     functions["cmd.retcode"] = lambda cmd, **kwargs: answered(cmd, **kwargs)["retcode"]
 
 
+def _unless_played(play: Play, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function of the module, as long as the play has no answer of its own."""
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        if name in play.functions:
+            return copy.deepcopy(play.functions[name])
+        return function(*args, **kwargs)
+
+    return called
+
+
 def _load(subject: Subject, play: Play, functions: Functions, dunders: Any) -> dict[str, Any]:
     """All functions of a subject by their full names; the modules' ones are also C{__salt__}."""
     found: dict[str, Any] = {}
@@ -112,7 +129,7 @@ def _load(subject: Subject, play: Play, functions: Functions, dunders: Any) -> d
                 found[f"{virtual}.{aliases.get(key, key)}"] = value
     for name, function in found.items():
         if not name.startswith("states/") and not name.endswith("__virtual__"):
-            functions.setdefault(name, function)
+            functions.setdefault(name, _unless_played(play, name, function))
     return found
 
 

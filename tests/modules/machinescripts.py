@@ -689,6 +689,84 @@ def saltutil_states(p: Play) -> None:
             _both(p, f"states/saltutil.sync_{kind}", "sync", refresh=True, saltenv="dev")
 
 
+def apache(p: Play) -> None:
+    """What the server says, and files for it."""
+    p.call("apache.__virtual__")
+    p.programs["apache2ctl"] = "/usr/sbin/apache2ctl"
+    p.call("apache.__virtual__")
+    p.answers.update(
+        {
+            "apache2ctl -v": "Server version: Apache/2.4.57 (Debian)\nServer built:   2023\n",
+            "apache2ctl -V": "Server version: Apache/2.4.57\nServer's Module Magic Number: 2:3\n"
+            'Server compiled with....\n -D APR_HAS_MMAP\n -D HTTPD_ROOT="/etc/apache2"\nodd\n',
+            "apache2ctl -M": "Loaded Modules:\n core_module (static)\n alias_module (shared)\n\n",
+            "apache2ctl -l": "Compiled in modules:\n  core.c\n  mod_so.c\n\n",
+            "apache2ctl -L": "<Directory (core.c)\n\tContainer\n\tAllowed in *.conf\n",
+            "apache2ctl -S": "VirtualHost configuration:\n*:80   is a NameVirtualHost\n"
+            "  default server x.org (/etc/apache2/sites-enabled/000.conf:1)\n"
+            "  port 80 namevhost y.org (/etc/apache2/sites-enabled/y.conf:1)\n\nServerRoot: x\n",
+        }
+    )
+    for function in ("version", "fullversion", "modules", "servermods", "directives", "vhosts"):
+        p.call(f"apache.{function}")
+    for said in ({}, {"stdout": "up\n"}, {"stderr": "Syntax OK\n"}, {"stderr": "x", "retcode": 1}):
+        p.answer("apache2ctl", said)
+        for signal in ("restart", "configtest", "odd", None):
+            p.call("apache.signal", signal)
+    p.call("apache.useradd", "/f", "kim", "pw")
+    p.call("apache.userdel", "/f", "kim")
+    name = p.path("site.conf")
+    host = {
+        "this": "*:80",
+        "ServerName": "x.org",
+        "ServerAlias": ["y.org", "z.org"],
+        "Directory": {"this": "/var/www", "Order": "Deny,Allow", "Deny from": "all"},
+        "Limit": [{"this": "POST"}, {"Order": "x"}, {"Deny": ["a", "b"]}],
+        "Odd": 5,
+    }
+    for config in (
+        [{"Listen": "22"}, {"Listen": ["80", "443"]}],
+        [{"VirtualHost": host}],
+        [{"VirtualHost": [{"this": "*:80"}, {"ServerName": "x"}, {"Alias": ["a", "b"]}]}],
+        [{"Directory": {"Order": "x"}}],
+        [],
+    ):
+        p.call("apache.config", name, config)
+        p.call("apache.config", name, config, edit=False)
+        p.read("site.conf")
+        _both(p, "states/apache.configfile", name, config=config)
+        _both(p, "states/apache.configfile", name, config=config)
+        p.read("site.conf")
+    _both(p, "states/apache.configfile", p.path("no/such"), config=[{"Listen": "1"}])
+
+
+def apache_debian(p: Play) -> None:
+    """What is enabled: nothing on this machine, and what the states are told."""
+    p.call("apache.__virtual__")
+    p.programs["apache2ctl"] = "/usr/sbin/apache2ctl"
+    p.call("apache.__virtual__")
+    p.let("grains", os_family="RedHat")
+    p.call("apache.__virtual__")
+    p.let("grains", os_family="Debian")
+    for kind in ("site", "mod", "conf"):
+        for name in ("no-such-thing", "no-such-thing.conf", "no-such-thing.load", "default"):
+            p.call(f"apache.check_{kind}_enabled", name)
+    for has in (False, True):
+        for kind in ("site", "mod", "conf"):
+            state = "states/apache_module" if kind == "mod" else f"states/apache_{kind}"
+            p.call(f"{state}.__virtual__")
+            for code in (0, 1, 2, 256):
+                for word in ("en", "dis"):
+                    p.answer(f"a2{word}{kind}", code)
+                    p.call(f"apache.a2{word}{kind}", "thing")
+                for is_there in (False, True):
+                    p.let("functions", **{f"apache.check_{kind}_enabled": is_there})
+                    _both(p, f"{state}.enabled", "thing")
+                    _both(p, f"{state}.disabled", "thing")
+        if not has:
+            p.let("programs", a2enconf="/sbin/a2enconf", a2disconf="/sbin/a2disconf")
+
+
 SCRIPTS: dict[str, Callable[[Play], None]] = {
     "alias": alias,
     "iptables": iptables,
@@ -702,4 +780,6 @@ SCRIPTS: dict[str, Callable[[Play], None]] = {
     "logrotate": logrotate,
     "dnsutil": dnsutil,
     "saltutil_states": saltutil_states,
+    "apache": apache,
+    "apache_debian": apache_debian,
 }

@@ -86,6 +86,14 @@ class MachinePlays(SynchronousTestCase):
         """What came is a change, an error is told, and under test nothing is synced."""
         self.check("saltutil_states")
 
+    def test_apache(self) -> None:
+        """The server is asked with stock's commands, and files of configuration are stock's."""
+        self.check("apache")
+
+    def test_apacheDebian(self) -> None:
+        """Sites, modules and configurations are enabled and disabled as by stock 3006."""
+        self.check("apache_debian")
+
 
 def _looks(step: object) -> bool:
     """Whether a step only shows files."""
