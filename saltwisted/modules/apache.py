@@ -31,7 +31,7 @@ def _program() -> str:
 
 
 def _said(option: str) -> str:
-    return str(__salt__["cmd.run"](f"{_program()} {option}"))
+    return str(__salt__["cmd.run"]([_program(), option], python_shell=False))
 
 
 def version() -> str:
@@ -137,11 +137,11 @@ def signal(signal: str | None = None) -> str | None:
     """
     if signal not in _SIGNALS + _QUESTIONS:
         return None
-    cmd = f"{_program()} {'-k ' if signal in _SIGNALS else ''}{signal}"
-    done = __salt__["cmd.run_all"](cmd)
+    cmd: list[str] = [_program(), *(["-k"] if signal in _SIGNALS else []), str(signal)]
+    done = __salt__["cmd.run_all"](cmd, python_shell=False)
     # configtest says that all is well on standard error.
     said = done["stderr"] or done["stdout"]
-    return said.strip() if said else f'Command: "{cmd}" completed successfully!'
+    return said.strip() if said else f'Command: "{" ".join(cmd)}" completed successfully!'
 
 
 def useradd(pwfile: str, user: str, password: str, opts: str = "") -> Any:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import shlex
 import uuid
 from typing import Any
 
@@ -46,23 +47,34 @@ def __virtual__() -> Any:
     return False, "The iptables execution module cannot be loaded: iptables not installed."
 
 
-def _program(family: str) -> str | None:
-    return systools.which("ip6tables" if family == "ipv6" else "iptables")
+def _program(family: str, end: str = "") -> list[str]:
+    """The program of a family, or its sister whose name has an end."""
+    return [f"{systools.which('ip6tables' if family == 'ipv6' else 'iptables')}{end}"]
+
+
+def _said(words: list[str]) -> str:
+    return str(__salt__["cmd.run_stdout"](words, python_shell=False))
 
 
 def _has_option(option: str, family: str) -> bool:
-    text = __salt__["cmd.run_stdout"](f"{_program(family)} --help", output_loglevel="quiet")
-    return option in text
+    words = [*_program(family), "--help"]
+    said = __salt__["cmd.run_stdout"](words, python_shell=False, output_loglevel="quiet")
+    return option in said
 
 
-def _wait(family: str) -> str:
+def _waiting(family: str) -> list[str]:
     """The words in front of a change: wait for whoever changes something just now."""
-    return f"{_program(family)} {'--wait' if _has_option('--wait', family) else ''}"
+    return _program(family) + (["--wait"] if _has_option("--wait", family) else [])
 
 
-def _errors(cmd: str) -> Any:
+def _split(rule: Any) -> list[str]:
+    """The words of a rule that is given as text."""
+    return shlex.split(str(rule))
+
+
+def _errors(words: list[str]) -> Any:
     """Run a command; what it says when something is wrong."""
-    return __salt__["cmd.run_stderr"](cmd)
+    return __salt__["cmd.run_stderr"](words, python_shell=False)
 
 
 def _conf(family: str) -> str:
@@ -100,7 +112,7 @@ def version(family: str = "ipv4") -> str:
         salt '*' iptables.version
         salt '*' iptables.version family=ipv6
     """
-    return str(__salt__["cmd.run_stdout"](f"{_program(family)} --version").split()[1])
+    return _said([*_program(family), "--version"]).split()[1]
 
 
 def build_rule(
@@ -134,7 +146,9 @@ def build_rule(
         if not value:
             return f"Error: {word} needs to be specified"
     dash = "-" if str(command) in "ACDIRLSFZNXPE" else "--"
-    return f"{_wait(family)} -t {table} {dash}{command} {chain} {position} {rule}"
+    wait = "--wait" if _has_option("--wait", family) else ""
+    (program,) = _program(family)
+    return f"{program} {wait} -t {table} {dash}{command} {chain} {position} {rule}"
 
 
 def get_saved_rules(conf_file: str | None = None, family: str = "ipv4") -> dict[str, Any]:
@@ -157,7 +171,7 @@ def get_rules(family: str = "ipv4") -> dict[str, Any]:
 
         salt '*' iptables.get_rules
     """
-    return _iptables_rule.parsed(__salt__["cmd.run_stdout"](f"{_program(family)}-save"))
+    return _iptables_rule.parsed(_said(_program(family, "-save")))
 
 
 def _policy(rules: dict[str, Any], table: str, chain: str) -> Any:
@@ -209,7 +223,7 @@ def set_policy(
         return _NO_CHAIN
     if not policy:
         return "Error: Policy needs to be specified"
-    return _errors(f"{_wait(family)} -t {table} -P {chain} {policy}")
+    return _errors([*_waiting(family), "-t", table, "-P", chain, policy])
 
 
 def save(filename: str | None = None, family: str = "ipv4") -> Any:
@@ -224,7 +238,7 @@ def save(filename: str | None = None, family: str = "ipv4") -> Any:
     folder = os.path.dirname(path)
     if folder and not os.path.isdir(folder):
         os.makedirs(folder)
-    text = __salt__["cmd.run_stdout"](f"{_program(family)}-save")
+    text = _said(_program(family, "-save"))
     if _filters():
         lines = text.splitlines(True)
         text = "".join(line for line in lines if not any(each.search(line) for each in _filters()))
@@ -246,17 +260,18 @@ def check(
         return _NO_CHAIN
     if not rule:
         return _NO_RULE
-    program = _program(family)
+    begin = [*_program(family), "-t", table]
     if _has_option("--check", family):
-        cmd = f"{program} -t {table} -C {chain} {rule}"
-        return __salt__["cmd.retcode"](cmd, output_loglevel="quiet") == 0
+        words = [*begin, "-C", chain, *_split(rule)]
+        quiet = {"python_shell": False, "output_loglevel": "quiet"}
+        return __salt__["cmd.retcode"](list(words), **quiet) == 0
     # Old ones cannot be asked: the rule is written as they write it, in a chain of our own.
     own = hex(uuid.getnode())
-    for words in (f"-N {own}", f"-A {own} {rule}"):
-        __salt__["cmd.run"](f"{program} -t {table} {words}")
-    lines = __salt__["cmd.run_stdout"](f"{program}-save").splitlines()
-    for words in (f"-F {own}", f"-X {own}"):
-        __salt__["cmd.run"](f"{program} -t {table} {words}")
+    for words in (["-N", own], ["-A", own, *_split(rule)]):
+        _said([*begin, *words])
+    lines = _said(_program(family, "-save")).splitlines()
+    for words in (["-F", own], ["-X", own]):
+        _said([*begin, *words])
     return any(line.replace(own, chain) in lines for line in lines if line.startswith(f"-A {own}"))
 
 
@@ -270,7 +285,7 @@ def check_chain(table: str = "filter", chain: str | None = None, family: str = "
     """
     if not chain:
         return _NO_CHAIN
-    return f":{chain} " in __salt__["cmd.run_stdout"](f"{_program(family)}-save -t {table}")
+    return f":{chain} " in _said([*_program(family, "-save"), "-t", table])
 
 
 def new_chain(table: str = "filter", chain: str | None = None, family: str = "ipv4") -> Any:
@@ -283,7 +298,7 @@ def new_chain(table: str = "filter", chain: str | None = None, family: str = "ip
     """
     if not chain:
         return _NO_CHAIN
-    return _errors(f"{_wait(family)} -t {table} -N {chain}") or True
+    return _errors([*_waiting(family), "-t", table, "-N", chain]) or True
 
 
 def delete_chain(table: str = "filter", chain: str | None = None, family: str = "ipv4") -> Any:
@@ -296,7 +311,7 @@ def delete_chain(table: str = "filter", chain: str | None = None, family: str = 
     """
     if not chain:
         return _NO_CHAIN
-    return _errors(f"{_wait(family)} -t {table} -X {chain}") or True
+    return _errors([*_waiting(family), "-t", table, "-X", chain]) or True
 
 
 def append(
@@ -314,10 +329,10 @@ def append(
         return _NO_CHAIN
     if not rule:
         return _NO_RULE
-    program = _wait(family)
+    begin = [*_waiting(family), "-t", table]
     if check(table, chain, rule, family) is True:
         return False
-    return not _errors(f"{program} -t {table} -A {chain} {rule}")
+    return not _errors([*begin, "-A", chain, *_split(rule)])
 
 
 def insert(
@@ -347,10 +362,10 @@ def insert(
     if position < 0:
         size = len(get_rules(family)[table][chain]["rules"])
         position = (size + position + 1) or 1
-    program = _wait(family)
+    begin = [*_waiting(family), "-t", table]
     if check(table, chain, rule, family) is True:
         return False
-    return _errors(f"{program} -t {table} -I {chain} {position} {rule}")
+    return _errors([*begin, "-I", chain, str(position), *_split(rule)])
 
 
 def delete(
@@ -371,7 +386,7 @@ def delete(
     """
     if position and rule:
         return "Error: Only specify a position or a rule, not both"
-    return _errors(f"{_wait(family)} -t {table} -D {chain} {position or rule}")
+    return _errors([*_waiting(family), "-t", table, "-D", str(chain), *_split(position or rule)])
 
 
 def flush(table: str = "filter", chain: str = "", family: str = "ipv4") -> Any:
@@ -382,4 +397,4 @@ def flush(table: str = "filter", chain: str = "", family: str = "ipv4") -> Any:
 
         salt '*' iptables.flush filter INPUT
     """
-    return _errors(f"{_wait(family)} -t {table} -F {chain}")
+    return _errors([*_waiting(family), "-t", table, "-F", *([chain] if chain else [])])

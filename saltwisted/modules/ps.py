@@ -360,13 +360,14 @@ def lsof(name: str) -> list[Any]:
 
         salt '*' ps.lsof apache2
     """
-    return [str(name), __salt__["cmd.run"](f"lsof -c {name}")]
+    return [str(name), __salt__["cmd.run"](["lsof", "-c", str(name)], python_shell=False)]
 
 
-def _lines_with(program: str, cmd: str, text: str) -> list[str]:
+def _lines_with(program: str, options: str, text: str) -> list[str]:
     if systools.which(program) is None:
         raise CommandNotFoundError(f"The '{program}' binary was not found in $PATH.")
-    return [line for line in __salt__["cmd.run"](cmd).splitlines() if text in line]
+    lines = __salt__["cmd.run"]([program, options], python_shell=False).splitlines()
+    return [line for line in lines if text in line]
 
 
 def netstat(name: str) -> list[Any]:
@@ -377,7 +378,7 @@ def netstat(name: str) -> list[Any]:
 
         salt '*' ps.netstat apache2
     """
-    return [str(name), _lines_with("netstat", "netstat -nap", str(name))]
+    return [str(name), _lines_with("netstat", "-nap", str(name))]
 
 
 def ss(name: str) -> list[Any]:
@@ -388,7 +389,7 @@ def ss(name: str) -> list[Any]:
 
         salt '*' ps.ss apache2
     """
-    return [str(name), _lines_with("ss", "ss -neap", str(name))]
+    return [str(name), _lines_with("ss", "-neap", str(name))]
 
 
 def psaux(name: str) -> list[Any]:

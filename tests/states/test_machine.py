@@ -1,0 +1,84 @@
+"""
+Where states of firewalls, volumes and files do better than stock's.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.worker import systools
+from tests.modules import harness
+
+RULE = {"chain": "INPUT", "proto": "tcp", "dport": 22, "jump": "ACCEPT"}
+
+
+class MachineStates(SynchronousTestCase):
+    """Each test names what stock does instead."""
+
+    def setUp(self) -> None:
+        self.patch(systools, "which", lambda name: f"/sbin/{name}")
+        self.commands = harness.Commands()
+        self.salt: dict[str, Any] = self.commands.salt()
+        self.salt["cmd.run_stderr"] = lambda cmd, **_kw: self.commands.run_all(cmd)["stderr"]
+
+    def _load(self, name: str, is_test: bool = False) -> Any:
+        opts = {"test": is_test, "cachedir": "/nonexistent"}
+        module = harness.load(name, salt=self.salt, opts=opts)
+        if not name.startswith(".."):
+            harness.connect(module)
+        return module
+
+    def test_deleteSeveral(self) -> None:
+        """Several rules are deleted and then saved once; stock ends with a traceback."""
+        self._load("iptables")
+        self.salt["file.write"] = lambda path, text: f"wrote {path}"
+        self.commands.answers["/sbin/iptables --help"] = "--wait --check"
+        path = f"{self.mktemp()}/rules"
+        rules = [{**RULE, "name": name, "save": path} for name in ("one", "two")]
+
+        ret = self._load("../states/iptables").delete("all", rules=rules)
+
+        self.assertEqual((ret["result"], ret["changes"]), (True, {"locale": ["one", "two"]}))
+        self.assertEqual(self.commands.ran.count("/sbin/iptables-save"), 1)
+
+    def test_aggregated(self) -> None:
+        """The mark of an aggregated rule does not reach iptables; with stock's insert it does."""
+        self._load("iptables")
+        self.commands.answers["/sbin/iptables -t filter"] = 1
+        self.commands.answers["/sbin/iptables --help"] = "--wait --check"
+        states = self._load("../states/iptables")
+
+        ret = states.insert("one", **RULE, position=1, __agg__=True)
+
+        self.assertTrue(ret["result"])
+        self.assertEqual([line for line in self.commands.ran if "agg" in line], [])
+
+    def test_groupUnderTest(self) -> None:
+        """Under test no device is added to a group that is there; stock adds it."""
+        self._load("linux_lvm")
+        self.commands.answers["vgdisplay"] = ":".join(["  vg", *"1234567890123456"])
+        self.commands.answers["pvdisplay"] = ":".join(["  /dev/none", "", *"123456789"])
+
+        ret = self._load("../states/lvm", is_test=True).vg_present("vg", devices="/dev/none")
+
+        self.assertEqual((ret["result"], ret["changes"]), (None, {}))
+        self.assertIn("/dev/none is set to be added to vg", ret["comment"])
+        self.assertEqual([line for line in self.commands.ran if "vgextend" in line], [])
+
+    def test_noInclude(self) -> None:
+        """A file of logrotate that includes nothing is changed; stock ends with a traceback."""
+        changes: list[Any] = []
+        self.salt["file.replace"] = lambda **change: changes.append(change) or True
+        path = Path(self.mktemp())
+        path.write_text("rotate 4\n")
+
+        self.assertTrue(self._load("logrotate").set_("rotate", 5, conf_file=str(path)))
+
+        self.assertEqual([change["repl"] for change in changes], ["rotate 5"])
+
+    def test_noAttribute(self) -> None:
+        """An attribute that is not there is not written; stock writes to its standard input."""
+        self.assertIs(self._load("sysfs").write("no/such/thing", 1), False)
