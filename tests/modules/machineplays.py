@@ -72,7 +72,7 @@ _SWITCHES = {
 }
 
 SUBJECTS: Mapping[str, Subject] = {
-    "alias": _subject("aliases", states_alias="../states/alias"),
+    "alias": _subject(states_alias="../states/alias"),
     "iptables": _subject("iptables"),
     "iptables_save": _subject("iptables"),
     "iptables_states": _subject("iptables", states_iptables="../states/iptables"),

@@ -39,7 +39,7 @@ class MachinePlays(SynchronousTestCase):
         self.assertEqual(different, [], "\n" + "\n".join(different))
 
     def test_alias(self) -> None:
-        """Aliases of mail are read, set and removed as by stock, and the file is the same."""
+        """Aliases of mail are forecast, set, removed and refused as by stock."""
         self.check("alias")
 
     def test_iptables(self) -> None:
