@@ -1422,6 +1422,174 @@ def aliases(s: Script) -> None:
     c("sys.argspec", "aliases")
 
 
+def utils(s: Script) -> None:
+    """What custom modules call by C{__utils__}."""
+    s.write(
+        "roots/_modules/asked.py",
+        "def ask(name, *args, **kwargs):\n"
+        "    found = __utils__[name](*args, **kwargs)\n"
+        "    return sorted(found) if name == 'files.list_files' else found\n"
+        "def read(path, *args, **kwargs):\n"
+        "    with __utils__['files.fopen'](path, *args, **kwargs) as stream:\n"
+        "        return stream.read()\n"
+        "def write(path, text):\n"
+        "    with __utils__['files.fopen'](path, 'w') as stream:\n"
+        "        return stream.write(text)\n",
+    )
+    s.call("saltutil.sync_modules")
+
+    def ask(name: str, *args: Any, **kwargs: Any) -> None:
+        s.call("asked.ask", name, *args, **kwargs)
+
+    _ask_dictupdate(ask)
+    _ask_texts(ask)
+    _ask_data(ask)
+    _ask_args(ask)
+    w = s.path
+    ask("state.gen_tag", {"state": "a", "__id__": "{b}", "name": 7, "fun": "d", "x": 1})
+    ask("state.gen_tag", {"state": "a"})
+    for name in ("a", "crlf", "uml", "latin", "bin", "emptyf", "nosuch", "d"):
+        for function in ("is_text", "is_binary", "is_empty"):
+            ask(f"files.{function}", w(name))
+    for name in ("a", "crlf", "uml", "latin", "nosuch"):
+        s.call("asked.read", w(name))
+        s.call("asked.read", w(name), "rb")
+        s.call("asked.read", w(name), binary=True)
+        s.call("asked.read", w(name), mode="r", encoding="latin-1")
+    s.call("asked.read", 1)
+    s.call("asked.write", w("out/fopen"), "\u00fc\r\nb\n")
+    s.read("out/fopen")
+    ask("files.list_files", w("d"))
+    for mode in (644, "0644", "0o755", None, "'07'", "keep"):
+        ask("files.normalize_mode", mode)
+    for size in ("10", "2K", "1T", "1.5G", "x", 7):
+        ask("files.human_size_to_bytes", size)
+    ask("files.safe_filename_leaf", 'a/b:c*"<\u00fc')
+    ask("files.safe_filepath", "/a:b/c|d")
+    ask("files.st_mode_to_octal", 33188)
+    ask("files.st_mode_to_octal", "x")
+    ask("files.remove", w("nosuch"))
+    ask("files.remove", w("out/fopen"))
+    ask("files.rm_rf", w("empty"))
+    ask("files.rm_rf", w("lnk"))
+    ask("files.rm_rf", w("nosuch"))
+    ask("files.safe_rm", w("nosuch"))
+    ask("files.rename", w("hard"), w("harder"))
+    for name in ("lnk", "a", "broken", "empty", "hard", "harder"):
+        ask("path.islink", w(name))
+        s.call("file.file_exists", w(name))
+    ask("path.readlink", w("broken"))
+    ask("path.readlink", w("a"))
+    for parts in (("/a", "/b", "c/"), ("a", "..", "b"), (), ("a",), ("/", "b"), (b"/a", "b")):
+        ask("path.join", *parts)
+    ask("path.join", "a", nosuch=1)
+    for name in ("sh", "/bin/sh", "nosuch", "", None):
+        ask("path.which", name)
+        ask("path.check_or_die", name)
+    ask("path.which_bin", ["nosuch", "sh"])
+    ask("path.which_bin", "sh")
+    ask("path.which_bin", 7)
+    ask("path.sanitize_win_path", "C:\\a<b>|?*")
+    ask("path.expand", "/tmp/../usr/./$nosuch")
+
+
+Ask = Callable[..., None]
+
+
+def _ask_dictupdate(ask: Ask) -> None:
+    nested = {"a": {"b": [1], "c": {"d": 1}}, "l": [1, 2]}
+    for words in ({}, {"merge_lists": True}, {"recursive_update": False}):
+        ask("dictupdate.update", nested, {"a": {"b": [2, 1], "c": 7}, "n": None}, **words)
+    ask("dictupdate.update", {"a": [1]}, {"a": {"b": 1}}, merge_lists=True)
+    ask("dictupdate.update", [], {})
+    for kind in ("list", "recurse", "aggregate", "overwrite"):
+        ask(f"dictupdate.merge_{kind}", nested, {"a": {"b": [2]}, "x": 1})
+        ask("dictupdate.merge", nested, {"a": {"b": [2]}, "x": 1}, kind)
+    ask("dictupdate.merge", nested, {"l": [3]}, merge_lists=True)
+    for keys in ("a:c:new", "l:x", "z", "a:c"):
+        ask("dictupdate.ensure_dict_key", nested, keys)
+        for verb, value in (("set", 5), ("update", {"k": 1}), ("append", 1), ("extend", [1, 2])):
+            ask(f"dictupdate.{verb}_dict_key_value", nested, keys, value)
+    ask("dictupdate.update_dict_key_value", nested, "a", None)
+    ask("dictupdate.append_dict_key_value", nested, "a", 1)
+
+
+def _ask_texts(ask: Ask) -> None:
+    for value in ("gr\u00fcn", b"gr\xc3\xbcn", b"gr\xfcn", 7, None, ""):
+        for function in ("to_bytes", "to_str", "to_unicode", "is_quoted", "dequote", "is_binary"):
+            if (function != "is_quoted" and function != "dequote") or value != "":
+                ask(f"stringutils.{function}", value)
+        ask("stringutils.to_none", value)
+    ask("stringutils.to_str", b"gr\xfcn", ["utf-8", "latin-1"])
+    ask("stringutils.to_str", b"gr\xfcn", "utf-8", "replace")
+    ask("stringutils.to_str", "a", [])
+    for text in ("'a'", '"a"', "'a\"", "a"):
+        ask("stringutils.is_quoted", text)
+        ask("stringutils.dequote", text)
+    for text in ("7", "7.5", "x", " ", "ff"):
+        ask("stringutils.to_num", text)
+        ask("stringutils.is_hex", text)
+        ask("stringutils.contains_whitespace", text)
+    ask("stringutils.human_to_bytes", "1.5 GB")
+    ask("stringutils.expr_match", "web1", "web*")
+    ask("stringutils.expr_match", "web1", "web[0-9]+")
+    ask("stringutils.check_whitelist_blacklist", "a", ["a*"], ["ab"])
+    for patterns in (
+        *(("*.x", None), (None, "*.x"), ("E@a.*", "*.y"), (["*.z", "a*"], ["b*", "*.x"])),
+        *((None, None), (["*.z"], None)),
+    ):
+        ask("stringutils.check_include_exclude", "a/b.x", *patterns)
+    ask("stringutils.get_diff", ["a\n", "b\n"], ["a\n", b"gr\xfcn\n"], "old", "new")
+    ask("stringutils.camel_to_snake_case", "camelCaseHTTP")
+    ask("stringutils.snake_to_camel_case", "snake_case_x", uppercamel=True)
+
+
+def _ask_data(ask: Ask) -> None:
+    data = {"a": {"b": [{"c": 1}, 2]}, "1": "x", 2: "y"}
+    for key in ("a:b:c", "a:b:1", "a:b:9", "a", "2", "1", "x", "a:b"):
+        for function in ("traverse_dict", "traverse_dict_and_list"):
+            ask(f"data.{function}", data, key, "D")
+        ask("data.subdict_match", data, f"{key}:1")
+    for value in (0, 1, -1, "0", "2", "true", "True", "yes", "", None, [], [0], 0.5):
+        ask("data.is_true", value)
+    for value in ([{"a": 1}, {"b": 2}], [{"a": 1, "b": 2}], [], {}, ["a", {"b": 1}], "[{a: 1}]"):
+        ask("data.is_dictlist", value)
+        ask("data.repack_dictlist", value)
+        ask("data.is_list", value)
+        ask("data.is_iter", value)
+    ask("data.compare_dicts", {"a": 1, "b": 2}, {"b": 3, "c": 4})
+    ask("data.compare_lists", [1, 2], [2, 3])
+    ask("data.exactly_one", [0, 1, ""])
+    ask("data.exactly_n", [0, 1, 2], 2)
+    ask("data.sorted_ignorecase", ["b", "A", "c"])
+    ask("data.substr_in_list", "b", ["abc"])
+    ask("data.flatten", [1, [2, [3, [None]]]])
+    ask("data.flatten", [1, [2, [3]]], levels=1)
+    ask("data.to_entries", {"a": 1})
+    ask("data.from_entries", [{"key": "a", "value": 1}])
+    ask("data.stringify", ["a", b"b", 1, None])
+    ask("data.simple_types_filter", {"a": (1, {2: b"x"}), None: [b"y", None], b"k": {1.5: True}})
+    ask("data.json_query", data, "a.b[0].c")
+    ask("data.mysql_to_dict", ["+--+", "| Id | x |", "| 7 | y |"], "Id")
+    ask("data.filter_by", {"x*": {"a": 1}, "default": 2}, "1", data)
+
+
+def _ask_args(ask: Ask) -> None:
+    ask("args.clean_kwargs", a=1, __b=2, __pub_fun="x")
+    ask("args.invalid_kwargs", {"a": 1})
+    ask("args.invalid_kwargs", ["a"])
+    ask("args.invalid_kwargs", {"a": 1}, raise_exc=False)
+    ask("args.shlex_split", "a 'b c'")
+    ask("args.shlex_split", ["a"])
+    ask("args.shlex_split", "a 'b")
+    for value in ("a, b,c", ["a", 1], 7, ""):
+        ask("args.split_input", value)
+        ask("args.split_input", value, str)
+    ask("args.test_mode", test=True)
+    ask("args.test_mode", TEST="true", x=1)
+    ask("args.test_mode", test="no")
+
+
 def logs(s: Script) -> None:
     """Lines for the log."""
     c = s.call
@@ -1449,6 +1617,7 @@ SCRIPTS: dict[str, Callable[[Script], None]] = {
         specs,
         syncs,
         aliases,
+        utils,
         logs,
         slsutil,
         defaults,

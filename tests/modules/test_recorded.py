@@ -123,6 +123,10 @@ class Recorded(SynchronousTestCase):
         """Aliases of mail are found, set and removed, and every other line stays, as in stock."""
         self.check("aliases")
 
+    def test_utils(self) -> None:
+        """What custom modules call by C{__utils__} answers as stock's."""
+        self.check("utils")
+
     def test_logs(self) -> None:
         """C{log} has stock's functions, which answer as there, whatever the message is."""
         self.check("logs")

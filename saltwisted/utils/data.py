@@ -1,0 +1,103 @@
+"""
+Nested data: looked into, compared, put into other shapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from saltwisted.domain.render import datafilters, textfilters, tree
+from saltwisted.modules import _data
+from saltwisted.utils._own import own
+from saltwisted.worker import renderfilters
+
+compare_dicts = own(__name__, datafilters.compare_dicts)
+compare_lists = own(__name__, datafilters.compare_lists)
+encode_dict = own(__name__, datafilters.encode_dict)
+encode_list = own(__name__, datafilters.encode_list)
+exactly_n = own(__name__, datafilters.exactly_n_true)
+exactly_one = own(__name__, datafilters.exactly_one_true)
+filter_by = own(__name__, _data.filter_by)
+flatten = own(__name__, datafilters.flatten)
+from_entries = own(__name__, datafilters.from_entries)
+is_iter = own(__name__, datafilters.is_iter)
+is_list = own(__name__, datafilters.is_list)
+json_query = own(__name__, renderfilters.json_query)
+mysql_to_dict = own(__name__, datafilters.mysql_to_dict)
+repack_dictlist = own(__name__, _data.repack_dictlist)
+sorted_ignorecase = own(__name__, datafilters.sorted_ignorecase)
+substr_in_list = own(__name__, textfilters.substring_in_list)
+to_entries = own(__name__, datafilters.to_entries)
+traverse_dict_and_list = own(__name__, tree.traverse)
+
+_SIMPLE = (str, int, float, bool)
+
+
+def traverse_dict(data: Any, key: str, default: Any = None, delimiter: str = ":") -> Any:
+    """The value at C{a:b:c} in nested maps, or the default."""
+    here = data
+    for word in key.split(delimiter):
+        try:
+            here = here[word]
+        except (KeyError, IndexError, TypeError):
+            return default
+    return here
+
+
+def subdict_match(
+    data: Any,
+    expr: str,
+    delimiter: str = ":",
+    regex_match: bool = False,
+    exact_match: bool = False,
+) -> bool:
+    """Whether nested data has what C{a:b:pattern} says."""
+    from saltwisted.domain.targeting.traverse import Subdict
+
+    return bool(Subdict(expr, delimiter, regex_match, exact_match).matches(data))
+
+
+def is_dictlist(data: Any) -> bool:
+    """Whether this is a list of maps of one key each."""
+    return isinstance(data, list) and all(isinstance(one, dict) and len(one) == 1 for one in data)
+
+
+def is_true(value: Any = None) -> bool:
+    """Numbers above 0 are true, the word C{true} is, and what Python holds for true."""
+    for number in (int, float):
+        try:
+            # A number is cut to a whole one first, as in stock; a text with a point is not.
+            return number(value) > 0
+        except (ValueError, TypeError, OverflowError):
+            continue
+    if isinstance(value, str):
+        return value.lower() == "true"
+    return bool(value)
+
+
+def simple_types_filter(data: Any) -> Any:
+    """Data with nothing but plain values in it; others are written as Python writes them."""
+    if isinstance(data, (list, tuple)):
+        return [_simple(one, (dict, list)) for one in data]
+    if isinstance(data, dict):
+        return {
+            key if key is None or isinstance(key, _SIMPLE) else repr(key): _simple(
+                value, (dict, list, tuple)
+            )
+            for key, value in data.items()
+        }
+    return data
+
+
+def _simple(value: Any, nested: tuple[type, ...]) -> Any:
+    if isinstance(value, nested):
+        return simple_types_filter(value)
+    if value is None or isinstance(value, (*_SIMPLE, list, tuple)):
+        return value
+    return repr(value)
+
+
+def stringify(data: Iterable[Any]) -> list[str]:
+    """All items as texts."""
+    return [str(one) for one in data]

@@ -1,0 +1,147 @@
+"""
+Files: opened, looked at, removed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import urllib.parse
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any
+
+from saltwisted.modules import _files
+from saltwisted.utils._own import own
+from saltwisted.worker import renderfilters
+
+is_text = own(__name__, renderfilters.is_text_file)
+is_binary = own(__name__, renderfilters.is_bin_file)
+is_empty = own(__name__, renderfilters.is_empty)
+list_files = own(__name__, renderfilters.list_files)
+normalize_mode = own(__name__, _files.normalize_mode)
+safe_rm = own(__name__, _files.safe_remove)
+
+_UNITS = "KMGTP"
+
+
+def fopen(*args: Any, **kwargs: Any) -> IO[Any]:
+    """
+    A file, as C{open} opens it; text is UTF-8, and its ends of lines stay as they are.
+
+    @param kwargs: C{binary}: without decoding, whatever the mode says.
+    """
+    if args and args[0] in (0, 1, 2):
+        raise TypeError(f"{args[0]} is not a permitted file descriptor")
+    mode = str(args[1] if len(args) > 1 else kwargs.pop("mode", "r"))
+    if kwargs.pop("binary", None) and "b" not in mode:
+        mode = mode.replace("t", "") + "b"
+    if "b" not in mode:
+        kwargs.setdefault("encoding", "utf-8")
+        kwargs["newline"] = kwargs.get("newline") or ""
+    if len(args) > 2:
+        kwargs["buffering"] = args[2]
+    file: IO[Any] = open(args[0], mode, **kwargs)  # noqa: SIM115 - the caller closes it
+    return file
+
+
+@contextmanager
+def flopen(*args: Any, **kwargs: Any) -> Iterator[IO[Any]]:
+    """A file that is locked while it is open."""
+    with fopen(*args, **kwargs) as file:
+        fcntl.flock(file.fileno(), fcntl.LOCK_SH)
+        try:
+            yield file
+        finally:
+            fcntl.flock(file.fileno(), fcntl.LOCK_UN)
+
+
+@contextmanager
+def set_umask(mask: int | None) -> Iterator[None]:
+    """Another umask for a while; C{None} for none."""
+    if mask is None:
+        yield
+        return
+    old = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(old)
+
+
+def get_umask() -> int:
+    """The umask of this process."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def mkstemp(*args: Any, **kwargs: Any) -> Any:
+    """A new file that nobody else may read: its path, or with C{close_fd=False} its number too."""
+    import tempfile
+
+    kwargs.setdefault("prefix", "__salt.tmp.")
+    close = kwargs.pop("close_fd", True)
+    number, path = tempfile.mkstemp(*args, **kwargs)
+    if not close:
+        return number, path
+    os.close(number)
+    return path
+
+
+def remove(path: str) -> None:
+    """Remove a file; that there is none is all right."""
+    try:
+        os.remove(path)
+    except FileNotFoundError:
+        pass
+
+
+def rename(src: str, dst: str) -> None:
+    """Rename a file over another."""
+    os.rename(src, dst)
+
+
+def rm_rf(path: str) -> None:
+    """Remove a file, or a directory with all that is in it."""
+    if os.path.islink(path) or not os.path.isdir(path):
+        os.remove(path)
+    else:
+        shutil.rmtree(path)
+
+
+def safe_filename_leaf(file_basename: str) -> str:
+    """A name without the signs that no file of any system may have; they are quoted."""
+    return re.sub(
+        '[\\\\:/*?"<>|]', lambda found: urllib.parse.quote(found[0], safe=""), file_basename
+    )
+
+
+def safe_filepath(file_path_name: str, dir_sep: str | None = None) -> str:
+    """The same for each part of a path."""
+    sep = dir_sep or os.sep
+    return sep.join(safe_filename_leaf(part) for part in file_path_name.split(sep))
+
+
+def st_mode_to_octal(mode: Any) -> str:
+    """The last four digits of a mode."""
+    try:
+        return oct(mode)[-4:]
+    except TypeError:
+        return ""
+
+
+def human_size_to_bytes(human_size: Any) -> int:
+    """Bytes of a size such as C{10M}."""
+    found = re.match(r"^(\d+)([KMGTP])?$", str(human_size))
+    if not found:
+        raise ValueError("Size must be all digits, with an optional unit type (K, M, G, T, or P)")
+    power = _UNITS.index(found[2]) + 1 if found[2] else 0
+    return int(int(found[1]) * 1024**power)
+
+
+def is_fcntl_available(check_sunos: bool = False) -> bool:
+    """Whether files can be locked."""
+    return True
