@@ -86,6 +86,8 @@ SUBJECTS: Mapping[str, Subject] = {
     "saltutil_states": _subject(states_saltutil="../states/saltutil"),
     "apache": _subject("apache", states_apache="../states/apache"),
     "apache_debian": _subject(apache="deb_apache", **_SWITCHES, release="3006"),
+    "nftables": _subject("nftables"),
+    "nftables_states": _subject("nftables", states_nftables="../states/nftables"),
 }
 
 

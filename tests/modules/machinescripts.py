@@ -746,6 +746,192 @@ def apache_debian(p: Play) -> None:
             p.let("programs", a2enconf="/sbin/a2enconf", a2disconf="/sbin/a2disconf")
 
 
+NFT_TABLE = """table ip filter {
+	chain input { # handle 1
+		type filter hook input priority filter; policy accept;
+		tcp dport 22 counter packets 0 bytes 0 accept # handle 4
+		ct state { new, related } tcp dport { 80, 443 } accept # handle 5
+		ip saddr 1.2.3.4 drop # handle 6
+	}
+	chain own {
+	}
+}
+"""
+NFT_JSON = (
+    '{"nftables": [{"metainfo": {"version": "1"}}, {"table": {"family": "ip", "name": "filter"}},'
+    ' {"chain": {"family": "ip", "table": "filter", "name": "input", "type": "filter", "hook":'
+    ' "input", "prio": 0, "policy": "accept"}}, {"chain": {"table": "filter", "name": "own"}}]}'
+)
+
+
+def _nft_answers(p: Play) -> None:
+    p.programs["nft"] = "/usr/sbin/nft"
+    p.answers.update(
+        {
+            "nft list tables ip": "table ip filter\ntable ip nat\n",
+            "nft list table ip filter": NFT_TABLE,
+            "nft --handle list chain ip filter": NFT_TABLE,
+            "nft --numeric --numeric --numeric --handle list chain ip filter": NFT_TABLE,
+            "nft --numeric --numeric --numeric --json list ruleset": NFT_JSON,
+            "nft --json --numeric --numeric --numeric list tables": NFT_JSON,
+            "nft --numeric --numeric --numeric list table": NFT_TABLE,
+        }
+    )
+
+
+def nftables(p: Play) -> None:
+    """Rules that are built, and what is there."""
+    p.call("nftables.__virtual__")
+    _nft_answers(p)
+    p.call("nftables.__virtual__")
+    p.answer("nft --version", "nftables v1.0.6 (Lester Gooch #5)")
+    p.call("nftables.version")
+    everything = {
+        "if": "eth0",
+        "of": "eth1",
+        "connstate": "NEW,ESTABLISHED",
+        "icmp-type": "echo-request",
+        "icmpv6-type": "nd-redirect",
+        "pkttype": "host",
+        "counter": True,
+        "source": "1.2.3.4",
+        "destination": "5.6.7.8",
+        "sport": 5,
+        "jump": "accept",
+    }
+    for rule in (
+        {},
+        everything,
+        *({key: value} for key, value in everything.items()),
+        *({"proto": "tcp", "dport": port} for port in (22, "22", "1:5")),
+        {"proto": "udp", "dports": "80,443,22", "sports": "1,2"},
+        {"proto": "udp", "dports": "a,b"},
+        {"saddr": "1.1.1.1", "source": "2.2.2.2", "daddr": "", "destination": "3.3.3.3"},
+        {"target": "drop", "jump": "accept"},
+        {"j": "x", "jump": "y"},
+        {"redirect-to": 80, "to-port": 81},
+        {"to-port": 81},
+        {"to-ports": 5, "jump": "redirect"},
+        {"jump": "snat", "to-source": "1.1.1.1"},
+        {"jump": "dnat", "to-destination": "1.1.1.1:80"},
+        {"jump": "reject", "reject-with": "icmp type host-unreachable"},
+        {"state": "nftables", "save": True, "match": "state", "order": 1, "name": "x"},
+    ):
+        p.call("nftables.build_rule", **rule)
+    for full in (True, "True", "true"):
+        for command in ("add", "insert", "Insert", None):
+            for position in ("", 3):
+                words = {"full": full, "command": command, "position": position, "jump": "drop"}
+                p.call("nftables.build_rule", "filter", "input", family="ipv6", **words)
+    p.call("nftables.build_rule", "filter", full="True")
+    p.call("nftables.build_rule", full="True")
+    p.call("nftables.build_rule", family="odd")
+    for function in ("list_tables", "get_rules", "get_rules_json"):
+        p.call(f"nftables.{function}")
+    p.write("saved", "#! nft -f\n\n  # c\ntable ip x {\n}\n")
+    p.call("nftables.get_saved_rules", p.path("saved"))
+    p.call("nftables.check_table")
+    for table in ("filter", "nope", ""):
+        p.call("nftables.check_table", table)
+        for chain in ("input", "nope", ""):
+            p.call("nftables.check_chain", table, chain)
+            for rule in (
+                "tcp dport 22 counter packets 0 bytes 0 accept",
+                "ct state { new, related } tcp dport { 80, 443 } accept",
+                "ip saddr { 1.2.3.4 } drop",
+                "nope",
+                "",
+            ):
+                p.call("nftables.check", table, chain, rule)
+    rules = ("tcp dport 22 counter packets 0 bytes 0 accept", "tcp dport 23 accept")
+    p.call("nftables.get_rule_handle", "filter", "input", rules[0])
+    p.call("nftables.get_rule_handle", "filter", "input", rules[1])
+    p.call("nftables.get_rule_handle", "filter")
+    p.call("nftables.get_policy", "filter")
+    p.call("nftables.get_policy", "filter", "own")
+    for said in ("", "Error: syntax error"):
+        for word in ("add", "insert", "delete", "flush", "-- add"):
+            p.answer(f"nft {word}", {"stdout": said, "retcode": int(bool(said))})
+        for table in ("filter", "nope", "new"):
+            for function in ("new_table", "delete_table", "flush"):
+                p.call(f"nftables.{function}", table)
+            for chain in ("input", "nope", ""):
+                for function in ("new_chain", "delete_chain", "flush"):
+                    p.call(f"nftables.{function}", table, chain)
+                for rule in (*rules, ""):
+                    p.call("nftables.append", table, chain, rule)
+                    p.call("nftables.insert", table, chain, 3, rule)
+                    p.call("nftables.insert", table, chain, rule=rule)
+        base = {"table_type": "filter", "hook": "input"}
+        p.call("nftables.new_chain", "filter", "in", **base, priority=0)
+        p.call("nftables.new_chain", "filter", "in", **base, priority=-5, family="ipv4")
+        p.call("nftables.new_chain", "filter", "in", hook="input")
+        for chain in ("input", "own", "nope", ""):
+            p.call("nftables.set_policy", "filter", chain, "drop")
+        p.call("nftables.set_policy", "filter", "input")
+    p.call("nftables.delete", "filter", "input", 1, "x")
+    p.call("nftables.delete", "filter", "input", rule="nope")
+    p.functions["file.directory_exists"] = False
+    p.call("nftables.save", p.path("rules"))
+    p.read("rules")
+    p.call("nftables.save", p.path("no/such/place"))
+    p.let("functions", **{"file.directory_exists": True})
+    p.call("nftables.save", p.folder)
+    p.answer("nft --numeric --numeric --numeric --json list ruleset", "")
+    p.answer("nft --json --numeric --numeric --numeric list tables", "broken")
+    p.call("nftables.get_rules_json")
+    p.call("nftables.list_tables")
+    p.call("nftables.set_policy", "filter", "input", "drop")
+
+
+def nftables_states(p: Play) -> None:
+    """The states, with what is there, what is not, and what is refused."""
+    p.call("states/nftables.__virtual__")
+    _nft_answers(p)
+    p.functions["file.directory_exists"] = False
+    p.functions["nftables.save"] = "saved"
+    p.functions["nftables.version"] = "1"
+    p.call("states/nftables.__virtual__")
+    rule: dict[str, Any] = {"table": "filter", "chain": "input", "proto": "tcp", "jump": "accept"}
+    for said in ("", "Error: syntax error"):
+        for word in ("add", "insert", "delete", "flush", "-- add"):
+            p.answer(f"nft {word}", {"stdout": said, "retcode": int(bool(said))})
+        for more in (
+            {"dport": 22, "counter packets 0 bytes 0": ""},
+            {"dport": 23},
+            {"source": "1.2.3.4", "jump": "drop"},
+            {"dport": 23, "save": True, "require": []},
+        ):
+            words = {**rule, **more}
+            _both(p, "states/nftables.append", "it", **words)
+            _both(p, "states/nftables.insert", "it", **words, position=4)
+        _both(p, "states/nftables.delete", "it", **rule, dport=99)
+        for name in ("filter", "nope"):
+            _both(p, "states/nftables.table_present", name)
+            _both(p, "states/nftables.table_absent", name)
+        for name in ("input", "nope"):
+            _both(p, "states/nftables.chain_present", name)
+            _both(p, "states/nftables.chain_present", name, table="nope")
+        base = {"table_type": "nat", "hook": "prerouting", "priority": -100}
+        _both(p, "states/nftables.chain_present", "pre", **base)
+        for is_ignored in (False, True):
+            places = [{"table": "nope", "chain": "x"}, {"chain": "input"}, {"chain": "nope"}]
+            for where in places if is_ignored else [{}, {"table": "nope"}, *places]:
+                _both(p, "states/nftables.flush", "it", ignore_absence=is_ignored, **where)
+        for policy in ("drop", "DROP"):
+            for save in ({}, {"save": True, "save_filename": "/x"}):
+                words = {"chain": "input", "policy": policy, **save}
+                p.let("functions", **{"nftables.get_policy": "accept"})
+                _both(p, "states/nftables.set_policy", "pol", **words)
+                p.let("functions", **{"nftables.get_policy": "drop"})
+                _both(p, "states/nftables.set_policy", "pol", **words)
+    for deleted in (True, False):
+        p.let("functions", **{"nftables.check": {"result": True, "comment": ""}})
+        p.let("functions", **{"nftables.delete": {"result": deleted, "comment": "no"}})
+        for more in ({}, {"position": 4}, {"save": True}):
+            _both(p, "states/nftables.delete", "it", **rule, dport=22, **more)
+
+
 SCRIPTS: dict[str, Callable[[Play], None]] = {
     "alias": alias,
     "iptables": iptables,
@@ -761,4 +947,6 @@ SCRIPTS: dict[str, Callable[[Play], None]] = {
     "saltutil_states": saltutil_states,
     "apache": apache,
     "apache_debian": apache_debian,
+    "nftables": nftables,
+    "nftables_states": nftables_states,
 }

@@ -135,3 +135,60 @@ class RealFirewalls(SynchronousTestCase):
                 }
             ],
         )
+
+    def test_nftables(self) -> None:
+        """
+        Tables, chains, rules and policies are made once, found again, and removed.
+
+        Stock's C{delete} gives nft no number, its C{chain_absent} ends with a traceback, and its
+        C{set_policy} never finds the policy that there is.
+        """
+        base = {"table_type": "filter", "hook": "input", "priority": 0}
+        rule = {"table": "filter", "chain": "input", "proto": "tcp", "dport": 22, "jump": "accept"}
+        odd = {**rule, "dport": 23, "jump": "nosuch thing"}
+        policy = {"chain": "input", "policy": "drop"}
+        found = self.judged(
+            "nft",
+            [
+                ("nftables.table_present", False, "filter", {}),
+                ("nftables.table_present", False, "filter", {}),
+                ("nftables.chain_present", False, "input", base),
+                ("nftables.chain_present", False, "input", base),
+                ("nftables.append", True, "ssh", rule),
+                ("nftables.append", False, "ssh", rule),
+                ("nftables.append", False, "ssh", rule),
+                ("nftables.append", False, "odd", odd),
+                ("nftables.set_policy", False, "x", policy),
+                ("nftables.set_policy", False, "x", policy),
+                ("nftables.delete", False, "ssh", rule),
+                ("nftables.delete", False, "ssh", rule),
+                ("nftables.chain_absent", True, "input", {}),
+                ("nftables.chain_absent", False, "input", {}),
+                ("nftables.chain_absent", False, "input", {}),
+                ("nftables.flush", False, "gone", {"table": "no", "ignore_absence": True}),
+                ("nftables.table_absent", False, "filter", {}),
+            ],
+        )
+
+        self.assertEqual(
+            found,
+            [
+                (True, True),
+                (True, False),
+                (True, True),
+                (True, False),
+                (None, False),
+                (True, True),
+                (True, False),
+                (False, False),
+                (True, True),
+                (True, False),
+                (True, True),
+                (True, False),
+                (None, False),
+                (True, True),
+                (True, False),
+                (True, True),
+                (True, True),
+            ],
+        )

@@ -94,6 +94,14 @@ class MachinePlays(SynchronousTestCase):
         """Sites, modules and configurations are enabled and disabled as by stock 3006."""
         self.check("apache_debian")
 
+    def test_nftables(self) -> None:
+        """Rules are built in stock's words; what is there is changed by its commands."""
+        self.check("nftables")
+
+    def test_nftablesStates(self) -> None:
+        """Rules, chains, tables and policies are forecast, set and refused as by stock."""
+        self.check("nftables_states")
+
 
 def _looks(step: object) -> bool:
     """Whether a step only shows files."""
