@@ -54,6 +54,7 @@ class MatchTests(RunnerTestCase):
         self.assertIs(self.res("G@os:RedHat", "web1"), False)
         self.assertIs(self.res("web*", "web2"), False)
         self.assertIs(self.res("G@os:Debian", "new"), False)
+        self.assertIs(self.res("S@10.0.0.0/8", "new"), False)
         self.assertEqual(self.res("new", "new"), "new")
 
     def test_removed(self) -> None:
