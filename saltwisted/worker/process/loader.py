@@ -31,6 +31,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from saltwisted.worker.process.catalogue import Catalogue
+from saltwisted.worker.process.elsewhere import ELSEWHERE
 from saltwisted.worker.process.latefunctions import LateFunctions
 from saltwisted.worker.process.modulefiles import (
     BASE,
@@ -323,6 +324,9 @@ class Loader(LateFunctions):
             if reason is None:
                 return f"'{module}' __virtual__ returned False"
             return f"'{module}' __virtual__ returned False: {reason}"
+        elsewhere = ELSEWHERE.get(self.kind, {})
+        if module not in self.loaded_modules and module in elsewhere:
+            return f"'{module}' __virtual__ returned False: {elsewhere[module]}"
         return f"'{function_name}' is not available."
 
     def load_all(self) -> None:
