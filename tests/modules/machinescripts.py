@@ -630,6 +630,7 @@ def dnsutil(p: Play) -> None:
     p.call("dnsutil.parse_zone", p.path("zone"))
     p.call("dnsutil.parse_zone", p.path("nope"))
     p.call("dnsutil.parse_zone", zone=ZONE.replace("2W", "45").replace("1D", "1W"))
+    p.call("dnsutil.parse_zone", zone=ZONE.replace("2W", "30D").replace("900", "999999"))
     questions = (
         ("check_ip", "1.2.3.4"),
         ("A", "host.invalid", "ns"),

@@ -4,7 +4,10 @@ Where states of firewalls, volumes and files do better than stock's.
 
 from __future__ import annotations
 
+import io
+import urllib.error
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -78,6 +81,49 @@ class MachineStates(SynchronousTestCase):
         self.assertTrue(self._load("logrotate").set_("rotate", 5, conf_file=str(path)))
 
         self.assertEqual([change["repl"] for change in changes], ["rotate 5"])
+
+    def test_fileSystemSeenLater(self) -> None:
+        """A file system that is seen only a little later is waited for, some seconds at a time."""
+        path = Path(self.mktemp())
+        path.touch()
+        self.commands.answers["blkid"] = ["", "", "", "xfs"]
+        self.salt["disk.format"] = lambda *_args, **_kwargs: True
+        states = self._load("../states/blockdev")
+        waited: list[float] = []
+        self.patch(states, "time", SimpleNamespace(sleep=waited.append))
+
+        ret = states.formatted(str(path), fs_type="xfs")
+
+        self.assertEqual((ret["result"], waited), (True, [3, 3]))
+
+    def test_serverStatus(self) -> None:
+        """What Apache says of its work is numbers where it says numbers; no answer is an error."""
+        apache = self._load("apache")
+        said = b"Total Accesses: 12\nLoad1: 0.5\nServerVersion: Apache/2.4\nScoreboard: __W.\n"
+        asked: list[str] = []
+
+        def answer(url: str, timeout: float) -> io.BytesIO:
+            asked.append(url)
+            return io.BytesIO(said)
+
+        self.patch(apache, "_opener", lambda *_args: SimpleNamespace(open=answer))
+        found = apache.server_status()
+
+        self.assertEqual(asked, ["http://localhost/server-status?auto"])
+        self.assertEqual((found["Total Accesses"], found["Load1"]), (12, 0.5))
+        self.assertEqual(found["ServerVersion"], "Apache/2.4")
+        self.assertEqual([found["Scoreboard"][each] for each in "_W.K"], [2, 1, 1, 0])
+
+    def test_noServer(self) -> None:
+        """A server that does not answer is the word that stock has for it."""
+        apache = self._load("apache")
+
+        def refuse(url: str, timeout: float) -> io.BytesIO:
+            raise urllib.error.URLError("refused")
+
+        self.patch(apache, "_opener", lambda *_args: SimpleNamespace(open=refuse))
+
+        self.assertEqual(apache.server_status(), "error")
 
     def test_noAttribute(self) -> None:
         """An attribute that is not there is not written; stock writes to its standard input."""
