@@ -63,6 +63,12 @@ KINDS: Mapping[str, Kind] = {
         judged="tests.modules.test_plays",
         is_root=True,
     ),
+    "machine": Kind(
+        case="a script in tests/modules/machinescripts.py, named in SUBJECTS of machineplays.py",
+        command="STOCK tests/modules/machineplays.py NAMES",
+        judged="tests.modules.test_machineplays",
+        is_root=True,
+    ),
     "states": Kind(
         case="a function in tests/states/scripts.py (named in SCRIPTS) or tests/states/fakes.py",
         command="STOCK tests/states/record.py NAMES",
