@@ -10,11 +10,12 @@ from __future__ import annotations
 import copy
 import datetime
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from attrs import frozen
 from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
 
 from saltwisted.modules import _x509_load as load
 from saltwisted.modules._x509_extensions import (
@@ -79,6 +80,8 @@ def _signed(builder: Any, extensions: Extensions, key: Any, digest: str) -> Any:
         for part in extensions:
             builder = builder.add_extension(part.value, critical=part.critical)
         return builder.sign(key, load.signing_hash(key, digest))
+    except UnsupportedAlgorithm as error:
+        raise CommandExecutionError(str(error)) from error
     except ValueError as error:
         raise SaltInvocationError(str(error)) from error
 
@@ -295,7 +298,7 @@ def _naive_now() -> datetime.datetime:
 
 def revocation_list(
     signing_private_key: Any,
-    revoked: list[Mapping[str, Any]],
+    revoked: Iterable[Mapping[str, Any]],
     words: Mapping[str, Any],
     log: logging.Logger,
 ) -> RevocationList:
@@ -350,13 +353,13 @@ def with_policy(policy: Mapping[str, Any], words: Mapping[str, Any]) -> dict[str
     """
     if not policy:
         return dict(words)
-    policy, words = copy.deepcopy(dict(policy)), shortened(dict(words))
-    if words.get("subject") is not None or "subject" in words:
-        theirs, ours = policy.get("subject"), words["subject"]
-        if any(name in policy for name in NAMES):
-            words.pop("subject")
+    merged, wished = copy.deepcopy(dict(policy)), shortened(dict(words))
+    if "subject" in wished:
+        theirs, ours = merged.get("subject"), wished["subject"]
+        if any(name in merged for name in NAMES):
+            wished.pop("subject")
         elif isinstance(theirs, dict) and isinstance(ours, dict):
-            policy["subject"] = {**ours, **theirs}
+            merged["subject"] = {**ours, **theirs}
         elif isinstance(theirs, list) and isinstance(ours, list):
-            policy["subject"] = theirs + ours
-    return {**words, **policy}
+            merged["subject"] = theirs + ours
+    return {**wished, **merged}

@@ -33,7 +33,7 @@ TIME = "%Y-%m-%d %H:%M:%S"
 EXTENSIONS: dict[str, ObjectIdentifier | None] = {
     "basicConstraints": ExtensionOID.BASIC_CONSTRAINTS,
     "keyUsage": ExtensionOID.KEY_USAGE,
-    "extendedKeyUsage": ExtensionOID.EXTENDEDKEY_USAGE,
+    "extendedKeyUsage": ExtensionOID.EXTENDED_KEY_USAGE,
     "subjectKeyIdentifier": ExtensionOID.SUBJECT_KEY_IDENTIFIER,
     "authorityKeyIdentifier": ExtensionOID.AUTHORITY_KEY_IDENTIFIER,
     "issuerAltName": ExtensionOID.ISSUER_ALTERNATIVE_NAME,

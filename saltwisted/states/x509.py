@@ -49,7 +49,8 @@ class _Key:
 
     def check(self, path: str, exists: bool) -> dict[str, Any]:
         """What differs."""
-        words, changes = self.words, {}
+        words = self.words
+        changes: dict[str, Any] = {}
         self.managed.was_there = exists
         found = encoding = None
         if exists and not words["new"]:
@@ -392,7 +393,8 @@ class _List:
             managed.current, encoding = _x509_load.revocations(path)
         except _x509_load.CRLDeserializationError:
             return {"replaced": managed.name}
-        current, changes = managed.current, {}
+        current = managed.current
+        changes: dict[str, Any] = {}
         if _x509_compare.digest_differs(current, words["digest"]):
             changes["digest"] = words["digest"]
         if encoding != managed.encoding:

@@ -19,6 +19,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any
 
+if __package__:
+    from tests.modules.certs import certificates
+else:
+    from certs import certificates
+
 Call = tuple[str, tuple[Any, ...], dict[str, Any]]
 
 PILLAR: dict[str, Any] = {
@@ -34,6 +39,7 @@ GRAINS_FILE = "old: 1\nl: [a, b]\nm: {x: {y: 1}, li: [p, {q: 1}]}\n"
 
 VOLATILE = frozenset(
     ("inode", "atime", "mtime", "ctime", "st_atime", "st_mtime", "st_ctime", "pid", "Backup Time")
+    + ("last_update", "next_update")
 )
 """Keys of answers that no two runs have in common."""
 
@@ -1621,6 +1627,7 @@ SCRIPTS: dict[str, Callable[[Script], None]] = {
         logs,
         slsutil,
         defaults,
+        certificates,
     )
 }
 NEED_ROOT = frozenset(("file_owner", "aliases"))

@@ -139,6 +139,10 @@ class Recorded(SynchronousTestCase):
         """Defaults of a formula are found and laid over others as in stock."""
         self.check("defaults")
 
+    def test_certificates(self) -> None:
+        """Keys, certificates, requests and revocation lists are stock's, byte by byte."""
+        self.check("certificates")
+
 
 _UNORDERED = frozenset(("file.readdir", "saltutil.list_extmods", "cp.get_dir", "cp.cache_dir"))
 
