@@ -94,7 +94,7 @@ def list_changes(
     changes: dict[str, Any] = {}
     if wanted.issuer != current.issuer:
         changes["issuer_name"] = wanted.issuer.rfc4514_string() if wanted.issuer else None
-    if not current.is_signature_valid(wanted.signer.public_key()):
+    if not load.is_signed_by(current, wanted.signer.public_key()):
         changes["public_key"] = True
     old, new = _entries(current), _entries(wanted.revoked)
     revocations = {

@@ -474,28 +474,33 @@ def any_public_key(key: Any, passphrase: Any = None) -> Any:
     raise CommandExecutionError("Could not load key as certificate, public key, private key or CSR")
 
 
-def is_signed_by(cert: Any, key: Any) -> bool:
-    """Whether this public key's owner signed a certificate."""
+def is_signed_by(thing: Any, key: Any) -> bool:
+    """
+    Whether this public key's owner signed a certificate or a list of revocations.
+
+    The library of Debian 12 does not verify lists by the newer kinds of keys.
+    """
+    is_list = isinstance(thing, x509.CertificateRevocationList)
+    data = thing.tbs_certlist_bytes if is_list else thing.tbs_certificate_bytes
     kind = kind_of(key)
-    signed = (cert.signature, cert.tbs_certificate_bytes)
+    if kind is None:
+        raise SaltInvocationError(
+            "Invalid public key type, can only process rsa, ec, ed25519, ed448"
+        )
     try:
         if kind in ("ed25519", "ed448"):
-            key.verify(*signed)
+            key.verify(thing.signature, data)
             return True
-        digest = cert.signature_hash_algorithm
-        if kind is None:
-            raise SaltInvocationError(
-                "Invalid public key type, can only process rsa, ec, ed25519, ed448"
-            )
+        digest = thing.signature_hash_algorithm
         if digest is None:
             return False
         if kind == "ec":
-            key.verify(*signed, ec.ECDSA(digest))
-        elif cert.signature_algorithm_oid.dotted_string == _RSA_PSS:
+            key.verify(thing.signature, data, ec.ECDSA(digest))
+        elif thing.signature_algorithm_oid.dotted_string == _RSA_PSS:
             pss = padding.PSS(padding.MGF1(digest), padding.PSS.AUTO)
-            key.verify(*signed, pss, digest)
+            key.verify(thing.signature, data, pss, digest)
         else:
-            key.verify(*signed, padding.PKCS1v15(), digest)
+            key.verify(thing.signature, data, padding.PKCS1v15(), digest)
         return True
     except InvalidSignature:
         return False

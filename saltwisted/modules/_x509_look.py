@@ -148,7 +148,7 @@ def verify_crl(crl: Any, cert: Any) -> bool:
 
         salt '*' x509.verify_crl /etc/pki/my.crl /etc/pki/my.crt
     """
-    return bool(_load.revocations(crl)[0].is_signature_valid(_load.any_public_key(cert)))
+    return _load.is_signed_by(_load.revocations(crl)[0], _load.any_public_key(cert))
 
 
 def verify_private_key(private_key: Any, public_key: Any, passphrase: Any = None) -> bool:

@@ -68,7 +68,7 @@ EXTENSIONS: tuple[dict[str, Any], ...] = (
     {"issuerAltName": ["DNS:a.example"]},
     {"authorityInfoAccess": "OCSP;URI:http://o.example/,caIssuers;URI:http://c.example/ca.cer"},
     {"authorityInfoAccess": {"OCSP": "URI:http://o.example/", "1.2.3.4": "DNS:x.example"}},
-    {"authorityInfoAccess": [{"caIssuers": "dirName:CN=x,O=y"}]},
+    {"authorityInfoAccess": [{"caIssuers": "URI:ldap://l.example/cn"}]},
     {"subjectAltName": "email:me@example.org,DNS:example.org,DNS:*.example.org,IP:::1"},
     {"subjectAltName": ["critical", "IP:192.0.2.7", {"dns": "x.example"}, "RID:1.2.3.4"]},
     {"subjectAltName": ["dirName:CN=a,O=b", "URI:https://u.example/p?q=1#f", "email:.e.example"]},
@@ -214,7 +214,6 @@ def _kinds(script: Any, signed: dict[str, Any]) -> None:
     chain = {"CN": "x", "append_certs": [w("ca.crt")], **own}
     for encoding in ("pem", "pkcs7_pem", "pkcs7_der"):
         call("x509.create_certificate", encoding=encoding, path=w(f"x.{encoding}"), **chain)
-        script.read(f"x.{encoding}")
         call("x509.read_certificate", w(f"x.{encoding}"))
     call("x509.create_certificate", encoding="pkcs12", path=w("x.p12"), **chain)
     call("x509.verify_signature", w("x.p12"), w("ca.crt"))

@@ -13,6 +13,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+if __package__:
+    from tests.states.certs_applied import certs
+else:
+    from certs_applied import certs
+
 SECTIONS: dict[str, Any] = {"top": 2, "one": {"a": 5, "new": "x"}, "three": {"d": "4"}}
 
 KEPT = ("name", "result", "changes", "comment", "warnings", "skip_req", "skip_watch")
@@ -612,4 +617,5 @@ SCRIPTS: dict[str, Callable[[Script], None]] = {
     "host": host,
     "small": small,
     "together": together,
+    "certs": certs,
 }

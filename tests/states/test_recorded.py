@@ -114,6 +114,10 @@ class Recorded(SynchronousTestCase):
         """C{file.keyvalue} changes the lines that stock changes."""
         self.check("keyvalue")
 
+    def test_certs(self) -> None:
+        """Keys, certificates, requests and revocation lists are made and kept as by stock."""
+        self.check("certs")
+
     def test_copies(self) -> None:
         """Copies and moves are as stock's, modes and all."""
         self.check("copies")
