@@ -437,7 +437,8 @@ def _policy(name: str | None) -> dict[str, Any]:
     """A signing policy of this minion; nothing if there is none of that name."""
     if name is None:
         return {}
-    found = __salt__["pillar.get"]("x509_signing_policies", {}).get(name)
+    # The policy itself, and not the stars that a person sees: stars match any minion.
+    found = __salt__["pillar.get"]("x509_signing_policies", {}, unmask=True).get(name)
     found = found or __salt__["config.get"]("x509_signing_policies", {}).get(name)
     if isinstance(found, list):
         found = {key: value for part in found for key, value in part.items()}

@@ -38,8 +38,10 @@ PILLAR: dict[str, Any] = {
 GRAINS_FILE = "old: 1\nl: [a, b]\nm: {x: {y: 1}, li: [p, {q: 1}]}\n"
 
 VOLATILE = frozenset(
-    ("inode", "atime", "mtime", "ctime", "st_atime", "st_mtime", "st_ctime", "pid", "Backup Time")
-    + ("last_update", "next_update")
+    (
+        *("inode", "atime", "mtime", "ctime", "st_atime", "st_mtime", "st_ctime", "pid"),
+        *("Backup Time", "last_update", "next_update"),
+    )
 )
 """Keys of answers that no two runs have in common."""
 
