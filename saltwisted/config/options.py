@@ -118,7 +118,7 @@ class CommonOptions(Options):
     keysize: int = 2048
     #: The name of the key that signs the master's public key.
     master_sign_key_name: str = "master_sign"
-    #: Leave MD5 out of the fingerprints that C{x509} tells. Nothing else is limited to FIPS.
+    #: Leave MD5 out of the fingerprints that `x509` tells. Nothing else is limited to FIPS.
     fips_mode: bool = False
 
     # -- Who may do what
@@ -368,7 +368,7 @@ class CommonOptions(Options):
     #: What keeps the data of minions: grains, pillar and mine.
     cache: str = "localfs"
     discovery: HandedOn[dict[str, Any] | bool] = False
-    #: Switches of single behaviours. C{x509_v2: false} takes the states of C{x509} away.
+    #: Switches of single behaviours. `x509_v2: false` takes the states of `x509` away.
     features: dict[str, Any] = {}
     tracing: HandedOn[dict[str, Any]] = _TRACING
     metrics: HandedOn[dict[str, Any]] = _METRICS
