@@ -50,7 +50,7 @@ class Signing(SynchronousTestCase):
         return salt["x509.sign_remote_certificate"]("www", words, __pub_id=asker)
 
     def test_policyStands(self) -> None:
-        """T-EXEC: what the policy says cannot be said otherwise by the minion that asks."""
+        """What the policy says cannot be said otherwise by the minion that asks."""
         answer = self.signed({"CN": "a", "O": "Them", "basicConstraints": "CA:TRUE"})
 
         self.assertEqual(answer["errors"], [])
@@ -60,7 +60,7 @@ class Signing(SynchronousTestCase):
         self.assertEqual(found["issuer"], {"CN": "CA"})
 
     def test_strangers(self) -> None:
-        """T-EXEC: a minion that the policy does not name, or one without a name, gets nothing."""
+        """A minion that the policy does not name, or one without a name, gets nothing."""
         self.assertEqual(
             self.signed({}, "db1"),
             {
@@ -74,7 +74,7 @@ class Signing(SynchronousTestCase):
         )
 
     def test_noFilesFromAfar(self) -> None:
-        """T-EXEC: whoever asks names no key, no certificate and no directory of the signer."""
+        """Whoever asks names no key, no certificate and no directory of the signer."""
         mine = {"signing_private_key": str(self.key), "signing_cert": None}
         asked = {**mine, "copypath": str(self.folder), "prepend_cn": True, "CN": "../../x"}
 
@@ -84,7 +84,7 @@ class Signing(SynchronousTestCase):
         self.assertIsNone(self.signed({"public_key": str(self.key)})["data"])
 
     def test_publishedPolicy(self) -> None:
-        """T-SECRET: a policy is told without its private key and passphrase."""
+        """A policy is told without its private key and passphrase."""
         policy = {**self.policy, "signing_private_key_passphrase": "x"}
         salt = functions(x509_signing_policies={"www": policy})
 
@@ -97,7 +97,7 @@ class Keys(SynchronousTestCase):
     """Private keys stay private."""
 
     def test_modes(self) -> None:
-        """T-SECRET: a new file with a private key is its owner's alone, however it is encoded."""
+        """T-FS-1: a new file with a private key is its owner's alone, however it is encoded."""
         self.addCleanup(os.umask, os.umask(0))
         for encoding in ("pem", "der", "pkcs12"):
             path = os.path.abspath(self.mktemp())
@@ -106,7 +106,7 @@ class Keys(SynchronousTestCase):
             self.assertEqual(stat.S_IMODE(os.stat(path).st_mode), 0o600, encoding)
 
     def test_noKeyInMessages(self) -> None:
-        """T-SECRET: a private key that is no good PEM is not repeated in the refusal."""
+        """T-LOG-1: a private key that is no good PEM is not repeated in the refusal."""
         broken = OWN.replace("END", "ENDE")
 
         error = self.assertRaises(SaltInvocationError, functions()["x509.get_pem_entry"], broken)
