@@ -277,6 +277,8 @@ class LinkTests(Pair):
             made: list[tuple[str, str]] = []
 
             class Talk(Protocol):
+                closed = False
+
                 def __init__(self, node: str, dialled: bool) -> None:
                     self.node = node
 
@@ -284,6 +286,7 @@ class LinkTests(Pair):
                     made.append(("begun", self.node))
 
                 def connectionLost(self, reason: Any = None) -> None:
+                    self.closed = True
                     made.append(("ended", self.node))
 
             for node in (self.a, self.b):

@@ -23,7 +23,10 @@ MOST_DELAY = 5.0
 """Seconds between two attempts to reach a member."""
 
 StreamFactory = Callable[[str, bool], Any]
-"""Gives the protocol of a stream, for the node at its other end, and whether we dial."""
+"""
+Gives the protocol of a stream, for the node at its other end, and whether we dial. It has an
+attribute C{closed}, which says whether its connection is gone.
+"""
 
 
 class Attach(Protocol):
