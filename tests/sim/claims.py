@@ -10,7 +10,9 @@ event to the next.
 What breaks, until a moment at which all is well again: links (cut, or silent without a notice),
 messages (late, also later than they are waited for), nodes (killed at any write, losing what was
 not synced; frozen beyond a term), disks (lost), clocks (drifting by a hundredth, the time
-of day jumping by a year), membership (nodes join and are removed; a dead one is declared dead).
+of day jumping by a year), membership (nodes join, most of them after they were masters of their
+own with votes and duties, and are removed). Some worlds begin with one node, which others join
+within seconds of each other.
 
 What must hold:
 
@@ -55,6 +57,8 @@ QUIET = 130.0
 KILL_TIME = 1.0
 """Seconds that the end of a duty takes at most."""
 DUTIES = ("schedule/a", "schedule/b")
+ONE = "one"
+"""The cluster that all of them join."""
 YEAR = 365 * 86400.0
 
 
@@ -72,7 +76,15 @@ class SimStore:
         self.committing: list[tuple[list[Write], Deferred[None]]] = []
 
     def load(self) -> Deferred[Any]:
-        return succeed(table.read(self.node.disk))
+        def read() -> None:
+            table.own(self.node.disk, self.node.cluster, self.node.name)
+            done.callback(table.read(self.node.disk))
+
+        done: Deferred[Any] = Deferred()
+        # Links come up before that, too
+        seconds = self.node.world.dice.choice((0.0, 0.01, 1.5))
+        SimClock(self.node).callLater(seconds, read)
+        return done
 
     def close(self) -> Deferred[None]:
         return succeed(None)
@@ -226,6 +238,7 @@ class SimNode:
     A master.
 
     @ivar rate: seconds of its clock per second.
+    @ivar cluster: the world's, or its own before it joins.
     @ivar knows: the members, as far as it has heard.
     @ivar gone: members that it has heard are removed.
     """
@@ -233,6 +246,7 @@ class SimNode:
     world: World
     name: str
     rate: float = 1.0
+    cluster: str = ONE
     disk: sqlite3.Connection = field(init=False)
     offset: float = 0.0
     life: int = 0
@@ -282,11 +296,24 @@ class SimNode:
         self.claims = ClusterClaims(
             clock, self.name, self.votes, world.dice.random, WINDOW, Counter()
         )
-        _ = Deferred.fromCoroutine(self.votes.startService())
-        self.claims.startService()
         self.claims.on_recover("act", self.recover)
         for name in DUTIES:
             self.want(name)
+        claims, life = self.claims, self.life
+        started = Deferred.fromCoroutine(self.votes.startService())
+
+        def then(_: Any) -> None:
+            if self.life == life:
+                claims.startService()
+
+        started.addCallback(then)  # type: ignore[unused-awaitable]
+        started.addErrback(world.failed)  # type: ignore[unused-awaitable]
+
+    async def stop(self) -> None:
+        """This life ends as a service does that is stopped."""
+        claims, votes = self.claims, self.votes
+        await claims.stopService()
+        await votes.stopService()
 
     def want(self, name: str) -> None:
         """It would do a duty."""
@@ -386,7 +413,15 @@ def new_disk() -> sqlite3.Connection:
 
 
 class World:
-    """What a seed makes of it."""
+    """
+    What a seed makes of it.
+
+    @cvar grows: how likely it is that it begins with one node.
+    @ivar peace: seconds before the first trouble.
+    """
+
+    grows = 0.2
+    peace = 0.0
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -407,13 +442,26 @@ class World:
         size = self.dice.choice((1, 2, 2, 3, 3, 3, 4, 5))
         self.size = size
         names = "abcde"[:size]
+        if self.dice.random() < self.grows:
+            self.grow(names)
+            return
         for name in names:
             self.make(name, names)
         first = [Adopt(found([Seat(name, name) for name in names]))]
         for node in self.nodes.values():
+            table.own(node.disk, ONE, node.name)
             table.commit(node.disk, first)
             node.start()
         self.heal()
+
+    def grow(self, names: Sequence[str]) -> None:
+        """It begins with one node; the others join within seconds."""
+        first, *others = self.dice.sample(names, len(names))
+        self.make(first, [first]).start()
+        span = self.dice.choice((2.0, 10.0, 40.0))
+        for name in others:
+            self.alone(name, self.dice.uniform(0.0, span))
+        self.peace = self.dice.choice((0.0, 15.0, 60.0))
 
     def make(self, name: str, knows: Iterable[str]) -> SimNode:
         """A node, with nothing on its disk."""
@@ -532,6 +580,9 @@ class World:
     def begun(self, node: SimNode, name: str, claim: Claim) -> None:
         """A duty is begun."""
         self.tell(f"{node.name} begins {name}, term {claim.term}")
+        if node.cluster != ONE:
+            self.counts["own duties"] += 1
+            return
         self.counts["duties"] += 1
         doing = self.doing[name]
         doing[:] = [d for d in doing if d.node.life == d.life]
@@ -563,7 +614,7 @@ class World:
             # True seconds: whatever the process does, its children are killed by then
             self.clock.callLater(
                 self.dice.choice((0.0, 0.3, KILL_TIME)),
-                lambda: node.awake(over) if own and own[0].life == node.life else None,
+                lambda life=node.life: node.awake(over) if node.life == life else None,
             )
         return ended
 
@@ -592,7 +643,7 @@ class World:
         self.acts += 1
         key = f"act/{self.acts}"
         kind = self.dice.choice(("local", "once"))
-        names = [name for name in self.nodes if self.dice.random() < 0.6]
+        names = [node.name for node in self.members() if self.dice.random() < 0.6]
         for name in names:
             node, life = self.nodes[name], self.nodes[name].life
             if not node.alive:
@@ -650,7 +701,7 @@ class World:
             self.remove()
         elif what == "lose" and not node.alive and self.dice.random() < 0.3:
             # One disk of several: who has lost all of them has lost the votes
-            if not self.lost and self.size > 2:
+            if not self.lost and node.cluster == ONE and len(self.members()) > 2:
                 self.tell(f"{node.name} has lost its votes")
                 self.lost = True
                 node.disk = new_disk()
@@ -669,19 +720,57 @@ class World:
         node.start()
         self.meet()
 
+    def members(self) -> list[SimNode]:
+        """All that have joined, and may have been removed since."""
+        return [node for node in self.nodes.values() if node.cluster == ONE]
+
+    def hosts(self) -> list[SimNode]:
+        """Where a command can be given."""
+        return [n for n in self.members() if n.alive and not n.frozen and not n.gone & {n.name}]
+
     def join(self) -> None:
-        """A node joins by one that lives."""
+        """A node joins, most often after it was alone for a while."""
         free = [name for name in "abcdefg" if name not in self.nodes]
-        hosts = [
-            n for n in self.nodes.values() if n.alive and not n.frozen and not n.gone & {n.name}
-        ]
-        if not free or not hosts:
+        if free:
+            wait = self.dice.choice((0.0, 0.5, 3.0, 20.0))
+            self.alone(self.dice.choice(free), wait)
+
+    def alone(self, name: str, seconds: float) -> None:
+        """A master of its own, which has a vote, and duties, and joins after some time."""
+        node = self.make(name, [name])
+        node.cluster = f"that of {name}"
+        if seconds:
+            self.tell(f"{name} is alone")
+            node.start()
+        self.clock.callLater(seconds, self.stop_to_join, node)
+
+    def stop_to_join(self, node: SimNode) -> None:
+        """What it does as its own master ends, unless it is dead."""
+        if node.cluster == ONE:
             return
-        host, name = self.dice.choice(hosts), self.dice.choice(free)
-        self.tell(f"{name} joins by {host.name}")
-        node = self.make(name, host.knows | {name})
-        node.gone = set(host.gone)
-        host.knows.add(name)
+        if node.frozen or not self.hosts():
+            self.clock.callLater(0.5, self.stop_to_join, node)
+        elif node.alive:
+            life = node.life
+            stopped = Deferred.fromCoroutine(node.stop())
+            stopped.addCallback(lambda _: self.enter(node, life))  # type: ignore[unused-awaitable]
+            stopped.addErrback(self.failed)  # type: ignore[unused-awaitable]
+            # Unless it is killed before it has stopped
+            self.clock.callLater(5.0, self.stop_to_join, node)
+        else:
+            self.enter(node, node.life)
+
+    def enter(self, node: SimNode, life: int) -> None:
+        """It joins by one that lives."""
+        hosts = self.hosts()
+        if node.life != life or node.cluster == ONE or not hosts:
+            return
+        host = self.dice.choice(hosts)
+        self.tell(f"{node.name} joins by {host.name}")
+        self.counts["joins"] += 1
+        node.cluster = ONE
+        node.knows, node.gone = host.knows | {node.name}, set(host.gone)
+        host.knows.add(node.name)
         node.start()
         self.meet()
 
@@ -690,15 +779,13 @@ class World:
         An operator removes a node, at one that lives. One that was removed while it lived behind a
         cut may act beside others, which the operator is told; so here it is dead, or can hear it.
         """
-        hosts = [
-            n for n in self.nodes.values() if n.alive and not n.frozen and not n.gone & {n.name}
-        ]
-        if not hosts or len(self.nodes) - len(self.removed) < 2 or self.removed:
+        hosts = self.hosts()
+        if not hosts or len(self.members()) < 2 or self.removed:
             return
         host = self.dice.choice(hosts)
         others = [n for n in self.nodes.values() if n is not host and n.name in host.knows]
         # Nor can it be the only one by which two have heard of each other
-        if any(n.knows != host.knows for n in self.nodes.values()):
+        if any(n.knows != host.knows for n in self.members()):
             return
         others = [n for n in others if not n.alive]
         if not others:
@@ -706,7 +793,7 @@ class World:
         node = self.dice.choice(others)
         # With the last that has a vote the numbers of terms are gone: they begin again, as the
         # page says
-        voters = [v.electorate for v in (n.votes.voter for n in self.nodes.values()) if v]
+        voters = [v.electorate for v in (n.votes.voter for n in self.members()) if v]
         if any(each is None or each.is_gone({node.name}) for each in voters):
             return
         self.tell(f"{host.name} removes {node.name}")
@@ -722,6 +809,7 @@ class World:
 
         @raises Broken: a promise was not kept.
         """
+        self.advance(self.peace)
         end = self.clock.seconds() + TROUBLE
         calm = self.dice.choice((1.0, 3.0, 8.0))
         while self.clock.seconds() < end:
@@ -782,6 +870,12 @@ class World:
             f"{n.name}: {n.claims.problem() or 'fine'} {n.votes.voter and n.votes.voter.electorate}"
             for n in nodes
         )
+
+
+class Growing(World):
+    """Masters of their own that become one cluster within seconds."""
+
+    grows = 1.0
 
 
 if __name__ == "__main__":
