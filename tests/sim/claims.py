@@ -650,8 +650,15 @@ class World:
                 continue
 
             def come(node: SimNode = node, life: int = life) -> None:
+                at = self.clock.seconds()
+
+                def read() -> None:
+                    # What waited longer for a process that stood still is another event
+                    if self.clock.seconds() <= at + WINDOW:
+                        node.react(key, kind)
+
                 if node.life == life:
-                    node.awake(lambda: node.react(key, kind))
+                    node.awake(read)
 
             self.clock.callLater(self.dice.choice((0.0, 0.0, 0.01, 1.0, 4.0)), come)
 

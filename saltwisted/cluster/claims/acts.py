@@ -24,6 +24,7 @@ from saltwisted.wire.msgpack import pack_bin, unpack_bin
 FIRST_WAIT = 0.05
 MOST_WAIT = 1.0
 """Seconds between two attempts to claim the same."""
+TOO_LATE = "it is older than publish_window"
 MOST_RECOVERED = 50
 """Acts of dead members that are finished at the same time."""
 
@@ -72,10 +73,14 @@ class Acts:
         self, key: str, plan: Mapping[str, Any], what: str = "", event: str = ""
     ) -> Answer:
         """Tried until the window is over."""
-        return (await self._begin(key, plan, what, event))[0]
+        return (await self._begin(key, plan, what, event, self._end()))[0]
+
+    def _end(self) -> float:
+        """Until when what came now may be begun."""
+        return float(self._clock.seconds()) + self._window
 
     async def _begin(
-        self, key: str, plan: Mapping[str, Any], what: str, event: str
+        self, key: str, plan: Mapping[str, Any], what: str, event: str, end: float
     ) -> tuple[Answer, Gone | None]:
         packed = pack_bin(dict(plan))
         if len(packed) > MAX_PLAN:
@@ -86,7 +91,7 @@ class Acts:
         wish = Wish(key=key, plan=packed, what=what[:1000], event=event[:1000])
         self._claiming.add(key)
         try:
-            outcome = await self._try(wish, self._clock.seconds() + self._window)
+            outcome = await self._try(wish, end)
         finally:
             self._claiming.discard(key)
         if isinstance(outcome, Granted):
@@ -116,9 +121,9 @@ class Acts:
     ) -> Answer:
         """By the key that the event has, until it is known which one it is."""
         occasion = occasion_of(minion, tag, data)
-        key = self._copies.came(occasion, self._clock.seconds())
+        key, end = self._copies.came(occasion, self._clock.seconds()), self._end()
         while key is not None:
-            answer, gone = await self._begin(key, plan, what, tag)
+            answer, gone = await self._begin(key, plan, what, tag, end)
             if gone is None:
                 return answer
             key = self._copies.taken(key, gone.holder, gone.age, gone.recent, self._clock.seconds())
@@ -127,15 +132,19 @@ class Acts:
         return Taken(key=occasion.alike, holder=self._node)
 
     async def _try(self, wish: Wish, end: float) -> Outcome:
-        wait = FIRST_WAIT
+        wait, outcome = FIRST_WAIT, Refused(TOO_LATE)
         while True:
-            outcome: Outcome = Refused(self._leave.why)
-            if self._leave.may and self._leave.running:
-                outcome = await self._court.ask(wish)
-            if not isinstance(outcome, Refused):
-                return outcome
             now = self._clock.seconds()
-            if now >= end or not self._leave.running or not self._leave.may:
+            if now >= end + MOST_WAIT:
+                # This process stood still: voters may have forgotten who has done it meanwhile
+                return outcome
+            if not self._leave.running or not self._leave.may:
+                return Refused(self._leave.why)
+            got = await self._court.ask(wish)
+            if not isinstance(got, Refused):
+                return got
+            outcome, now = got, self._clock.seconds()
+            if now >= end:
                 return outcome
             if outcome.at_once:
                 continue

@@ -1,0 +1,93 @@
+"""
+Short acts of a member whose court says what a test wants it to say.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.cluster.claims.acts import MOST_WAIT, Acts
+from saltwisted.cluster.claims.court import Gone, Granted, Leave, Outcome, Refused, Wish
+from saltwisted.domain.claims.words import Claim, NoMajority
+
+WINDOW = 30.0
+
+
+class Court:
+    """Answers when the test says so."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, Deferred[Outcome]]] = []
+
+    async def ask(self, wish: Wish) -> Outcome:
+        """See L{saltwisted.cluster.claims.court.ICourt}."""
+        answer: Deferred[Outcome] = Deferred()
+        self.asked.append((wish.key, answer))
+        return await answer
+
+    def say(self, outcome: Outcome) -> None:
+        """To the last question."""
+        self.asked[-1][1].callback(outcome)
+
+    def on_claimed(self, receiver: Any) -> None:
+        """Nobody else claims."""
+
+
+class LateTests(SynchronousTestCase):
+    """What came is begun within C{publish_window} or never: members forget what was done."""
+
+    def setUp(self) -> None:
+        self.clock, self.court = Clock(), Court()
+        leave = Leave(settled=lambda: True, running=True)
+        court: Any = self.court
+        self.acts = Acts(self.clock, "a", court, lambda: 0.5, WINDOW, Counter(), leave)
+
+    def test_tried_within_the_window(self) -> None:
+        """It is asked for again and again, for the last time when the window ends."""
+        answer = Deferred.fromCoroutine(self.acts.begin("act/1", {}))
+        while not answer.called:
+            self.court.say(Refused("no majority"))
+            last = self.clock.seconds()
+            self.clock.advance(MOST_WAIT)
+
+        self.assertIsInstance(self.successResultOf(answer), NoMajority)
+        self.assertGreater(len(self.court.asked), WINDOW / MOST_WAIT)
+        self.assertAlmostEqual(last, WINDOW, delta=MOST_WAIT)
+
+    def test_stood_still_between_two_attempts(self) -> None:
+        """A process that stood still between two attempts does not make another one."""
+        answer = Deferred.fromCoroutine(self.acts.begin("act/1", {}))
+        self.court.say(Refused("no majority"))
+        self.clock.advance(20 * WINDOW)
+
+        self.assertEqual(len(self.court.asked), 1)
+        refused = self.successResultOf(answer)
+        self.assertIsInstance(refused, NoMajority)
+        self.assertEqual(refused.why, "no majority")
+
+    def test_stood_still_with_another_number(self) -> None:
+        """
+        An event whose number somebody else has gets another one; not when it has become too old
+        meanwhile: the window does not begin anew.
+        """
+        answer = Deferred.fromCoroutine(self.acts.begin_event("m", "t", {"x": 1}, {}))
+        self.clock.advance(20 * WINDOW)
+        self.court.say(Gone(holder="b", age=20 * WINDOW))
+
+        self.assertEqual(len(self.court.asked), 1)
+        self.assertIsInstance(self.successResultOf(answer), NoMajority)
+
+    def test_granted(self) -> None:
+        """In time it is begun."""
+        answer = Deferred.fromCoroutine(self.acts.begin_event("m", "t", {"x": 1}, {}))
+        self.court.say(Gone(holder="b", age=WINDOW))
+        self.court.say(Granted(term=7, until=40.0))
+
+        claim = self.successResultOf(answer)
+        self.assertIsInstance(claim, Claim)
+        self.assertEqual((len(self.court.asked), claim.term), (2, 7))
