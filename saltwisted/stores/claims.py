@@ -17,7 +17,7 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from saltwisted.domain.claims.electorate import decode_electorate, encode_electorate
-from saltwisted.domain.claims.voter import Adopt, Delete, Memory, Put, Vote, Write, node_of
+from saltwisted.domain.claims.voter import Adopt, Delete, Memory, Put, Vote, Whole, Write, node_of
 from saltwisted.domain.claims.words import Receipt
 from saltwisted.domain.targeting.globs import globbed
 from saltwisted.errors import StoreError, WireError
@@ -218,7 +218,8 @@ def commit(db: sqlite3.Connection, work: Iterable[Write]) -> None:
             elif isinstance(write, Adopt):
                 value = pack_bin(encode_electorate(write.electorate))
                 _set(db, "electorate", value)
-        _set(db, "used", b"1")
+            elif isinstance(write, Whole):
+                _set(db, "whole", b"1")
         db.execute("COMMIT")
     except BaseException:
         db.execute("ROLLBACK")
@@ -291,7 +292,7 @@ def read(db: sqlite3.Connection) -> Memory:
     packed = meta.get("electorate")
     electorate = decode_electorate(unpack_bin(packed)) if packed else None
     return Memory(
-        sorted(votes, key=lambda vote: vote.number), electorate, floor, "used" not in meta, past
+        sorted(votes, key=lambda vote: vote.number), electorate, floor, "whole" not in meta, past
     )
 
 

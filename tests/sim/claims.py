@@ -41,7 +41,7 @@ from twisted.internet.defer import Deferred, fail, succeed
 from saltwisted.cluster.claims.claims import ClusterClaims
 from saltwisted.cluster.claims.votes import Votes
 from saltwisted.domain.claims.electorate import Seat, found
-from saltwisted.domain.claims.voter import Adopt, Write
+from saltwisted.domain.claims.voter import Adopt, Whole, Write
 from saltwisted.domain.claims.words import Claim
 from saltwisted.errors import RequestTimeout, StoreError, TransportClosed
 from saltwisted.stores import claims as table
@@ -447,7 +447,7 @@ class World:
             return
         for name in names:
             self.make(name, names)
-        first = [Adopt(found([Seat(name, name) for name in names]))]
+        first = [Adopt(found([Seat(name, name) for name in names])), Whole()]
         for node in self.nodes.values():
             table.own(node.disk, ONE, node.name)
             table.commit(node.disk, first)

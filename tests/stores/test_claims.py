@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.claims.electorate import Seat, found
 from saltwisted.domain.claims.messages import WANT, Question
-from saltwisted.domain.claims.voter import Adopt, Delete, Memory, Put, Vote, Voter
+from saltwisted.domain.claims.voter import Adopt, Delete, Memory, Put, Vote, Voter, Whole
 from saltwisted.errors import StoreError
 from saltwisted.stores.claims import ClaimStore
 
@@ -54,9 +54,11 @@ class ClaimStoreTests(SynchronousTestCase):
         return self.memory
 
     def test_written(self) -> None:
-        """All of it is found again, and that it has been used."""
+        """All of it is found again, and that it is whole."""
         self.assertTrue(self.memory.is_new)
         self.successResultOf(self.store.write([Adopt(ALL), Put(VOTE), Put(ENDED), Put(DUTY)]))
+        self.assertTrue(self.again().is_new)
+        self.successResultOf(self.store.write([Whole()]))
         self.successResultOf(self.store.write([Delete(3), Put(evolve(VOTE, term=8))]))
 
         memory = self.again()

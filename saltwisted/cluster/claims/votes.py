@@ -219,6 +219,8 @@ class Votes:
         if voter is None:
             return None
         self._prune(voter)
+        whole = Deferred.fromCoroutine(self.ballots.write(voter.whole(self._clock.seconds())))
+        let_go(whole, self.log, "after a restart this member votes for nothing for a while")
         self.ballots.care()
         return self._roll.care()
 

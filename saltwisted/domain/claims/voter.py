@@ -115,7 +115,14 @@ class Adopt:
     electorate: Electorate
 
 
-Write = Put | Delete | Adopt
+@frozen
+class Whole:
+    """
+    Write down that no vote is lost: it abstained until what it may have voted before had run out.
+    """
+
+
+Write = Put | Delete | Adopt | Whole
 
 
 @define
@@ -148,6 +155,7 @@ class Voter:
         self.electorate = memory.electorate
         self.settle = settle
         self.abstains = now + settle if memory.is_new else now
+        self._is_whole = not memory.is_new
         self._adopted = now
         self._floor = self._highest = memory.floor
         self._number = memory.number
@@ -191,6 +199,13 @@ class Voter:
 
     # -- who votes
 
+    def whole(self, now: float) -> list[Write]:
+        """To be called again and again: it votes from now on, also when it is started again."""
+        if self._is_whole or now < self.abstains:
+            return []
+        self._is_whole = True
+        return [Whole()]
+
     @property
     def settled_at(self) -> float:
         """When all that was granted before the last change of who votes has run out."""
@@ -203,7 +218,7 @@ class Voter:
         if electorate.seats() == [seat for seat in electorate.seats() if seat.key == self.key]:
             # Nobody else can have been granted anything
             self.abstains = self._adopted
-        return self._adopt(electorate, now)
+        return [*self._adopt(electorate, now), *self.whole(now)]
 
     def _adopt(self, electorate: Electorate, now: float) -> list[Write]:
         self.electorate, self._adopted = electorate, now

@@ -38,6 +38,7 @@ from saltwisted.domain.claims.voter import (
     Memory,
     Put,
     Voter,
+    Whole,
     settle_seconds,
 )
 from saltwisted.errors import WireError
@@ -121,12 +122,24 @@ class VoterTests(SynchronousTestCase):
         self.assertEqual(self.ask(WANT, 1, "a#1", SETTLE - 0.1).said, NO)
         self.assertEqual(self.ask(WANT, 1, "a#1", SETTLE).said, GRANTED)
 
+    def test_lost_votes_are_not_forgotten(self) -> None:
+        """What it learns while it abstains does not end that, and a restart begins it anew."""
+        self.voter = Voter("c", Memory((), None, 0, True), 0.0, SETTLE)
+        self.assertEqual(self.voter.learn(ABC, 1.0), [Adopt(ABC)])
+        self.assertEqual(self.voter.whole(SETTLE - 0.1), [])
+
+        self.voter = Voter("c", Memory((), ABC, 0, True), SETTLE, SETTLE)
+        self.assertEqual(self.ask(WANT, 1, "a#1", 2 * SETTLE - 0.1).said, NO)
+
+        self.assertEqual(self.voter.whole(2 * SETTLE), [Whole()])
+        self.assertEqual(self.voter.whole(2 * SETTLE), [])
+
     def test_founder(self) -> None:
         """The first member of all has lost nothing."""
         self.voter = Voter("c", Memory(), 0.0, SETTLE)
         alone = found([Seat("c", "c")])
 
-        self.assertEqual(self.voter.found(alone, 0.0), [Adopt(alone)])
+        self.assertEqual(self.voter.found(alone, 0.0), [Adopt(alone), Whole()])
 
         replies, _ = self.voter.ask(
             alone, [Question(act=WANT, key="k/1", term=1, holder="c#1")], 0.0
