@@ -1,16 +1,23 @@
 """
-Claims of real nodes: who would act, while members live, die, are declared dead, and come back.
+Claims of real nodes: who would act, while members live, die, are declared dead, and come back; and
+when a master that was alone becomes one of them.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import sqlite3
+from contextlib import closing
 from typing import Any
 
+from attrs import evolve
 from twisted.trial.unittest import TestCase
 
-from tests.cluster.real import OurNode, cluster
-from tests.harness import until
+from saltwisted.domain.claims.voter import Adopt
+from saltwisted.stores import claims as table
+from tests.cluster.real import OurNode, cluster, nodes
+from tests.harness import until, write_config
 
 
 class PairTests(TestCase):
@@ -44,3 +51,48 @@ class PairTests(TestCase):
         until("a to claim", lambda: self.leads(a))
         self.assertTrue(self.leads(b))
         self.assertNotEqual(b.command("members", "--declare-dead", "a").returncode, 0)
+
+
+class JoinTests(TestCase):
+    """A master that voted by itself joins two others."""
+
+    timeout = 240
+
+    def changed(self, node: OurNode) -> None:
+        """As if members had joined it, and left."""
+        path = os.path.join(node.root, "var/cache/salt/master/saltwisted/claims.sqlite")
+        with closing(sqlite3.connect(path, isolation_level=None)) as db:
+            own = table.read(db).electorate
+            assert own is not None
+            self.assertEqual([seat.node for seat in own.seats()], [node.name])
+            table.commit(db, [Adopt(evolve(own, epoch=9))])
+
+    def test_own_electorate(self) -> None:
+        """
+        Its electorate, of which it is the only member, does not come with it, not even after more
+        changes than the others have seen: while another one holds the schedule it runs no entry.
+        Of the three the first two vote at first.
+        """
+        ran = "running scheduled job often"
+        schedule = {"often": {"function": "test.arg", "seconds": 1}}
+        a, b, c = nodes(self, "a b c")
+        c.up()
+        until("c to decide by itself", lambda: c.run("reactor.is_leader"))
+        c.stop()
+        self.changed(c)
+        for node in (a, b, c):
+            write_config(f"{node.conf}/master", {**node.options, "schedule": schedule})
+        a.up()
+        until("a to run it", lambda: ran in a.text())
+        b.start()
+        until("b to answer", b.members)
+        b.command("join", a.token(), check=True)
+        a.wait_for_line("who votes for claims: a, b")
+
+        c.command("join", a.token(), check=True)
+        c.start()
+        c.wait_serving()
+        before = a.text().count(ran)
+        until("more runs", lambda: a.text().count(ran) > before + 5)
+
+        self.assertNotIn(ran, c.text())

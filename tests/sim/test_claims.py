@@ -4,6 +4,7 @@ However nodes, disks, clocks and network fail, what is to be done once is done o
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
@@ -14,7 +15,8 @@ from saltwisted.cluster.claims.claims import ClusterClaims
 from saltwisted.domain.claims import voter
 from saltwisted.domain.claims.claimant import Round
 from saltwisted.domain.claims.electorate import Electorate
-from tests.sim.claims import Broken, World
+from saltwisted.stores import claims as table
+from tests.sim.claims import Broken, Growing, World
 from tests.sim.play import count
 
 SEEDS = count(12, 200, 100_000)
@@ -27,6 +29,11 @@ class ClaimSimTests(SynchronousTestCase):
         """No duty has two holders, no act is done twice, and all goes on when all is well."""
         for seed in range(SEEDS):
             World(seed).run()
+
+    def test_growing(self) -> None:
+        """Nor when masters that held duties by themselves become one cluster within seconds."""
+        for seed in range(SEEDS):
+            Growing(seed).run()
 
     def test_same_seed_same_world(self) -> None:
         """A seed says everything: two runs of it are the same."""
@@ -41,11 +48,11 @@ class ClaimSimTests(SynchronousTestCase):
 class MutationTests(SynchronousTestCase):
     """Rules that are broken on purpose must be found out: else the simulation proves nothing."""
 
-    def caught(self, first: int = 0, most: int = 60) -> None:
+    def caught(self, first: int = 0, most: int = 60, world: Callable[[int], World] = World) -> None:
         """One of some seeds breaks a promise."""
         for seed in range(first, first + most):
             try:
-                World(seed).run()
+                world(seed).run()
             except Broken:
                 self.flushLoggedErrors()
                 return
@@ -98,3 +105,10 @@ class MutationTests(SynchronousTestCase):
 
         with mock.patch.object(Electorate, "next", next_one):
             self.caught(most=200)
+
+    def test_votes_of_another_cluster(self) -> None:
+        """Who was alone and joins must not go by the electorate of which it was the only member."""
+        own = table.own
+
+        with mock.patch.object(table, "own", lambda db, cluster, key: own(db, "any", key)):
+            self.caught(world=Growing)
