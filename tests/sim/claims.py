@@ -328,7 +328,8 @@ class SimNode:
         if not self.alive:
             return
         self.world.tell(f"{self.name} is killed")
-        self.alive = False
+        self.alive = self.frozen = False
+        self.inbox.clear()
         self.life += 1
         if self.world.dice.random() < 0.5:
             self.store.sync()
