@@ -20,6 +20,7 @@ from tests.sim.claims import Broken, Growing, World
 from tests.sim.play import count
 
 SEEDS = count(12, 200, 100_000)
+GROWING = count(6, 60, 100_000)
 
 
 class ClaimSimTests(SynchronousTestCase):
@@ -32,7 +33,7 @@ class ClaimSimTests(SynchronousTestCase):
 
     def test_growing(self) -> None:
         """Nor when masters that held duties by themselves become one cluster within seconds."""
-        for seed in range(SEEDS):
+        for seed in range(GROWING):
             Growing(seed).run()
 
     def test_same_seed_same_world(self) -> None:
