@@ -14,6 +14,7 @@ import shlex
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
+from saltwisted.domain.hardware import mac_str_to_bytes
 from saltwisted.domain.render.errors import FilterError
 from saltwisted.domain.render.yamldump import double_quoted, scalar, single_quoted
 
@@ -291,19 +292,6 @@ def skip(data: Any) -> str:
 def substring_in_list(string_to_search_for: str, list_to_search: Iterable[str]) -> bool:
     """Whether any of the texts contains the wanted one."""
     return any(string_to_search_for in text for text in list_to_search)
-
-
-def mac_str_to_bytes(mac_str: str) -> bytes:
-    """
-    A hardware address as six bytes.
-
-    @raises ValueError: it has neither 12 nor 17 characters.
-    """
-    if len(mac_str) == 17:
-        mac_str = mac_str.replace(mac_str[2], "")
-    elif len(mac_str) != 12:
-        raise ValueError("Invalid MAC address")
-    return bytes(int(mac_str[at : at + 2], 16) for at in range(0, 12, 2))
 
 
 FILTERS: dict[str, Callable[..., Any]] = {

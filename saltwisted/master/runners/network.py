@@ -7,7 +7,7 @@ from __future__ import annotations
 import socket
 from typing import Any
 
-from saltwisted.domain.render.textfilters import mac_str_to_bytes
+from saltwisted.domain.hardware import mac_str_to_bytes
 from saltwisted.master.runner_table import Run, Runner
 from saltwisted.master.runners.cache import grains
 
