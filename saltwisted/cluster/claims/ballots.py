@@ -56,6 +56,7 @@ class Ballots:
     @ivar voter: this member's, while it votes.
     @ivar holder: this node and this life of it.
     @ivar deaf: keys of members that do not know the word.
+    @ivar ready: keys of linked members whose votes would count, as they said.
     """
 
     log = Logger()
@@ -76,6 +77,7 @@ class Ballots:
         self._clock, self._peers, self._key_of, self._store = clock, peers, key_of, store
         self.voter: Voter | None = None
         self.deaf: set[str] = set()
+        self.ready: set[str] = set()
         self._silent: set[str] = set()
         self._pending: list[_Asked] = []
         self._receivers: list[Callable[[str, str], None]] = []
@@ -132,8 +134,9 @@ class Ballots:
             self._silent.add(key)
             raise
         self._silent.discard(key)
-        electorate, replies = decode_replies(answer)
+        electorate, replies, abstains = decode_replies(answer)
         self.deaf.discard(key)
+        (self.ready.discard if abstains else self.ready.add)(key)
         await self.learn(electorate)
         return replies
 
@@ -185,8 +188,10 @@ class Ballots:
             if question.act == WANT and reply.said == GRANTED and not question.is_duty:
                 for receiver in self._receivers:
                     receiver(question.key, node)
-        own = self.voter.electorate if self.voter is not None else None
-        return encode_replies(own, self.key, replies)
+        voter = self.voter
+        own = voter.electorate if voter is not None else None
+        abstains = voter is None or self._clock.seconds() < voter.abstains
+        return encode_replies(own, self.key, replies, abstains)
 
     # -- who votes
 
@@ -207,6 +212,7 @@ class Ballots:
 
     def _link(self, link: Any, up: bool) -> None:
         self.deaf.discard(self._key_of(link))
+        self.ready.discard(self._key_of(link))
         if up and self.voter is not None:
             let_go(Deferred.fromCoroutine(self.greet(link)), self.log, "no greeting for a member")
 

@@ -137,12 +137,14 @@ class Roll:
 
     async def _change(self, voter: Voter, present: Electorate, wanted: Sequence[Seat]) -> None:
         """A step towards the present members, if there is one, and if it is ours to take."""
-        step = present.next(wanted)
         linked = self._ballots.linked()
         gone = self._ballots.gone()
         left = [seat for seat in present.seats() if seat.key not in gone]
         near = [seat for seat in left if seat.key in linked or seat.key == self._key]
-        if step is None or not near or near[0].key != self._key or self.problem():
+        if not near or near[0].key != self._key or self.problem():
+            return
+        step = present.next(await self._with_votes(present, wanted))
+        if step is None:
             return
         if present.changes and self._clock.seconds() < voter.settled_at:
             return
@@ -164,6 +166,23 @@ class Roll:
         names = ", ".join(seat.node for seat in step.sets[-1])
         self.log.info("who votes for claims: {names}", names=names)
         await self._court.end(wish, outcome.term, "done")
+
+    async def _with_votes(self, present: Electorate, wanted: Sequence[Seat]) -> list[Seat]:
+        """
+        Those that have a vote, and newcomers whose votes would count.
+
+        A newcomer abstains at first. Were it given a vote at once, its silence could be what keeps
+        the others from a majority.
+        """
+        linked = self._ballots.linked()
+        found = []
+        for seat in wanted:
+            has = present.has(seat.key)
+            if not has and seat.key in linked:
+                await self._ballots.greet(linked[seat.key])
+            if has or seat.key in self._ballots.ready:
+                found.append(seat)
+        return found
 
     def _planned(self, wish: Wish, term: int, plan: bytes) -> Question:
         return Question(act=WANT, key=wish.key, term=term, holder=self._ballots.holder, plan=plan)

@@ -130,11 +130,14 @@ def _question(holder: str, row: Any) -> Question:
     )
 
 
-def encode_replies(electorate: Electorate | None, key: str, replies: Sequence[Reply]) -> bytes:
+def encode_replies(
+    electorate: Electorate | None, key: str, replies: Sequence[Reply], abstains: bool = False
+) -> bytes:
     """
     An answer.
 
     @param key: of who answers.
+    @param abstains: whether its votes, if it has one, count for nothing yet.
     """
     rows = [
         [
@@ -152,18 +155,19 @@ def encode_replies(electorate: Electorate | None, key: str, replies: Sequence[Re
         ]
         for r in replies
     ]
-    return pack_bin({"e": encode_electorate(electorate), "k": key, "a": rows})
+    return pack_bin({"e": encode_electorate(electorate), "k": key, "a": rows, "n": abstains})
 
 
-def decode_replies(body: bytes) -> tuple[Electorate | None, list[Reply]]:
+def decode_replies(body: bytes) -> tuple[Electorate | None, list[Reply], bool]:
     """
-    The reverse.
+    The reverse; the last is whether who answered abstains.
 
     @raises WireError: it is none.
     """
     value = unpack_bin(body)
     try:
-        return decode_electorate(value["e"]), [_reply(row) for row in value["a"]]
+        replies = [_reply(row) for row in value["a"]]
+        return decode_electorate(value["e"]), replies, bool(value.get("n"))
     except (LookupError, TypeError, ValueError) as error:
         raise WireError("claims-replies") from error
 

@@ -298,7 +298,11 @@ class MessageTests(SynchronousTestCase):
         self.assertEqual(
             decode_questions(encode_questions(ABC, "a#1", [question])), (ABC, [question])
         )
-        self.assertEqual(decode_replies(encode_replies(None, "c", [reply])), (None, [reply]))
+        for abstains in (False, True):
+            self.assertEqual(
+                decode_replies(encode_replies(None, "c", [reply], abstains)),
+                (None, [reply], abstains),
+            )
 
     @given(st.binary(max_size=60))
     def test_garbage(self, data: bytes) -> None:
