@@ -17,7 +17,17 @@ from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
 from saltwisted.domain.claims.electorate import decode_electorate, encode_electorate
-from saltwisted.domain.claims.voter import Adopt, Delete, Memory, Put, Vote, Whole, Write, node_of
+from saltwisted.domain.claims.voter import (
+    Adopt,
+    Delete,
+    Floor,
+    Memory,
+    Put,
+    Vote,
+    Whole,
+    Write,
+    node_of,
+)
 from saltwisted.domain.claims.words import Receipt
 from saltwisted.domain.targeting.globs import globbed
 from saltwisted.errors import StoreError, WireError
@@ -220,6 +230,8 @@ def commit(db: sqlite3.Connection, work: Iterable[Write]) -> None:
                 _set(db, "electorate", value)
             elif isinstance(write, Whole):
                 _set(db, "whole", b"1")
+            elif isinstance(write, Floor):
+                _raise_floor(db, write.term)
         db.execute("COMMIT")
     except BaseException:
         db.execute("ROLLBACK")
@@ -228,6 +240,11 @@ def commit(db: sqlite3.Connection, work: Iterable[Write]) -> None:
 
 def _set(db: sqlite3.Connection, name: str, value: Any) -> None:
     db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
+
+
+def _raise_floor(db: sqlite3.Connection, term: int) -> None:
+    known = db.execute("SELECT value FROM meta WHERE name = 'floor'").fetchone()
+    _set(db, "floor", max(term, int(known[0]) if known else 0))
 
 
 def _row(vote: Vote) -> tuple[Any, ...]:
@@ -331,8 +348,7 @@ def delete_receipts(db: sqlite3.Connection, before: float) -> int:
         query = f"SELECT max(term) FROM votes WHERE {old}"  # noqa: S608 - a constant
         highest = db.execute(query, (before, before)).fetchone()[0]
         if highest is not None:
-            known = db.execute("SELECT value FROM meta WHERE name = 'floor'").fetchone()
-            _set(db, "floor", max(int(highest), int(known[0]) if known else 0))
+            _raise_floor(db, int(highest))
         count = db.execute(f"DELETE FROM votes WHERE {old}", (before, before)).rowcount  # noqa: S608
         db.execute("COMMIT")
     except BaseException:

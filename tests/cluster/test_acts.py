@@ -23,6 +23,7 @@ class Court:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, Deferred[Outcome]]] = []
+        self.doubts = 0.0
 
     async def ask(self, wish: Wish) -> Outcome:
         """See L{saltwisted.cluster.claims.court.ICourt}."""
@@ -33,6 +34,10 @@ class Court:
     def say(self, outcome: Outcome) -> None:
         """To the last question."""
         self.asked[-1][1].callback(outcome)
+
+    def doubts_until(self) -> float:
+        """See L{saltwisted.cluster.claims.court.ICourt}."""
+        return self.doubts
 
     def on_claimed(self, receiver: Any) -> None:
         """Nobody else claims."""
@@ -91,3 +96,21 @@ class LateTests(SynchronousTestCase):
         claim = self.successResultOf(answer)
         self.assertIsInstance(claim, Claim)
         self.assertEqual((len(self.court.asked), claim.term), (2, 7))
+
+    def test_members_that_are_gone(self) -> None:
+        """
+        What came before members were declared dead, which could decide without this one, is not
+        begun; what comes later is.
+        """
+        before = Deferred.fromCoroutine(self.acts.begin("act/1", {}))
+        self.court.say(Refused("no majority"))
+        self.court.doubts = 10.0
+        self.clock.advance(MOST_WAIT)
+
+        refused = self.successResultOf(before)
+        self.assertIsInstance(refused, NoMajority)
+        self.assertIn("gone for good", refused.why)
+        self.clock.advance(10.0)
+        later = Deferred.fromCoroutine(self.acts.begin("act/2", {}))
+        self.court.say(Granted(term=7, until=40.0))
+        self.assertIsInstance(self.successResultOf(later), Claim)

@@ -35,6 +35,7 @@ class PairTests(TestCase):
         claim again. What was done can be asked for all the time.
         """
         a, b = cluster(self, "a b", publish_window=1)
+        a.wait_for_line("who votes for claims: a, b")
         until("both to claim", lambda: self.leads(a) and self.leads(b))
         a.kill()
 
@@ -51,6 +52,18 @@ class PairTests(TestCase):
         until("a to claim", lambda: self.leads(a))
         self.assertTrue(self.leads(b))
         self.assertNotEqual(b.command("members", "--declare-dead", "a").returncode, 0)
+
+    def test_dead_before_the_second_votes(self) -> None:
+        """The same holds as long as b, which has just joined, has no vote: only a decides."""
+        a, b = cluster(self, "a b", publish_window=1)
+        until("both to claim", lambda: self.leads(a) and self.leads(b))
+        a.kill()
+
+        until("b to claim nothing", lambda: self.leads(b) is False)
+        self.assertIn("saltwisted members --declare-dead a", b.command("members").stdout)
+
+        b.command("members", "--declare-dead", "a", check=True)
+        until("b to claim", lambda: self.leads(b))
 
 
 class JoinTests(TestCase):

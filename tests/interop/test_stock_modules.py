@@ -28,16 +28,17 @@ loaders = Loaders(opts, grains=lambda: make_grains(opts), pillar={{"a": {{"b": 1
 salt = loaders.modules
 out = {{}}
 out["ping"] = salt["test.ping"].__code__.co_filename
-out["hosts"] = salt["dnsutil.parse_hosts"]({base!r} + "/hosts")
-out["ini"] = salt["ini.get_section"]({base!r} + "/some.ini", "one")
-out["render"] = salt["slsutil.renderer"](string="x: {{{{ 1 + 1 }}}}")
-out["pillar"] = salt["slsutil.merge"]({{"a": 1}}, {{"b": 2}})
+out["xml"] = salt["xml.get_value"]({base!r} + "/some.xml", ".//b")
+out["database"] = salt["sqlite3.fetch"]({base!r} + "/some.db", "SELECT 2")
+out["number"] = salt["salt_version.get_release_number"]("Oxygen")
+names = ("xml.get_value", "sqlite3.fetch", "salt_version.get_release_number")
+out["files"] = [salt[name].__code__.co_filename for name in names]
 
 import salt.exceptions as theirs
 out["one class"] = (
     theirs.CommandExecutionError is CommandExecutionError
 )
-out["states"] = sum(1 for name in loaders.states if name.startswith(("ini.", "logrotate.")))
+out["states"] = sum(1 for name in loaders.states if name.startswith(("loop.", "status.")))
 print(json.dumps(out))
 """
 
@@ -52,8 +53,7 @@ class StockModuleTests(SynchronousTestCase):
         self.addCleanup(shutil.rmtree, base)
         for name, text in (
             ("minion", f"id: m1\nroot_dir: {base}\nuser: root\n"),
-            ("hosts", "10.1.2.3 a b\n"),
-            ("some.ini", "[one]\nx = 5\n"),
+            ("some.xml", "<a><b>5</b></a>\n"),
         ):
             with open(os.path.join(base, name), "w") as stream:
                 stream.write(text)
@@ -74,9 +74,10 @@ class StockModuleTests(SynchronousTestCase):
             found = self.probe(version)
 
             self.assertTrue(found["ping"].endswith("saltwisted/modules/test.py"), found["ping"])
-            self.assertEqual(found["hosts"], {"10.1.2.3": ["a", "b"]})
-            self.assertEqual(found["ini"], {"x": "5"})
-            self.assertEqual(found["render"], {"x": 2})
-            self.assertEqual(found["pillar"], {"a": 1, "b": 2})
+            self.assertEqual(found["xml"], "5")
+            self.assertEqual(found["database"], [[2]])
+            self.assertEqual(found["number"], "2018.3")
+            for path in found["files"]:
+                self.assertIn("site-packages/salt/modules/", path)
             self.assertTrue(found["one class"])
             self.assertGreater(found["states"], 3)

@@ -710,16 +710,17 @@ class World:
             self.remove()
         elif what == "lose" and not node.alive and self.dice.random() < 0.3:
             # One disk of several: who has lost all of them has lost the votes
-            if not self.lost and node.cluster == ONE and len(self.members()) > 2:
+            several = len(self.members()) > 2 and self.remembered({node.name} | self.removed)
+            if not self.lost and node.cluster == ONE and several:
                 self.tell(f"{node.name} has lost its votes")
-                self.lost = True
+                self.lost = node.name
                 node.disk = new_disk()
         elif what == "leader" and node.alive and not node.frozen:
             node.claims.set_leader(self.dice.random() < 0.5)
         elif what == "deadly":
             self.deadly = self.dice.choice((0.0, 0.02))
 
-    lost = False
+    lost = ""
     fault: Broken | None = None
     is_well = False
 
@@ -783,16 +784,26 @@ class World:
         node.start()
         self.meet()
 
+    def remembered(self, lost: set[str]) -> bool:
+        """Whether somebody else has what was voted, whoever of them goes by which electorate."""
+        memories = [table.read(node.disk) for node in self.members()]
+        known = [memory.electorate for memory in memories if memory.electorate is not None]
+        return all({s.key for s in seats} - lost for each in known for seats in each.sets)
+
     def remove(self) -> None:
         """
         An operator removes a node, at one that lives. One that was removed while it lived behind a
         cut may act beside others, which the operator is told; so here it is dead, or can hear it.
         """
         hosts = self.hosts()
-        if not hosts or len(self.members()) < 2 or self.removed:
+        if not hosts or len(self.members()) < 2:
+            return
+        # What only the next one to be removed has heard of, nobody would ever hear
+        left = [node for node in self.members() if node.name not in self.removed]
+        if any(self.removed - node.gone for node in left):
             return
         host = self.dice.choice(hosts)
-        others = [n for n in self.nodes.values() if n is not host and n.name in host.knows]
+        others = [n for n in left if n is not host and n.name in host.knows]
         # Nor can it be the only one by which two have heard of each other
         if any(n.knows != host.knows for n in self.members()):
             return
@@ -800,10 +811,11 @@ class World:
         if not others:
             return
         node = self.dice.choice(others)
-        # With the last that has a vote the numbers of terms are gone: they begin again, as the
-        # page says
+        # Who never heard who voted begins with terms from 1 again, as the page says
         voters = [v.electorate for v in (n.votes.voter for n in self.members()) if v]
-        if any(each is None or each.is_gone({node.name}) for each in voters):
+        if any(each is None for each in voters):
+            return
+        if self.lost and not self.remembered({node.name, self.lost} | self.removed):
             return
         self.tell(f"{host.name} removes {node.name}")
         self.removed.add(node.name)

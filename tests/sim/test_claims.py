@@ -12,6 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.claims.ballots import Ballots
 from saltwisted.cluster.claims.claims import ClusterClaims
+from saltwisted.cluster.claims.votes import Votes
 from saltwisted.domain.claims import voter
 from saltwisted.domain.claims.claimant import Round
 from saltwisted.domain.claims.electorate import Electorate
@@ -76,7 +77,7 @@ class MutationTests(SynchronousTestCase):
             self._store.write(writes).addErrback(lambda failure: None)
 
         with mock.patch.object(Ballots, "write", write):
-            self.caught()
+            self.caught(first=90)
 
     def test_short_terms(self) -> None:
         """A voter that gives a key up before its holder does lets two hold it."""
@@ -106,6 +107,16 @@ class MutationTests(SynchronousTestCase):
 
         with mock.patch.object(Electorate, "next", next_one):
             self.caught(most=200)
+
+    def test_what_the_dead_did_last(self) -> None:
+        """Who is left of two does not know what the first of them had done without it."""
+        with mock.patch.object(Votes, "doubts_until", lambda self: 0.0):
+            self.caught(first=160)
+
+    def test_terms_of_the_dead(self) -> None:
+        """Nor which terms it had given: they must not be given again."""
+        with mock.patch.object(voter.Voter, "leap", lambda self: []):
+            self.caught(first=60)
 
     def test_votes_of_another_cluster(self) -> None:
         """Who was alone and joins must not go by the electorate of which it was the only member."""

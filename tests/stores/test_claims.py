@@ -13,7 +13,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.claims.electorate import Seat, found
 from saltwisted.domain.claims.messages import WANT, Question
-from saltwisted.domain.claims.voter import Adopt, Delete, Memory, Put, Vote, Voter, Whole
+from saltwisted.domain.claims.voter import Adopt, Delete, Floor, Memory, Put, Vote, Voter, Whole
 from saltwisted.errors import StoreError
 from saltwisted.stores.claims import ClaimStore
 
@@ -65,6 +65,13 @@ class ClaimStoreTests(SynchronousTestCase):
 
         self.assertEqual(list(memory.votes), [evolve(VOTE, term=8), ENDED])
         self.assertEqual((memory.electorate, memory.is_new), (ALL, False))
+
+    def test_floor(self) -> None:
+        """How far terms have been given is found again; it never falls."""
+        self.successResultOf(self.store.write([Floor(900)]))
+        self.successResultOf(self.store.write([Floor(30)]))
+
+        self.assertEqual(self.again().floor, 900)
 
     def test_together(self) -> None:
         """What comes while something is being written is written next, in one go."""

@@ -25,6 +25,7 @@ FIRST_WAIT = 0.05
 MOST_WAIT = 1.0
 """Seconds between two attempts to claim the same."""
 TOO_LATE = "it is older than publish_window"
+DOUBTFUL = "members that are gone for good may have done it: they could decide without this one"
 MOST_RECOVERED = 50
 """Acts of dead members that are finished at the same time."""
 
@@ -140,6 +141,8 @@ class Acts:
                 return outcome
             if not self._leave.running or not self._leave.may:
                 return Refused(self._leave.why)
+            if end - self._window < self._court.doubts_until():
+                return Refused(DOUBTFUL)
             got = await self._court.ask(wish)
             if not isinstance(got, Refused):
                 return got

@@ -120,6 +120,12 @@ class ICourt(Protocol):
     def unfinished(self) -> Sequence[str]:
         """Keys of short acts that were begun, and whose holders seem to be dead."""
 
+    def doubts_until(self) -> float:
+        """
+        What came before this moment, members may have done that are gone for good, without anybody
+        else's knowledge; 0.0 where there is no such doubt.
+        """
+
     def is_free(self, key: str) -> bool:
         """Whether it has a point to ask for a duty."""
 

@@ -365,6 +365,10 @@ class EtcdCourt:
             if key not in self._seen.terms and key not in self._asking and key not in self._mine
         ]
 
+    def doubts_until(self) -> float:
+        """The etcd forgets nothing."""
+        return 0.0
+
     def is_free(self, key: str) -> bool:
         """As of the last look."""
         term = self._seen.terms.get(key)
@@ -409,15 +413,12 @@ class EtcdCourt:
         self._problem = ""
         if done.revision >= self._seen.revision:
             before, self._seen = self._seen, _Seen(done.revision, terms, opened)
-            self._tell(before)
+            for key, term in terms.items():
+                is_new = key not in before.terms and number_of(key)[1] is not None
+                if is_new and term.record.node != self._node:
+                    for receiver in self._receivers:
+                        receiver(key, term.record.node)
         return done
-
-    def _tell(self, before: _Seen) -> None:
-        for key, term in self._seen.terms.items():
-            is_new = key not in before.terms and number_of(key)[1] is not None
-            if is_new and term.record.node != self._node:
-                for receiver in self._receivers:
-                    receiver(key, term.record.node)
 
     async def _drop_strays(self) -> None:
         """What etcd gave us, and we have not heard: an answer was lost."""

@@ -74,6 +74,12 @@ class Roll:
                 f"no majority: of two members {arbiter.node} decides, and it cannot be asked; if it"
                 f" is dead: saltwisted members --declare-dead {arbiter.node}"
             )
+        if len(seats) == 1:
+            (only,) = seats
+            return (
+                f"no majority: {only.node} decides alone, as nobody else has a vote yet, and it"
+                f" cannot be asked; if it is dead: saltwisted members --declare-dead {only.node}"
+            )
         return f"no majority: {', '.join(missing)} of {len(seats)} members cannot be asked"
 
     def _why_nobody_votes(self) -> str:
@@ -124,7 +130,8 @@ class Roll:
         voter = self._ballots.voter
         if voter is not None and tuple(sorted(self._members())) == tuple(wanted):
             first = found(wanted, voter.electorate)
-            await self._ballots.write(voter.found(first, self._clock.seconds()))
+            had_others = bool(self._ballots.gone())
+            await self._ballots.write(voter.found(first, self._clock.seconds(), had_others))
             await self._ballots.tell_all()
 
     def _asked_to_found(self, node: str, body: bytes) -> bytes:

@@ -14,6 +14,7 @@ from saltwisted.cluster.claims.ballots import PATIENCE, Ballots
 from saltwisted.cluster.claims.court import Gone, Granted, ICourt, Outcome, Refused, Wish
 from saltwisted.cluster.claims.roll import Roll
 from saltwisted.domain.claims.claimant import last_moment
+from saltwisted.domain.claims.copies import WINDOW
 from saltwisted.domain.claims.electorate import PAIR, Seat
 from saltwisted.domain.claims.messages import (
     DONE,
@@ -78,6 +79,7 @@ class Votes:
         self._before = before
         self._prune_at = 0.0
         self._highest = 0
+        self._may_forget, self._doubts_until = False, 0.0
         self.ballots = Ballots(clock, self.holder, key, peers, gone, key_of, store, two)
         self._roll = Roll(clock, node, self.ballots, peers, members, self)
         peers.answer(RECEIPTS, self._asked_for_receipts)
@@ -106,6 +108,7 @@ class Votes:
 
     async def ask(self, wish: Wish) -> Outcome:
         """One round, and another one where a dead holder has left a plan."""
+        self._look_who_is_gone()
         why = self.problem()
         if why:
             return Refused(why)
@@ -190,6 +193,22 @@ class Votes:
         found = self.voter.unfinished(self._clock.seconds())
         return [vote.key for vote in found if not vote.key.startswith(f"{ELECTORATE}/")]
 
+    def doubts_until(self) -> float:
+        """From when they are known to be gone, and for as long as copies of an event may come."""
+        self._look_who_is_gone()
+        return self._doubts_until
+
+    def _look_who_is_gone(self) -> None:
+        voter = self.voter
+        if voter is None or voter.electorate is None:
+            return
+        may_forget = voter.electorate.may_forget(self.ballots.gone(), self.ballots.two)
+        if may_forget and not self._may_forget:
+            self._doubts_until = self._clock.seconds() + WINDOW
+            kept = Deferred.fromCoroutine(self.ballots.write(voter.leap()))
+            let_go(kept, self.log, "how far terms have been given was not written down")
+        self._may_forget = may_forget
+
     def is_free(self, key: str) -> bool:
         """By this member's own vote."""
         return self.voter is not None and self.voter.is_free(key, self._clock.seconds())
@@ -218,6 +237,7 @@ class Votes:
         voter = self.voter
         if voter is None:
             return None
+        self._look_who_is_gone()
         self._prune(voter)
         whole = Deferred.fromCoroutine(self.ballots.write(voter.whole(self._clock.seconds())))
         let_go(whole, self.log, "after a restart this member votes for nothing for a while")

@@ -61,6 +61,16 @@ class Electorate:
         """Whether of one of its sets nobody is left: it can decide nothing any more."""
         return any(all(seat.key in gone for seat in seats) for seats in self.sets)
 
+    def may_forget(self, gone: Collection[str], two: str = PAIR) -> bool:
+        """
+        Whether those that are gone had a majority without the others, who may then know nothing
+        of what they granted.
+        """
+        return any(
+            _is_majority(seats, {seat.key for seat in seats if seat.key in gone}, (), two)
+            for seats in self.sets
+        )
+
     def has(self, key: str) -> bool:
         """Whether somebody has a vote."""
         return any(seat.key == key for seats in self.sets for seat in seats)

@@ -16,7 +16,7 @@ Times are seconds of a clock that nobody sets and that goes on in sleep.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from attrs import define, evolve, frozen
 
@@ -40,6 +40,11 @@ TERM = 6.0
 """Seconds of a term."""
 MARGIN = 0.1
 """By how much of it two clocks may differ over a term, and then some."""
+LEAP = 2**32
+"""
+More terms than are ever given while a majority is cut from the others. So far above all that they
+know the survivors go on when it is gone for good: numbers of terms that they never saw are lower.
+"""
 MOST = 200_000
 """Keys that are remembered; beyond it nothing new is granted."""
 ELECTORATE = "electorate"
@@ -122,7 +127,14 @@ class Whole:
     """
 
 
-Write = Put | Delete | Adopt | Whole
+@frozen
+class Floor:
+    """Write down that nothing is granted for this term or a lower one any more."""
+
+    term: int
+
+
+Write = Put | Delete | Adopt | Whole | Floor
 
 
 @define
@@ -197,6 +209,14 @@ class Voter:
         vote = self._votes.get(key)
         return vote is None or (vote.until <= now and vote.ended is None)
 
+    def leap(self) -> list[Write]:
+        """
+        Others that had a majority without this member are gone for good: what is granted from now
+        on has numbers far above those that they may have given.
+        """
+        self._floor = self._highest = self._highest + LEAP
+        return [Floor(self._floor)]
+
     # -- who votes
 
     def whole(self, now: float) -> list[Write]:
@@ -211,11 +231,16 @@ class Voter:
         """When all that was granted before the last change of who votes has run out."""
         return self._adopted + self.settle
 
-    def found(self, electorate: Electorate, now: float) -> list[Write]:
-        """There was none, or nobody is left of it, and all agree on this."""
+    def found(self, electorate: Electorate, now: float, had_others: bool = False) -> list[Write]:
+        """
+        There was none, or nobody is left of it, and all agree on this.
+
+        @param had_others: whether there were other members, which are gone.
+        """
         if self.electorate is not None:
             return self.learn(electorate, now)
-        if electorate.seats() == [seat for seat in electorate.seats() if seat.key == self.key]:
+        alone = all(seat.key == self.key for seat in electorate.seats())
+        if alone and not had_others:
             # Nobody else can have been granted anything
             self.abstains = self._adopted
         return [*self._adopt(electorate, now), *self.whole(now)]
@@ -397,21 +422,8 @@ class Voter:
             accepted=vote.accepted,
             is_first=vote.is_first,
             is_old=vote.is_old,
-            recent=tuple(self._recent(vote.key, now)),
+            recent=tuple(_recent(self._votes, self._alike, vote.key, now)),
         )
-
-    def _recent(self, key: str, now: float) -> Iterable[Instance]:
-        """Those that a copy may belong to, and the newest."""
-        alike, number = number_of(key)
-        if number is None:
-            return
-        numbers = self._alike.get(alike, {})
-        newest = max(numbers, default=0)
-        for each, name in sorted(numbers.items()):
-            vote = self._votes[name]
-            age = max(0.0, now - vote.since)
-            if each == newest or age <= WINDOW:
-                yield Instance(each, node_of(vote.holder), age)
 
     # -- memory
 
@@ -458,3 +470,19 @@ def _planned(vote: Vote, q: Question, is_first: bool) -> Vote:
         event=q.event,
         begun=q.at,
     )
+
+
+def _recent(
+    votes: Mapping[str, Vote], alikes: Mapping[str, Mapping[int, str]], key: str, now: float
+) -> Iterable[Instance]:
+    """Those that a copy may belong to, and the newest."""
+    alike, number = number_of(key)
+    if number is None:
+        return
+    numbers = alikes.get(alike, {})
+    newest = max(numbers, default=0)
+    for each, name in sorted(numbers.items()):
+        vote = votes[name]
+        age = max(0.0, now - vote.since)
+        if each == newest or age <= WINDOW:
+            yield Instance(each, node_of(vote.holder), age)

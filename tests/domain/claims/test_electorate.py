@@ -4,7 +4,7 @@ Who has a vote, and what a majority is.
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, permutations
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -61,6 +61,28 @@ class MajorityTests(SynchronousTestCase):
     def test_two_of_three(self) -> None:
         """What is left of three when one was declared dead is no pair: both are needed."""
         self.assertFalse(of("abc").is_majority({"a"}, {"c"}))
+
+    def test_gone_majority(self) -> None:
+        """
+        Whenever those who are gone could have granted something, one after the other removed,
+        without anybody who is left, the others may not know of it.
+        """
+        self.assertTrue(of("ab").may_forget({"a"}))
+        self.assertFalse(of("ab").may_forget({"b"}))
+        self.assertTrue(of("ab").may_forget({"b"}, BOTH))
+        self.assertFalse(of("ab").may_forget(()))
+        for names in ("abc", "abcd", "abcde"):
+            electorate = of(names)
+            for order in permutations(names):
+                gone: set[str] = set()
+                could = False
+                for name in order[:-1]:
+                    before = gone
+                    gone = before | {name}
+                    grants = majorities(electorate, before)
+                    could = could or any(m - before <= gone - before for m in grants)
+                    if could:
+                        self.assertTrue(electorate.may_forget(gone), (order, gone))
 
     def test_nobody_left(self) -> None:
         """When all that had a vote are gone, nobody decides before a new beginning."""

@@ -31,10 +31,12 @@ from saltwisted.domain.claims.messages import (
     encode_replies,
 )
 from saltwisted.domain.claims.voter import (
+    LEAP,
     MARGIN,
     TERM,
     Adopt,
     Delete,
+    Floor,
     Memory,
     Put,
     Voter,
@@ -55,9 +57,11 @@ class VoterTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.voter = Voter("c", Memory((), ABC, 0, False), 0.0, SETTLE)
 
-    def ask(self, act: str, term: int, holder: str, now: float, **more: Any) -> Reply:
+    def ask(
+        self, act: str, term: int, holder: str, now: float, key: str = "k/1", **more: Any
+    ) -> Reply:
         """One question."""
-        question = Question(act=act, key="k/1", term=term, holder=holder, **more)
+        question = Question(act=act, key=key, term=term, holder=holder, **more)
         replies, self.writes = self.voter.ask(ABC, [question], now)
         return replies[0]
 
@@ -145,6 +149,32 @@ class VoterTests(SynchronousTestCase):
             alone, [Question(act=WANT, key="k/1", term=1, holder="c#1")], 0.0
         )
         self.assertEqual(replies[0].said, GRANTED)
+
+    def test_only_one_left(self) -> None:
+        """Who is alone since others are gone, which may have voted, waits like any newcomer."""
+        self.voter = Voter("c", Memory(), 0.0, SETTLE)
+        alone = found([Seat("c", "c")])
+
+        self.assertEqual(self.voter.found(alone, 0.0, had_others=True), [Adopt(alone)])
+
+        question = Question(act=WANT, key="k/1", term=1, holder="c#1")
+        self.assertEqual(self.voter.ask(alone, [question], 0.0)[0][0].said, NO)
+        self.assertEqual(self.voter.ask(alone, [question], SETTLE)[0][0].said, GRANTED)
+
+    def test_leap(self) -> None:
+        """
+        When a majority is gone for good, no term is granted that it may have given, before and
+        after a restart.
+        """
+        self.ask(WANT, 7, "a#1", 0.0)
+
+        (floor,) = self.voter.leap()
+
+        self.assertEqual(floor, Floor(7 + LEAP))
+        self.assertEqual(self.ask(WANT, 8, "b#1", 1.0, key="k/2").said, LOW)
+        self.assertEqual(self.ask(WANT, 8 + LEAP, "b#1", 1.0, key="k/2").said, GRANTED)
+        again = Voter("c", Memory((), ABC, floor.term, False), 0.0, SETTLE)
+        self.assertEqual(again.highest, 7 + LEAP)
 
     def test_plan_is_kept(self) -> None:
         """Who gets the key of a dead holder is told what that had planned, and writes it down."""
