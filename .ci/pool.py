@@ -44,8 +44,8 @@ be well; when more fail than this it is not for want of time.
 class Suite:
     """
     @ivar options: C{debian}: on Debian's own packages; C{bare}: without stock peers, as the
-        README's command runs them; C{pair}: beside one other at most; C{alone}: with nothing
-        beside it.
+        README's command runs them; C{rest}: all that other bare suites leave of it; C{pair}: beside
+        one other at most; C{alone}: with nothing beside it.
     """
 
     name: str
@@ -98,6 +98,9 @@ def read(path: Path) -> list[Suite]:
         if words:
             name, options, *tests = words
             suites.append(Suite(name, set(options.split(",")) - {"-"}, tests))
+    for suite in suites:
+        if "rest" in suite.options:
+            suite.tests = rest(suite, suites)
     named = {test for suite in suites if "bare" not in suite.options for test in suite.tests}
     for file in sorted((ROOT / "tests").rglob("test_*.py")):
         words = file.relative_to(ROOT).with_suffix("").parts
@@ -105,6 +108,18 @@ def read(path: Path) -> list[Suite]:
         if not prefixes & named and SKIPPED.search(file.read_text()):
             suites.append(Suite("-".join(words[1:]), set(), [".".join(words)]))
     return suites
+
+
+def rest(suite: Suite, suites: list[Suite]) -> list[str]:
+    """What is in C{tests}, and in no other suite with these options."""
+    options = suite.options - {"rest"}
+    taken = {test for other in suites if other.options == options for test in other.tests}
+    found = {
+        path.parent if path.name == "__init__.py" else path
+        for pattern in ("test_*.py", "*/__init__.py")
+        for path in (ROOT / "tests").glob(pattern)
+    }
+    return sorted({f"tests.{path.stem}" for path in found} - taken)
 
 
 def run(suite: Suite, work: Path, pythons: dict[str, str], peers: str) -> Outcome:
