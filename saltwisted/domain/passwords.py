@@ -92,7 +92,9 @@ def _rows(text: str, separator: str, fields: int) -> Iterator[list[str]]:
 
 
 def _same(one: str, other: str) -> bool:
-    return hmac.compare_digest(one.encode(), other.encode())
+    # A line of a file need not be UTF-8; it must not keep those after it from being read
+    first, second = (text.encode("utf-8", "surrogateescape") for text in (one, other))
+    return hmac.compare_digest(first, second)
 
 
 def _htpasswd(kept: str, password: str, crypt: Crypt) -> bool:

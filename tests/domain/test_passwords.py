@@ -64,6 +64,13 @@ class TextTests(SynchronousTestCase):
                 may(text, "trey", digest, hashtype=kind, username_field=2, field_separator="|")
             )
 
+    def test_other_encodings(self) -> None:
+        """A name that is not UTF-8 keeps nobody behind it from logging in."""
+        text = b"j\xfcrgen:x\nuser:word\n".decode("utf-8", "surrogateescape")
+        for settings in ({"filetype": "htpasswd"}, {"filetype": "text"}):
+            self.assertTrue(may(text, "user", "word", **settings))
+            self.assertFalse(may(text, "j\xfcrgen", "x", **settings))
+
     def test_broken(self) -> None:
         """A file or a setting that cannot be used lets nobody in, and says what it is."""
         for text, settings, words in (
