@@ -564,3 +564,73 @@ class IClaims(Protocol):
 
         @param event: a glob that the event's tag has to match.
         """
+
+
+class IOrchestrations(Protocol):
+    """
+    Where orchestrations are written down as they go, so that they can be shown and gone on with.
+    Reactor thread only.
+
+    A run has the jid of its runner. Its steps have numbers: the places of their calls in the order
+    that was compiled, from 0; what listens to others comes after these. Whatever of this fails with
+    a L{saltwisted.errors.SaltwistedError} ends the run here, before it does anything else.
+    """
+
+    def run_begin(self, jid: str, run: Mapping[str, Any]) -> Awaitable[None]:
+        """
+        A run is compiled; its first step begins when this fires.
+
+        @param run: plain data: C{chunks} (the calls in their order), C{pillar} (the digest of the
+            pillar that they were rendered with), C{generation} (of the roots, or C{""}), C{user},
+            C{fun} and C{options} (all that L{IOrchestrating.resume} needs besides), C{parent} (the
+            jid of the run that this is a step of, or C{""}).
+        """
+
+    def step_begin(
+        self, jid: str, number: int, low: Mapping[str, Any], proposed: str
+    ) -> Awaitable[Mapping[str, Any]]:
+        """
+        A step is about to act; it does so when this fires. A step that is tried again (C{retry})
+        begins again.
+
+        @param low: its call.
+        @param proposed: a new jid.
+        @return: C{jid}, under which it publishes, if it does (C{proposed}, unless there is one
+            already), and C{result}, which is C{None} unless it has one already: then that counts,
+            and it does not act.
+        """
+
+    def step_end(self, jid: str, number: int, result: Mapping[str, Any]) -> Awaitable[None]:
+        """
+        A step has its result; the next one begins when this fires. Steps that are not run, since
+        their requisites do not let them, have one too, and have not begun.
+        """
+
+    def run_end(self, jid: str, outcome: Mapping[str, Any]) -> Awaitable[None]:
+        """
+        A run is over.
+
+        @param outcome: C{success}, and C{why} if it was ended from outside.
+        """
+
+
+class IOrchestrating(Protocol):
+    """Orchestrations that run in this master. Reactor thread only."""
+
+    @property
+    def active(self) -> Mapping[str, Any]:
+        """Those that run here now, by jid."""
+
+    def resume(
+        self, jid: str, run: Mapping[str, Any], done: Mapping[str, Mapping[str, Any]]
+    ) -> Awaitable[Mapping[str, Any]]:
+        """
+        Go on with a run whose steps were compiled before, under its own jid.
+
+        @param run: what L{IOrchestrations.run_begin} was told.
+        @param done: the results of steps that are not to be run, by their numbers as text.
+        @return: the runner's answer, as L{saltwisted.master.calls.Calls.runner} gives it.
+        """
+
+    def stop(self, jid: str, why: str) -> bool:
+        """End a run at once, in the middle of a step; whether it ran here."""

@@ -81,6 +81,12 @@ KINDS: Mapping[str, Kind] = {
         judged="tests.interop.differential",
         is_root=True,
     ),
+    "orchestration": Kind(
+        case="an entry in tests/interop/orchestration/cases.yaml: an SLS, and words for salt-run",
+        command="OURS -m tests.interop.orchestration.runner --record NAMES",
+        judged="tests.interop.orchestration",
+        is_root=True,
+    ),
     "chroot": Kind(
         case="an entry in tests/interop/chroot/cases/*.yaml, for what needs a machine of its own",
         command="OURS -m tests.interop.chroot.cases --record NAMES",

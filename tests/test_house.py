@@ -59,7 +59,7 @@ LAW: dict[str, tuple[set[str], set[str], bool]] = {
 ROOMS: dict[str, list[str]] = {
     "cluster": ["links", "claims", "facts", "jobs", "roots", "life", "-"],
     "stores": ["-", "facts", "jobs", "roots"],
-    "worker": ["-", "grains", "process", "states", "pillar", "automation"],
+    "worker": ["-", "grains", "process", "states", "pillar", "automation", "orchestration"],
     "transports": ["-", "tcp", "zeromq"],
 }
 """The rooms of a floor, from below: each imports those before it. C{-}: what lies in none."""

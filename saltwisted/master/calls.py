@@ -18,6 +18,7 @@ from typing import Any
 from twisted.internet.defer import CancelledError
 from twisted.logger import Logger
 
+from saltwisted.domain.highstate.verdicts import succeeded
 from saltwisted.domain.jobids import judged_jid
 from saltwisted.errors import SaltwistedError, TargetError
 from saltwisted.master import runner_table as runners
@@ -243,6 +244,7 @@ class Calls:
         self.active[jid] = {**base, "fun_args": fun_args, "_stamp": stamp, "pid": os.getpid()}
         try:
             value, success = await self._run(kind, fun, function, first, arg, kwarg)
+            success = success and _is_success(first, value)
         finally:
             self.active.pop(jid, None)
         result = {**base, "tag": tag, "return": value, "success": success}
@@ -290,6 +292,13 @@ class Calls:
             self.log.failure("{kind} {fun} failed", kind=kind, fun=fun)
             text = traceback.format_exception_only(type(error), error)[-1].strip()
             return f"Exception occurred in {kind} {fun}: {text}", False
+
+
+def _is_success(first: Any, value: Any) -> bool:
+    """As stock judges it: a map with C{data} holds results of states."""
+    if isinstance(first, runners.Run) and first.failed:
+        return False
+    return succeeded(value["data"]) if isinstance(value, dict) and "data" in value else True
 
 
 def _clean(kwarg: Mapping[str, Any]) -> dict[str, Any]:

@@ -68,6 +68,18 @@ class Functions(Protocol):
         ...
 
 
+class Orchestrations(Protocol):
+    """Orchestrations; see L{saltwisted.master.orchestration.running.Orchestrating}."""
+
+    async def run(self, run: Any, what: Mapping[str, Any]) -> Any:
+        """Run one to its end, in a process."""
+        ...
+
+    def named(self, jid: str) -> Sequence[Any]:
+        """Those that this jid means: their own, or the one that their events have."""
+        ...
+
+
 class Scheduling(Protocol):
     """The master's schedule; see L{saltwisted.master.automation.schedule.MasterSchedule}."""
 
@@ -84,6 +96,7 @@ class Context(Ground):
     @ivar calls: the functions; called by L{runner} and L{wheel}.
     @ivar chunks: the places for large pieces of files in memory.
     @ivar reactions: what this master reacts to.
+    @ivar orchestrating: orchestrations that run in this master.
     """
 
     dispatcher: Dispatcher
@@ -93,6 +106,7 @@ class Context(Ground):
     signins: SignIns
     calls: Functions
     schedule: Scheduling
+    orchestrating: Orchestrations
     chunks: Chunks = field(factory=Chunks)
     reactions: Reactions = field(factory=Reactions)
 

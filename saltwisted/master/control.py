@@ -138,13 +138,13 @@ class Control:
 
     async def publish(self, call: Call) -> Any:
         """Publish a job, and say who is expected to answer."""
-        return await self._ctx.dispatcher.publish(_load_of(call.args), call.user)
+        return await self._ctx.dispatcher.publish(load_of(call.args), call.user)
 
     async def run(self, call: Call) -> Any:
         """Publish a job, stream its returns as they come, and end with who did not answer."""
         jid = None
         items: AsyncIterator[dict[str, Any]] = self._ctx.dispatcher.run(
-            _load_of(call.args),
+            load_of(call.args),
             call.user,
             timeout=call.args.get("timeout"),
             gather_job_timeout=call.args.get("gather_job_timeout"),
@@ -234,7 +234,7 @@ def table_of(control: Control, counters: Counter[str]) -> Operations:
     return Operations("this master", control.operations(), denied=denied)
 
 
-def _load_of(args: Mapping[str, Any]) -> dict[str, Any]:
+def load_of(args: Mapping[str, Any]) -> dict[str, Any]:
     """The job of a call: never what proved who sends it, nor how long he waits."""
     load = as_job(args)
     for name in ("timeout", "gather_job_timeout", "full"):

@@ -55,6 +55,7 @@ class Run:
     @ivar progress: sends an event to the caller who waits for this run: C{progress(data, tag_end)}.
     @ivar tell: sends an item to the caller alone, without an event.
     @ivar outputter: set by a runner that wants one of Salt's outputters for its value.
+    @ivar failed: set by a runner whose value is that of something which failed.
     @ivar exact: whether a minion called, by C{peer_run}. Targets therefore go through L{find}
         and L{publish}, never to the dispatcher itself.
     """
@@ -65,6 +66,7 @@ class Run:
     progress: Callable[[Any, str], Awaitable[None]]
     tell: Callable[[Any], Awaitable[None]] = field(default=_nobody)
     outputter: str | None = None
+    failed: bool = False
     exact: bool = False
 
     async def find(self, tgt: Any, tgt_type: str) -> Sequence[str]:

@@ -30,6 +30,7 @@ from saltwisted.interfaces import (
     IKeyAgreement,
     IKeyChanges,
     IMasters,
+    IOrchestrations,
     IPillarHolders,
     IPins,
     IPruneTime,
@@ -390,6 +391,28 @@ class LoneClaims:
         return succeed(found[-limit:])
 
 
+class LoneOrchestrations:
+    """Steps are told of nowhere: a run ends with its master."""
+
+    def run_begin(self, jid: str, run: Mapping[str, Any]) -> Awaitable[None]:
+        """At once."""
+        return succeed(None)
+
+    def step_begin(
+        self, jid: str, number: int, low: Mapping[str, Any], proposed: str
+    ) -> Awaitable[Mapping[str, Any]]:
+        """As proposed."""
+        return succeed({"jid": proposed, "result": None})
+
+    def step_end(self, jid: str, number: int, result: Mapping[str, Any]) -> Awaitable[None]:
+        """At once."""
+        return succeed(None)
+
+    def run_end(self, jid: str, outcome: Mapping[str, Any]) -> Awaitable[None]:
+        """At once."""
+        return succeed(None)
+
+
 @frozen(kw_only=True)
 class Seams:
     """
@@ -400,6 +423,7 @@ class Seams:
     @ivar tokens: where login tokens are kept.
     @ivar schedule: what was changed of the schedule at runtime, and what has run.
     @ivar prune_time: for who forgets old jobs.
+    @ivar orchestrations: where orchestrations are written down.
     """
 
     pins: IPins
@@ -417,3 +441,4 @@ class Seams:
     gate: IGate = field(factory=LoneGate)
     schedule: IScheduleFacts = field(factory=LoneScheduleFacts)
     claims: IClaims = field(factory=LoneClaims)
+    orchestrations: IOrchestrations = field(factory=LoneOrchestrations)

@@ -9,6 +9,14 @@ from typing import Any, Protocol
 from twisted.internet.defer import Deferred
 
 
+class Spawner(Protocol):
+    """Makes processes that do one thing each."""
+
+    def spawn(self, entry: str, payload: Any, handler: Any) -> Any:
+        """Start one; see L{saltwisted.transports.workers.WarmPool.spawn}."""
+        ...
+
+
 class WorkerPool(Protocol):
     """A pool of worker processes."""
 

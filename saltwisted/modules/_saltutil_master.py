@@ -13,12 +13,28 @@ from typing import Any
 from saltwisted.errors import RemoteError, TransportClosed
 from saltwisted.modules import _data
 from saltwisted.worker.exceptions import CommandExecutionError, SaltInvocationError
+from saltwisted.worker.states.steps import ACTS
 
 __opts__: Any
 
 
+def _orchestration() -> Any:
+    """What an orchestration asks of its master; C{None} for all other jobs."""
+    return globals().get(ACTS)
+
+
+def _tell_arguments(jid: Any, arguments: dict[str, Any]) -> None:
+    """Stock's event before a step of an orchestration, with what it is about to do."""
+    acts = _orchestration()
+    if acts is not None and jid:
+        acts.fire(f"salt/run/{jid}/args", arguments)
+
+
 def _master_control() -> Any:
     """A connection to the master that runs on this machine, found by its configuration."""
+    acts = _orchestration()
+    if acts is not None:
+        return acts
     from saltwisted.worker.control import ControlClient
     from saltwisted.worker.process.configio import load_from_disk
 
@@ -45,6 +61,9 @@ _CLIENT_WORDS = frozenset(
     ("_cmd_meta", "failhard", "orchestration_jid", "ret_config", "ret_kwargs", "roster")
 )
 """What C{saltutil.cmd} is told beside the arguments of the function."""
+_ORCHESTRATIONS = ("state.orchestrate", "state.orch", "state.sls")
+_UNDER = "__publish_under"
+"""The jid of the job, if it has one already."""
 
 
 def cmd_iter(
@@ -64,6 +83,7 @@ def cmd_iter(
     if ssh:
         raise CommandExecutionError("salt-ssh is not available")
     expect = bool(kwargs.pop("expect_minions", False))
+    under = kwargs.pop(_UNDER, "")
     words = {
         **(kwarg or {}),
         **{key: kwargs[key] for key in _data.clean_kwargs(**kwargs) if key not in _CLIENT_WORDS},
@@ -78,6 +98,8 @@ def cmd_iter(
     load["kwargs"] = {k: kwargs[k] for k in ("ret_config", "ret_kwargs") if kwargs.get(k)}
     if timeout is not None:
         load["timeout"] = timeout
+    if under:
+        load["jid"] = under
     jid = ""
     silent: dict[str, None] = {}
     with _refusals(), _master_control() as master:
@@ -136,6 +158,9 @@ def cmd(
             ]
         else:
             turns = [(random.sample(minions, min(int(subset), len(minions))), "list")]
+    acts = _orchestration()
+    if acts is not None:
+        kwargs[_UNDER] = acts.take_jid()
     found: dict[str, Any] = {}
     for who, kind in turns:
         failed = False
@@ -179,11 +204,17 @@ def runner(
         salt master_minion saltutil.runner jobs.list_jobs
         salt master_minion saltutil.runner test.arg arg="['baz']" kwarg="{'foo': 'bar'}"
     """
-    kwargs.pop("__orchestration_jid__", None)
-    kwargs.pop("__env__", None)
+    orchestration = kwargs.pop("__orchestration_jid__", None)
+    saltenv = kwargs.pop("__env__", saltenv)
     words = {**(kwarg or {}), **_data.clean_kwargs(**kwargs)}
+    if name in _ORCHESTRATIONS and orchestration:
+        words["orchestration_jid"] = orchestration
+    told = {"fun": name, "arg": list(arg or ()), "kwarg": words}
+    if _orchestration() is not None:
+        told["saltenv"] = str(saltenv)
+    _tell_arguments(orchestration, {"type": "runner", "name": name, "args": arg, "kwargs": words})
     with _refusals(), _master_control() as master:
-        answer = master.call("runner", fun=name, arg=list(arg or ()), kwarg=words)
+        answer = master.call("runner", **told)
     return answer if full_return else answer.get("return")
 
 
@@ -196,7 +227,9 @@ def wheel(name: str, *args: Any, **kwargs: Any) -> Any:
         salt my-local-minion saltutil.wheel key.accept jerry
         salt my-local-minion saltutil.wheel minions.connected
     """
+    orchestration = kwargs.pop("__orchestration_jid__", None)
     words = _data.clean_kwargs(**kwargs)
+    _tell_arguments(orchestration, {"type": "wheel", "name": name, "args": words})
     with _refusals(), _master_control() as master:
         answer = master.call("wheel", fun=name, arg=list(args), kwarg=words)
     data = {"fun": f"wheel.{name}", "fun_args": list(args), **answer}

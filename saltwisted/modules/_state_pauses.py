@@ -7,17 +7,11 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from saltwisted.worker.states.cache import read_cache, write_cache
+from saltwisted.worker.states import pauses as wished
+from saltwisted.worker.states.pauses import change
 
 __salt__: Any
 __opts__: Any
-
-
-def _pauses(jid: str) -> tuple[dict[str, Any], str]:
-    folder = os.path.join(__opts__["cachedir"], "state_pause")
-    os.makedirs(folder, exist_ok=True)
-    path = os.path.join(folder, os.path.basename(str(jid)))
-    return (read_cache(path) if os.path.exists(path) else {}), path
 
 
 def get_pauses(jid: Any = None) -> dict[str, Any]:
@@ -38,7 +32,7 @@ def get_pauses(jid: Any = None) -> dict[str, Any]:
         wanted = [str(one) for one in (jid if isinstance(jid, list) else [jid])]
     answer = {}
     for one in wanted:
-        pauses, path = _pauses(one)
+        pauses, path = wished.read(__opts__["cachedir"], one)
         if one in active:
             answer[one] = pauses
         elif os.path.exists(path):
@@ -54,9 +48,7 @@ def soft_kill(jid: Any, state_id: str | None = None) -> None:
 
         salt '*' state.soft_kill 20171130110407769519 vim
     """
-    pauses, path = _pauses(jid)
-    pauses.setdefault(state_id or "__all__", {})["kill"] = True
-    write_cache(path, pauses)
+    change(__opts__["cachedir"], str(jid), lambda wishes: wished.kill(wishes, state_id))
 
 
 def pause(jid: Any, state_id: str | None = None, duration: Any = None) -> None:
@@ -68,11 +60,7 @@ def pause(jid: Any, state_id: str | None = None, duration: Any = None) -> None:
 
         salt '*' state.pause 20171130110407769519 vim 20
     """
-    pauses, path = _pauses(jid)
-    entry = pauses.setdefault(state_id or "__all__", {})
-    if duration:
-        entry["duration"] = int(duration)
-    write_cache(path, pauses)
+    change(__opts__["cachedir"], str(jid), lambda wishes: wished.pause(wishes, state_id, duration))
 
 
 def resume(jid: Any, state_id: str | None = None) -> None:
@@ -83,9 +71,4 @@ def resume(jid: Any, state_id: str | None = None) -> None:
 
         salt '*' state.resume 20171130110407769519 vim
     """
-    pauses, path = _pauses(jid)
-    if state_id is None:
-        pauses = {}
-    else:
-        pauses.pop(state_id, None)
-    write_cache(path, pauses)
+    change(__opts__["cachedir"], str(jid), lambda wishes: wished.resume(wishes, state_id))

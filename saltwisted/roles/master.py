@@ -39,6 +39,8 @@ from saltwisted.master.dispatch import Dispatcher
 from saltwisted.master.ground import Ground
 from saltwisted.master.logins import Logins
 from saltwisted.master.maintenance import Maintenance
+from saltwisted.master.orchestration.operations import OrchestrationOperations
+from saltwisted.master.orchestration.running import Orchestrating
 from saltwisted.master.pillars import Pillars
 from saltwisted.master.presence import Presence
 from saltwisted.master.requests import Requests
@@ -253,6 +255,7 @@ class Master:
         self.claim_views = ClaimViews(seams.claims)
         operations.add(self.claim_views.operations())
         operations.add(AutomationOperations(self.reacting, self.pause).operations())
+        operations.add(OrchestrationOperations(self.orchestrating).operations())
         for more, by_word in rows:
             operations.add(more, by_word)
         self.disks: dict[str, Any] = {
@@ -295,11 +298,15 @@ class Master:
         )
         self.pause.on_change(lambda paused: self.schedule.changed())
         self.schedule_control = ScheduleControl(ground, self.schedule)
+        self.orchestrating = Orchestrating(
+            ground, stores.warm, dispatcher.new_jid, lambda: self.ctx
+        )
         return Context.of(
             ground,
             dispatcher=dispatcher,
             calls=calls,
             schedule=self.schedule_control,
+            orchestrating=self.orchestrating,
             logins=Logins(
                 stores.reactor,
                 stores.config,
@@ -406,6 +413,7 @@ class Master:
             self.ctx.signins,
             self.pause,
             self.reacting,
+            self.orchestrating,
             self.control,
         ]
 

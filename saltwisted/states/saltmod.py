@@ -21,6 +21,7 @@ from saltwisted.modules._arguments import picked
 from saltwisted.states import _salt_results
 from saltwisted.worker.control import ControlClient
 from saltwisted.worker.exceptions import SaltException, nested_text
+from saltwisted.worker.states.steps import ACTS
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +38,14 @@ def __virtual__() -> str:
 
 def _jid() -> Any:
     return globals().get("__orchestration_jid__")
+
+
+def _tell_arguments(kind: str, name: str, tgt: Any, words: Mapping[str, Any]) -> None:
+    """Stock's event before a step of an orchestration, with what it is about to do."""
+    acts, jid = globals().get(ACTS), _jid()
+    if acts is not None and jid:
+        data = {"type": kind, "tgt": tgt, "name": name, "args": dict(words)}
+        acts.fire(f"salt/run/{jid}/args", data)
 
 
 def _new(name: str) -> dict[str, Any]:
@@ -156,7 +165,9 @@ def state(
         answer = __salt__[function_name](*args, **kwarg)
         answers: dict[str, Any] = {__opts__["id"]: {"ret": answer, "out": "highstate"}}
     else:
-        answers = __salt__["saltutil.cmd"](tgt, function_name, arg=args, kwarg=kwarg, **words)
+        words = {**words, "arg": args, "kwarg": kwarg}
+        _tell_arguments("state", name, tgt, words)
+        answers = __salt__["saltutil.cmd"](tgt, function_name, **words)
     _keep_jid(made, answers)
     may_fail = _salt_results.expected_failures(fail_minions, made)
     if not answers and expect_minions:
@@ -205,8 +216,10 @@ def function(
         made["comment"] = f"Function {name} would be executed on target {tgt}"
         made["result"] = None
         return made
+    words = {**words, "arg": arg or [], "kwarg": kwarg or {}}
     try:
-        answers = __salt__["saltutil.cmd"](tgt, name, arg=arg or [], kwarg=kwarg or {}, **words)
+        _tell_arguments("function", name, tgt, words)
+        answers = __salt__["saltutil.cmd"](tgt, name, **words)
     except Exception as error:
         # Whatever it is, stock makes a comment of it.
         made["result"] = False

@@ -32,6 +32,7 @@ from saltwisted.master.dispatch import Dispatcher
 from saltwisted.master.fileserver import FileServer
 from saltwisted.master.ground import Ground
 from saltwisted.master.logins import Logins
+from saltwisted.master.orchestration.running import Orchestrating
 from saltwisted.master.presence import Presence
 from saltwisted.master.publisher import Publisher
 from saltwisted.master.requests import Requests
@@ -105,6 +106,39 @@ class FakeBackends:
         self.asked.append(payload)
         self.entries.append(entry)
         return succeed(self.answer or authwork.serve(payload, None, {}))
+
+
+class FakeChild:
+    """A process that does what a test says: it asks by L{ask}, and ends by L{end}."""
+
+    def __init__(self, entry: str, payload: Any, handler: Any) -> None:
+        self.entry, self.payload, self._handler = entry, payload, handler
+        self.exited: Deferred[Any] = Deferred()
+
+    def ask(self, op: str, **args: Any) -> Deferred[Any]:
+        """Ask the master."""
+        return Deferred.fromCoroutine(self._handler(op, args, None, None))
+
+    def end(self, how: str = "ended") -> None:
+        """It has ended, if it has not yet."""
+        if not self.exited.called:
+            self.exited.callback(how)
+
+    def kill(self) -> None:
+        """It ends at once."""
+        self.end("was ended by SIGKILL")
+
+
+class FakeChildren:
+    """Makes processes for L{Orchestrating}; keeps them all."""
+
+    def __init__(self) -> None:
+        self.all: list[FakeChild] = []
+
+    def spawn(self, entry: str, payload: Any, handler: Any) -> FakeChild:
+        """Make one."""
+        self.all.append(FakeChild(entry, payload, handler))
+        return self.all[-1]
 
 
 class AtOnce:
@@ -226,11 +260,16 @@ class Rig:
             self.clock.seconds,
         )
         self.asks = ScheduleControl(ground, self.schedule)
+        self.children = FakeChildren()
+        self.orchestrating = Orchestrating(
+            ground, self.children, dispatcher.new_jid, lambda: self.ctx
+        )
         self.ctx = Context.of(
             ground,
             dispatcher=dispatcher,
             calls=calls,
             schedule=self.asks,
+            orchestrating=self.orchestrating,
             logins=Logins(self.clock, config, now, entropy, self.backends, tokens, self.counters),
             pillars=FakePillars(),
             signins=signins,

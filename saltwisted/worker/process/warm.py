@@ -46,6 +46,7 @@ ENTRIES = frozenset(
         "saltwisted.worker.process.main:run_job",
         "saltwisted.worker.pillar.work:serve",
         "saltwisted.worker.automation.work:serve",
+        "saltwisted.worker.orchestration.work:run",
         "saltwisted.worker.automation.work:serve_caller",
         "saltwisted.worker.process.authwork:serve",
         "saltwisted.worker.process.authwork:serve_near",

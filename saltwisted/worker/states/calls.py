@@ -68,6 +68,7 @@ class StateCalls:
     @param instance: C{__instance_id__}.
     @param mocked: call no state function, say that all went well.
     @param gather_pillar: compiles the pillar again, for C{reload_pillar}.
+    @param again: told of a call before it is repeated (C{retry}).
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class StateCalls:
         *,
         mocked: bool = False,
         gather_pillar: Callable[[], Any] | None = None,
+        again: Callable[[Chunk], Any] = lambda low: None,
     ) -> None:
         self.loaders = loaders
         self.opts = loaders.opts
@@ -89,6 +91,7 @@ class StateCalls:
         self.mocked = mocked
         self._parallel = parallel
         self._gather_pillar = gather_pillar
+        self._again = again
         self._specs: dict[Any, ArgSpec] = {}
         self._has: dict[str, bool] = {}
         self._global_conditions: Any = None
@@ -372,6 +375,7 @@ class StateCalls:
             interval,
         )
         self.functions["test.sleep"](interval)
+        self._again(low)
         again = self.call(low, chunks, running, attempt + 1)
         told = attempt_text(attempt, result)
         again["comment"] = f"{told}\n{again['comment'] or ''}"

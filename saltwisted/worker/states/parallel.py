@@ -96,6 +96,11 @@ class ParallelCalls:
     def __bool__(self) -> bool:
         return bool(self._calls)
 
+    @property
+    def tags(self) -> set[str]:
+        """Of the calls whose results were not collected yet."""
+        return set(self._calls)
+
     def start(
         self, low: Chunk, full: str, args: list[Any], keywords: dict[str, Any]
     ) -> dict[str, Any]:

@@ -38,6 +38,7 @@ from saltwisted.worker.states.cache import read_cache
 from saltwisted.worker.states.calls import StateCalls
 from saltwisted.worker.states.parallel import ParallelCalls
 from saltwisted.worker.states.retry import instant
+from saltwisted.worker.states.steps import ACTS, STEPS, Numbered
 
 log = logging.getLogger(__name__)
 
@@ -76,8 +77,14 @@ class StateRun:
         self.trials: Running = {}
         self.instance = f"{os.getpid()}-{id(self)}"
         self.parallel = ParallelCalls(loaders, jid or f"{time.time_ns()}")
+        self.steps = Numbered(dict.get(loaders.pack, STEPS))
         self.calls = StateCalls(
-            loaders, self.parallel, self.instance, mocked=mocked, gather_pillar=gather_pillar
+            loaders,
+            self.parallel,
+            self.instance,
+            mocked=mocked,
+            gather_pillar=gather_pillar,
+            again=lambda low: self.steps.begin(tag_of(low), low),
         )
         self._numbers = self.calls.numbers
         self._initialised: set[str] = set()
@@ -147,7 +154,18 @@ class StateRun:
         chunks, errors = self.compile_high(high, orchestration_jid)
         if errors:
             return errors
-        running = self.call_chunks(chunks)
+        return self.call_ordered(chunks)
+
+    def call_ordered(self, chunks: Sequence[Chunk], done: Running | None = None) -> Running:
+        """
+        Run calls that are in order, and what follows from them.
+
+        @param done: results of calls that are not to be made again.
+        """
+        self.steps.compiled([tag_of(low) for low in chunks], chunks, self.loaders.pillar)
+        if done:
+            self._numbers.next = 1 + max(one.get("__run_num__", 0) for one in done.values())
+        running = self.call_chunks(chunks, done)
         self.call_listen(chunks, running)
         self._call_beacons(chunks, running)
         cachedir = self.opts["cachedir"]
@@ -156,8 +174,12 @@ class StateRun:
             _remove(os.path.join(cachedir, "state_pause", self.jid))
         return running
 
-    def call_chunks(self, chunks: Sequence[Chunk]) -> Running:
-        """Run calls that are in order."""
+    def call_chunks(self, chunks: Sequence[Chunk], done: Running | None = None) -> Running:
+        """
+        Run calls that are in order.
+
+        @param done: results that there are already.
+        """
         disabled: Running = {}
         patterns = self._disabled_patterns()
         for chunk in chunks if patterns else ():
@@ -165,12 +187,12 @@ class StateRun:
             if pattern is not None:
                 tag, result = disabled_result(chunk, pattern, self._numbers.take())
                 disabled[tag] = result
-        running: Running = {}
+        running: Running = dict(done or {})
         waiting: dict[str, Chunk] = {}
         try:
             for low in chunks:
                 waiting = self._call_waiting(waiting, running, chunks)
-                self.parallel.collect(running)
+                self._collect(running)
                 tag = tag_of(low)
                 if tag in running:
                     continue
@@ -184,8 +206,7 @@ class StateRun:
                 time.sleep(MOMENT)
         except HardFailure:
             return running
-        while not self.parallel.collect(running):
-            time.sleep(MOMENT)
+        self._collect_all(running)
         return {**disabled, **running}
 
     def call_alone(self, low: Chunk, chunks: Sequence[Chunk]) -> Running:
@@ -195,9 +216,18 @@ class StateRun:
             self.call_chunk(low, running, chunks)
         except HardFailure:
             log.debug("A requisite of %s failed hard", low["__id__"])
-        while not self.parallel.collect(running):
-            time.sleep(MOMENT)
+        self._collect_all(running)
         return running
+
+    def _collect(self, running: Running, among: set[str] | None = None) -> bool:
+        """Take the results of calls in processes of their own; true if no others are awaited."""
+        done = self.parallel.collect(running, among)
+        self.steps.collected(running, self.parallel.tags)
+        return done
+
+    def _collect_all(self, running: Running, among: set[str] | None = None) -> None:
+        while not self._collect(running, among):
+            time.sleep(MOMENT)
 
     def _call_waiting(
         self, waiting: dict[str, Chunk], running: Running, chunks: Sequence[Chunk]
@@ -248,13 +278,13 @@ class StateRun:
         elif status in NOT_RUN:
             self._not_run(low, tag, True, NOT_RUN[status], running)
         elif status == "skip_watch" and not trial:
-            result = self.calls.call(low, chunks, running)
+            result = self._called(low, tag, chunks, running)
             result["comment"] += (
                 " mod_watch was not run because requisites were skipped by another state"
             )
             running[tag] = result
         elif status == "change" and not trial:
-            result = self.calls.call(low, chunks, running)
+            result = self._called(low, tag, chunks, running)
             if not result["changes"] and not result.get("skip_watch", False):
                 low = low.copy()
                 low["sfun"] = low["fun"]
@@ -262,25 +292,29 @@ class StateRun:
                 low["__reqs__"] = {
                     kind: [chunk for _, chunk in items] for kind, items in required.items()
                 }
-                result = self.calls.call(low, chunks, running)
+                result = self._called(low, tag, chunks, running)
             running[tag] = result
         elif trial:
             self.trials[tag] = self.calls.call(low, chunks, running)
         else:
-            running[tag] = self.calls.call(low, chunks, running)
+            running[tag] = self._called(low, tag, chunks, running)
         if tag in running:
             self._finished(low, running, tag, len(chunks))
         return False
+
+    def _called(self, low: Chunk, tag: str, chunks: Sequence[Chunk], running: Running) -> Any:
+        """The result of a call in earnest: one that there is already, or a new one."""
+        known = self.steps.begin(tag, low)
+        return self.calls.call(low, chunks, running) if known is None else known
 
     def _status(self, low: Chunk, required: Required, running: Running) -> str:
         pending = False
         if self.parallel and required:
             mine = {tag for items in required.values() for tag, _ in items}
             if low.get("parallel"):
-                pending = not self.parallel.collect(running, mine)
+                pending = not self._collect(running, mine)
             else:
-                while not self.parallel.collect(running, mine):
-                    time.sleep(MOMENT)
+                self._collect_all(running, mine)
         return status_of(required, running, self.trials, pending)
 
     def _failed(self, low: Chunk, tag: str, required: Required, running: Running) -> None:
@@ -315,6 +349,10 @@ class StateRun:
                 "__sls__": low.get("__sls__"),
                 "__id__": low.get("__id__"),
             }
+        if tag in self.parallel.tags:
+            self.steps.left(tag)
+        else:
+            self.steps.end(tag, result)
 
     def _not_run(self, low: Chunk, tag: str, outcome: bool, comment: str, running: Running) -> None:
         result = self._plain_result(low, outcome, comment)
@@ -423,7 +461,8 @@ class StateRun:
     def _fire(self, result: dict[str, Any], count: int, fire_event: Any) -> None:
         """Tell the master of a result, if the options or the state ask for it."""
         opts = self.opts
-        if opts.get("local") or opts.get("file_client") == "local":
+        acts = dict.get(self.loaders.pack, ACTS)
+        if acts is None and (opts.get("local") or opts.get("file_client") == "local"):
             return
         if not fire_event and not opts.get("state_events", True):
             return
@@ -435,7 +474,10 @@ class StateRun:
         else:
             tag = f"salt/job/{jid}/prog/{opts['id']}/{result['__run_num__']}"
             data["len"] = count
-        self.functions["event.fire_master"](data, tag)
+        if acts is None:
+            self.functions["event.fire_master"](data, tag)
+        else:
+            acts.fire(tag, data)
 
     def _paused(self, low: Chunk) -> str:
         """Wait as long as C{state.pause} says; C{kill} if C{state.soft_kill} did."""

@@ -1,0 +1,3 @@
+"""
+Orchestrations, as the master that they belong to sees them.
+"""

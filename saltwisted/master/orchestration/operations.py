@@ -1,0 +1,90 @@
+"""
+What the processes of orchestrations may ask by the control socket.
+
+Each says of which run it is. What it asks for is done in the name of who has started that run, and
+with what he may: whoever may call the runner may do what the SLS says, as in stock.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from saltwisted.domain.operations.arguments import JID, TEXT, Argument
+from saltwisted.domain.operations.table import Call, Operation, owner_only
+from saltwisted.master.control import FUNCTION, JOB, load_of
+from saltwisted.master.loads import arguments_of
+from saltwisted.master.orchestration.running import Active, Orchestrating
+
+RUN = Argument("orchestration", TEXT, needed=True)
+
+
+class OrchestrationOperations:
+    """Their rows of the table of operations."""
+
+    def __init__(self, orchestrating: Orchestrating) -> None:
+        self._orchestrating = orchestrating
+
+    def operations(self) -> list[Operation]:
+        """The rows."""
+        own = owner_only("only the processes of orchestrations may ask this")
+        return [
+            Operation(
+                name="orchestration.run",
+                right=own,
+                handler=self.run,
+                takes=(RUN, *JOB),
+                streams=True,
+            ),
+            Operation(
+                name="orchestration.runner",
+                right=own,
+                handler=self.runner,
+                takes=(RUN, *FUNCTION, Argument("jid", JID), Argument("saltenv", TEXT)),
+            ),
+            Operation(
+                name="orchestration.wheel",
+                right=own,
+                handler=self.wheel,
+                takes=(RUN, *FUNCTION),
+            ),
+        ]
+
+    async def run(self, call: Call) -> Any:
+        """Publish a job for a step of an orchestration, and stream its returns."""
+
+        async def publish(active: Active) -> Any:
+            args = dict(call.args)
+            times = (args.get("timeout"), args.get("gather_job_timeout"))
+            del args["orchestration"]
+            jid = None
+            async for item in active.run.publish(load_of(args), *times):
+                if item["kind"] == "published":
+                    jid = item["jid"]
+                await call.stream(item)
+            return {"jid": jid}
+
+        return await self._orchestrating.act(call.args["orchestration"], publish)
+
+    async def runner(self, call: Call) -> Any:
+        """Run a runner function for a step of an orchestration."""
+
+        async def run(active: Active) -> Any:
+            arg, kwarg = arguments_of(call.args)
+            fun, ctx = call.args["fun"], active.run.ctx
+            takes = ctx.calls.parameters("runner", fun)
+            if takes is not None and "saltenv" in takes[0] and "saltenv" in call.args:
+                # As in stock, the environment of the SLS counts
+                kwarg["saltenv"] = call.args["saltenv"]
+            how = {"exact": active.run.exact, "jid": call.args.get("jid")}
+            return await ctx.runner(fun, arg, kwarg, active.run.user, **how)
+
+        return await self._orchestrating.act(call.args["orchestration"], run)
+
+    async def wheel(self, call: Call) -> Any:
+        """Run a wheel function for a step of an orchestration."""
+
+        async def run(active: Active) -> Any:
+            arg, kwarg = arguments_of(call.args)
+            return await active.run.ctx.wheel(call.args["fun"], arg, kwarg, active.run.user)
+
+        return await self._orchestrating.act(call.args["orchestration"], run)

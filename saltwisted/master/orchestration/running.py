@@ -1,0 +1,283 @@
+"""
+Orchestrations that run in this master: a process for each, and what it is given and told.
+
+The process compiles and decides (L{saltwisted.worker.orchestration.work}); what is done on minions
+and in the master is done here, in the name of who has started the run. The file of steps is behind
+C{Seams.orchestrations}.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.defer import CancelledError, Deferred, DeferredSemaphore
+from twisted.logger import Logger, LogLevel
+
+from saltwisted.errors import RemoteError, SaltwistedError
+from saltwisted.interfaces import IOrchestrating
+from saltwisted.master.context import Context
+from saltwisted.master.ground import Ground
+from saltwisted.master.runner_table import Run
+from saltwisted.master.workers import Spawner
+from saltwisted.transports.bus import CAUSE
+
+ENTRY = "saltwisted.worker.orchestration.work:run"
+SOCKET = "saltwisted.sock"
+AT_ONCE = 64
+"""Runs, beside those that are steps of others; more wait until one of them has ended."""
+MOST = 256
+"""Runs of all kinds."""
+DEEPEST = 10
+"""So many runs may be inside of one another: one that begins itself ends there."""
+LEVELS = ((40, LogLevel.error), (30, LogLevel.warn), (20, LogLevel.info), (0, LogLevel.debug))
+
+DEPTH: ContextVar[tuple[str, ...]] = ContextVar("orchestrations", default=())
+"""The runs of which the present call is a step, the outermost first."""
+
+
+@define(eq=False)
+class Active:
+    """
+    A run that has its process.
+
+    @ivar above: the runs of which it is a step.
+    @ivar begun: what was told of it when it was compiled; nothing before.
+    @ivar answer: what the process has answered, if it has.
+    @ivar why: why it was ended from outside.
+    """
+
+    run: Run
+    what: Mapping[str, Any]
+    above: tuple[str, ...]
+    cause: Any = None
+    begun: bool = False
+    answer: Mapping[str, Any] | None = None
+    why: str = ""
+    child: Any = field(default=None, repr=False)
+
+    @property
+    def jid(self) -> str:
+        """Its jid."""
+        return self.run.jid
+
+
+class Orchestrating:
+    """Reactor thread only."""
+
+    log = Logger()
+
+    def __init__(
+        self,
+        ground: Ground,
+        workers: Spawner,
+        new_jid: Callable[[], str],
+        context: Callable[[], Context],
+    ) -> None:
+        """
+        @param workers: where processes come from.
+        @param context: for runs that go on without a caller.
+        """
+        self._ground = ground
+        self._workers = workers
+        self._new_jid = new_jid
+        self._context = context
+        self._room = DeferredSemaphore(AT_ONCE)
+        self._active: dict[str, Active] = {}
+        self._resumed: dict[str, dict[str, Any]] = {}
+
+    def startService(self) -> None:
+        """Nothing runs yet."""
+
+    def stopService(self) -> None:
+        """End all: what they would do now could not be written down."""
+        for jid in list(self._active):
+            self.stop(jid, "this master is being stopped")
+
+    @property
+    def active(self) -> Mapping[str, Active]:
+        """Those that run here now, by jid."""
+        return self._active
+
+    def found(self, jid: str) -> Active:
+        """
+        One of them.
+
+        @raises RemoteError: there is none.
+        """
+        if jid not in self._active:
+            raise RemoteError("SaltInvocationError", f"no orchestration {jid} runs here")
+        return self._active[jid]
+
+    def named(self, jid: str) -> Sequence[Active]:
+        """
+        Those that a jid means: one by its own, or all with this jid in their events.
+
+        @raises RemoteError: there are none.
+        """
+        found = [
+            active
+            for active in self._active.values()
+            if jid in (active.jid, active.what["kwarg"].get("__pub_jid"))
+        ]
+        return found or [self.found(jid)]
+
+    def stop(self, jid: str, why: str) -> bool:
+        """End a run at once; whether it ran here."""
+        active = self._active.get(jid)
+        if active is None:
+            return False
+        active.why = active.why or why
+        if active.child is not None:
+            active.child.kill()
+        return True
+
+    async def run(self, run: Run, what: Mapping[str, Any]) -> Any:
+        """
+        Run to the end in a process; what the function of C{state} has answered.
+
+        @param what: C{do}, C{arg}, C{kwarg} (see L{saltwisted.worker.orchestration.work}), and
+            C{runner}: the C{fun}, C{arg} and C{kwarg} by which it was called.
+        @raises RemoteError: it could not be run, or was ended.
+        """
+        what = {**what, **self._resumed.pop(run.jid, {})}
+        above = DEPTH.get()
+        if len(above) >= DEEPEST:
+            raise RemoteError(
+                "SaltInvocationError",
+                f"{len(above)} orchestrations are inside of one another, beginning with "
+                f"{above[0]}: does one begin itself?",
+            )
+        if above:
+            return await self._run(run, what, above)
+        await self._room.acquire()
+        try:
+            return await self._run(run, what, above)
+        finally:
+            self._room.release()
+
+    async def _run(self, run: Run, what: Mapping[str, Any], above: tuple[str, ...]) -> Any:
+        if len(self._active) >= MOST:
+            raise RemoteError("SaltInvocationError", f"more than {MOST} orchestrations at once")
+        active = Active(run, what, above, CAUSE.get())
+        self._active[run.jid] = active
+        payload = {
+            **what,
+            "jid": run.jid,
+            "user": run.user,
+            "path": os.path.join(self._ground.config.sock_dir, SOCKET),
+        }
+
+        async def asked(op: str, args: dict[str, Any], peer: Any, stream: Any) -> Any:
+            return await self._asked(active, op, args)
+
+        child = self._workers.spawn(ENTRY, payload, asked)
+        active.child = child
+        outcome: dict[str, Any] = {"success": False}
+        try:
+            ended = await _uncancelled(child.exited)
+            if active.answer is None:
+                raise RemoteError(
+                    "SaltRunnerError",
+                    active.why or f"the process of orchestration {run.jid} {ended}",
+                )
+            if "error" in active.answer:
+                raise RemoteError("SaltInvocationError", str(active.answer["error"]))
+            outcome = {"success": True}
+            return active.answer["value"]
+        except CancelledError:
+            active.why = active.why or "whoever waited for it has gone"
+            child.kill()
+            raise
+        finally:
+            self._active.pop(run.jid, None)
+            if active.begun:
+                if active.why:
+                    outcome["why"] = active.why
+                await self._ground.seams.orchestrations.run_end(run.jid, outcome)
+
+    async def _asked(self, active: Active, op: str, args: dict[str, Any]) -> Any:
+        """What a process says by the socket that it was born with."""
+        if op == "log":
+            level = next(level for least, level in LEVELS if int(args["level"]) >= least)
+            self.log.emit(
+                level, "orchestration {jid}: {text}", jid=active.jid, text=args["message"]
+            )
+            return None
+        if op == "answer":
+            active.answer = args
+            return None
+        kept = self._ground.seams.orchestrations
+        try:
+            if op == "run_begin":
+                await kept.run_begin(active.jid, self._told(active, args))
+                active.begun = True
+                return None
+            number = int(args["number"])
+            if op == "step_begin":
+                return dict(
+                    await kept.step_begin(active.jid, number, args["low"], self._new_jid())
+                )
+            if op == "step_end":
+                return await kept.step_end(active.jid, number, args["result"])
+        except SaltwistedError as error:
+            self.stop(active.jid, str(error))
+            raise
+        raise RemoteError("SaltInvocationError", f"an orchestration has no operation {op}")
+
+    def _told(self, active: Active, args: Mapping[str, Any]) -> dict[str, Any]:
+        pins = self._ground.seams.pins.facts(active.jid, "state.sls")
+        return {
+            "chunks": args["chunks"],
+            "pillar": args["pillar"],
+            "generation": str(pins.get("generation") or ""),
+            "user": active.run.user,
+            "fun": active.what["runner"]["fun"],
+            "options": {key: active.what[key] for key in ("arg", "kwarg", "runner")},
+            "parent": active.above[-1] if active.above else "",
+        }
+
+    async def act(self, jid: str, call: Callable[[Active], Any]) -> Any:
+        """Do something for a run: its place among runs and events is known to what is done."""
+        active = self.found(jid)
+        DEPTH.set((*active.above, active.jid))
+        CAUSE.set(active.cause)
+        return await call(active)
+
+    async def resume(
+        self, jid: str, run: Mapping[str, Any], done: Mapping[str, Mapping[str, Any]]
+    ) -> Mapping[str, Any]:
+        """
+        Go on with a run that was compiled before: its runner is called again, under the same jid.
+
+        @raises RemoteError: it runs here.
+        """
+        if jid in self._active or jid in self._resumed:
+            raise RemoteError("SaltInvocationError", f"orchestration {jid} runs already")
+        called = run["options"]["runner"]
+        self._resumed[jid] = {"do": "resume", "chunks": run["chunks"], "done": dict(done)}
+        try:
+            return await self._context().runner(
+                str(run["fun"]), list(called["arg"]), dict(called["kwarg"]), run["user"], own=jid
+            )
+        finally:
+            self._resumed.pop(jid, None)
+
+
+def _uncancelled(d: Deferred[Any]) -> Deferred[Any]:
+    """Fires with another Deferred, which does not end when this one is cancelled."""
+    mine: Deferred[Any] = Deferred()
+
+    def fired(value: Any) -> Any:
+        if not mine.called:
+            mine.callback(value)
+        return value
+
+    d.addCallback(fired)
+    return mine
+
+
+_Orchestrating: type[IOrchestrating] = Orchestrating  # mypy compares them

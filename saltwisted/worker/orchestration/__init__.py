@@ -1,0 +1,3 @@
+"""
+Orchestrations in processes of their own, beside a master.
+"""

@@ -1,0 +1,77 @@
+"""
+What an orchestration asks of its master.
+
+Each question has a connection of its own to the master's control socket, so that threads and forked
+processes (C{parallel}) may ask at the same time. Who has started the run is known there: all is
+done in his name. When the master is gone, so is the process: its steps could not be told from those
+that another master goes on with.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Generator
+from typing import Any
+
+from saltwisted.errors import TransportClosed
+from saltwisted.worker.control import ControlClient
+
+GONE = 75
+"""The exit status of a process whose master is gone; C{EX_TEMPFAIL}."""
+
+
+class Acts:
+    """
+    @param path: the master's control socket.
+    @param run: the jid of the run.
+    """
+
+    def __init__(self, path: str, run: str) -> None:
+        self._path = path
+        self._run = run
+        self._jid = ""
+
+    def __enter__(self) -> Acts:
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        """Connections end with their questions."""
+
+    def stream(self, op: str, /, **args: Any) -> Generator[Any, None, Any]:
+        """As L{ControlClient.stream}, in the name of who has started the run."""
+        return self._stream(f"orchestration.{op}", {"orchestration": self._run, **args})
+
+    def call(self, op: str, /, **args: Any) -> Any:
+        """As L{ControlClient.call}, likewise."""
+        flow = self.stream(op, **args)
+        while True:
+            try:
+                next(flow)
+            except StopIteration as done:
+                return done.value
+
+    def fire(self, tag: str, data: dict[str, Any]) -> None:
+        """An event on the master's bus."""
+        for _ in self._stream("fire_event", {"tag": tag, "data": data}):
+            pass
+
+    def _stream(self, op: str, args: dict[str, Any]) -> Generator[Any, None, Any]:
+        client = ControlClient(self._path)
+        try:
+            return (yield from client.stream(op, **args))
+        except TransportClosed as error:
+            sys.stderr.write(f"orchestration {self._run}: {error}\n")
+            sys.stderr.flush()
+            os._exit(GONE)
+        finally:
+            client.close()
+
+    def publish_under(self, jid: str) -> None:
+        """The next job is published under this jid."""
+        self._jid = jid
+
+    def take_jid(self) -> str:
+        """The jid for the job that a step publishes; C{""} for a further one."""
+        jid, self._jid = self._jid, ""
+        return jid

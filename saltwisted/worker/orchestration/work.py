@@ -1,0 +1,139 @@
+"""
+The process of one orchestration: an SLS of the master's file roots is compiled, and its calls are
+made one after the other, as on a minion whose id is that of the master.
+
+What is to be done comes as a map with C{do}:
+
+ - C{sls}, C{single}, C{high}, C{show_sls}: the function of C{state} with C{arg} and C{kwarg};
+ - C{resume}: C{chunks} that were compiled before, and C{done}, results by number as text.
+
+C{jid} is that of the run, C{path} the master's control socket. To the master go by the control
+socket that the process was born with C{run_begin}, C{step_begin}, C{step_end} (see
+L{saltwisted.interfaces.IOrchestrations}) and, at last, C{answer}: C{{"value"}}, or C{{"error"}} with
+the words of a function that refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgpack
+
+from saltwisted.domain.highstate.words import Chunk, tag_of
+from saltwisted.worker.control import ControlClient
+from saltwisted.worker.exceptions import SaltException
+from saltwisted.worker.fileclient import file_client
+from saltwisted.worker.orchestration.acts import Acts
+from saltwisted.worker.process.loader import Loaders, make_grains
+from saltwisted.worker.process.main import DaemonLog, NoMaster, log_to, settle_process
+from saltwisted.worker.states.highstate import HighState, changed_options, master_options
+from saltwisted.worker.states.steps import ACTS, STEPS
+
+log = logging.getLogger(__name__)
+
+
+class Told:
+    """
+    Tells the master of the steps of the outermost run in this process.
+
+    @param acts: learns under which jid a step publishes.
+    """
+
+    def __init__(self, client: ControlClient, acts: Acts) -> None:
+        self._client = client
+        self._acts = acts
+        self._begun = False
+
+    def compiled(self, chunks: Sequence[Chunk], pillar: Any) -> bool:
+        """As L{saltwisted.worker.states.steps.Steps} says: the first run is the outermost."""
+        if self._begun:
+            return False
+        self._begun = True
+        self._client.call("run_begin", chunks=list(chunks), pillar=digest(pillar))
+        return True
+
+    def begin(self, number: int, low: Chunk) -> dict[str, Any] | None:
+        """As L{saltwisted.worker.states.steps.Steps} says."""
+        granted = self._client.call("step_begin", number=number, low=low)
+        self._acts.publish_under(str(granted.get("jid") or ""))
+        result: dict[str, Any] | None = granted.get("result")
+        return result
+
+    def end(self, number: int, result: Mapping[str, Any]) -> None:
+        """As L{saltwisted.worker.states.steps.Steps} says."""
+        self._client.call("step_end", number=number, result=dict(result))
+
+
+def digest(pillar: Any) -> str:
+    """What tells one pillar from another."""
+    packed = msgpack.packb(_sorted(pillar), use_bin_type=True, default=str)
+    return hashlib.sha256(packed).hexdigest()
+
+
+def _sorted(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        items = sorted(value.items(), key=lambda item: str(item[0]))
+        return [[str(key), _sorted(each)] for key, each in items]
+    return [_sorted(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+
+def surroundings(
+    facts: Mapping[str, Any], payload: Mapping[str, Any], client: ControlClient
+) -> Loaders:
+    """What modules find around them, as stock's C{MasterMinion} has it."""
+    opts = dict(facts["opts"])
+    opts.update(file_client="local", __role="master", user=payload["user"], pillar={})
+    acts = Acts(payload["path"], payload["jid"])
+    master = NoMaster("an orchestration reads the roots of its master itself")
+    return Loaders(
+        opts,
+        grains=lambda: make_grains(opts),
+        pillar={},
+        master=master,
+        fileclient=lambda: file_client(opts, master),
+        extra={ACTS: acts, STEPS: Told(client, acts)},
+    )
+
+
+def resumed(loaders: Loaders, payload: Mapping[str, Any]) -> Any:
+    """The results of a run that was compiled before, the old ones and the new."""
+    options = payload["kwarg"]
+    changes = {
+        "saltenv": str(options.get("saltenv") or "base"),
+        "pillarenv": options.get("pillarenv"),
+        "test": bool(options.get("test")),
+    }
+    chunks = payload["chunks"]
+    done = {tag_of(chunks[int(number)]): one for number, one in payload["done"].items()}
+    with changed_options(loaders, changes), master_options(loaders):
+        compiler = HighState(
+            loaders,
+            pillar_override=options.get("pillar"),
+            pillar_enc=options.get("pillar_enc"),
+            jid=str(options.get("__pub_jid") or payload["jid"]),
+        )
+        ordered, errors = compiler.run.order(chunks)
+        return errors or compiler.run.call_ordered(ordered, done)
+
+
+def value(loaders: Loaders, payload: Mapping[str, Any]) -> Any:
+    """What was asked for."""
+    if payload["do"] == "resume":
+        return resumed(loaders, payload)
+    function = loaders.modules[f"state.{payload['do']}"]
+    return function(*payload["arg"], **payload["kwarg"])
+
+
+def run(payload: Mapping[str, Any], client: ControlClient, facts: Mapping[str, Any]) -> None:
+    """The entry of the process."""
+    settle_process("salt-orch")
+    log_to(DaemonLog(client), facts["opts"])
+    loaders = surroundings(facts, payload, client)
+    try:
+        answer: dict[str, Any] = {"value": value(loaders, payload)}
+    except SaltException as error:
+        answer = {"error": str(error)}
+    client.call("answer", **answer)

@@ -1,0 +1,3 @@
+"""
+Orchestrations of stock's master and of ours, with minions of stock.
+"""

@@ -1,0 +1,201 @@
+"""
+The same orchestrations by stock's master and by ours, each with two minions of stock.
+
+    python -m tests.interop.orchestration.runner --record [NAME...]
+
+writes down what stock answers (C{recorded.json} beside this); C{test_orchestrations} compares. What
+cannot be equal (times, job ids, directories) is taken out; whatever is left must be equal.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import shlex
+import shutil
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.harness import OurMaster, StockMaster, StockMinion, until, write_config
+
+HERE = Path(__file__).parent
+RECORDED = HERE / "recorded.json"
+VERSION = "3008"
+MINIONS = ("m1", "m2")
+MASTER = "the_master"
+_TIMES = frozenset(("start_time", "duration", "pid", "__jid__", "jid", "_stamp", "tag"))
+_TEXTS = (
+    (re.compile(r"\b20\d{18}\b"), "JID"),
+    (re.compile(r"\d\d:\d\d:\d\d\.\d{6}"), "TIME"),
+    (re.compile(r"\d+(\.\d+)? (ms|s)\b"), "LENGTH"),
+    (re.compile(r"in \d+\.\d+ seconds"), "in SECONDS"),
+    (re.compile(r"/tmp/swt[^\s'\"]*"), "PLACE"),
+    (re.compile(r"Traceback \(most recent call last\):.*", re.DOTALL), "TRACEBACK"),
+)
+
+
+def everything() -> dict[str, Any]:
+    """What C{cases.yaml} says."""
+    found: dict[str, Any] = yaml.safe_load((HERE / "cases.yaml").read_text())
+    return found
+
+
+def words_of(name: str, case: Mapping[str, Any]) -> list[str]:
+    """The words behind C{salt-run}."""
+    out = ["--out", case.get("out", "json"), "--no-color"]
+    if "call" in case:
+        return [*shlex.split(case["call"]), *out]
+    return ["state.orchestrate", f"case.{name}", *shlex.split(case.get("run", "")), *out]
+
+
+def normal(value: Any) -> Any:
+    """A value without what two runs cannot have in common."""
+    if isinstance(value, dict):
+        return {
+            key: normal(one) for key, one in sorted(value.items()) if key not in _TIMES
+        }
+    if isinstance(value, list):
+        return [normal(one) for one in value]
+    if isinstance(value, str):
+        for pattern, word in _TEXTS:
+            value = pattern.sub(word, value)
+    return value
+
+
+def documents(text: str) -> list[Any]:
+    """The JSON documents of an output one after another; lines that are none as texts."""
+    decoder, found = json.JSONDecoder(), []
+    while text := text.lstrip():
+        try:
+            value, end = decoder.raw_decode(text)
+        except ValueError:
+            value, _, text = text.partition("\n")
+        else:
+            text = text[end:]
+        found.append(value)
+    return found
+
+
+class Place:
+    """A master with the trees of all cases, and two minions of stock."""
+
+    def __init__(self, home: str, master: Any) -> None:
+        self.master = master
+        self.minions = [
+            StockMinion(home, VERSION, master, name, mine_enabled=False) for name in MINIONS
+        ]
+
+    @classmethod
+    def stock(cls, home: str) -> Place:
+        """With stock's master."""
+        return cls(home, _with_trees(StockMaster(home, VERSION, **_options())))
+
+    @classmethod
+    def ours(cls, home: str) -> Place:
+        """With ours."""
+        return cls(home, _with_trees(OurMaster(home, **_options())))
+
+    def up(self) -> Place:
+        """Start all, and wait until both minions answer."""
+        self.master.up()
+        for minion in self.minions:
+            minion.up()
+        for minion in self.minions:
+            self.master.accept(minion.id)
+        wanted = dict.fromkeys(MINIONS, True)
+        until("both minions", lambda: self._pinged() == wanted)
+        return self
+
+    def _pinged(self) -> Any:
+        done = self.master.command("salt", "*", "test.ping", "--out", "json", "--static")
+        return json.loads(done.stdout) if done.stdout.startswith("{") else {}
+
+    def kill(self) -> None:
+        """End all."""
+        for each in (*self.minions, self.master):
+            each.kill()
+
+    def answer(self, name: str, case: Mapping[str, Any]) -> dict[str, Any]:
+        """What one case gives: the exit status, and what was printed."""
+        done = self.master.command("salt-run", *words_of(name, case))
+        if "out" in case:
+            shown: Any = normal(done.stdout)
+        else:
+            shown = [normal(one) for one in documents(done.stdout)]
+        return {"exit": done.returncode, "shown": shown}
+
+
+def _options() -> dict[str, Any]:
+    return {"id": MASTER, "timeout": 4, "gather_job_timeout": 3, "log_level_logfile": "info"}
+
+
+def _with_trees(master: Any) -> Any:
+    """Put the trees of all cases into a master's roots, with an environment C{dev}."""
+    said = everything()
+    files = {**said["files"], **said["helpers"]}
+    for name, case in said["cases"].items():
+        if "sls" in case:
+            files[f"case/{name}.sls"] = case["sls"] + "\n"
+    _write(master.file_root, files)
+    _write(master.pillar_root, said["pillar"])
+    roots = {"base": [master.file_root]}
+    for env, tree in said["envs"].items():
+        roots[env] = [os.path.join(os.path.dirname(master.file_root), env)]
+        _write(roots[env][0], tree)
+    path = os.path.join(master.conf, "master")
+    with open(path, encoding="utf-8") as handle:
+        values = yaml.safe_load(handle)
+    write_config(path, {**values, "file_roots": roots})
+    return master
+
+
+def _write(root: str, tree: Mapping[str, str]) -> None:
+    for name, text in tree.items():
+        path = os.path.join(root, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as handle:
+            handle.write(text)
+
+
+def recorded() -> dict[str, Any]:
+    """What stock has answered."""
+    found: dict[str, Any] = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
+    return found
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Record; see the module."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--record", action="store_true")
+    parser.add_argument("--ours", action="store_true", help="show what ours answers instead")
+    parser.add_argument("names", nargs="*")
+    given = parser.parse_args(argv)
+    said = everything()["cases"]
+    names = given.names or list(said)
+    home = tempfile.mkdtemp(prefix="swt", dir="/tmp")
+    place = Place.ours(home) if given.ours else Place.stock(home)
+    kept = recorded()
+    try:
+        place.up()
+        for name in names:
+            kept[name] = place.answer(name, said[name])
+            print(name, kept[name]["exit"], flush=True)
+            if given.ours:
+                print(json.dumps(kept[name], indent=1))
+    finally:
+        place.kill()
+        shutil.rmtree(home, ignore_errors=True)
+    if not given.ours:
+        ordered = {name: kept[name] for name in said if name in kept}
+        RECORDED.write_text(json.dumps(ordered, indent=1, sort_keys=True) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,343 @@
+"""
+Orchestrations in the master: what their processes may ask, and what becomes of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred, succeed
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.errors import RemoteError
+from saltwisted.master.orchestration import running
+from saltwisted.master.orchestration.operations import OrchestrationOperations
+from saltwisted.master.seams import Seams
+from tests.master.rig import FakeChild, Rig, RigMinion
+
+FINE = {"state_|-it_|-it_|-nop": {"result": True, "changes": {}, "__id__": "it"}}
+BAD = {"state_|-it_|-it_|-nop": {"result": False, "changes": {}, "__id__": "it"}}
+
+
+class Kept:
+    """What was written down of runs; C{results} are those of steps that have ended before."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self.results: dict[int, Any] = {}
+        self.refuses = ""
+
+    def _note(self, *call: Any) -> Deferred[Any]:
+        self.calls.append(call)
+        if self.refuses == call[0]:
+            raise RemoteError("ClusterError", "another node goes on with it")
+        return succeed(None)
+
+    def run_begin(self, jid: str, run: Any) -> Deferred[None]:
+        """Note it."""
+        return self._note("run_begin", jid, run)
+
+    def step_begin(self, jid: str, number: int, low: Any, proposed: str) -> Deferred[Any]:
+        """Note it."""
+        known = self.results.get(number)
+        answer = {"jid": proposed, "result": known}
+        return self._note("step_begin", jid, number).addCallback(lambda _: answer)
+
+    def step_end(self, jid: str, number: int, result: Any) -> Deferred[None]:
+        """Note it."""
+        return self._note("step_end", jid, number, result)
+
+    def run_end(self, jid: str, outcome: Any) -> Deferred[None]:
+        """Note it."""
+        return self._note("run_end", jid, outcome)
+
+
+class OrchRig(Rig):
+    """A master that keeps what it writes down of orchestrations."""
+
+    def beside(self, alone: Seams) -> Seams:
+        """With a file of steps that a test can read."""
+        from attrs import evolve
+
+        self.kept = Kept()
+        return evolve(alone, orchestrations=self.kept)
+
+
+class OrchestrationTests(SynchronousTestCase):
+    """Runs with processes that do what the test says."""
+
+    def setUp(self) -> None:
+        self.rig = OrchRig(self)
+        self.told: list[Any] = []
+
+    def begin(self, fun: str = "state.orchestrate", *arg: Any, **how: Any) -> Deferred[Any]:
+        """Call a runner as root."""
+
+        async def stream(item: Any) -> None:
+            self.told.append(item)
+
+        kwarg = how.pop("kwarg", {})
+        call = self.rig.ctx.runner(fun, list(arg or ("deploy",)), kwarg, "root", stream, **how)
+        return Deferred.fromCoroutine(call)
+
+    @property
+    def child(self) -> FakeChild:
+        """The process that was begun last."""
+        return self.rig.children.all[-1]
+
+    def finish(self, value: Any) -> None:
+        """The process answers, and ends."""
+        self.successResultOf(self.child.ask("answer", value=value))
+        self.child.end()
+
+    def test_answer(self) -> None:
+        """A run's answer has the results under the master's id, an outputter and a return code."""
+        d = self.begin(kwarg={"pillar": {"a": 1}, "test": True})
+
+        self.assertNoResult(d)
+        self.assertEqual(self.child.payload["kwarg"]["pillar"], {"a": 1})
+        self.assertEqual(self.child.payload["arg"], ["deploy"])
+        self.finish(FINE)
+
+        answer = self.successResultOf(d)
+        expected = {"data": {"rig_master": FINE}, "outputter": "highstate", "retcode": 0}
+        self.assertEqual(answer["return"], expected)
+        self.assertEqual((answer["success"], answer["retcode"]), (True, 0))
+        self.assertIn(f"salt/run/{answer['jid']}/ret", self.rig.tags())
+
+    def test_failures(self) -> None:
+        """A failed state, errors of the compiler and a process that dies: none of them ends with 0."""
+        for ends in (
+            lambda: self.finish(BAD),
+            lambda: self.finish(["Rendering SLS failed"]),
+            lambda: self.finish({}),
+            lambda: self.child.end("was ended by SIGSEGV"),
+            lambda: self.child.ask("answer", error="it does not take that") and self.child.end(),
+        ):
+            d = self.begin()
+            ends()
+            answer = self.successResultOf(d)
+            self.assertEqual((answer["success"], answer["retcode"]), (False, 1), answer)
+
+        self.assertIn("it does not take that", answer["return"])
+        self.assertEqual(self.rig.orchestrating.active, {})
+
+    def test_failures_of_single(self) -> None:
+        """One state that fails does not end with 0, nor does high data, nor what cannot be shown."""
+        for fun, arg, value in (
+            ("state.orchestrate_single", ("salt.function", "test.false"), BAD),
+            ("state.orchestrate_high", ({"it": {"salt.function": []}},), BAD),
+            ("state.orch_show_sls", ("nowhere",), ["no such SLS"]),
+        ):
+            d = self.begin(fun, *arg)
+            self.finish(value)
+            self.assertEqual(self.successResultOf(d)["retcode"], 1, fun)
+
+    def test_pillar(self) -> None:
+        """A pillar that is no map is refused before anything is begun."""
+        answer = self.successResultOf(self.begin(kwarg={"pillar": [1]}))
+
+        self.assertEqual(answer["return"], "Pillar data must be formatted as a dictionary")
+        self.assertEqual(answer["retcode"], 1)
+        self.assertEqual(self.rig.children.all, [])
+
+    def test_steps(self) -> None:
+        """What is written down: the compiled calls with who began them, each step, the end."""
+        d = self.begin(kwarg={"pillar": {"a": 1}})
+        jid = self.child.payload["jid"]
+        low = {"state": "salt", "fun": "function", "name": "test.ping"}
+
+        self.successResultOf(self.child.ask("run_begin", chunks=[low], pillar="digest"))
+        granted = self.successResultOf(self.child.ask("step_begin", number=0, low=low))
+        self.successResultOf(self.child.ask("step_end", number=0, result={"result": True}))
+        self.finish(FINE)
+
+        self.successResultOf(d)
+        begun, step, ended, over = self.rig.kept.calls
+        self.assertEqual(begun[:2], ("run_begin", jid))
+        self.assertEqual((begun[2]["chunks"], begun[2]["user"]), ([low], "root"))
+        self.assertEqual(begun[2]["pillar"], "digest")
+        self.assertEqual(begun[2]["fun"], "state.orchestrate")
+        self.assertEqual(step, ("step_begin", jid, 0))
+        self.assertEqual(len(granted["jid"]), 20)
+        self.assertEqual(ended, ("step_end", jid, 0, {"result": True}))
+        self.assertEqual(over, ("run_end", jid, {"success": True}))
+
+    def test_refused_step(self) -> None:
+        """A step that cannot be written down ends the run at once: nothing further is done."""
+        d = self.begin()
+        self.successResultOf(self.child.ask("run_begin", chunks=[], pillar=""))
+        self.rig.kept.refuses = "step_begin"
+
+        self.failureResultOf(self.child.ask("step_begin", number=0, low={}), RemoteError)
+
+        answer = self.successResultOf(d)
+        self.assertEqual(answer["return"], "another node goes on with it")
+        self.assertEqual(answer["retcode"], 1)
+        self.assertEqual(self.rig.kept.calls[-1][2]["why"], "another node goes on with it")
+
+    def test_resumed(self) -> None:
+        """A run goes on under its own jid with its compiled calls and the results that it has."""
+        d = self.begin(kwarg={"pillar": {"a": 1}})
+        first = self.child
+        self.successResultOf(first.ask("run_begin", chunks=[{"state": "salt"}], pillar=""))
+        first.end("was ended by SIGKILL")
+        self.successResultOf(d)
+        _, jid, run = self.rig.kept.calls[0]
+
+        d = Deferred.fromCoroutine(
+            self.rig.orchestrating.resume(jid, run, {"0": {"result": True}})
+        )
+
+        self.assertEqual(self.child.payload["do"], "resume")
+        self.assertEqual(self.child.payload["jid"], jid)
+        self.assertEqual(self.child.payload["chunks"], [{"state": "salt"}])
+        self.assertEqual(self.child.payload["done"], {"0": {"result": True}})
+        self.assertEqual(self.child.payload["kwarg"]["pillar"], {"a": 1})
+        self.finish(FINE)
+        answer = self.successResultOf(d)
+        self.assertEqual((answer["jid"], answer["retcode"]), (jid, 0))
+        self.assertEqual(answer["return"]["data"], {"rig_master": FINE})
+
+    def test_cancelled(self) -> None:
+        """Who does not wait any more ends the run."""
+        d = self.begin()
+
+        d.cancel()
+
+        self.failureResultOf(d)
+        self.assertTrue(self.child.exited.called)
+        self.assertEqual(self.rig.orchestrating.active, {})
+
+    def test_stopped_master(self) -> None:
+        """A master that is stopped ends its runs, which say so."""
+        d = self.begin()
+
+        self.rig.orchestrating.stopService()
+
+        answer = self.successResultOf(d)
+        self.assertEqual((answer["return"], answer["retcode"]), ("this master is being stopped", 1))
+
+    def test_room(self) -> None:
+        """So many runs at once and no more: the next one begins when one has ended."""
+        self.patch(running, "AT_ONCE", 2)
+        rig = self.rig = OrchRig(self)
+        for _ in range(3):
+            self.begin()
+
+        self.assertEqual(len(rig.children.all), 2)
+        rig.children.all[0].end()
+        self.assertEqual(len(rig.children.all), 3)
+
+    def ask(self, op: str, **args: Any) -> Deferred[Any]:
+        """Ask by the control socket, as the processes do: as the master's own user."""
+        from saltwisted.domain.operations.table import Caller
+
+        table = self.rig.table()
+        table.add(OrchestrationOperations(self.rig.orchestrating).operations())
+        items: list[Any] = []
+        caller = Caller(name="salt", owner=True, source="uid 0", door="the control socket")
+
+        async def call() -> Any:
+            await table.call(f"orchestration.{op}", args, caller, collect)
+            return items
+
+        async def collect(item: Any) -> None:
+            items.append(item)
+
+        return Deferred.fromCoroutine(call())
+
+    def test_in_whose_name(self) -> None:
+        """Jobs of a run have the name of who began it, and the jid that the step was given."""
+        minion = RigMinion(self.rig, "web1")
+        minion.accepted()
+        call = self.rig.ctx.runner("state.orch", ["deploy"], {}, "carol")
+        d = Deferred.fromCoroutine(call)
+        jid = self.child.payload["jid"]
+        granted = self.successResultOf(self.child.ask("step_begin", number=0, low={}))
+
+        waiting = self.ask(
+            "run", orchestration=jid, tgt="web1", fun="test.ping", jid=granted["jid"]
+        )
+
+        job = self.rig.published_jobs()[-1]
+        self.assertEqual((job["user"], job["jid"]), ("carol", granted["jid"]))
+        self.assertNoResult(waiting)
+        waiting.addErrback(lambda failure: None)
+        waiting.cancel()
+        self.finish(FINE)
+        self.successResultOf(d)
+
+    def test_unknown_run(self) -> None:
+        """A process of a run that is over may ask nothing."""
+        failed = self.failureResultOf(
+            self.ask("runner", orchestration="20260101000000000000", fun="manage.up"), RemoteError
+        )
+
+        self.assertIn("no orchestration", str(failed.value))
+
+    def test_strangers(self) -> None:
+        """Nobody but the master's own user acts in the name of a run (T-ACL)."""
+        from saltwisted.domain.operations.table import Caller
+
+        d = self.begin()
+        table = self.rig.table()
+        table.add(OrchestrationOperations(self.rig.orchestrating).operations())
+        caller = Caller(name="mallory", owner=False, source="uid 1000", door="the control socket")
+
+        for op in ("run", "runner", "wheel"):
+            args = {"orchestration": self.child.payload["jid"], "fun": "test.ping", "tgt": "*"}
+            if op != "run":
+                del args["tgt"]
+            call = table.call(f"orchestration.{op}", args, caller, lambda item: None)
+            failed = self.failureResultOf(Deferred.fromCoroutine(call), RemoteError)
+            self.assertEqual(failed.value.name, "AuthorizationError", op)
+        self.finish(FINE)
+        self.successResultOf(d)
+
+    def test_within_itself(self) -> None:
+        """An orchestration that begins itself ends at a depth, with a clear error."""
+        self.patch(running, "DEEPEST", 3)
+        outer = self.begin()
+        waiting = []
+        for _ in range(2):
+            jid = self.child.payload["jid"]
+            waiting.append(
+                self.ask("runner", orchestration=jid, fun="state.orch", arg=["deploy"])
+            )
+        self.assertEqual(len(self.rig.children.all), 3)
+
+        jid = self.child.payload["jid"]
+        self.successResultOf(self.ask("runner", orchestration=jid, fun="state.orch", arg=["x"]))
+
+        self.assertEqual(len(self.rig.children.all), 3)
+        rets = [data for tag, data in self.rig.events if tag.endswith("/ret")]
+        self.assertIn("does one begin itself?", rets[-1]["return"])
+        for child in reversed(self.rig.children.all):
+            child.ask("answer", value=FINE)
+            child.end()
+        self.successResultOf(outer)
+        for each in waiting:
+            self.successResultOf(each)
+
+    def test_pauses(self) -> None:
+        """A run is paused and ended by its jid; for one that is not here that is an error."""
+        from saltwisted.worker.states import pauses
+
+        d = self.begin()
+        jid = self.child.payload["jid"]
+
+        for fun, arg in (("state.pause", ("one", 5)), ("state.soft_kill", ("two",))):
+            answer = self.successResultOf(self.begin(fun, jid, *arg))
+            self.assertEqual((answer["return"], answer["retcode"]), (None, 0))
+        wishes, _ = pauses.read(self.rig.ctx.config.cachedir, jid)
+        self.assertEqual(wishes, {"one": {"duration": 5}, "two": {"kill": True}})
+        self.successResultOf(self.begin("state.rm_pause", jid, "one"))
+        wishes, _ = pauses.read(self.rig.ctx.config.cachedir, jid)
+        self.assertEqual(wishes, {"two": {"kill": True}})
+        self.finish(FINE)
+        self.successResultOf(d)
+
+        answer = self.successResultOf(self.begin("state.soft_kill", jid))
+        self.assertEqual(answer["retcode"], 1)
+        self.assertIn(f"no orchestration {jid} runs here", answer["return"])
