@@ -608,7 +608,7 @@ class IOrchestrations(Protocol):
 
     def run_end(self, jid: str, outcome: Mapping[str, Any]) -> Awaitable[None]:
         """
-        A run is over.
+        A run is over. Nobody says so of one whose master dies or is stopped.
 
         @param outcome: C{success}, and C{why} if it was ended from outside.
         """

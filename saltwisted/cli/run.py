@@ -83,6 +83,7 @@ class SaltRun:
         self.options = line.options
         self.opts = line.opts
         self.client = client
+        self.orchestration = ""
         self.fun = line.args[0] if line.args else ""
         self.args, self.kwargs = words.parse(line.args[1:], line.options.no_parse)
         self.opts["fun"] = self.fun
@@ -105,6 +106,13 @@ class SaltRun:
             self._display(str(error), "nested")
             return 1
         except TransportClosed as error:
+            if self.orchestration:
+                console.write_error(
+                    f"The master has gone while orchestration {self.orchestration} was running. "
+                    "What becomes of it: saltwisted orch show "
+                    f"{self.orchestration}, on any node\n"
+                )
+                return EX_NO_MASTER
             console.log("error", f"Unable to connect to the salt master: {error}")
             start = link.how_to_start(self.opts, "master")
             console.write_error(
@@ -138,6 +146,9 @@ class SaltRun:
                 item = next(stream)
             except StopIteration as end:
                 return dict(end.value)
+            if "orchestration" in item:
+                self.orchestration = str(item["orchestration"])
+                continue
             if "say" in item:
                 console.say(item["say"])
                 continue

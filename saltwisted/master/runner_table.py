@@ -55,7 +55,7 @@ class Run:
     @ivar progress: sends an event to the caller who waits for this run: C{progress(data, tag_end)}.
     @ivar tell: sends an item to the caller alone, without an event.
     @ivar outputter: set by a runner that wants one of Salt's outputters for its value.
-    @ivar failed: set by a runner whose value is that of something which failed.
+    @ivar failed: set by L{judge}.
     @ivar exact: whether a minion called, by C{peer_run}. Targets therefore go through L{find}
         and L{publish}, never to the dispatcher itself.
     """
@@ -93,6 +93,10 @@ class Run:
     def show_by(self, outputter: str) -> None:
         """Have the value shown by one of Salt's outputters."""
         self.outputter = outputter
+
+    def judge(self, succeeded: bool) -> None:
+        """Say whether the value is that of something which went well."""
+        self.failed = not succeeded
 
     async def say(self, text: str) -> None:
         """A line for the caller's standard output."""

@@ -413,8 +413,9 @@ class Master:
             self.ctx.signins,
             self.pause,
             self.reacting,
-            self.orchestrating,
             self.control,
+            # They ask by the control socket, and shall not take its end for that of their callers
+            self.orchestrating,
         ]
 
     def _doors(self) -> list[Any]:

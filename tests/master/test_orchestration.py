@@ -106,7 +106,7 @@ class OrchestrationTests(SynchronousTestCase):
         self.assertIn(f"salt/run/{answer['jid']}/ret", self.rig.tags())
 
     def test_failures(self) -> None:
-        """A failed state, errors of the compiler and a process that dies: none of them ends with 0."""
+        """A failed state, errors of the compiler, a process that dies: none ends with 0."""
         for ends in (
             lambda: self.finish(BAD),
             lambda: self.finish(["Rendering SLS failed"]),
@@ -123,7 +123,7 @@ class OrchestrationTests(SynchronousTestCase):
         self.assertEqual(self.rig.orchestrating.active, {})
 
     def test_failures_of_single(self) -> None:
-        """One state that fails does not end with 0, nor does high data, nor what cannot be shown."""
+        """No failure ends with 0: not of one state, of high data, of what cannot be shown."""
         for fun, arg, value in (
             ("state.orchestrate_single", ("salt.function", "test.false"), BAD),
             ("state.orchestrate_high", ({"it": {"salt.function": []}},), BAD),
@@ -185,9 +185,7 @@ class OrchestrationTests(SynchronousTestCase):
         self.successResultOf(d)
         _, jid, run = self.rig.kept.calls[0]
 
-        d = Deferred.fromCoroutine(
-            self.rig.orchestrating.resume(jid, run, {"0": {"result": True}})
-        )
+        d = Deferred.fromCoroutine(self.rig.orchestrating.resume(jid, run, {"0": {"result": True}}))
 
         self.assertEqual(self.child.payload["do"], "resume")
         self.assertEqual(self.child.payload["jid"], jid)
@@ -217,6 +215,24 @@ class OrchestrationTests(SynchronousTestCase):
 
         answer = self.successResultOf(d)
         self.assertEqual((answer["return"], answer["retcode"]), ("this master is being stopped", 1))
+
+    def test_left(self) -> None:
+        """A run of a master that is stopped has no end: another one may go on with it."""
+        d = self.begin()
+        self.successResultOf(self.child.ask("run_begin", chunks=[], pillar=""))
+
+        self.rig.orchestrating.stopService()
+
+        self.successResultOf(d)
+        self.assertEqual([call[0] for call in self.rig.kept.calls], ["run_begin"])
+
+    def test_jid_is_told(self) -> None:
+        """Whoever waits is told the jid before the run begins."""
+        d = self.begin()
+
+        self.assertEqual(self.told, [{"orchestration": self.child.payload["jid"]}])
+        self.finish(FINE)
+        self.successResultOf(d)
 
     def test_room(self) -> None:
         """So many runs at once and no more: the next one begins when one has ended."""
@@ -302,9 +318,7 @@ class OrchestrationTests(SynchronousTestCase):
         waiting = []
         for _ in range(2):
             jid = self.child.payload["jid"]
-            waiting.append(
-                self.ask("runner", orchestration=jid, fun="state.orch", arg=["deploy"])
-            )
+            waiting.append(self.ask("runner", orchestration=jid, fun="state.orch", arg=["deploy"]))
         self.assertEqual(len(self.rig.children.all), 3)
 
         jid = self.child.payload["jid"]

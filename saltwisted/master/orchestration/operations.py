@@ -75,7 +75,7 @@ class OrchestrationOperations:
             if takes is not None and "saltenv" in takes[0] and "saltenv" in call.args:
                 # As in stock, the environment of the SLS counts
                 kwarg["saltenv"] = call.args["saltenv"]
-            how = {"exact": active.run.exact, "jid": call.args.get("jid")}
+            how: dict[str, Any] = {"exact": active.run.exact, "jid": call.args.get("jid")}
             return await ctx.runner(fun, arg, kwarg, active.run.user, **how)
 
         return await self._orchestrating.act(call.args["orchestration"], run)

@@ -48,6 +48,7 @@ class Active:
     @ivar begun: what was told of it when it was compiled; nothing before.
     @ivar answer: what the process has answered, if it has.
     @ivar why: why it was ended from outside.
+    @ivar left: whether others may go on with it.
     """
 
     run: Run
@@ -57,6 +58,7 @@ class Active:
     begun: bool = False
     answer: Mapping[str, Any] | None = None
     why: str = ""
+    left: bool = False
     child: Any = field(default=None, repr=False)
 
     @property
@@ -93,8 +95,12 @@ class Orchestrating:
         """Nothing runs yet."""
 
     def stopService(self) -> None:
-        """End all: what they would do now could not be written down."""
+        """
+        End all. What is written down of them has no end: another master may go on with it, or this
+        one when it is back.
+        """
         for jid in list(self._active):
+            self._active[jid].left = True
             self.stop(jid, "this master is being stopped")
 
     @property
@@ -174,6 +180,8 @@ class Orchestrating:
         async def asked(op: str, args: dict[str, Any], peer: Any, stream: Any) -> Any:
             return await self._asked(active, op, args)
 
+        # If this master dies, whoever waits knows what to ask another one for
+        await run.tell({"orchestration": run.jid})
         child = self._workers.spawn(ENTRY, payload, asked)
         active.child = child
         outcome: dict[str, Any] = {"success": False}
@@ -194,7 +202,7 @@ class Orchestrating:
             raise
         finally:
             self._active.pop(run.jid, None)
-            if active.begun:
+            if active.begun and not active.left:
                 if active.why:
                     outcome["why"] = active.why
                 await self._ground.seams.orchestrations.run_end(run.jid, outcome)
@@ -218,9 +226,7 @@ class Orchestrating:
                 return None
             number = int(args["number"])
             if op == "step_begin":
-                return dict(
-                    await kept.step_begin(active.jid, number, args["low"], self._new_jid())
-                )
+                return dict(await kept.step_begin(active.jid, number, args["low"], self._new_jid()))
             if op == "step_end":
                 return await kept.step_end(active.jid, number, args["result"])
         except SaltwistedError as error:
@@ -276,7 +282,7 @@ def _uncancelled(d: Deferred[Any]) -> Deferred[Any]:
             mine.callback(value)
         return value
 
-    d.addCallback(fired)
+    _ = d.addCallback(fired)
     return mine
 
 

@@ -1,7 +1,7 @@
 """
 The C{state} runner: orchestration, and the event bus.
 
-An orchestration is a run of states on the master, under the master's id; its C{salt.*} states act on
+An orchestration is a run of states on the master, under its id; its C{salt.*} states act on
 minions and in the master. It runs in a process of its own
 (L{saltwisted.master.orchestration.running}).
 """
@@ -158,7 +158,7 @@ async def orchestrate_high(
 
 async def _shown(run: Run, data: dict[str, Any]) -> dict[str, Any]:
     await run.progress({"data": data, "outputter": "highstate"}, "progress")
-    run.failed = not succeeded(data)
+    run.judge(succeeded(data))
     return data
 
 
@@ -195,7 +195,7 @@ async def orchestrate_show_sls(
         arg=[mods],
         kwarg=named,
     )
-    run.failed = not isinstance(data[run.ctx.node], dict)
+    run.judge(isinstance(data[run.ctx.node], dict))
     return data
 
 
@@ -209,9 +209,7 @@ async def _wish(run: Run, jid: Any, change: Callable[[dict[str, Any]], Any]) -> 
     await run.ctx.pool(pauses.change, run.ctx.config.cachedir, str(jid), change)
 
 
-async def pause(
-    run: Run, jid: Any, state_id: str | None = None, duration: Any = None
-) -> None:
+async def pause(run: Run, jid: Any, state_id: str | None = None, duration: Any = None) -> None:
     """
     Halt an orchestration before it comes to an id, or before its next state: for some seconds, or
     until C{state.resume}.

@@ -9,8 +9,8 @@ What is to be done comes as a map with C{do}:
 
 C{jid} is that of the run, C{path} the master's control socket. To the master go by the control
 socket that the process was born with C{run_begin}, C{step_begin}, C{step_end} (see
-L{saltwisted.interfaces.IOrchestrations}) and, at last, C{answer}: C{{"value"}}, or C{{"error"}} with
-the words of a function that refused.
+L{saltwisted.interfaces.IOrchestrations}) and, at last, C{answer}: C{{"value"}}, or C{{"error"}}
+with the words of a function that refused.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ MINIONS = ("m1", "m2")
 MASTER = "the_master"
 _TIMES = frozenset(("start_time", "duration", "pid", "__jid__", "jid", "_stamp", "tag"))
 _TEXTS = (
+    (re.compile(r"\bm2, m1\b"), "m1, m2"),
     (re.compile(r"\b20\d{18}\b"), "JID"),
     (re.compile(r"\d\d:\d\d:\d\d\.\d{6}"), "TIME"),
     (re.compile(r"\d+(\.\d+)? (ms|s)\b"), "LENGTH"),
@@ -57,9 +58,7 @@ def words_of(name: str, case: Mapping[str, Any]) -> list[str]:
 def normal(value: Any) -> Any:
     """A value without what two runs cannot have in common."""
     if isinstance(value, dict):
-        return {
-            key: normal(one) for key, one in sorted(value.items()) if key not in _TIMES
-        }
+        return {key: normal(one) for key, one in sorted(value.items()) if key not in _TIMES}
     if isinstance(value, list):
         return [normal(one) for one in value]
     if isinstance(value, str):
