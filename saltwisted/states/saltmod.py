@@ -40,12 +40,17 @@ def _jid() -> Any:
     return globals().get("__orchestration_jid__")
 
 
-def _tell_arguments(kind: str, name: str, tgt: Any, words: Mapping[str, Any]) -> None:
-    """Stock's event before a step of an orchestration, with what it is about to do."""
+def _commanded(kind: str, name: str, tgt: Any, fun: str, words: Mapping[str, Any]) -> Any:
+    """
+    What minions answer to a function.
+
+    The master's bus has stock's event before, with what a step of an orchestration is about to do.
+    """
     acts, jid = globals().get(ACTS), _jid()
     if acts is not None and jid:
         data = {"type": kind, "tgt": tgt, "name": name, "args": dict(words)}
         acts.fire(f"salt/run/{jid}/args", data)
+    return __salt__["saltutil.cmd"](tgt, fun, **words)
 
 
 def _new(name: str) -> dict[str, Any]:
@@ -160,14 +165,12 @@ def state(
     if not isinstance(concurrent, bool):
         return refuse("Must pass in boolean for value of 'concurrent'")
     kwarg = _for_apply(locals())
-    masterless = __opts__.get("__role") == "minion" and __opts__.get("file_client") == "local"
-    if masterless and not ssh:
+    if not ssh and __opts__.get("__role") == "minion" and __opts__.get("file_client") == "local":
         answer = __salt__[function_name](*args, **kwarg)
         answers: dict[str, Any] = {__opts__["id"]: {"ret": answer, "out": "highstate"}}
     else:
-        words = {**words, "arg": args, "kwarg": kwarg}
-        _tell_arguments("state", name, tgt, words)
-        answers = __salt__["saltutil.cmd"](tgt, function_name, **words)
+        words.update(arg=args, kwarg=kwarg)
+        answers = _commanded("state", name, tgt, function_name, words)
     _keep_jid(made, answers)
     may_fail = _salt_results.expected_failures(fail_minions, made)
     if not answers and expect_minions:
@@ -216,10 +219,9 @@ def function(
         made["comment"] = f"Function {name} would be executed on target {tgt}"
         made["result"] = None
         return made
-    words = {**words, "arg": arg or [], "kwarg": kwarg or {}}
+    words.update(arg=arg or [], kwarg=kwarg or {})
     try:
-        _tell_arguments("function", name, tgt, words)
-        answers = __salt__["saltutil.cmd"](tgt, name, **words)
+        answers = _commanded("function", name, tgt, name, words)
     except Exception as error:
         # Whatever it is, stock makes a comment of it.
         made["result"] = False

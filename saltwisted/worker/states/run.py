@@ -34,11 +34,11 @@ from saltwisted.domain.highstate.words import (
     tag_of,
 )
 from saltwisted.worker.process.loader import Loaders
-from saltwisted.worker.states.cache import read_cache
+from saltwisted.worker.states.around import Around
 from saltwisted.worker.states.calls import StateCalls
 from saltwisted.worker.states.parallel import ParallelCalls
 from saltwisted.worker.states.retry import instant
-from saltwisted.worker.states.steps import ACTS, STEPS, Numbered
+from saltwisted.worker.states.steps import STEPS, Numbered
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +77,7 @@ class StateRun:
         self.trials: Running = {}
         self.instance = f"{os.getpid()}-{id(self)}"
         self.parallel = ParallelCalls(loaders, jid or f"{time.time_ns()}")
+        self.around = Around(loaders, jid)
         self.steps = Numbered(dict.get(loaders.pack, STEPS))
         self.calls = StateCalls(
             loaders,
@@ -103,7 +104,7 @@ class StateRun:
         self.graph = Graph()
         chunks = []
         aggregate = self.functions["config.option"]("state_aggregate")
-        patterns = self._disabled_patterns()
+        patterns = _disabled_patterns(self.loaders)
         for chunk in compile_chunks(high, orchestration_jid):
             if patterns and disabled_by(chunk, patterns) is not None:
                 self._numbers.take()
@@ -111,10 +112,6 @@ class StateRun:
             self.graph.add(chunk, self._may_aggregate(chunk, aggregate))
             chunks.append(chunk)
         return self.order(chunks)
-
-    def _disabled_patterns(self) -> Sequence[str]:
-        patterns = self.loaders.grains.get("state_runs_disabled")
-        return patterns if isinstance(patterns, list) else ()
 
     def order(self, chunks: Sequence[Chunk]) -> tuple[list[Chunk], list[str]]:
         """The order of execution, or errors. Calls that are new to the graph are added."""
@@ -181,7 +178,7 @@ class StateRun:
         @param done: results that there are already.
         """
         disabled: Running = {}
-        patterns = self._disabled_patterns()
+        patterns = _disabled_patterns(self.loaders)
         for chunk in chunks if patterns else ():
             pattern = disabled_by(chunk, patterns)
             if pattern is not None:
@@ -196,7 +193,7 @@ class StateRun:
                 tag = tag_of(low)
                 if tag in running:
                     continue
-                if self._paused(low) == "kill":
+                if self.around.paused(low) == "kill":
                     break
                 if self.call_chunk(low, running, chunks):
                     waiting[tag] = low
@@ -206,7 +203,7 @@ class StateRun:
                 time.sleep(MOMENT)
         except HardFailure:
             return running
-        self._collect_all(running)
+        self._collect(running, wait=True)
         return {**disabled, **running}
 
     def call_alone(self, low: Chunk, chunks: Sequence[Chunk]) -> Running:
@@ -216,17 +213,20 @@ class StateRun:
             self.call_chunk(low, running, chunks)
         except HardFailure:
             log.debug("A requisite of %s failed hard", low["__id__"])
-        self._collect_all(running)
+        self._collect(running, wait=True)
         return running
 
-    def _collect(self, running: Running, among: set[str] | None = None) -> bool:
-        """Take the results of calls in processes of their own; true if no others are awaited."""
-        done = self.parallel.collect(running, among)
-        self.steps.collected(running, self.parallel.tags)
-        return done
+    def _collect(self, running: Running, among: set[str] | None = None, wait: bool = False) -> bool:
+        """
+        Take the results of calls in processes of their own; true if no others are awaited.
 
-    def _collect_all(self, running: Running, among: set[str] | None = None) -> None:
-        while not self._collect(running, among):
+        @param wait: until that is so.
+        """
+        while True:
+            done = self.parallel.collect(running, among)
+            self.steps.collected(running, self.parallel.tags)
+            if done or not wait:
+                return done
             time.sleep(MOMENT)
 
     def _call_waiting(
@@ -314,7 +314,7 @@ class StateRun:
             if low.get("parallel"):
                 pending = not self._collect(running, mine)
             else:
-                self._collect_all(running, mine)
+                self._collect(running, mine, wait=True)
         return status_of(required, running, self.trials, pending)
 
     def _failed(self, low: Chunk, tag: str, required: Required, running: Running) -> None:
@@ -333,7 +333,7 @@ class StateRun:
 
     def _finished(self, low: Chunk, running: Running, tag: str, count: int) -> None:
         result = running[tag]
-        self._fire(result, count, low.get("fire_event", False))
+        self.around.fire(result, count, low.get("fire_event", False))
         for part in result.pop("sub_state_run", ()):
             start, duration = instant()
             self._numbers.take()
@@ -456,49 +456,10 @@ class StateRun:
         if self.states[f"{state}.mod_init"](low):
             self._initialised.add(state)
 
-    # -- around
 
-    def _fire(self, result: dict[str, Any], count: int, fire_event: Any) -> None:
-        """Tell the master of a result, if the options or the state ask for it."""
-        opts = self.opts
-        acts = dict.get(self.loaders.pack, ACTS)
-        if acts is None and (opts.get("local") or opts.get("file_client") == "local"):
-            return
-        if not fire_event and not opts.get("state_events", True):
-            return
-        data: dict[str, Any] = {"ret": result}
-        jid = self.jid or "req"
-        if fire_event is True or isinstance(fire_event, str):
-            name = result["name"] if fire_event is True else fire_event
-            tag = f"salt/state_result/{jid}/{opts['id']}/{name}"
-        else:
-            tag = f"salt/job/{jid}/prog/{opts['id']}/{result['__run_num__']}"
-            data["len"] = count
-        if acts is None:
-            self.functions["event.fire_master"](data, tag)
-        else:
-            acts.fire(tag, data)
-
-    def _paused(self, low: Chunk) -> str:
-        """Wait as long as C{state.pause} says; C{kill} if C{state.soft_kill} did."""
-        if not self.jid:
-            return "run"
-        path = os.path.join(self.opts["cachedir"], "state_pause", str(self.jid))
-        began = time.time()
-        while os.path.isfile(path):
-            try:
-                wishes = read_cache(path)
-            except (OSError, ValueError):
-                wishes = {}
-            wish = wishes.get(low["__id__"], wishes.get("__all__"))
-            if wish is None:
-                return "run"
-            if "duration" in wish and time.time() - began > wish["duration"]:
-                return "run"
-            if "kill" in wish:
-                return "kill"
-            time.sleep(1)
-        return "run"
+def _disabled_patterns(loaders: Loaders) -> Sequence[str]:
+    patterns = loaders.grains.get("state_runs_disabled")
+    return patterns if isinstance(patterns, list) else ()
 
 
 class HardFailure(Exception):
