@@ -42,6 +42,9 @@ MODULES = (
     "test",
 )
 
+NOBODY = "No minions matched the target. No command was sent, no jid was assigned."
+"""What C{salt} prints then."""
+
 
 async def _nobody(_item: Any) -> None:
     """For runs that nobody watches."""

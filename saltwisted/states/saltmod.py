@@ -383,23 +383,31 @@ def parallel_runners(name: str, runners: Any, **kwargs: Any) -> dict[str, Any]:
     try:
         with ThreadPoolExecutor(max_workers=min(32, len(work) or 1)) as pool:
             answers = pool.map(run, work.values())
-            outputs = {key: out["return"] for key, out in zip(work, answers, strict=True)}
+            found = dict(zip(work, answers, strict=True))
     except SaltException as error:
         made["result"] = made["success"] = False
         made["comment"] = f"One of the runners raised an exception: {error}"
         return made
-    _tell_runners(made, outputs)
+    _tell_runners(made, found)
     return made
 
 
-def _tell_runners(made: dict[str, Any], outputs: Mapping[str, Any]) -> None:
+def _tell_runners(made: dict[str, Any], found: Mapping[str, Mapping[str, Any]]) -> None:
+    """Complete the return of C{parallel_runners}; C{found} is the whole answer of each."""
+    outputs = {key: out["return"] for key, out in found.items()}
+    # Stock looks for return codes where its own orchestrations have none any more
+    bad = {key for key, out in found.items() if not out.get("success", True)}
     as_states = all(
         isinstance(out, Mapping) and out.get("outputter", "") == "highstate" and "data" in out
         for out in outputs.values()
     )
     made["comment"] = "All runner functions executed successfully."
     if as_states:
-        failed = [key for key, out in outputs.items() if out["data"].get("retcode", 0) != 0]
+        failed = [
+            key
+            for key, out in outputs.items()
+            if key in bad or out["data"].get("retcode", 0) != 0 or out.get("retcode")
+        ]
         if failed:
             made["comment"] = "\n".join(
                 f"Runner {key} failed with return value:\n"
@@ -412,7 +420,7 @@ def _tell_runners(made: dict[str, Any], outputs: Mapping[str, Any]) -> None:
         failed = [
             key
             for key, out in outputs.items()
-            if isinstance(out, Mapping) and out.get("exit_code", 0) != 0
+            if key in bad or (isinstance(out, Mapping) and out.get("exit_code", 0) != 0)
         ]
         if len(failed) == 1:
             made["comment"] = f"Runner {failed[0]} failed."

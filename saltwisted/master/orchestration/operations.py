@@ -14,6 +14,7 @@ from saltwisted.domain.operations.table import Call, Operation, owner_only
 from saltwisted.master.control import FUNCTION, JOB, load_of
 from saltwisted.master.loads import arguments_of
 from saltwisted.master.orchestration.running import Active, Orchestrating
+from saltwisted.master.runner_table import NOBODY
 
 RUN = Argument("orchestration", TEXT, needed=True)
 
@@ -60,6 +61,8 @@ class OrchestrationOperations:
             async for item in active.run.publish(load_of(args), *times):
                 if item["kind"] == "published":
                     jid = item["jid"]
+                    if not jid:
+                        await active.run.say(NOBODY)
                 await call.stream(item)
             return {"jid": jid}
 

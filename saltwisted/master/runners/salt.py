@@ -6,10 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from saltwisted.master.runner_table import Run, Runner
-
-NOBODY = "No minions matched the target. No command was sent, no jid was assigned."
-"""What C{salt} prints then."""
+from saltwisted.master.runner_table import NOBODY, Run, Runner
 
 
 async def execute(

@@ -29,7 +29,12 @@ from saltwisted.worker.fileclient import file_client
 from saltwisted.worker.orchestration.acts import Acts
 from saltwisted.worker.process.loader import Loaders, make_grains
 from saltwisted.worker.process.main import DaemonLog, NoMaster, log_to, settle_process
-from saltwisted.worker.states.highstate import HighState, changed_options, master_options
+from saltwisted.worker.states.highstate import (
+    HighState,
+    changed_options,
+    declare_alone,
+    master_options,
+)
 from saltwisted.worker.states.steps import ACTS, STEPS
 
 log = logging.getLogger(__name__)
@@ -119,10 +124,26 @@ def resumed(loaders: Loaders, payload: Mapping[str, Any]) -> Any:
         return errors or compiler.run.call_ordered(ordered, done)
 
 
+def padded(high: Any) -> list[str]:
+    """
+    Have C{salt.state: [...]} mean in high data what it means in an SLS; what is wrong with it.
+
+    Stock's own example is written so, and stock does nothing with it.
+    """
+    errors: list[str] = []
+    for id_, body in list(high.items()) if isinstance(high, dict) else ():
+        declare_alone(high, id_, body, "<high>", errors)
+    return errors
+
+
 def value(loaders: Loaders, payload: Mapping[str, Any]) -> Any:
     """What was asked for."""
     if payload["do"] == "resume":
         return resumed(loaders, payload)
+    if payload["do"] == "high":
+        wrong = padded(payload["arg"][0])
+        if wrong:
+            return wrong
     function = loaders.modules[f"state.{payload['do']}"]
     return function(*payload["arg"], **payload["kwarg"])
 

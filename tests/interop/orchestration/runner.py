@@ -165,7 +165,7 @@ def _write(root: str, tree: Mapping[str, str]) -> None:
 def recorded() -> dict[str, Any]:
     """What stock has answered."""
     found: dict[str, Any] = json.loads(RECORDED.read_text()) if RECORDED.exists() else {}
-    return found
+    return {name: {**case, "shown": normal(case["shown"])} for name, case in found.items()}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
