@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Protocol
 
-from saltwisted.config import logins
+from saltwisted.config import api, logins
 from saltwisted.config.document import line_of, parse
 from saltwisted.config.options import MasterConfig, MinionConfig
 from saltwisted.config.schema import Misfit, fit, fresh
@@ -66,7 +66,7 @@ OTHER_NAMES = frozenset(
     proxy_deep_merge_pillar_in_opts proxy_dirs proxy_keep_alive proxy_keep_alive_interval
     proxy_merge_grains_in_module proxy_merge_pillar_in_opts
     proxy_merge_pillar_in_opts_strategy proxy_mines_pillar proxyid publish_drain_timeout
-    queue_dirs reclass_source_path redis resources rest_cherrypy rest_timeout rest_tornado
+    queue_dirs reclass_source_path redis resources rest_tornado
     rest_wsgi return returner roster roster_defaults roster_dirs roster_file rosters
     runner_queue saltversion schedule_returner sdb_dirs serializers_dirs sharedsecret show_pillar
     sign_remote_message ssh_ext_alternatives ssh_minion_opts ssh_options ssh_run_pre_flight
@@ -469,6 +469,8 @@ class _Settling:
                 self.warn("external_auth", "external_auth 'rest' sets keep_acl_in_token to True")
                 values["keep_acl_in_token"] = True
             self.logins(values)
+            for text in api.problems(values):
+                self.warn("rest_cherrypy", text)
             self.parts(values)
             self.cluster(values)
             values["file_ignore_regex"] = [

@@ -404,6 +404,7 @@ class MasterConfig(CommonOptions):
             "autosign_file", "autoreject_file", "autosign_grains_dir", "peer_run", "mine_get",
             "presence_events", "auth_events_autosign_grains", "append_domain", "log_dir", "include",
             "autosign_timeout", "minion_id_lowercase", "minion_id_remove_domain", "id_function",
+            "rest_cherrypy", "rest_twisted", "rest_timeout",
         )
     )  # fmt: skip
 
@@ -537,8 +538,16 @@ class MasterConfig(CommonOptions):
     eauth_tokens: str = "localfs"
     django_auth_path: HandedOn[str] = ""
     django_auth_settings: HandedOn[str] = ""
-    netapi_allow_raw_shell: HandedOn[bool] = False
-    netapi_enable_clients: HandedOn[list[Any]] = []
+    #: Whether the HTTP API lets a chunk ask for raw_shell.
+    netapi_allow_raw_shell: bool = False
+    #: The clients that the HTTP API offers; none, until they are named.
+    netapi_enable_clients: list[Any] = []
+    #: The HTTP API as Salt's rest_cherrypy; port is needed.
+    rest_cherrypy: dict[str, Any] = {}
+    #: The HTTP API, by the same names; an empty map will do.
+    rest_twisted: dict[str, Any] | None = None
+    #: Seconds that the HTTP API waits for a runner or wheel function.
+    rest_timeout: float = 300
     #: Which minions may run which runners.
     peer_run: dict[str, Any] = {}
     #: Which minions may read which functions of the mine.

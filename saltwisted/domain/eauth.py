@@ -186,6 +186,23 @@ def rules_of(
     return found
 
 
+def shown_rules(
+    external_auth: Mapping[str, Any] | None, eauth: str, name: str, groups: Collection[str]
+) -> list[Any]:
+    """
+    A user's rules as the HTTP API shows them after a login: those of C{*} among them, each once,
+    sorted. What a user may is decided by L{rules_of}, not by this.
+    """
+    words: set[str] = set()
+    others: list[Any] = []
+    for rule in rules_of(external_auth, eauth, name, groups, True):
+        if isinstance(rule, str):
+            words.add(rule)
+        elif rule not in others:
+            others.append(rule)
+    return [*sorted(words), *sorted(others, key=repr)]
+
+
 def lifetime(
     asked: Any, usual: float, override: bool | Mapping[str, Any], eauth: str, username: str
 ) -> float | None:

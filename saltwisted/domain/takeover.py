@@ -130,7 +130,7 @@ UNREAD = frozenset(
     fileserver_interval fileserver_verify_config gpg_cache gpg_cache_backend gpg_cache_ttl
     job_cache_store_endtime key_cache log_fmt_jid log_fmt_minion_id
     master_roots master_stats master_stats_event_iter metrics
-    netapi_allow_raw_shell optimization_order pillar.cache_driver pillar_cache
+    optimization_order pillar.cache_driver pillar_cache
     pillar_cache_backend pillar_cache_ttl publish_timeout reactor_refresh_interval
     regen_thin remote_minions_port
     request_server_aes_session roots_update_interval tracing verify_env

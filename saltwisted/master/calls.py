@@ -189,16 +189,21 @@ class Calls:
         keep: bool = False,
         beside: Mapping[str, Any] | None = None,
         own: str = "",
+        background: bool = False,
     ) -> dict[str, Any]:
-        """Call a wheel function; C{keep} it in the job cache, as stock does for remote callers."""
+        """
+        Call a wheel function.
+
+        @param keep: put it into the job cache, as stock does for remote callers.
+        @param background: answer with C{jid} and C{tag} at once; the result comes on the bus.
+        """
         jid = own or self._new_jid()
         tag = f"salt/wheel/{jid}"
-        call = wheels.Call(ctx, user)
-        return await self._call(
+        call = self._call(
             "wheel",
             fun,
             self.wheels.get(fun),
-            call,
+            wheels.Call(ctx, user),
             list(arg),
             _clean(kwarg),
             jid,
@@ -207,6 +212,10 @@ class Calls:
             keep,
             beside,
         )
+        if not background:
+            return await call
+        let_go(call, self.log, "wheel function {fun} failed", fun=fun)
+        return {"jid": jid, "tag": tag}
 
     async def _call(
         self,

@@ -112,7 +112,12 @@ class Control:
                 ),
                 streams=True,
             ),
-            Operation(name="wheel", right=may.wheel, handler=self.wheel, takes=(*FUNCTION, *LOGIN)),
+            Operation(
+                name="wheel",
+                right=may.wheel,
+                handler=self.wheel,
+                takes=(*FUNCTION, Argument("async", FLAG), *LOGIN),
+            ),
             Operation(
                 name="mk_token",
                 right=ANYBODY,
@@ -195,8 +200,11 @@ class Control:
 
     async def wheel(self, call: Call) -> Any:
         """Run a wheel function, such as those of keys."""
-        arg, kwarg = arguments_of(call.args)
-        return await self._ctx.wheel(call.args["fun"], arg, kwarg, call.user)
+        args = call.args
+        arg, kwarg = arguments_of(args)
+        return await self._ctx.wheel(
+            args["fun"], arg, kwarg, call.user, background=bool(args.get("async"))
+        )
 
     async def mk_token(self, call: Call) -> Any:
         """Make a token for a name and a password of external authentication."""

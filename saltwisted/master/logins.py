@@ -28,6 +28,7 @@ from saltwisted.domain.eauth import (
     lifetime,
     new_token,
     rules_of,
+    shown_rules,
     token_digest,
 )
 from saltwisted.domain.tries import Slowness, Tries, Try
@@ -191,6 +192,18 @@ class Logins:
         ):
             return None
         return found
+
+    async def known(self, word: str) -> Token | None:
+        """What a token stands for, if it is good, also by what other nodes know."""
+        await self.tokens.fresh()
+        return self.token(word)
+
+    def permissions(self, token: Token) -> Sequence[Any]:
+        """The rules of a token's user, as a login by HTTP shows them."""
+        if token.rules is not None and self._config.keep_acl_in_token:
+            return token.rules
+        external_auth = self._config.external_auth
+        return shown_rules(external_auth, token.eauth, token.name, token.groups)
 
     def _rules_of(self, token: Token) -> Sequence[Any]:
         if token.rules is not None and self._config.keep_acl_in_token:

@@ -51,6 +51,7 @@ from saltwisted.master.sharing import PublishKeyFile
 from saltwisted.master.signins import SignIns
 from saltwisted.master.table import clear_commands, sealed_commands
 from saltwisted.master.userkeys import UserKeys
+from saltwisted.roles.api import api_of
 from saltwisted.roles.banner import Banner
 from saltwisted.roles.base import OrderedService
 from saltwisted.roles.ending import giving_up
@@ -275,6 +276,7 @@ class Master:
                 counters=stores.counters,
             )
         )
+        self.api = api_of(stores, self.ctx, operations)
         self.sharing = self._sharing()
         self.below = self._below()
         self.doors = self._doors()
@@ -421,6 +423,7 @@ class Master:
     def _doors(self) -> list[Any]:
         return [
             self.ports,
+            *([self.api] if self.api is not None else []),
             self.meter,
             Maintenance(self.ctx, [self.stores.cache.retry]),
             self.schedule,

@@ -1,0 +1,126 @@
+"""
+What the block C{rest_cherrypy} or C{rest_twisted} may say: the options of the HTTP API.
+
+The names are those of Salt's rest_cherrypy, some are ours. What in the block cannot work is said
+when the configuration is loaded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any
+
+BLOCKS = ("rest_twisted", "rest_cherrypy")
+"""The first that is there counts."""
+DEFAULTS: Mapping[str, Any] = {
+    "port": 8000,
+    "host": "0.0.0.0",  # noqa: S104 - Salt's default
+    "ssl_crt": "",
+    "ssl_key": "",
+    "ssl_chain": "",
+    "disable_ssl": False,
+    "debug": False,
+    "log_access_file": "",
+    "log_error_file": "",
+    "webhook_url": "/hook",
+    "webhook_disable_auth": False,
+    "stats_disable_auth": False,
+    "collect_stats": False,
+    "static": "",
+    "static_path": "/static",
+    "app": "",
+    "app_path": "/app",
+    "root_prefix": "/",
+    "cors_origin": "",
+    "max_request_body_size": 1048576,
+    "session_timeout": 0,
+    "enable_sessions": True,
+    "authorized_ips": [],
+    "api_acl": {},
+    "events_for_all": False,
+}
+"""Option to its default, whose type is that of the option."""
+UNUSED = frozenset(
+    ("thread_pool", "queue_size", "socket_queue_size", "expire_responses", "favicon")
+)
+"""What a block for Salt may say and nothing here needs: there are no threads and no queue of
+sockets to be measured."""
+LISTS = ("cors_origin",)
+"""Options that may also be a list of texts."""
+_NAMES = {bool: "true or false", int: "a whole number", str: "text", list: "a list", dict: "a map"}
+
+
+class ApiOptions:
+    """
+    The options of the API, each an attribute of its name.
+
+    @ivar block: which block they are from.
+    """
+
+    def __init__(self, block: str, given: Mapping[str, Any]) -> None:
+        self.block = block
+        self._values = dict(DEFAULTS)
+        for name, usual in DEFAULTS.items():
+            if given.get(name) is not None and not _wrong(name, given[name]):
+                self._values[name] = given[name]
+            elif isinstance(usual, (list, dict)):
+                self._values[name] = type(usual)(usual)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["_values"][name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+def options_of(blocks: Mapping[str, Any]) -> ApiOptions | None:
+    """
+    The options, or C{None} where no API is wanted.
+
+    @param blocks: what the master's configuration says of each of L{BLOCKS}.
+    """
+    for name in BLOCKS:
+        block = blocks.get(name)
+        if not isinstance(block, Mapping):
+            continue
+        if name == "rest_twisted" or "port" in block:
+            return ApiOptions(name, block)
+    return None
+
+
+def problems(blocks: Mapping[str, Any]) -> list[str]:
+    """What in the blocks cannot work, a sentence each, for the person who starts the master."""
+    found = []
+    there = [name for name in BLOCKS if blocks.get(name) is not None and blocks[name] != {}]
+    if len(there) > 1:
+        found.append(f"{there[1]} is not looked at where {there[0]} is")
+    for name in there:
+        block = blocks[name]
+        if not isinstance(block, Mapping):
+            found.append(f"{name}: a map of options is needed, not {block!r}")
+            continue
+        if name == "rest_cherrypy" and "port" not in block:
+            found.append("Not loading 'rest_cherrypy'. 'port' not specified in config")
+        for key, value in block.items():
+            if key in DEFAULTS:
+                wrong = _wrong(key, value) if value is not None else ""
+                if wrong:
+                    found.append(f"{name}: {key} must be {wrong}, not {value!r}")
+            elif key not in UNUSED:
+                near = get_close_matches(str(key)[:64], list(DEFAULTS), 1)
+                hint = f", did you mean {near[0]!r}?" if near else ""
+                found.append(f"{name}: unknown option {key!r}{hint}")
+    return found
+
+
+def _wrong(name: str, value: Any) -> str:
+    """What a value should be and is not; C{""} if it fits."""
+    usual = DEFAULTS[name]
+    if name in LISTS and isinstance(value, (list, tuple)):
+        return "" if all(isinstance(each, str) for each in value) else "text or a list of texts"
+    if isinstance(usual, bool) or not isinstance(usual, int):
+        return "" if isinstance(value, type(usual)) else _NAMES[type(usual)]
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        return _NAMES[int]
+    return "a port" if name == "port" and value > 65535 else ""

@@ -1,0 +1,182 @@
+"""
+What a request carries, by its C{Content-Type}: JSON, YAML, a form, msgpack, or JSON as plain text.
+
+A body is of a bounded length when it comes here, but what it means may be much more: a YAML whose
+anchors repeat one another, a form with very many fields. Those are refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+from urllib.parse import parse_qsl
+
+from attrs import frozen
+
+from saltwisted.domain.api.problems import Problem
+from saltwisted.domain.arguments import yamlify
+from saltwisted.domain.yamltext import load_yaml
+from saltwisted.errors import WireError
+from saltwisted.wire.msgpack import unpack
+
+FIELDS = 1000
+"""Fields of a form."""
+WORDS = 16_384
+"""Characters of a form's arguments that are read as YAML."""
+VALUES = 200_000
+"""Values in a body, each counted as often as it is reached."""
+DEPTH = 100
+"""Levels of a body."""
+YAML_LENGTH = 65_536
+"""Bytes of YAML; reading it takes a hundred times as long as JSON does."""
+FORM = "application/x-www-form-urlencoded"
+
+
+@frozen
+class Body:
+    """
+    @ivar value: what it means; C{None} if there is none.
+    @ivar raw: its text.
+    """
+
+    value: Any = None
+    raw: str = ""
+
+
+def media_type(header: str | None) -> str:
+    """The type without its parameters; a body without a type is a form, as in CherryPy."""
+    return (header or "").partition(";")[0].strip().lower() or FORM
+
+
+def read(content_type: str | None, content: bytes) -> Body:
+    """
+    The body of a request.
+
+    @raises Problem: C{400} it is not what it says; C{406} nobody reads such.
+    """
+    reader = _READERS.get(media_type(content_type))
+    if reader is None:
+        raise Problem(406, "Content type not supported")
+    if not content:
+        return Body()
+    value, raw = reader(content)
+    measure(value)
+    return Body(value, raw)
+
+
+def measure(value: Any) -> None:
+    """
+    Refuse what is too much to be walked through.
+
+    @raises Problem: too deep, or too many values.
+    """
+    left = VALUES
+    level = [value]
+    for _ in range(DEPTH):
+        below: list[Any] = []
+        for each in level:
+            if isinstance(each, Mapping):
+                below.extend(each.values())
+            elif isinstance(each, (list, tuple, set)):
+                below.extend(each)
+            if len(below) > left:
+                raise Problem(400, "The document has too many values")
+        if not below:
+            return
+        left -= len(below)
+        level = below
+    raise Problem(400, "The document is nested too deeply")
+
+
+def _text(content: bytes) -> str:
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError:
+        raise Problem(400, "The body is not UTF-8") from None
+
+
+def _json(content: bytes) -> tuple[Any, str]:
+    text = _text(content)
+    try:
+        return json.loads(text), text
+    except (ValueError, RecursionError):
+        raise Problem(400, "Invalid JSON document") from None
+
+
+def _yaml(content: bytes) -> tuple[Any, str]:
+    import yaml
+
+    if len(content) > YAML_LENGTH:
+        raise Problem(413, f"A YAML document may have {YAML_LENGTH} bytes here; send JSON")
+    text = _text(content)
+    try:
+        return load_yaml(text), text
+    except yaml.YAMLError:
+        raise Problem(400, "Invalid YAML document") from None
+
+
+def _plain(content: bytes) -> tuple[Any, str]:
+    """JSON that does not say so, as browsers send it; anything else is text."""
+    text = _text(content)
+    try:
+        return json.loads(text), text
+    except (ValueError, RecursionError):
+        return text, text
+
+
+def _msgpack(content: bytes) -> tuple[Any, str]:
+    try:
+        return unpack(content), ""
+    except WireError:
+        raise Problem(400, "Invalid msgpack document") from None
+
+
+def _form(content: bytes) -> tuple[Any, str]:
+    """A form; C{arg} and C{kwarg} are read as the command line reads them."""
+    text = _text(content)
+    try:
+        pairs = parse_qsl(text, max_num_fields=FIELDS)
+    except ValueError:
+        raise Problem(400, f"A form may have {FIELDS} fields") from None
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        found.setdefault(key, []).append(value)
+    found = {key: values[0] if len(values) == 1 else values for key, values in found.items()}
+    if sum(len(value) for key, value in pairs if key in ("arg", "kwarg")) > WORDS:
+        raise Problem(400, f"Arguments in a form may have {WORDS} characters; send JSON")
+    if "kwarg" in found:
+        kwarg = found["kwarg"]
+        found["kwarg"] = yamlify(kwarg) if isinstance(kwarg, str) else kwarg
+    if "arg" in found:
+        arg = found["arg"]
+        found["arg"] = [yamlify(each) for each in (arg if isinstance(arg, list) else [arg])]
+    return found, text
+
+
+_READERS: Mapping[str, Callable[[bytes], tuple[Any, str]]] = {
+    FORM: _form,
+    "application/json": _json,
+    "application/x-yaml": _yaml,
+    "text/yaml": _yaml,
+    "text/plain": _plain,
+    "application/x-msgpack": _msgpack,
+    "application/msgpack": _msgpack,
+}
+
+
+def low_state(value: Any) -> list[dict[str, Any]]:
+    """
+    A body as chunks of low state; one mapping is a list of one.
+
+    @raises Problem: it is neither.
+    """
+    chunks = [value] if isinstance(value, Mapping) and value else value
+    if not isinstance(chunks, list):
+        raise Problem(400, "Lowstates must be a list")
+    found = []
+    for chunk in chunks:
+        if not isinstance(chunk, Mapping) or not all(isinstance(key, str) for key in chunk):
+            raise Problem(400, "Each lowstate must be a map with text for keys")
+        found.append(dict(chunk))
+    return found

@@ -1,0 +1,269 @@
+"""
+What a chunk of low state asks for: which operation of the master, with what, and how its result is
+shown. The words are those of Salt's C{NetapiClient} and of the clients that it calls.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from attrs import field, frozen
+
+from saltwisted.domain.api.problems import Problem
+from saltwisted.domain.arguments import split_words
+
+CLIENTS = (
+    "local",
+    "local_async",
+    "local_batch",
+    "local_subset",
+    "runner",
+    "runner_async",
+    "ssh",
+    "wheel",
+    "wheel_async",
+)
+"""The names that C{netapi_enable_clients} may have."""
+LOCAL = ("local", "local_async", "local_batch", "local_subset")
+PROOF = ("token", "eauth", "username", "password")
+"""What says in a chunk who sends it."""
+NOT_ARGUMENTS = frozenset(
+    (*PROOF, "client", "fun", "arg", "kwarg", "full_return", "timeout", "user", "key",
+     "print_event", "raw_shell")
+)  # fmt: skip
+"""Keys of a chunk for a runner or the wheel that are not keywords of the function."""
+HANDED_ON = (
+    "delimiter",
+    "metadata",
+    "ret_config",
+    "ret_kwargs",
+    "module_executors",
+    "executor_opts",
+)
+"""Keys of a chunk for minions that go with the job."""
+_HEX = re.compile(r"[0-9a-fA-F]{1,512}")
+SSH_TEXT = "Client not available: 'ssh'. saltwisted has no salt-ssh."
+SUBSET = 3
+BATCH = "10%"
+
+
+@frozen(kw_only=True)
+class Work:
+    """
+    One chunk, understood.
+
+    @ivar client: which of Salt's clients.
+    @ivar args: of the operation.
+    @ivar proof: who sends it, where the chunk itself says so.
+    @ivar full: whether results are wanted with all that is known of them.
+    @ivar timeout: seconds that the caller of a runner waits.
+    @ivar size: of a batch or a subset.
+    """
+
+    client: str
+    args: dict[str, Any] = field(repr=False)
+    proof: Mapping[str, Any] = field(factory=dict, repr=False)
+    full: bool = False
+    timeout: float | None = None
+    size: Any = None
+
+
+def disabled(client: str) -> str:
+    """What is said of a client that the master does not offer."""
+    return (
+        f"Client disabled: '{client}'. Add to 'netapi_enable_clients' master config option to"
+        " enable."
+    )
+
+
+def token_word(value: Any) -> str:
+    """
+    A token as a chunk has it.
+
+    @raises Problem: C{401}, it is none.
+    """
+    if not isinstance(value, str) or _HEX.fullmatch(value) is None:
+        raise Problem(401, "Invalid token")
+    return value
+
+
+def understand(
+    chunk: Mapping[str, Any], enabled: Collection[Any], raw_shell: bool, token: str = ""
+) -> Work:
+    """
+    What a chunk asks for.
+
+    @param enabled: the clients that C{netapi_enable_clients} names.
+    @param token: of the session, which counts before what the chunk says.
+    @raises Problem: it asks for nothing that is here.
+    """
+    proof: Mapping[str, Any] = {"token": token} if token else _proof(chunk)
+    client = chunk.get("client")
+    if client not in CLIENTS:
+        raise Problem(400, f"Invalid client specified: '{str(client)[:100]}'")
+    if client not in enabled:
+        raise Problem(400, disabled(client))
+    if not proof:
+        raise Problem(401, "No authentication credentials given")
+    if chunk.get("raw_shell") and not raw_shell:
+        raise Problem(401, "Raw shell option not allowed.")
+    if client == "ssh":
+        raise Problem(400, SSH_TEXT)
+    if not isinstance(chunk.get("fun"), (str, list)) or not chunk["fun"]:
+        raise Problem(400, "A lowstate needs 'fun', the name of a function")
+    make = _for_minions if client in LOCAL else _for_master
+    return make(str(client), chunk, proof)
+
+
+def _proof(chunk: Mapping[str, Any]) -> dict[str, Any]:
+    if "token" in chunk:
+        return {"token": token_word(chunk["token"])}
+    if "eauth" in chunk:
+        return {name: chunk.get(name) for name in ("eauth", "username", "password")}
+    return {}
+
+
+def _arguments(chunk: Mapping[str, Any]) -> list[Any]:
+    arg = chunk.get("arg")
+    if arg is None or arg == "":
+        return []
+    return list(arg) if isinstance(arg, (list, tuple)) else [arg]
+
+
+def _keywords(chunk: Mapping[str, Any]) -> dict[str, Any]:
+    kwarg = chunk.get("kwarg")
+    if kwarg is None or kwarg == "":
+        return {}
+    if not isinstance(kwarg, Mapping) or not all(isinstance(key, str) for key in kwarg):
+        raise Problem(400, "kwarg must be formatted as a dictionary")
+    return dict(kwarg)
+
+
+def _seconds(value: Any) -> float | None:
+    if value is None or value == "":
+        return None
+    try:
+        seconds = float(value)
+    except (TypeError, ValueError, OverflowError):
+        seconds = -1.0
+    if not 0 <= seconds < 1e9:
+        raise Problem(400, f"timeout must be a number of seconds, not {str(value)[:50]!r}")
+    return seconds
+
+
+def _for_minions(client: str, chunk: Mapping[str, Any], proof: Mapping[str, Any]) -> Work:
+    if "tgt" not in chunk:
+        raise Problem(400, "A lowstate for minions needs 'tgt', the target")
+    kwarg = _keywords(chunk)
+    arg = _arguments(chunk)
+    if kwarg:
+        arg.append({"__kwarg__": True, **kwarg})
+    # The old name; pepper's library still sends it
+    tgt_type = chunk.get("tgt_type") or chunk.get("expr_form") or "glob"
+    args: dict[str, Any] = {
+        "tgt": chunk["tgt"],
+        "tgt_type": tgt_type,
+        "fun": chunk["fun"],
+        "arg": arg,
+        "ret": chunk.get("ret") or "",
+        "kwargs": {name: chunk[name] for name in HANDED_ON if chunk.get(name) is not None},
+    }
+    if chunk.get("jid"):
+        args["jid"] = chunk["jid"]
+    timeout = _seconds(chunk.get("timeout"))
+    gather = _seconds(chunk.get("gather_job_timeout"))
+    if client != "local_async":
+        args.update({"timeout": timeout, "gather_job_timeout": gather})
+    size = None
+    if client == "local_subset":
+        size = _size(chunk.get("subset"), chunk.get("sub"), SUBSET)
+    elif client == "local_batch":
+        size = _size(chunk.get("batch"), None, BATCH)
+    return Work(
+        client=client, args=args, proof=proof, full=bool(chunk.get("full_return")), size=size
+    )
+
+
+def _size(given: Any, old: Any, usual: Any) -> Any:
+    size = given if given not in (None, "") else old
+    return usual if size in (None, "") else size
+
+
+def _for_master(client: str, chunk: Mapping[str, Any], proof: Mapping[str, Any]) -> Work:
+    fun = chunk["fun"]
+    if not isinstance(fun, str):
+        raise Problem(400, "A lowstate needs 'fun', the name of a function")
+    arg, kwarg = split_words(_arguments(chunk))
+    kwarg.update(_keywords(chunk))
+    kwarg.update({key: value for key, value in chunk.items() if key not in NOT_ARGUMENTS})
+    return Work(
+        client=client,
+        args={"fun": fun, "arg": arg, "kwarg": kwarg},
+        proof=proof,
+        full=bool(chunk.get("full_return")),
+        timeout=_seconds(chunk.get("timeout")),
+    )
+
+
+def batch_size(size: Any, minions: int) -> int:
+    """
+    How many run at once: a number, or a share of C{minions} in percent; at least one.
+
+    @raises ValueError: it is neither.
+    """
+    if isinstance(size, str) and "%" in size:
+        share = float(size.strip("%")) / 100 * minions
+        return max(1, math.ceil(share)) if share < 1 else int(share)
+    return max(1, int(size))
+
+
+# -- how results are shown
+
+
+def shown_return(data: Mapping[str, Any], full: bool) -> Any:
+    """One minion's return, as C{local} shows it."""
+    if not full:
+        return data.get("return")
+    found = {key: data[key] for key in ("jid", "retcode", "out") if key in data}
+    return {"ret": data.get("return"), **found}
+
+
+def shown_runner(result: Mapping[str, Any], full: bool) -> Any:
+    """
+    What a runner gave.
+
+    @raises Problem: C{400}, there is no such runner.
+    """
+    check_there(result)
+    if not full:
+        return result.get("return")
+    return {"tag": f"{result.get('tag')}/ret", "data": plain_result(result)}
+
+
+def shown_wheel(result: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    What a wheel function gave.
+
+    @raises Problem: C{400}, there is no such function.
+    """
+    check_there(result)
+    return {"tag": result.get("tag"), "data": plain_result(result)}
+
+
+def plain_result(result: Mapping[str, Any]) -> dict[str, Any]:
+    """A result as its event has it."""
+    return {key: value for key, value in result.items() if key not in ("retcode", "outputter")}
+
+
+def check_there(result: Mapping[str, Any]) -> None:
+    """
+    Refuse the result of a function that is not there.
+
+    @raises Problem: C{400} with its name.
+    """
+    name = str(result.get("fun")).partition(".")[2]
+    if result.get("success") is False and result.get("return") == f"'{name}' is not available.":
+        raise Problem(400, f"'{name[:200]}' is not available.")

@@ -1,0 +1,46 @@
+"""
+The HTTP API of a master, where its configuration asks for one: introduces it to the master.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from saltwisted.config.api import BLOCKS, options_of
+from saltwisted.domain.operations.table import Operations
+from saltwisted.master.context import Context
+from saltwisted.roles.stores import Stores
+from saltwisted.stores.files import make_dir, write_atomic
+from saltwisted.web.chunks import Chunks
+from saltwisted.web.endpoints import Endpoints
+from saltwisted.web.service import Api
+from saltwisted.web.site import Site
+from saltwisted.web.tls import context_of
+
+
+def api_of(stores: Stores, ctx: Context, operations: Operations) -> Api | None:
+    """
+    The API, or C{None} where there is none.
+
+    @raises ConfigError: its certificate cannot be used.
+    """
+    config, reactor = stores.config, stores.reactor
+    options = options_of({name: config.value(name) for name in BLOCKS})
+    if options is None:
+        return None
+    context: Any = None
+    fingerprint = ""
+    if not options.disable_ssl:
+        context, fingerprint = context_of(options, config.pki_dir, config.id, stores.now(), _new)
+    secure = context is not None
+    chunks = Chunks(reactor, operations, config, random.SystemRandom().sample)
+    endpoints = Endpoints(options, operations, chunks, ctx.logins, stores.now, secure)
+    site = Site(reactor, options, ctx.logins, stores.counters, endpoints.table(), stores.now)
+    return Api(reactor, options, site, stores.counters, context, fingerprint)
+
+
+def _new(path: str, content: bytes) -> None:
+    """A file that nobody else may read."""
+    make_dir(path.rpartition("/")[0])
+    write_atomic(path, content, 0o600)

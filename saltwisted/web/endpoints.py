@@ -1,0 +1,272 @@
+"""
+The endpoints of rest_cherrypy that ask the master: logins, jobs, minions, keys.
+"""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from collections.abc import Callable, Mapping, Sequence
+from email.utils import formatdate
+from typing import Any
+
+from saltwisted.config.api import ApiOptions
+from saltwisted.domain.api import bodies
+from saltwisted.domain.api.lowstate import CLIENTS, token_word
+from saltwisted.domain.api.problems import NO_RIGHT, Problem
+from saltwisted.domain.eauth import Token
+from saltwisted.domain.operations.table import Caller
+from saltwisted.errors import RemoteError
+from saltwisted.web.chunks import DOOR, Chunks, Done, Operations
+from saltwisted.web.exchange import Answer, Endpoint, Exchange
+from saltwisted.web.site import COOKIE, Sessions, api_acl_allows
+
+LOGIN_FIELDS = ("username", "password", "eauth", "token_expire", "client", "key")
+BAD_LOGIN = "Could not authenticate using provided credentials"
+
+
+def _nothing(item: Any) -> None:
+    """Logins give no items."""
+
+
+class Endpoints:
+    """Those of one master."""
+
+    def __init__(
+        self,
+        options: ApiOptions,
+        operations: Operations,
+        chunks: Chunks,
+        sessions: Sessions,
+        now: Callable[[], float],
+        secure: bool,
+    ) -> None:
+        self._options = options
+        self._operations = operations
+        self._chunks = chunks
+        self._sessions = sessions
+        self._now = now
+        self._secure = secure
+
+    def table(self) -> dict[str, Endpoint]:
+        """By the first word of the path."""
+        found = {
+            "": Endpoint(methods={"GET": self.welcome, "POST": self.low}),
+            "token": Endpoint(methods={"POST": self.token}),
+            "run": Endpoint(methods={"POST": self.run}),
+            "keys": Endpoint(methods={"GET": self.keys, "POST": self.new_key}, depth=1),
+        }
+        if self._options.enable_sessions:
+            found["login"] = Endpoint(methods={"GET": self.please, "POST": self.login})
+            found["logout"] = Endpoint(methods={"POST": self.logout}, guarded=True, reads=False)
+            found["minions"] = Endpoint(
+                methods={"GET": self.minions, "POST": self.minions_post}, guarded=True, depth=1
+            )
+            found["jobs"] = Endpoint(methods={"GET": self.jobs}, guarded=True, depth=1)
+        return found
+
+    # -- low state
+
+    async def welcome(self, exchange: Exchange) -> Answer:
+        """C{GET /}."""
+        return Answer(value={"return": "Welcome", "clients": list(CLIENTS)})
+
+    async def low(self, exchange: Exchange) -> Answer:
+        """C{POST /}."""
+        if exchange.session is None:
+            raise Problem(401, NO_RIGHT)
+        chunks = bodies.low_state(exchange.body.value)
+        word = exchange.session.word
+        return whole(await self._chunks.all(chunks, exchange.address, word))
+
+    async def run(self, exchange: Exchange) -> Answer:
+        """C{POST /run}: each chunk says who sends it."""
+        chunks = bodies.low_state(exchange.body.value)
+        await self._check_users(chunks, exchange)
+        return whole(await self._chunks.all(chunks, exchange.address))
+
+    async def minions(self, exchange: Exchange) -> Answer:
+        """C{GET /minions}, C{GET /minions/ID}."""
+        target = exchange.parts[0] if exchange.parts else "*"
+        chunk = {"client": "local", "tgt": target, "fun": "grains.items"}
+        return whole(await self._chunks.all([chunk], exchange.address, exchange.who.word))
+
+    async def minions_post(self, exchange: Exchange) -> Answer:
+        """C{POST /minions}: publish, and do not wait."""
+        chunks = bodies.low_state(exchange.body.value)
+        done = await self._chunks.all(
+            chunks, exchange.address, exchange.who.word, client="local_async"
+        )
+        jobs = [value for each in done for value in each.values]
+        links = [{"href": f"/jobs/{job['jid']}"} for job in jobs if job]
+        return Answer(value={"return": jobs, "_links": {"jobs": links}}, status=202)
+
+    async def jobs(self, exchange: Exchange) -> Answer:
+        """C{GET /jobs}, C{GET /jobs/JID}."""
+        jid = exchange.parts[0] if exchange.parts else ""
+        chunk: dict[str, Any] = {"client": "runner", "fun": "jobs.list_jobs"}
+        if jid:
+            chunk = {"client": "runner", "fun": "jobs.list_job", "jid": jid}
+        (done,) = await self._chunks.all([chunk], exchange.address, exchange.who.word)
+        (found,) = done.values
+        if not jid:
+            return Answer(value={"return": [found]})
+        result = found.get("Result") if isinstance(found, Mapping) else None
+        if not isinstance(result, Mapping):
+            raise Problem(404, f"There is no job {jid[:100]!r}")
+        returns = {
+            minion: each.get("return") for minion, each in result.items() if "return" in each
+        }
+        return Answer(value={"info": [found], "return": [returns]})
+
+    # -- keys
+
+    async def keys(self, exchange: Exchange) -> Answer:
+        """C{GET /keys}, C{GET /keys/ID}."""
+        chunk: dict[str, Any] = {"client": "wheel", "fun": "key.list_all"}
+        if exchange.parts:
+            chunk = {"client": "wheel", "fun": "key.finger", "kwarg": {"match": exchange.parts[0]}}
+        word = exchange.session.word if exchange.session else ""
+        (done,) = await self._chunks.all([chunk], exchange.address, word)
+        return Answer(value={"return": done.values[0]["data"].get("return", {})})
+
+    async def new_key(self, exchange: Exchange) -> Answer:
+        """C{POST /keys}: a new pair whose public half is accepted, as a tar file."""
+        chunks = bodies.low_state(exchange.body.value)
+        await self._check_users(chunks, exchange)
+        chunk = dict(chunks[0]) if chunks else {}
+        if "mid" in chunk:
+            chunk["id_"] = chunk.pop("mid")
+        minion = chunk.get("id_")
+        if not isinstance(minion, str) or not minion:
+            raise Problem(400, "A new key needs 'mid', the id of its minion")
+        chunk.update({"client": "wheel", "fun": "key.gen_accept"})
+        (done,) = await self._chunks.all([chunk], exchange.address)
+        data = done.values[0]["data"]
+        pair = data.get("return")
+        if not data.get("success") or not isinstance(pair, Mapping) or "pub" not in pair:
+            raise Problem(400, f"No key was made: {str(pair)[:200]}")
+        told = exchange.answer_headers
+        told["Content-Disposition"] = f'attachment; filename="saltkeys-{minion}.tar"'
+        told["Cache-Control"] = "no-cache"
+        return Answer(content=tar_of(pair), content_type="application/x-tar")
+
+    # -- logins
+
+    async def please(self, exchange: Exchange) -> Answer:
+        """C{GET /login}."""
+        exchange.answer_headers["WWW-Authenticate"] = "Session"
+        return Answer(value={"status": None, "return": "Please log in"})
+
+    async def login(self, exchange: Exchange) -> Answer:
+        """C{POST /login}: a session, which is a token that all nodes know."""
+        given = self._credentials(exchange)
+        caller = Caller(source=exchange.address, door=DOOR)
+        try:
+            made = await self._operations.call("mk_token", given, caller, _nothing)
+        except RemoteError as error:
+            if error.name == "StoreError":
+                raise
+            raise Problem(401, BAD_LOGIN) from None
+        token = await self._sessions.known(made["token"])
+        if token is None:
+            raise Problem(503, "The login could not be kept", {"Retry-After": "5"})
+        expire = self._expires(token)
+        exchange.answer_headers["X-Auth-Token"] = made["token"]
+        exchange.cookies.append(self._cookie(made["token"], expire))
+        shown = {
+            "token": made["token"],
+            "expire": expire,
+            "start": token.start,
+            "user": token.name,
+            "eauth": token.eauth,
+            "perms": list(self._sessions.permissions(token)) or {},
+        }
+        return Answer(value={"return": [shown]})
+
+    def _credentials(self, exchange: Exchange) -> dict[str, Any]:
+        """
+        What a login gives.
+
+        @raises Problem: C{400} it is none; C{401} C{api_acl} does not let the user come from there.
+        """
+        chunks = bodies.low_state(exchange.body.value) if exchange.body.value else []
+        if not chunks:
+            raise Problem(400, 'Require "username", "password", and "eauth" params')
+        given = chunks[0]
+        if not api_acl_allows(self._options.api_acl, given.get("username"), exchange.address):
+            raise Problem(401, NO_RIGHT)
+        return given
+
+    def _expires(self, token: Token) -> float:
+        minutes = self._options.session_timeout
+        return min(token.expire, token.start + minutes * 60) if minutes else token.expire
+
+    def _cookie(self, word: str, expire: float) -> str:
+        seconds = max(0, int(expire - self._now()))
+        secure = "; Secure" if self._secure else ""
+        return (
+            f"{COOKIE}={word}; expires={formatdate(expire, usegmt=True)}; HttpOnly;"
+            f" Max-Age={seconds}; Path=/; SameSite=Lax{secure}"
+        )
+
+    async def logout(self, exchange: Exchange) -> Answer:
+        """C{POST /logout}: the session ends on all nodes."""
+        await self._sessions.delete_token(exchange.who.word)
+        exchange.cookies.append(self._cookie("", 0))
+        return Answer(value={"return": "Your token has been cleared"})
+
+    async def token(self, exchange: Exchange) -> Answer:
+        """C{POST /token}: a token for C{/run}, by the runner C{auth.mk_token}; a bare list."""
+        chunks = bodies.low_state(exchange.body.value)
+        await self._check_users(chunks, exchange)
+        made = []
+        for chunk in chunks:
+            try:
+                kwarg = {name: chunk[name] for name in ("username", "password", "eauth")}
+            except KeyError:
+                raise Problem(
+                    400, 'Require "username", "password", and "eauth" params'
+                ) from None
+            if "token_expire" in chunk:
+                kwarg["token_expire"] = chunk["token_expire"]
+            made.append({**kwarg, "client": "runner", "fun": "auth.mk_token", "kwarg": kwarg})
+        done = await self._chunks.all(made, exchange.address)
+        return Answer(value=[value for each in done for value in each.values])
+
+    async def _check_users(self, chunks: Sequence[Mapping[str, Any]], exchange: Exchange) -> None:
+        """
+        Who says in a chunk who he is, too, may come from where C{api_acl} says.
+
+        @raises Problem: C{401}.
+        """
+        acl = self._options.api_acl
+        if not acl:
+            return
+        for chunk in chunks:
+            name = chunk.get("username")
+            if "token" in chunk:
+                token = await self._sessions.known(token_word(chunk["token"]))
+                name = token.name if token is not None else None
+            if not api_acl_allows(acl, name, exchange.address):
+                raise Problem(401, NO_RIGHT)
+
+
+def whole(done: Sequence[Done]) -> Answer:
+    """What chunks gave; who did not answer is said apart, for each chunk."""
+    value: dict[str, Any] = {"return": [value for each in done for value in each.values]}
+    if any(each.silent for each in done):
+        value["missing"] = [each.silent for each in done]
+    return Answer(value=value)
+
+
+def tar_of(pair: Mapping[str, Any]) -> bytes:
+    """A pair of keys as Salt packs it."""
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w") as tar:
+        for name, text in (("minion.pub", pair.get("pub")), ("minion.pem", pair.get("priv"))):
+            content = str(text or "").encode()
+            entry = tarfile.TarInfo(name)
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+    return packed.getvalue()

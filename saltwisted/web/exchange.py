@@ -1,0 +1,107 @@
+"""
+One request and its answer, as the endpoints see them: without sockets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from attrs import define, field, frozen
+
+from saltwisted.config.api import ApiOptions
+from saltwisted.domain.api.bodies import Body
+from saltwisted.domain.api.problems import Problem
+from saltwisted.domain.eauth import Token
+
+
+@frozen(kw_only=True)
+class Session:
+    """
+    Who has logged in.
+
+    @ivar word: the token, which is also the session's id.
+    @ivar by_cookie: whether a browser has sent it by itself.
+    """
+
+    word: str = field(repr=False)
+    token: Token
+    by_cookie: bool = False
+
+
+@define(kw_only=True)
+class Exchange:
+    """
+    What is asked, and what is to be said beside the answer.
+
+    @ivar method: C{HEAD} is C{GET} here.
+    @ivar parts: of the path, decoded, behind the endpoint's own name.
+    @ivar query: name to its last value.
+    @ivar headers: name in small letters to its value; of several the first.
+    @ivar address: where it comes from.
+    @ivar body: read when the client may send one.
+    @ivar request: Twisted's, for an endpoint that streams.
+    @ivar answer_headers: that go with whatever answer there is.
+    @ivar cookies: whole values of C{Set-Cookie}.
+    """
+
+    method: str
+    path: str
+    parts: Sequence[str]
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+    address: str
+    options: ApiOptions
+    request: Any
+    session: Session | None = None
+    body: Body = field(factory=Body)
+    answer_headers: dict[str, str] = field(factory=dict)
+    cookies: list[str] = field(factory=list)
+
+    @property
+    def who(self) -> Session:
+        """
+        The session of an endpoint that needs one.
+
+        @raises Problem: C{401}.
+        """
+        if self.session is None:
+            raise Problem(401, "No authentication credentials given")
+        return self.session
+
+
+@frozen(kw_only=True)
+class Answer:
+    """
+    @ivar value: to be shown in the form that the client accepts.
+    @ivar content: bytes instead, of C{content_type}.
+    """
+
+    value: Any = field(default=None, repr=False)
+    status: int = 200
+    content: bytes | None = field(default=None, repr=False)
+    content_type: str = ""
+
+
+STREAMED = Answer()
+"""What an endpoint gives that writes to its request itself, and ends it."""
+Handler = Callable[[Exchange], Awaitable[Answer]]
+
+
+@frozen(kw_only=True)
+class Endpoint:
+    """
+    What is behind the first word of a path.
+
+    @ivar methods: by name; C{HEAD} and C{OPTIONS} are everybody's.
+    @ivar guarded: whether a session is needed, for all methods.
+    @ivar depth: how many more parts a path may have.
+    @ivar reads: whether a body is understood; else it is left as it is.
+    @ivar plain: whether the answer is not negotiated: bytes, or a stream.
+    """
+
+    methods: Mapping[str, Handler]
+    guarded: bool = False
+    depth: int = 0
+    reads: bool = True
+    plain: bool = False

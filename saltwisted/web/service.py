@@ -1,0 +1,103 @@
+"""
+The API as a part of a master: listens, and hangs up at the end.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from twisted.internet.defer import maybeDeferred
+from twisted.internet.error import CannotListenError
+from twisted.logger import Logger
+from twisted.protocols.tls import TLSMemoryBIOFactory
+
+from saltwisted.config.api import ApiOptions
+from saltwisted.errors import PortError
+from saltwisted.web.http import ApiFactory
+from saltwisted.web.site import Site
+
+
+class Api:
+    """
+    One listening port.
+
+    @ivar port: where it listens, when it does.
+    """
+
+    name = "HTTP API"
+    log = Logger()
+
+    def __init__(
+        self,
+        reactor: Any,
+        options: ApiOptions,
+        site: Site,
+        counters: Counter[str],
+        context: Any = None,
+        fingerprint: str = "",
+    ) -> None:
+        """
+        @param context: what TLS is spoken with; without it there is none.
+        @param fingerprint: of a certificate that nobody vouches for.
+        """
+        self._reactor = reactor
+        self._options = options
+        self._site = site
+        self._context = context
+        self._fingerprint = fingerprint
+        self._listening: Any = None
+        self._factory = ApiFactory(
+            reactor,
+            site.take,
+            lambda: int(options.max_request_body_size),
+            counters,
+            self._written,
+        )
+
+    @property
+    def port(self) -> int:
+        """Where it listens; 0 while it does not."""
+        return self._listening.getHost().port if self._listening is not None else 0
+
+    def startService(self) -> None:
+        """
+        Listen.
+
+        @raises PortError: naming the port that is taken.
+        """
+        options = self._options
+        factory: Any = self._factory
+        if self._context is not None:
+            factory = TLSMemoryBIOFactory(self._context, False, factory)
+            factory.noisy = False
+        try:
+            self._listening = self._reactor.listenTCP(
+                options.port, factory, backlog=512, interface=options.host
+            )
+        except CannotListenError as error:
+            raise PortError(
+                f"{options.block}: cannot listen on {options.host}:{options.port}:"
+                f" {error.socketError}"
+            ) from error
+        self.log.info(
+            "the HTTP API is at {scheme}://{host}:{port}/",
+            scheme="http" if self._context is None else "https",
+            host=options.host,
+            port=self.port,
+        )
+        if self._fingerprint:
+            self.log.info(
+                "its certificate is vouched for by nobody; its SHA-256 is {fingerprint}",
+                fingerprint=self._fingerprint,
+            )
+
+    def stopService(self) -> Any:
+        """Answer nobody any more."""
+        listening, self._listening = self._listening, None
+        self._site.stop()
+        self._factory.hang_up()
+        return maybeDeferred(listening.stopListening) if listening is not None else None
+
+    def _written(self, request: Any) -> None:
+        """A request has its answer."""

@@ -1,0 +1,451 @@
+"""
+From a request to its answer: who may come, who it is, what it carries, who answers, in which form.
+
+The order is that of Salt's rest_cherrypy but for one thing: whether the client can read the answer
+is looked at before anything is done. Endpoints are in L{saltwisted.web.endpoints} and beside it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from http.cookies import CookieError, SimpleCookie
+from typing import Any, Protocol
+from urllib.parse import parse_qsl, unquote_to_bytes, urlsplit
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.interfaces import IPullProducer
+from twisted.internet.task import Cooperator
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from saltwisted.config.api import ApiOptions
+from saltwisted.domain.api import accept, bodies
+from saltwisted.domain.api.pieces import NotJson, pieces
+from saltwisted.domain.api.problems import NO_RIGHT, Problem, of_remote, page
+from saltwisted.domain.eauth import Token
+from saltwisted.errors import DeniedError, RemoteError, StoreError
+from saltwisted.transports.deferreds import let_go
+from saltwisted.web.exchange import STREAMED, Answer, Endpoint, Exchange, Handler, Session
+from saltwisted.web.http import SERVER, ApiRequest
+from saltwisted.wire.msgpack import pack
+
+COOKIE = "session_id"
+AT_ONCE = 1000
+"""Requests that are being answered."""
+OF_ONE = 500
+"""Of these from one address."""
+WITHOUT_SESSION = 65_536
+"""Bytes of a body that are read for somebody who has not said who he is."""
+CHUNK = 65_536
+STALLED = 60.0
+"""Seconds for which a client may read nothing of its answer."""
+HTML = "text/html;charset=utf-8"
+CORS_METHODS = ("GET", "POST")
+
+
+class Sessions(Protocol):
+    """Who has logged in; see L{saltwisted.master.logins.Logins}."""
+
+    async def known(self, word: str) -> Token | None:
+        """What a token stands for, if it is good, also by what other nodes know."""
+
+    async def delete_token(self, token: Any) -> bool:
+        """End a token."""
+
+    def permissions(self, token: Token) -> Sequence[Any]:
+        """What its user may, as C{/login} says it."""
+
+
+class Site:
+    """
+    All endpoints of the API.
+
+    @ivar endpoints: by the first word of the path; C{""} is the root.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        reactor: Any,
+        options: ApiOptions,
+        sessions: Sessions,
+        counters: Counter[str],
+        endpoints: Mapping[str, Endpoint],
+        now: Callable[[], float],
+        page_of: Handler | None = None,
+    ) -> None:
+        """
+        @param page_of: what a browser gets that asks for a page, if there is an app.
+        """
+        self._reactor = reactor
+        self._options = options
+        self._sessions = sessions
+        self._counters = counters
+        self.endpoints = endpoints
+        self._page_of = page_of
+        self._now = now
+        self._running: Counter[str] = Counter()
+        self._answering: set[Deferred[None]] = set()
+        self._prefix = [part for part in options.root_prefix.split("/") if part]
+        self._cooperator = Cooperator(
+            scheduler=lambda work: reactor.callLater(0.0001, work), started=True
+        )
+
+    # -- requests
+
+    def take(self, request: ApiRequest) -> None:
+        """Answer a request."""
+        working = Deferred.fromCoroutine(self._answer(request))
+        self._answering.add(working)
+        gone = request.notifyFinish()
+        gone.addErrback(lambda failure: working.cancel())
+        working.addBoth(self._done, working)
+        let_go(working, self.log, "a request could not be answered")
+
+    def _done(self, result: Any, working: Deferred[None]) -> Any:
+        self._answering.discard(working)
+        return result
+
+    def stop(self) -> None:
+        """Answer nobody any more."""
+        for working in list(self._answering):
+            working.cancel()
+        self._cooperator.stop()
+
+    async def _answer(self, request: ApiRequest) -> None:
+        exchange = self._exchange(request)
+        address = exchange.address
+        total = self._running.total()
+        if total >= AT_ONCE or self._running[address] >= OF_ONE:
+            self._counters["api:too-many-requests"] += 1
+            problem = Problem(503, "There are too many requests", {"Retry-After": "1"})
+            self._tell(request, exchange, problem)
+            return
+        self._running[address] += 1
+        try:
+            await self._try(request, exchange)
+        finally:
+            self._running[address] -= 1
+            if not self._running[address]:
+                del self._running[address]
+
+    async def _try(self, request: ApiRequest, exchange: Exchange) -> None:
+        try:
+            answer, form = await self._judge(exchange)
+            if answer is STREAMED:
+                return
+            if answer.content is not None:
+                content, content_type = [answer.content], answer.content_type
+            else:
+                content, content_type = await self._shown(answer.value, form), form
+            self._send(request, exchange, answer.status, content_type, content)
+        except CancelledError:
+            raise
+        except Problem as problem:
+            self._tell(request, exchange, problem)
+        except RemoteError as error:
+            self._tell(request, exchange, of_remote(error))
+        except DeniedError as error:
+            self._tell(request, exchange, Problem(401, str(error)))
+        except StoreError as error:
+            self._tell(request, exchange, Problem(503, str(error), {"Retry-After": "5"}))
+        except Exception:
+            self._counters["api:failed"] += 1
+            self.log.failure("{path} could not be answered", path=exchange.path[:200])
+            unexpected = {"status": 500, "return": "An unexpected error occurred"}
+            content = [piece.encode() for piece in pieces(unexpected)]
+            self._send(request, exchange, 500, accept.JSON, content)
+
+    # -- what is asked
+
+    def _exchange(self, request: ApiRequest) -> Exchange:
+        headers = {
+            name.decode("latin-1").lower(): values[0].decode("utf-8", "replace")
+            for name, values in request.requestHeaders.getAllRawHeaders()
+        }
+        method = request.method.decode("latin-1")
+        return Exchange(
+            method="GET" if method == "HEAD" else method,
+            path=request.path.decode("latin-1"),
+            parts=(),
+            query={},
+            headers=headers,
+            address=str(getattr(request.client, "host", "")),
+            options=self._options,
+            request=request,
+        )
+
+    async def _judge(self, exchange: Exchange) -> tuple[Answer, str]:
+        """
+        The answer, and the form that it is wanted in.
+
+        @raises Problem: what is said instead.
+        """
+        foreign = self._cross_origin(exchange)
+        allowed = self._options.authorized_ips
+        if allowed and exchange.address not in allowed:
+            self._counters["api:bad-ip"] += 1
+            raise Problem(403, "Bad IP")
+        if exchange.method == "OPTIONS":
+            return Answer(content=b""), ""
+        endpoint = self._find(exchange)
+        if self._wants_page(exchange) and self._page_of is not None:
+            return await self._page_of(exchange), ""
+        handler = endpoint.methods.get(exchange.method)
+        exchange.session = await self._session(exchange)
+        if endpoint.guarded:
+            if exchange.session is None:
+                raise Problem(401, NO_RIGHT)
+            exchange.answer_headers["Cache-Control"] = "private"
+        if handler is None:
+            names = sorted({*endpoint.methods, *({"HEAD"} if "GET" in endpoint.methods else ())})
+            raise Problem(
+                405, "Specified method is invalid for this resource.", {"Allow": ", ".join(names)}
+            )
+        if foreign and exchange.session is not None and exchange.session.by_cookie:
+            # A page of somebody else's in the browser of a user who has logged in
+            raise Problem(403, "The origin is not one of cors_origin")
+        form = "" if endpoint.plain else accept.best(exchange.headers.get("accept"))
+        self._query(exchange)
+        if endpoint.reads and exchange.method == "POST":
+            exchange.body = self._read(exchange)
+        return await handler(exchange), form
+
+    def _cross_origin(self, exchange: Exchange) -> bool:
+        """
+        Say who may use answers elsewhere.
+
+        @return: whether the request comes from a page of somebody whom nobody has named.
+        """
+        origin = exchange.headers.get("origin")
+        told = exchange.answer_headers
+        if origin is not None and not self._known_origin(origin, exchange):
+            return True
+        told["Access-Control-Allow-Origin"] = origin or "*"
+        told["Access-Control-Expose-Headers"] = "GET, POST"
+        told["Access-Control-Allow-Credentials"] = "true"
+        if origin is not None:
+            told["Vary"] = "Origin"
+        wanted = exchange.headers.get("access-control-request-method")
+        if exchange.method == "OPTIONS" and wanted in CORS_METHODS:
+            told["Access-Control-Allow-Methods"] = ", ".join(CORS_METHODS)
+            told["Access-Control-Allow-Headers"] = "Content-Type, X-Auth-Token, X-Requested-With"
+            told["Access-Control-Max-Age"] = "1400"
+        return False
+
+    def _known_origin(self, origin: str, exchange: Exchange) -> bool:
+        named = self._options.cors_origin
+        named = [named] if isinstance(named, str) else named
+        if "*" in named or origin in named:
+            return True
+        try:
+            netloc = urlsplit(origin).netloc
+        except ValueError:
+            return False
+        return bool(netloc) and netloc == exchange.headers.get("host")
+
+    def _find(self, exchange: Exchange) -> Endpoint:
+        """
+        Whose path it is.
+
+        @raises Problem: C{404}, nobody's.
+        """
+        parts = []
+        for part in exchange.path.split("/"):
+            if part:
+                try:
+                    parts.append(unquote_to_bytes(part.encode("latin-1")).decode("utf-8"))
+                except UnicodeDecodeError:
+                    raise Problem(404, "The path is not UTF-8") from None
+        shown = f"The path {exchange.path[:200]!r} was not found."
+        if any(part in (".", "..") or "/" in part or "\0" in part for part in parts):
+            raise Problem(404, shown)
+        if parts[: len(self._prefix)] != self._prefix:
+            raise Problem(404, shown)
+        parts = parts[len(self._prefix) :]
+        endpoint = None
+        # A name may have several words, as webhook_url may
+        for length in range(len(parts), -1, -1):
+            endpoint = self.endpoints.get("/".join(parts[:length]))
+            if endpoint is not None and (length or not parts):
+                exchange.parts = parts[length:]
+                break
+            endpoint = None
+        if endpoint is None or len(exchange.parts) > endpoint.depth:
+            raise Problem(404, shown)
+        return endpoint
+
+    def _wants_page(self, exchange: Exchange) -> bool:
+        """Whether a browser comes here to look, where there is an app to show."""
+        options = self._options
+        if self._page_of is None:
+            return False
+        path = exchange.path
+        if path.startswith((options.app_path, options.static_path)):
+            return False
+        return accept.prefers_html(exchange.headers.get("accept"))
+
+    async def _session(self, exchange: Exchange) -> Session | None:
+        """Who it is, by C{X-Auth-Token} or else by the cookie."""
+        word, by_cookie = exchange.headers.get("x-auth-token", ""), False
+        if not word:
+            word, by_cookie = cookie_of(exchange.headers.get("cookie", "")), True
+        if not word or len(word) > 512:
+            return None
+        token = await self._sessions.known(word)
+        minutes = self._options.session_timeout
+        if (
+            token is None
+            or (minutes and self._now() >= token.start + minutes * 60)
+            or not api_acl_allows(self._options.api_acl, token.name, exchange.address)
+        ):
+            self._counters["api:bad-token"] += 1
+            return None
+        return Session(word=word, token=token, by_cookie=by_cookie)
+
+    def _query(self, exchange: Exchange) -> None:
+        try:
+            text = exchange.request.query.decode("latin-1")
+            exchange.query = dict(parse_qsl(text, keep_blank_values=True, max_num_fields=100))
+        except ValueError:
+            raise Problem(400, "The query has too many fields") from None
+
+    def _read(self, exchange: Exchange) -> bodies.Body:
+        content = exchange.request.content.read()
+        if exchange.session is None and len(content) > WITHOUT_SESSION:
+            raise Problem(413, f"Without a session a request may have {WITHOUT_SESSION} bytes")
+        return bodies.read(exchange.headers.get("content-type"), content)
+
+    # -- what is answered
+
+    async def _shown(self, value: Any, form: str) -> list[bytes]:
+        """A value in a form; a large one is made bit by bit."""
+        if form == accept.MSGPACK:
+            return [pack(value)]
+        if form == accept.YAML:
+            return [yaml_text(value)]
+        made: list[bytes] = []
+
+        def work() -> Iterator[None]:
+            for piece in pieces(value):
+                made.append(piece.encode("utf-8", "replace"))
+                yield
+
+        try:
+            first = work()
+            for _ in range(20):
+                if next(first, STREAMED) is STREAMED:
+                    return made
+            await self._cooperator.coiterate(first)
+        except NotJson:
+            raise Problem(500, "Could not serialize the return data from Salt.") from None
+        return made
+
+    def _tell(self, request: ApiRequest, exchange: Exchange, problem: Problem) -> None:
+        exchange.answer_headers.update(problem.headers)
+        content = [page(problem.status, problem.message)]
+        self._send(request, exchange, problem.status, HTML, content)
+
+    def _send(
+        self,
+        request: ApiRequest,
+        exchange: Exchange,
+        status: int,
+        content_type: str,
+        content: Collection[bytes],
+    ) -> None:
+        request.setResponseCode(status)
+        told = {"Server": SERVER.decode(), "X-Content-Type-Options": "nosniff"}
+        if content_type:
+            told["Content-Type"] = content_type
+        told.update(exchange.answer_headers)
+        for name, text in told.items():
+            request.setHeader(name.encode("latin-1"), clean(text))
+        for cookie in exchange.cookies:
+            request.responseHeaders.addRawHeader(b"Set-Cookie", clean(cookie))
+        size = sum(map(len, content))
+        request.setHeader(b"Content-Length", str(size).encode())
+        if size <= CHUNK or request.method == b"HEAD":
+            request.write(b"".join(content))
+            request.finish()
+            return
+        Sending(self._reactor, request, content).start()
+
+
+@implementer(IPullProducer)
+class Sending:
+    """A large answer, given as fast as the client reads it."""
+
+    def __init__(self, reactor: Any, request: Any, content: Collection[bytes]) -> None:
+        self._reactor = reactor
+        self._request = request
+        self._content = iter(content)
+        self._stalled: Any = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._stalled = self._reactor.callLater(STALLED, self._give_up)
+        self._request.registerProducer(self, False)
+
+    def resumeProducing(self) -> None:
+        """The client has read what it was given."""
+        self._stalled.reset(STALLED)
+        chunk: list[bytes] = []
+        size = 0
+        for piece in self._content:
+            chunk.append(piece)
+            size += len(piece)
+            if size >= CHUNK:
+                break
+        self._request.write(b"".join(chunk))
+        if size < CHUNK:
+            self.stopProducing()
+            self._request.unregisterProducer()
+            self._request.finish()
+
+    def stopProducing(self) -> None:
+        """It is over, or nobody is there."""
+        if self._stalled.active():
+            self._stalled.cancel()
+
+    def _give_up(self) -> None:
+        self._request.transport.abortConnection()
+
+
+def api_acl_allows(acl: Mapping[str, Any], username: Any, address: str) -> bool:
+    """Whether C{api_acl} lets a user come from an address; without users in it everybody may."""
+    users = acl.get("users") if acl else None
+    if not isinstance(users, Mapping) or not users:
+        return True
+    places = users.get(username) if isinstance(username, str) else None
+    if places is None:
+        places = users.get("*")
+    if isinstance(places, str):
+        places = [places]
+    return isinstance(places, (list, tuple)) and (address in places or "*" in places)
+
+
+def clean(text: str) -> bytes:
+    """A header's value: nothing in it begins another header."""
+    return text.replace("\r", " ").replace("\n", " ").replace("\0", " ").encode("utf-8", "replace")
+
+
+def cookie_of(header: str) -> str:
+    """The session in a C{Cookie} header; C{""} if there is none."""
+    if COOKIE not in header or len(header) > 8192:
+        return ""
+    try:
+        found = SimpleCookie(header).get(COOKIE)
+    except CookieError:
+        return ""
+    return found.value if found is not None else ""
+
+
+def yaml_text(value: Any) -> bytes:
+    """As Salt shows YAML."""
+    import yaml
+
+    text = yaml.dump(value, Dumper=yaml.CSafeDumper, default_flow_style=False, allow_unicode=True)
+    return text.encode("utf-8", "replace")

@@ -1,0 +1,122 @@
+"""
+The certificate of the API: the site's own files, or one that is made here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+from OpenSSL import SSL, crypto
+from twisted.internet.ssl import CertificateOptions, TLSVersion
+
+from saltwisted.config.api import ApiOptions
+from saltwisted.errors import ConfigError
+
+YEARS = 20
+FOLDER = "saltwisted"
+FILE = "api.pem"
+_PEM = serialization.Encoding.PEM
+
+
+def context_of(
+    options: ApiOptions,
+    pki_dir: str,
+    name: str,
+    now: float,
+    write: Callable[[str, bytes], None],
+) -> tuple[Any, str]:
+    """
+    What TLS is spoken with, and the SHA-256 of the certificate where it is one of ours.
+
+    @param name: this master's, for a certificate that is made.
+    @param write: writes a new file that nobody else may read.
+    @raises ConfigError: the files are not there, or do not fit together.
+    """
+    fingerprint = ""
+    if options.ssl_crt or options.ssl_key:
+        for each in ("ssl_crt", "ssl_key"):
+            if not getattr(options, each):
+                raise ConfigError(f"{options.block}: {each} is needed beside the other of the two")
+        certificates = _read(options, options.ssl_crt)
+        key = _read(options, options.ssl_key)
+    else:
+        place = os.path.join(pki_dir, FOLDER, FILE)
+        if not os.path.exists(place):
+            write(place, self_signed(name, now))
+        certificates = key = _read(options, place)
+        fingerprint = fingerprint_of(certificates)
+    chain = _read(options, options.ssl_chain) if options.ssl_chain else b""
+    try:
+        own, *more = [
+            crypto.X509.from_cryptography(x509.load_pem_x509_certificate(each))
+            for each in _each(certificates) + _each(chain)
+        ]
+        loaded = crypto.PKey.from_cryptography_key(
+            serialization.load_pem_private_key(key, None)  # type: ignore[arg-type]
+        )
+        made = CertificateOptions(
+            privateKey=loaded,
+            certificate=own,
+            extraCertChain=more,
+            raiseMinimumTo=TLSVersion.TLSv1_2,
+        )
+        made.getContext().check_privatekey()
+    except (ValueError, TypeError, SSL.Error, crypto.Error) as error:
+        raise ConfigError(
+            f"{options.block}: {options.ssl_crt or place} and its key cannot be used: {error}"
+        ) from None
+    return made, fingerprint
+
+
+def _read(options: ApiOptions, path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        raise ConfigError(
+            f"{options.block}: Could not find a certificate: {path} ({error.strerror})"
+        ) from None
+
+
+def _each(text: bytes) -> list[bytes]:
+    """The certificates in a file of them."""
+    begin, end = b"-----BEGIN CERTIFICATE-----", b"-----END CERTIFICATE-----"
+    return [begin + part.partition(end)[0] + end + b"\n" for part in text.split(begin)[1:]]
+
+
+def fingerprint_of(text: bytes) -> str:
+    """SHA-256 of the first certificate, as browsers show it."""
+    der = x509.load_pem_x509_certificate(_each(text)[0]).public_bytes(serialization.Encoding.DER)
+    digest = hashlib.sha256(der).hexdigest().upper()
+    return ":".join(digest[at : at + 2] for at in range(0, len(digest), 2))
+
+
+def self_signed(name: str, now: float) -> bytes:
+    """A key and its certificate, which nobody else vouches for."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, (name or "saltwisted")[:64])])
+    began = datetime.fromtimestamp(now, UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(began - timedelta(days=1))
+        .not_valid_after(began + timedelta(days=365 * YEARS))
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        _PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return private + certificate.public_bytes(_PEM)
