@@ -8,7 +8,6 @@ when the configuration is loaded.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 from typing import Any
 
 BLOCKS = ("rest_twisted", "rest_cherrypy")
@@ -108,6 +107,9 @@ def problems(blocks: Mapping[str, Any]) -> list[str]:
                 if wrong:
                     found.append(f"{name}: {key} must be {wrong}, not {value!r}")
             elif key not in UNUSED:
+                # Nearly nobody misspells: the command line is not to wait for this
+                from difflib import get_close_matches
+
                 near = get_close_matches(str(key)[:64], list(DEFAULTS), 1)
                 hint = f", did you mean {near[0]!r}?" if near else ""
                 found.append(f"{name}: unknown option {key!r}{hint}")

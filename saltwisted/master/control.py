@@ -65,6 +65,8 @@ FUNCTION = (
     Argument("arg", LIST),
     Argument("kwarg", MAP),
 )
+IN_BACKGROUND = Argument("async", FLAG)
+KEPT = Argument("keep", FLAG)
 
 
 class Control:
@@ -103,20 +105,14 @@ class Control:
                 name="runner",
                 right=may.runner,
                 handler=self.runner,
-                takes=(
-                    *FUNCTION,
-                    Argument("jid", JID),
-                    Argument("async", FLAG),
-                    Argument("keep", FLAG),
-                    *LOGIN,
-                ),
+                takes=(*FUNCTION, Argument("jid", JID), IN_BACKGROUND, KEPT, *LOGIN),
                 streams=True,
             ),
             Operation(
                 name="wheel",
                 right=may.wheel,
                 handler=self.wheel,
-                takes=(*FUNCTION, Argument("async", FLAG), *LOGIN),
+                takes=(*FUNCTION, IN_BACKGROUND, *LOGIN),
             ),
             Operation(
                 name="mk_token",

@@ -45,14 +45,14 @@ class Done:
     What a chunk gave.
 
     @ivar values: one, or one for each minion of a batch.
-    @ivar silent: minions that did not answer; they are in no value.
+    @ivar silent: minions that did not answer. What stands for them in a value says so.
     """
 
     values: list[Any] = field(factory=list)
     silent: list[str] = field(factory=list)
 
 
-def _nothing(item: Any) -> None:
+async def _nothing(item: Any) -> None:
     """For operations whose items nobody wants."""
 
 
@@ -122,12 +122,18 @@ class Chunks:
     ) -> list[str]:
         """Publish a job and wait for its end; those who did not answer."""
         silent: list[str] = []
+        jid = ""
 
-        def item(each: Mapping[str, Any]) -> None:
-            if each["kind"] == "return":
+        async def item(each: Mapping[str, Any]) -> None:
+            nonlocal jid
+            if each["kind"] == "published":
+                jid = each["jid"]
+            elif each["kind"] == "return":
                 returned(each["id"], lowstate.shown_return(each["data"], full))
             elif each["kind"] == "missing":
-                silent.extend(each["ids"])
+                for minion, connected in each["connected"].items():
+                    silent.append(minion)
+                    returned(minion, lowstate.shown_silence(jid, connected, full))
 
         await self._operations.call("run", args, caller, item)
         return sorted(silent)
@@ -172,7 +178,7 @@ class Chunks:
         try:
             size = lowstate.batch_size(work.size, len(minions))
         except (TypeError, ValueError):
-            raise Problem(400, "batch must be a number or a share in percent") from None
+            raise Problem(400, lowstate.bad_batch(work.size)) from None
         done = Done()
 
         def returned(minion: str, value: Any) -> None:
@@ -189,7 +195,7 @@ class Chunks:
     async def _runner(self, work: Work, caller: Caller) -> Done:
         call = self._operations.call("runner", work.args, caller, _nothing)
         result = await self._within(work, call)
-        return Done([lowstate.shown_runner(result, work.full)])
+        return Done([lowstate.shown_runner(result, work.full, work.args)])
 
     async def _runner_async(self, work: Work, caller: Caller) -> Done:
         args = {**work.args, "async": True}
@@ -218,7 +224,7 @@ class Chunks:
             if not waiting.called:
                 waiting.callback(result)
 
-        running.addBoth(pass_on)
+        running.addBoth(pass_on)  # type: ignore[unused-awaitable]
         name = work.args["fun"]
         timer = self._reactor.callLater(seconds, late, waiting, f"'{name}' did not end in time")
         try:

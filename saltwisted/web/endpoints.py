@@ -25,7 +25,7 @@ LOGIN_FIELDS = ("username", "password", "eauth", "token_expire", "client", "key"
 BAD_LOGIN = "Could not authenticate using provided credentials"
 
 
-def _nothing(item: Any) -> None:
+async def _nothing(item: Any) -> None:
     """Logins give no items."""
 
 
@@ -52,8 +52,8 @@ class Endpoints:
         """By the first word of the path."""
         found = {
             "": Endpoint(methods={"GET": self.welcome, "POST": self.low}),
-            "token": Endpoint(methods={"POST": self.token}),
-            "run": Endpoint(methods={"POST": self.run}),
+            "token": Endpoint(methods={"GET": self.welcome, "POST": self.token}),
+            "run": Endpoint(methods={"GET": self.welcome, "POST": self.run}),
             "keys": Endpoint(methods={"GET": self.keys, "POST": self.new_key}, depth=1),
         }
         if self._options.enable_sessions:
@@ -75,6 +75,7 @@ class Endpoints:
         """C{POST /}."""
         if exchange.session is None:
             raise Problem(401, NO_RIGHT)
+        exchange.answer_headers["Cache-Control"] = "private"
         chunks = bodies.low_state(exchange.body.value)
         word = exchange.session.word
         return whole(await self._chunks.all(chunks, exchange.address, word))
@@ -225,9 +226,7 @@ class Endpoints:
             try:
                 kwarg = {name: chunk[name] for name in ("username", "password", "eauth")}
             except KeyError:
-                raise Problem(
-                    400, 'Require "username", "password", and "eauth" params'
-                ) from None
+                raise Problem(400, 'Require "username", "password", and "eauth" params') from None
             if "token_expire" in chunk:
                 kwarg["token_expire"] = chunk["token_expire"]
             made.append({**kwarg, "client": "runner", "fun": "auth.mk_token", "kwarg": kwarg})

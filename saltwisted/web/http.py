@@ -12,7 +12,8 @@ from collections.abc import Callable
 from io import BytesIO
 from typing import Any
 
-from twisted.internet.protocol import ServerFactory
+from twisted.internet.protocol import ServerFactory, connectionDone
+from twisted.python.failure import Failure
 from twisted.web.http import HTTPChannel, Request
 
 from saltwisted.domain.api.problems import page
@@ -39,6 +40,7 @@ class ApiRequest(Request):
     """
 
     channel: Any
+    content: Any
     _came = 0
     refused = False
     query = b""
@@ -88,6 +90,8 @@ class ApiChannel(HTTPChannel):
     """One connection."""
 
     requestFactory = ApiRequest
+    transport: Any
+    factory: Any
     maxHeaders = HEADERS
     _late: Any = None
 
@@ -129,7 +133,7 @@ class ApiChannel(HTTPChannel):
         self.transport.write(bare_answer(408, "The request took too long to come"))
         self.loseConnection()
 
-    def connectionLost(self, reason: Any) -> None:
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
         """It is gone."""
         self.arrived()
         self.factory.leave(self)
@@ -174,16 +178,20 @@ class ApiFactory(ServerFactory):
         self.take = take
         self.largest = largest
         self.counters = counters
-        self.log = written
+        self._told = written
         self._open: dict[Any, str] = {}
         self._by_address: Counter[str] = Counter()
+
+    def log(self, request: ApiRequest) -> None:
+        """A request has its answer; Twisted's channel says so by this name."""
+        self._told(request)
 
     def buildProtocol(self, addr: Any) -> Any:
         """A channel of ours: Twisted's factory would wrap one that also speaks HTTP/2."""
         channel = ApiChannel()
         channel.factory = self
         channel.timeOut = IDLE
-        channel.callLater = self.reactor.callLater
+        channel.callLater = self.reactor.callLater  # type: ignore[method-assign]
         return channel
 
     def enter(self, channel: Any) -> bool:

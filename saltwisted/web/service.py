@@ -22,7 +22,7 @@ class Api:
     """
     One listening port.
 
-    @ivar port: where it listens, when it does.
+    @ivar factory: its connections.
     """
 
     name = "HTTP API"
@@ -47,7 +47,7 @@ class Api:
         self._context = context
         self._fingerprint = fingerprint
         self._listening: Any = None
-        self._factory = ApiFactory(
+        self.factory = ApiFactory(
             reactor,
             site.take,
             lambda: int(options.max_request_body_size),
@@ -67,7 +67,7 @@ class Api:
         @raises PortError: naming the port that is taken.
         """
         options = self._options
-        factory: Any = self._factory
+        factory: Any = self.factory
         if self._context is not None:
             factory = TLSMemoryBIOFactory(self._context, False, factory)
             factory.noisy = False
@@ -96,7 +96,7 @@ class Api:
         """Answer nobody any more."""
         listening, self._listening = self._listening, None
         self._site.stop()
-        self._factory.hang_up()
+        self.factory.hang_up()
         return maybeDeferred(listening.stopListening) if listening is not None else None
 
     def _written(self, request: Any) -> None:

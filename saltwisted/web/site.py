@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from email.utils import formatdate
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, unquote_to_bytes, urlsplit
@@ -100,8 +101,8 @@ class Site:
         working = Deferred.fromCoroutine(self._answer(request))
         self._answering.add(working)
         gone = request.notifyFinish()
-        gone.addErrback(lambda failure: working.cancel())
-        working.addBoth(self._done, working)
+        gone.addErrback(lambda failure: working.cancel())  # type: ignore[unused-awaitable]
+        working.addBoth(self._done, working)  # type: ignore[unused-awaitable]
         let_go(working, self.log, "a request could not be answered")
 
     def _done(self, result: Any, working: Deferred[None]) -> Any:
@@ -194,16 +195,15 @@ class Site:
         if self._wants_page(exchange) and self._page_of is not None:
             return await self._page_of(exchange), ""
         handler = endpoint.methods.get(exchange.method)
+        names = sorted({*endpoint.methods, *({"HEAD"} if "GET" in endpoint.methods else ())})
+        exchange.answer_headers["Allow"] = ", ".join(names)
         exchange.session = await self._session(exchange)
         if endpoint.guarded:
             if exchange.session is None:
                 raise Problem(401, NO_RIGHT)
             exchange.answer_headers["Cache-Control"] = "private"
         if handler is None:
-            names = sorted({*endpoint.methods, *({"HEAD"} if "GET" in endpoint.methods else ())})
-            raise Problem(
-                405, "Specified method is invalid for this resource.", {"Allow": ", ".join(names)}
-            )
+            raise Problem(405, "Specified method is invalid for this resource")
         if foreign and exchange.session is not None and exchange.session.by_cookie:
             # A page of somebody else's in the browser of a user who has logged in
             raise Problem(403, "The origin is not one of cors_origin")
@@ -357,7 +357,11 @@ class Site:
         content: Collection[bytes],
     ) -> None:
         request.setResponseCode(status)
-        told = {"Server": SERVER.decode(), "X-Content-Type-Options": "nosniff"}
+        told = {
+            "Server": SERVER.decode(),
+            "Date": formatdate(self._now(), usegmt=True),
+            "X-Content-Type-Options": "nosniff",
+        }
         if content_type:
             told["Content-Type"] = content_type
         told.update(exchange.answer_headers)

@@ -35,7 +35,7 @@ def ranges(header: str) -> list[str]:
                 try:
                     quality = float(value)
                 except ValueError:
-                    raise Problem(400, "Malformed HTTP header: `Accept`") from None
+                    raise Problem(400, f"Malformed HTTP header: `{header[:200]}`") from None
         if quality > 0:
             found.append((quality, name.lower()))
     found.sort(reverse=True)

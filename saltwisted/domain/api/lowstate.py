@@ -231,7 +231,27 @@ def shown_return(data: Mapping[str, Any], full: bool) -> Any:
     return {"ret": data.get("return"), **found}
 
 
-def shown_runner(result: Mapping[str, Any], full: bool) -> Any:
+def shown_silence(jid: str, connected: bool, full: bool) -> Any:
+    """What stands for a minion that did not answer: never what a minion might have said."""
+    text = "Minion did not return. [Not connected]"
+    if connected:
+        text = (
+            "Minion did not return. [No response]\nThe minions may not have all finished running"
+            " and any remaining minions will return upon completion. To look up the return data"
+            f" for this job later, run the following command:\n\nsalt-run jobs.lookup_jid {jid}"
+        )
+    return {"out": "no_return", "ret": text} if full else text
+
+
+def bad_batch(size: Any) -> str:
+    """What is said of a batch that is no number."""
+    return (
+        f"Invalid batch specification {str(size)[:50]!r}: must be an integer or percentage"
+        " string like '10' or '25%'."
+    )
+
+
+def shown_runner(result: Mapping[str, Any], full: bool, asked: Mapping[str, Any]) -> Any:
     """
     What a runner gave.
 
@@ -240,7 +260,10 @@ def shown_runner(result: Mapping[str, Any], full: bool) -> Any:
     check_there(result)
     if not full:
         return result.get("return")
-    return {"tag": f"{result.get('tag')}/ret", "data": plain_result(result)}
+    data = {key: value for key, value in plain_result(result).items() if key != "tag"}
+    if not str(asked["fun"]).startswith("auth."):
+        data["fun_args"] = [*asked["arg"], *([asked["kwarg"]] if asked["kwarg"] else [])]
+    return {"tag": f"{result.get('tag')}/ret", "data": data}
 
 
 def shown_wheel(result: Mapping[str, Any]) -> dict[str, Any]:

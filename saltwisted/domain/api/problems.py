@@ -66,9 +66,7 @@ class Problem(SaltwistedError):
     @ivar headers: that go with it.
     """
 
-    def __init__(
-        self, status: int, message: str, headers: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
@@ -82,7 +80,7 @@ def status_line(status: int) -> str:
 
 def page(status: int, message: str) -> bytes:
     """The page that rest_cherrypy has for an error; nothing of the client's is markup in it."""
-    text = _PAGE.format(status=status_line(status), message=html.escape(message, quote=True))
+    text = _PAGE.format(status=status_line(status), message=html.escape(message, quote=False))
     return text.encode("utf-8", "replace")
 
 

@@ -1,0 +1,1 @@
+"""The HTTP API: its parts, and as clients see it."""

@@ -1,0 +1,160 @@
+"""
+The API of one master: logins and sessions, low state, who may what.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from tests.web.calls import LOGIN, PING
+from tests.web.rig import ApiRig
+
+ARG = {"client": "runner", "fun": "test.arg", "arg": ["a"]}
+
+
+class SessionTests(SynchronousTestCase):
+    """Logging in and out."""
+
+    def setUp(self) -> None:
+        self.api = ApiRig(self)
+
+    def test_login(self) -> None:
+        """A login gives a token in body, header and cookie, with which its user may come."""
+        reply = self.api.ask("POST", "/login", LOGIN)
+
+        self.assertEqual(reply.status, 200)
+        (shown,) = reply.json["return"]
+        self.assertEqual(sorted(shown), ["eauth", "expire", "perms", "start", "token", "user"])
+        self.assertEqual(shown["perms"], [".*", "@jobs", "@runner", "@wheel"])
+        self.assertEqual(reply.headers["x-auth-token"], [shown["token"]])
+        (cookie,) = reply.headers["set-cookie"]
+        self.assertTrue(cookie.startswith(f"session_id={shown['token']}; "), cookie)
+        self.assertIn("HttpOnly", cookie)
+        by_cookie = self.api.ask("POST", "/", [ARG], Cookie=f"session_id={shown['token']}")
+        self.assertEqual(by_cookie.json, {"return": [{"args": ["a"], "kwargs": {}}]})
+
+    def test_T_EAUTH_3_refused(self) -> None:
+        """T-EAUTH-3: a wrong password, user or backend is one answer, after the same wait."""
+        for wrong in ({"password": "no"}, {"username": "no"}, {"eauth": "no"}):
+            connection = self.api.open("POST", "/login", {**LOGIN, **wrong})
+            self.assertEqual(connection.replies, [], wrong)
+            self.api.wait(3)
+            (reply,) = connection.replies
+            self.assertEqual(reply.status, 401)
+            self.assertIn("Could not authenticate using provided credentials", reply.text)
+            self.assertNotIn("set-cookie", reply.headers)
+
+    def test_logout(self) -> None:
+        """After a logout the token is worth nothing, neither here nor in C{/run}."""
+        token = self.api.login()
+        self.assertEqual(
+            self.api.ask("POST", "/logout", token=token).json,
+            {"return": "Your token has been cleared"},
+        )
+
+        self.assertEqual(self.api.ask("POST", "/", [ARG], token=token).status, 401)
+        self.assertEqual(self.api.ask("POST", "/run", [{**ARG, "token": token}]).status, 401)
+
+    def test_end(self) -> None:
+        """A session ends when its token does."""
+        token = self.api.login()
+        self.api.rig.clock.advance(43199)
+        self.assertEqual(self.api.ask("POST", "/", [ARG], token=token).status, 200)
+        self.api.rig.clock.advance(2)
+        self.assertEqual(self.api.ask("POST", "/", [ARG], token=token).status, 401)
+
+    def test_session_timeout(self) -> None:
+        """With C{session_timeout} it ends so many minutes after the login."""
+        api = ApiRig(self, block={"session_timeout": 10})
+        token = api.login()
+        api.rig.clock.advance(599)
+        self.assertEqual(api.ask("POST", "/", [ARG], token=token).status, 200)
+        api.rig.clock.advance(1)
+        self.assertEqual(api.ask("POST", "/", [ARG], token=token).status, 401)
+
+    def test_token(self) -> None:
+        """C{/token} gives a bare list, and C{/run} takes such a token without a session."""
+        (made,) = self.api.ask("POST", "/token", LOGIN).json
+        self.assertEqual(made["name"], "admin")
+        reply = self.api.ask("POST", "/run", [{**ARG, "token": made["token"]}])
+        self.assertEqual(reply.json, {"return": [{"args": ["a"], "kwargs": {}}]})
+
+
+class LowStateTests(SynchronousTestCase):
+    """What chunks do."""
+
+    def setUp(self) -> None:
+        self.api = ApiRig(self)
+        self.token = self.api.login()
+
+    def test_local(self) -> None:
+        """C{local} answers when all minions have, with what each said."""
+        connection = self.api.open("POST", "/", [PING], token=self.token)
+        self.api.answer(True, 0)
+        self.assertEqual(connection.replies, [])
+        self.api.answer(True, 1)
+
+        (reply,) = connection.replies
+        self.assertEqual(reply.json, {"return": [{"api-00000": True, "api-00001": True}]})
+        self.assertEqual(self.api.rig.published_jobs()[0]["user"], "admin")
+
+    def test_silent(self) -> None:
+        """A minion that did not answer is neither false nor empty, and is listed apart."""
+        for full in (False, True):
+            chunk = {**PING, "full_return": full}
+            connection = self.api.open("POST", "/", [chunk], token=self.token)
+            self.api.answer(True, 0)
+            self.api.wait(30)
+
+            (reply,) = connection.replies
+            (shown,) = reply.json["return"]
+            told = shown["api-00001"]["ret"] if full else shown["api-00001"]
+            self.assertIn("Minion did not return.", told)
+            self.assertEqual(reply.json["missing"], [["api-00001"]])
+
+    def test_disabled(self) -> None:
+        """A client that is not named is refused, with the option that names it."""
+        api = ApiRig(self, netapi_enable_clients=["runner"])
+        reply = api.ask("POST", "/", [PING], token=api.login())
+        self.assertEqual(reply.status, 400)
+        self.assertIn("Client disabled: 'local'. Add to 'netapi_enable_clients'", reply.text)
+
+    def test_T_ACL_1_rights(self) -> None:
+        """T-ACL-1: a login may here what its rules say, by whichever client, and nothing else."""
+        reader, nobody = self.api.login("reader"), self.api.login("nobody")
+        refused: list[tuple[str, dict[str, Any]]] = [
+            (reader, {**PING, "fun": "cmd.run", "arg": ["id"]}),
+            (reader, {**PING, "fun": "cmd.run", "client": "local_async"}),
+            (reader, {**PING, "fun": "cmd.run", "client": "local_batch"}),
+            (reader, {**PING, "fun": "cmd.run", "client": "local_subset"}),
+            (reader, ARG),
+            (reader, {**ARG, "client": "runner_async"}),
+            (reader, {"client": "wheel", "fun": "key.list_all"}),
+            (reader, {"client": "wheel_async", "fun": "key.list_all"}),
+            (nobody, PING),
+        ]
+        for token, chunk in refused:
+            self.assertEqual(self.api.ask("POST", "/", [chunk], token=token).status, 401, chunk)
+        self.assertEqual(self.api.rig.published_jobs(), [])
+
+    def test_session_before_chunk(self) -> None:
+        """What a chunk says of its sender does not count where there is a session."""
+        reader = self.api.login("reader")
+        for more in (LOGIN, {"token": self.token}, {"user": "root"}, {"key": "x"}):
+            reply = self.api.ask("POST", "/", [{**ARG, **more}], token=reader)
+            self.assertEqual(reply.status, 401, more)
+
+    def test_nothing_begun(self) -> None:
+        """Where one chunk of several is wrong, none is done."""
+        chunks = [{**PING, "client": "local_async"}, {"client": "nosuch"}]
+        self.assertEqual(self.api.ask("POST", "/", chunks, token=self.token).status, 400)
+        self.assertEqual(self.api.rig.published_jobs(), [])
+
+    def test_not_accepted(self) -> None:
+        """Where the client could not read the answer, nothing is done."""
+        chunk = {**PING, "client": "local_async"}
+        reply = self.api.ask("POST", "/", [chunk], token=self.token, Accept="text/xml")
+        self.assertEqual(reply.status, 406)
+        self.assertEqual(self.api.rig.published_jobs(), [])
