@@ -35,8 +35,8 @@ class SessionTests(SynchronousTestCase):
         by_cookie = self.api.ask("POST", "/", [ARG], Cookie=f"session_id={shown['token']}")
         self.assertEqual(by_cookie.json, {"return": [{"args": ["a"], "kwargs": {}}]})
 
-    def test_T_EAUTH_3_refused(self) -> None:
-        """T-EAUTH-3: a wrong password, user or backend is one answer, after the same wait."""
+    def test_T_EAUTH_4_refused(self) -> None:
+        """T-EAUTH-4: a wrong password, user or backend is one answer, after the same wait."""
         for wrong in ({"password": "no"}, {"username": "no"}, {"eauth": "no"}):
             connection = self.api.open("POST", "/login", {**LOGIN, **wrong})
             self.assertEqual(connection.replies, [], wrong)
