@@ -694,6 +694,8 @@ class MasterConfig(CommonOptions):
 
     # -- Mine, schedule, beacons, events
 
+    #: Serves /metrics, /livez and /readyz; an empty map will do.
+    metrics: dict[str, Any] = _METRICS
     #: Whether numbers about requests are fired as events.
     master_stats: HandedOn[bool] = False
     master_stats_event_iter: HandedOn[int] = 60

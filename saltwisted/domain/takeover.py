@@ -129,7 +129,7 @@ UNREAD = frozenset(
     event_match_type event_return_blacklist event_return_queue event_return_whitelist
     fileserver_interval fileserver_verify_config gpg_cache gpg_cache_backend gpg_cache_ttl
     job_cache_store_endtime key_cache log_fmt_jid log_fmt_minion_id
-    master_roots master_stats master_stats_event_iter metrics
+    master_roots master_stats master_stats_event_iter
     optimization_order pillar.cache_driver pillar_cache
     pillar_cache_backend pillar_cache_ttl publish_timeout reactor_refresh_interval
     regen_thin remote_minions_port
@@ -137,6 +137,15 @@ UNREAD = frozenset(
     """.split()  # noqa: SIM905 - read as a list of words
 )
 """Options that Salt's files may set and nothing here looks at; none of them is missed."""
+
+
+def exports_elsewhere(block: Any) -> bool:
+    """Whether a block C{metrics} is for something else than Prometheus."""
+    return (
+        isinstance(block, Mapping)
+        and bool(block.get("enabled", True))
+        and block.get("exporter", "prometheus") != "prometheus"
+    )
 
 
 def _set(value: Any) -> bool:
@@ -183,6 +192,10 @@ UNSUPPORTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "rest_tornado": (_set, _API),
     "netapi_enable_clients": (_set, _API),
     "enable_ssh_minions": (_set, _SSH),
+    "metrics": (
+        exports_elsewhere,
+        "metrics are there for Prometheus alone: 'exporter: prometheus' serves /metrics",
+    ),
     "fips_mode": (_set, "algorithms are not restricted to those of FIPS"),
     "disable_aes_with_tls": (_set, "messages are always sealed"),
     "runner_dirs": (_set, "runners of your own do not run; those of saltwisted do"),

@@ -29,6 +29,7 @@ from saltwisted.roles.logs import observer
 from saltwisted.roles.master import SOCKET
 from saltwisted.roles.member import MemberService
 from saltwisted.roles.memory import tune_malloc
+from saltwisted.roles.metrics import Measures
 from saltwisted.roles.notify import StatusLine, tell_status
 from saltwisted.roles.privileges import become, check_owner, keep_memory, restrict_umask
 from saltwisted.roles.reload import MASTER_BUILT_IN, Reload
@@ -111,15 +112,22 @@ class Node:
             os.path.join(self.config.sock_dir, SOCKET),
             waiting_room(self._control, self._status),
         )
+        self._measures = Measures(
+            reactor, self.config, self.lifecycle.why_not, self.lifecycle.summary, self._status
+        )
 
     def startService(self) -> Any:
         """Go into the phase that the disk says."""
+        for part in self._measures.parts:
+            part.startService()
         self._doorway.startService()
         return Deferred.fromCoroutine(self.lifecycle.startService())
 
     async def _stop(self) -> None:
         await self.lifecycle.stopService()
         await self._doorway.stopService()
+        for part in self._measures.parts:
+            await part.stopService()
 
     def stopService(self) -> Any:
         """Leave it."""
@@ -131,9 +139,12 @@ class Node:
             self.lifecycle.member.reconfigure(names)
 
     def _build(self, card: MemberCard) -> MemberService:
-        return MemberService(
+        member = MemberService(
             self._reactor, self.config, card, self.lifecycle, self._control, self._doorway
         )
+        ctx = member.master.ctx
+        self._measures.show(member.figures, ctx.keys.accepted_ids, ctx.bus)
+        return member
 
     def _local(self) -> dict[str, Any]:
         """The identity and the accepted minions in this master's own directories."""

@@ -58,6 +58,7 @@ from saltwisted.roles.ending import giving_up
 from saltwisted.roles.history import stock_history
 from saltwisted.roles.logs import observer
 from saltwisted.roles.memory import Collector, Trimmer, tune_malloc
+from saltwisted.roles.metrics import Measures
 from saltwisted.roles.notify import StatusLine
 from saltwisted.roles.ports import TcpPorts, check_transport
 from saltwisted.roles.privileges import become, check_owner, keep_memory, restrict_umask
@@ -98,10 +99,13 @@ def build(reactor: Any, config_dir: str | None, log_level: str | None) -> Ordere
     logs = observer(config, log_level, os.environ)
     stores = Stores(reactor, config)
     master = Master(stores, stores.seams())
+    measures = Measures(reactor, config, master.waiting, master.summary, master.figures)
+    measures.show(master.figures, stores.keys.accepted_ids, stores.bus)
     return OrderedService(
         reactor,
         [
             Banner(config, loaded.sources, loaded.warnings),
+            *measures.parts,
             *master.parts,
             StatusLine(reactor, master.summary),
         ],
@@ -486,12 +490,48 @@ class Master:
             "problems": self.problems(),
         }
 
+    def figures(self) -> dict[str, Any]:
+        """What is told of it as metrics; see L{saltwisted.domain.metrics.families}."""
+        ctx, counters = self.ctx, dict(self.ctx.counters)
+        for reason, count in self.ports.requests.dropped.items():
+            counters[f"requests-dropped:{reason}"] = count
+        counters["publications-dropped"] = self.ports.publications.dropped
+        reactor = self.reacting.status()
+        return {
+            "role": "master",
+            "id": ctx.node,
+            "version": __version__,
+            "started": ctx.started,
+            "serving": self.ports.open,
+            "disks": list(self.disks),
+            "problems": self.problems(),
+            "latency": self.meter.figures(),
+            "counters": counters,
+            "keys": {state: len(ids) for state, ids in ctx.keys.list_keys().items()},
+            "queues": {
+                "sign_ins": ctx.signins.waiting(),
+                "job_store": ctx.jobs.queued,
+                "reactions": reactor["depth"],
+            },
+            "sessions": len(ctx.sessions.live()),
+            "published": ctx.publisher.published,
+            "rotations": ctx.rotation.count,
+            "events": ctx.bus.last,
+            "reactor": reactor,
+            "schedule_running": len(self.schedule.runs),
+            "claims": self.claim_views.status(),
+        }
+
     def summary(self) -> str:
         """How it is, for the service manager's status line."""
         if not self.ports.open:
             return "not serving yet"
         problems = [f"{name}: {why}" for name, why in self.problems().items()]
         return "; ".join(["serving, with something missing", *problems]) if problems else "serving"
+
+    def waiting(self) -> str:
+        """Why minions are not answered; empty if they are."""
+        return "" if self.ports.open else "not serving yet"
 
     def problems(self) -> dict[str, str]:
         """Which stores cannot write, and why."""

@@ -171,7 +171,7 @@ class Cluster:
             membership=facts.membership,
             peers=facts.peers,
             status=self.condition.status,
-            lags=self._lags,
+            lags=self.lags,
             holders=self._holders,
             now=self._stores.now,
         )
@@ -276,7 +276,8 @@ class Cluster:
         await self.jobs.presence.refresh()
         return self.jobs.presence.holders()
 
-    def _lags(self, node: str) -> dict[str, Any]:
+    def lags(self, node: str) -> dict[str, Any]:
+        """Entries that a member has yet to have; C{None} where that is not known."""
         return {
             "keys": self.facts.shipping.machine.peers.lacks(node),
             "returns": self.jobs.shipping.machine.peers.lacks(node),
@@ -382,6 +383,23 @@ class MemberService:
     def problems(self) -> list[str]:
         """Which stores cannot write, and why."""
         return self.beside.condition.said()
+
+    def figures(self) -> dict[str, Any]:
+        """What is told of this node as metrics."""
+        beside = self.beside
+        linked = {link.node for link in beside.facts.peers.links()}
+        others, report = sorted(self.others()), beside.roots.sync.report
+        peers = report.peers()
+        return {
+            **self.master.figures(),
+            "role": "cluster",
+            "serving": not self.waiting(),
+            "links": {node: float(node in linked) for node in others},
+            "lag": {node: beside.lags(node) for node in others},
+            **report.figures(),
+            "roots_received": {node: row["bytes_in"] for node, row in peers.items()},
+            "roots_sent": {node: row["bytes_out"] for node, row in peers.items()},
+        }
 
     def work(self) -> list[dict[str, Any]]:
         """What is being done that takes long, for people who wait."""

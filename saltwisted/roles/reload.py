@@ -32,7 +32,7 @@ MASTER_BUILT_IN = frozenset(
     cluster_peers cluster_pki_dir cluster_secret cluster_pub_fingerprint cluster_pool_port
     claims claims_etcd claims_etcd_ca claims_etcd_cert claims_etcd_key claims_etcd_user
     claims_etcd_password claims_etcd_prefix
-    rest_cherrypy rest_twisted order_masters ssl engines conf_file
+    rest_cherrypy rest_twisted metrics order_masters ssl engines conf_file
     config_dir
     """.split()  # noqa: SIM905
 )

@@ -113,13 +113,33 @@ class RootReport:
             return "waiting for a generation"
         if any(share.core.suspended for share in self._shares.values()):
             return "suspended"
-        lacking = sum(
-            count_missing(share.store.knowledge, link.peer.knowledge.get(name, {}))
-            for name, share in self._shares.items()
-            if share.store is not None
+        lacking = sum(self.behind(share) for share in self._shares.values())
+        return f"{lacking} behind" if lacking else "in step"
+
+    def behind(self, share: RootShare) -> int:
+        """Changes of others that writers of a share are known to have, and this node has not."""
+        if share.store is None:
+            return 0
+        ours, name = share.store.knowledge, share.name
+        return sum(
+            count_missing(ours, link.peer.knowledge.get(name, {}))
             for link in self._streams.writers(name)
         )
-        return f"{lacking} behind" if lacking else "in step"
+
+    def figures(self) -> dict[str, dict[str, float]]:
+        """For metrics: by share, how far it is behind, its conflicts, and whether it waits."""
+        shares = self._shares
+        return {
+            "roots_lag": {name: self.behind(share) for name, share in shares.items()},
+            "roots_conflicts": {
+                name: share.store.conflicts.open if share.store is not None else 0
+                for name, share in shares.items()
+            },
+            "roots_suspended": {
+                name: float(share.core.suspended not in ("", STARTING))
+                for name, share in shares.items()
+            },
+        }
 
     # -- what is done
 

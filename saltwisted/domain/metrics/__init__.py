@@ -1,0 +1,3 @@
+"""
+What is measured, and under which names it is told.
+"""

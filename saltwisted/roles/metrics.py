@@ -1,0 +1,90 @@
+"""
+Metrics and health of a daemon, where its configuration has a block C{metrics}.
+
+The libraries for it are imported then, and not by a master that has none. Nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from twisted.internet.threads import deferToThreadPool
+
+from saltwisted.config.options import MasterConfig
+from saltwisted.domain.metrics.jobs import JobFigures
+from saltwisted.domain.metrics.settings import PORT, MetricsSettings, settings_of
+from saltwisted.errors import ConfigError
+from saltwisted.transports.bus import EventBus
+
+if TYPE_CHECKING:
+    from saltwisted.web.metrics import Telemetry
+
+Figures = Callable[[], Mapping[str, Any]]
+MISSING = (
+    "metrics: the package {name} is missing: install python3-prometheus-client "
+    "(or 'pip install saltwisted[api]')"
+)
+
+
+class Measures:
+    """
+    The port, and what is told on it.
+
+    @ivar parts: what to start first and stop last; nothing where nothing is to be served.
+    """
+
+    def __init__(
+        self,
+        reactor: Any,
+        config: MasterConfig,
+        waiting: Callable[[], str],
+        summary: Callable[[], str],
+        figures: Figures,
+    ) -> None:
+        """
+        @param waiting: why minions are not served; empty if they are.
+        @param summary: how the daemon is, in words.
+        @param figures: what there is to tell while no master is shown.
+        @raises ConfigError: the block cannot be, or the library for it is missing.
+        """
+        self.parts: list[Any] = []
+        self._telemetry: Telemetry | None = None
+        settings = settings_of(config.metrics)
+        if settings is not None:
+            self._telemetry, port = _made(
+                reactor, settings, lambda: (not waiting(), summary()), figures
+            )
+            self.parts.append(port)
+
+    def show(self, figures: Figures, accepted: Callable[[], Any], bus: EventBus) -> None:
+        """
+        Tell of this master from now on.
+
+        @param accepted: the ids of its minions.
+        """
+        if self._telemetry is not None:
+            self._telemetry.show(figures, accepted, bus)
+
+
+def _made(
+    reactor: Any,
+    settings: MetricsSettings,
+    ready: Callable[[], tuple[bool, str]],
+    figures: Figures,
+) -> tuple[Telemetry, Any]:
+    """What is told, and where."""
+    try:
+        from saltwisted.web.measures import MeasuresPort
+        from saltwisted.web.metrics import Telemetry
+    except ModuleNotFoundError as error:
+        raise ConfigError(MISSING.format(name=error.name)) from None
+
+    def in_thread(function: Callable[..., Any], *args: Any) -> Any:
+        return deferToThreadPool(reactor, reactor.getThreadPool(), function, *args)
+
+    jobs = JobFigures(settings.minions, settings.functions)
+    telemetry = Telemetry(reactor, jobs, time.time, in_thread, figures)
+    port = PORT if settings.port is None else settings.port
+    return telemetry, MeasuresPort(reactor, settings.host, port, telemetry, ready)

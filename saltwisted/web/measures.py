@@ -1,0 +1,187 @@
+"""
+The port for C{/metrics}, C{/livez} and C{/readyz}, where it is one of its own.
+
+Anybody who reaches it may ask, so it gives nobody room: no bodies, few connections and none for
+long. When all places are taken, the oldest connection goes: who connects and says nothing does not
+keep a health check out.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from twisted.internet.defer import Deferred, maybeDeferred, succeed
+from twisted.internet.error import CannotListenError
+from twisted.internet.protocol import connectionDone
+from twisted.logger import Logger
+from twisted.protocols.policies import ProtocolWrapper, WrappingFactory
+from twisted.python.failure import Failure
+from twisted.web.resource import Resource
+from twisted.web.server import Request, Site
+
+from saltwisted.errors import PortError
+from saltwisted.web.health import Live, Ready, ReadyPage
+from saltwisted.web.metrics import MetricsPage, Telemetry
+
+PLACES = 64
+"""Connections at a time."""
+LIFE = 20.0
+"""Seconds that a connection may last, with its one question and the answer."""
+
+
+class Asked(Request):
+    """
+    The one request of a connection, without a body: what comes as one ends the connection.
+    """
+
+    _ended = False
+
+    def process(self) -> None:
+        """Answer it, and hang up then."""
+        self.channel.persistent = False
+        self.setHeader(b"connection", b"close")
+        Request.process(self)
+
+    def render(self, resrc: Any) -> None:
+        """Which library does this is nobody's business."""
+        self.setHeader(b"server", b"saltwisted")
+        Request.render(self, resrc)
+
+    def gotLength(self, length: int | None) -> None:
+        """Nothing is kept, however long it is to be."""
+        Request.gotLength(self, 0)
+        if length:
+            self._hang_up()
+
+    def handleContentChunk(self, data: bytes) -> None:
+        """A body of no announced length."""
+        if data:
+            self._hang_up()
+
+    def _hang_up(self) -> None:
+        if not self._ended:
+            self._ended = True
+            self.loseConnection()
+
+
+class Pages(Site):
+    """A site that writes no log of its own and wakes up for no clock."""
+
+    requestFactory = Asked
+    displayTracebacks = False
+    noisy = False
+
+    def __init__(self, root: Resource, reactor: Any) -> None:
+        Site.__init__(self, root, timeout=LIFE, reactor=reactor)
+
+    def startFactory(self) -> None:
+        """No log."""
+
+    def stopFactory(self) -> None:
+        """No log."""
+
+    def log(self, request: Any) -> None:
+        """Who asks every few seconds is no news."""
+
+
+class _Place(ProtocolWrapper):
+    """A connection, for as long as it may last."""
+
+    _end: Any = None
+
+    def makeConnection(self, transport: Any) -> None:
+        """It begins."""
+        self._end = self.factory.clock.callLater(LIFE, transport.abortConnection)
+        ProtocolWrapper.makeConnection(self, transport)
+
+    def connectionLost(self, reason: Failure = connectionDone) -> None:
+        """It has ended."""
+        if self._end is not None and self._end.active():
+            self._end.cancel()
+        ProtocolWrapper.connectionLost(self, reason)
+
+
+class Places(WrappingFactory):
+    """As many connections as there are places; a new one takes the oldest's."""
+
+    protocol = _Place
+    noisy = False
+
+    def __init__(self, wrapped: Any, clock: Any, places: int = PLACES) -> None:
+        super().__init__(wrapped)
+        self.clock = clock
+        self._places = places
+
+    def buildProtocol(self, addr: Any) -> Any:
+        """One more."""
+        if len(self.protocols) >= self._places:
+            # They are in the order in which they connected
+            self._hang_up(next(iter(self.protocols)))
+        return WrappingFactory.buildProtocol(self, addr)
+
+    def _hang_up(self, place: Any) -> None:
+        self.protocols.pop(place, None)
+        place.abortConnection()
+
+    def unregisterProtocol(self, p: Any) -> None:
+        """A connection is gone; it may have been forgotten before."""
+        self.protocols.pop(p, None)
+
+    def hang_up_all(self) -> None:
+        """Nobody is answered any more."""
+        for place in list(self.protocols):
+            self._hang_up(place)
+
+
+class MeasuresPort:
+    """
+    Listens from before the master serves until after it has ended, so that C{/readyz} can say so.
+    """
+
+    log = Logger()
+    name = "metrics"
+
+    def __init__(
+        self, reactor: Any, host: str, port: int, telemetry: Telemetry, ready: Ready
+    ) -> None:
+        self._reactor = reactor
+        self._host, self._wanted = host, port
+        self._telemetry = telemetry
+        root = Resource()
+        root.putChild(b"metrics", MetricsPage(telemetry))
+        root.putChild(b"livez", Live())
+        root.putChild(b"readyz", ReadyPage(ready))
+        self._places: Any = Places(Pages(root, reactor), reactor)
+        self._listening: Any = None
+
+    def startService(self) -> None:
+        """
+        Listen.
+
+        @raises PortError: naming the port that is taken.
+        """
+        try:
+            self._listening = self._reactor.listenTCP(
+                self._wanted, self._places, interface=self._host
+            )
+        except CannotListenError as error:
+            reason = os.strerror(getattr(error.socketError, "errno", 0) or 0)
+            raise PortError(
+                f"metrics: cannot listen on {self._host}:{self._wanted}: {reason}"
+            ) from error
+        self.log.info(
+            "metrics and health are told on http://{host}:{port}/", host=self._host, port=self.port
+        )
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return int(self._listening.getHost().port)
+
+    def stopService(self) -> Deferred[Any]:
+        """Answer no more."""
+        self._telemetry.hide()
+        self._places.hang_up_all()
+        listening, self._listening = self._listening, None
+        return succeed(None) if listening is None else maybeDeferred(listening.stopListening)
