@@ -140,8 +140,13 @@ def prepared(name: str, data: Any, judge: Judge) -> Any:
 
 
 def remarks(schedule: Mapping[str, Any]) -> Iterator[str]:
-    """What entries say in vain; they run nevertheless."""
+    """
+    What entries say in vain; they run nevertheless.
+
+    It goes in steps: C{""} stands for an entry with nothing more to say of.
+    """
     for name, data in schedule.items():
+        yield ""
         if name in GLOBALS or not isinstance(data, Mapping):
             continue
         for option in data:

@@ -104,45 +104,57 @@ class Book:
 
     def take(self, schedule: Mapping[str, Any], now: datetime) -> None:
         """Have another schedule; entries that did not change keep their next time."""
-        self.own = without_hidden(schedule)
-        self.reread(now)
+        for _ in self.taking(schedule, now):
+            pass
 
     def reread(self, now: datetime) -> None:
-        """
-        Parse what is new or changed; forget what is gone.
+        """The same after L{own} or the facts were changed."""
+        for _ in self._reading(self.own, now):
+            pass
 
-        An entry that did not change keeps its next time.
+    def taking(self, schedule: Mapping[str, Any], now: datetime) -> Iterator[None]:
         """
-        merged = self.merged()
+        The same in steps, for whoever has no time for a thousand entries: until the last step
+        everything is as before, and nothing has happened to whoever stops in between.
+        """
+        yield from self._reading(without_hidden(schedule), now)
+
+    def _reading(self, own: dict[str, Any], now: datetime) -> Iterator[None]:
+        """Parse what is new or changed; forget what is gone."""
+        merged = {**self.pillar, **own}
         settings = {name: merged[name] for name in GLOBALS if name in merged}
         entries: dict[str, ScheduleEntry] = {}
         read: dict[str, Any] = {}
         errors: dict[str, str] = {}
+        anew: list[str] = []
+        changed: list[str] = []
         for name, data in merged.items():
             if name in GLOBALS:
                 continue
             source = (data, settings, self._whens)
             read[name] = source
             before = self._read.get(name)
-            if before != source:
-                self._said.pop(name, None)
             if before == source:
                 if name in self.entries:
                     entries[name] = self.entries[name]
                 else:
                     errors[name] = self.errors[name]
+                yield
                 continue
+            changed.append(name)
             if before is None or timing(*before) != timing(*source):
-                self.progress.pop(name, None)
+                anew.append(name)
             try:
                 entries[name] = self._parse(name, data, settings, now)
             except ScheduleError as error:
                 errors[name] = str(error)
                 self.say("error", str(error))
-        self.entries, self._read, self.errors = entries, read, errors
-        for name in list(self.progress):
-            if name not in entries:
-                del self.progress[name]
+            yield
+        self.own, self.entries, self._read, self.errors = own, entries, read, errors
+        for name in changed:
+            self._said.pop(name, None)
+        for name in (*anew, *(self.progress.keys() - entries.keys())):
+            self.progress.pop(name, None)
 
     def _parse(
         self, name: str, data: Any, settings: Mapping[str, Any], now: datetime
@@ -152,15 +164,15 @@ class Book:
         made_up = isinstance(data, Mapping) and data.get("run_missed")
         return entry if made_up else evolve(entry, latest=self._latest)
 
-    def retry(self, now: datetime) -> None:
-        """Look again at what means nothing: its function may be there by now."""
-        for name in list(self.errors):
-            data, settings, _ = self._read[name]
+    def retrying(self, now: datetime) -> Iterator[None]:
+        """Look again, in steps, at what means nothing: its function may be there by now."""
+        for name, (data, settings, _) in [(name, self._read[name]) for name in self.errors]:
             try:
                 self.entries[name] = self._parse(name, data, settings, now)
                 del self.errors[name]
             except ScheduleError as error:
                 self.errors[name] = str(error)
+            yield
 
     def look(
         self,
@@ -168,9 +180,11 @@ class Book:
         runtime: float,
         running: Callable[[str], int],
         ours: Callable[[str], bool] = lambda name: True,
-    ) -> Iterator[DueJob]:
+    ) -> Iterator[DueJob | None]:
         """
         What is due now; to be started as it comes. Then L{sleep} says when to look again.
+
+        It goes in steps: C{None} stands for an entry that does not run now.
 
         @param runtime: seconds that nobody sets, to tell when the time of day was set.
         @param running: how many jobs of an entry, by its name, are running.
@@ -184,6 +198,7 @@ class Book:
             if not ours(name):
                 if name not in self.progress:
                     self.progress[name] = awaited(entry, now, self._dice)
+                yield None
                 continue
             progress = self.progress.get(name, Progress())
             try:
@@ -194,12 +209,12 @@ class Book:
                     self.say("error", f"job {name}: {error}")
                 self._said[name] = self.errors[name] = str(error)
                 del self.entries[name]
+                yield None
                 continue
             self.progress[name] = progress
             if due is not None:
                 self.sleep = min(self.sleep, max((due - now).total_seconds(), 0.05))
-            if run is not None:
-                yield run
+            yield run
 
     def _follow(self, now: datetime, runtime: float) -> None:
         """Notice that the time of day was set, or summer time began or ended."""

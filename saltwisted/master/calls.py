@@ -12,7 +12,9 @@ import os
 import traceback
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from inspect import Parameter, signature
+from functools import lru_cache
+from inspect import Parameter, Signature
+from inspect import signature as look_at
 from typing import Any
 
 from twisted.internet.defer import CancelledError
@@ -35,6 +37,12 @@ Stream = Callable[[Any], Awaitable[None]]
 
 async def _silent(_item: Any) -> None:
     """For calls whose progress nobody watches."""
+
+
+@lru_cache(maxsize=1024)
+def signature(function: Callable[..., Any]) -> Signature:
+    """As the standard library's, which looks at the code anew at each call."""
+    return look_at(function)
 
 
 def wrong_arguments(

@@ -156,7 +156,8 @@ class Scheduler(Service):
         """Start what is due, and sleep until something is."""
         now = self._now()
         for run in self._book.look(now, self._runtime(), self._running):
-            self._start(run, now)
+            if run is not None:
+                self._start(run, now)
         if self._timer is not None and self._timer.active():
             self._timer.cancel()
         sleep = self._book.sleep

@@ -67,6 +67,7 @@ from saltwisted.roles.stores import Stores
 from saltwisted.stores.jobs.choice import place
 from saltwisted.stores.jobs.history import JobHistory
 from saltwisted.stores.keys import KeyStore
+from saltwisted.transports.deferreds import let_go
 from saltwisted.transports.ipc import ControlServer
 from saltwisted.transports.latency import LatencyMeter
 from saltwisted.transports.localdoor import Behind, Doorway, LocalDoor
@@ -302,7 +303,9 @@ class Master:
             time.strftime("%z"),
             lambda: self.pause.paused,
         )
-        self.pause.on_change(lambda paused: self.schedule.changed())
+        self.pause.on_change(
+            lambda paused: let_go(self.schedule.changed(), log, "the schedule could not be read")
+        )
         self.schedule_control = ScheduleControl(ground, self.schedule)
         self.orchestrating = Orchestrating(
             ground, stores.warm, dispatcher.new_jid, lambda: self.ctx

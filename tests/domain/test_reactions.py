@@ -4,6 +4,8 @@ The reactor's rules: entries, forms of a reaction, chains, and what is seen of a
 
 from __future__ import annotations
 
+import fnmatch
+import re
 from typing import Any
 
 from hypothesis import given
@@ -119,6 +121,24 @@ class MatcherTests(SynchronousTestCase):
         """A tag with line ends is matched as a whole, and nothing slips through behind one."""
         self.assertEqual(self.matching("a\nb", "a*", "a", "a\nb"), ["a*", "a\nb"])
         self.assertEqual(self.matching("a\n", "a"), [])
+
+    @given(
+        st.lists(st.text("a/*?[]!b\n", max_size=6).filter(bool), max_size=6),
+        st.text("a/b\n*[", max_size=8),
+    )
+    def test_as_fnmatch(self, patterns: list[str], tag: str) -> None:
+        """Whatever the patterns are, those fit that fit by the standard library, as in stock."""
+        wanted = [pattern for pattern in patterns if fnmatch.fnmatchcase(tag, pattern)]
+
+        self.assertEqual(self.matching(tag, *patterns), wanted)
+
+    def test_no_expressions(self) -> None:
+        """Thousands of tags without wild cards, or with stars alone, need no expression."""
+        self.patch(re, "compile", lambda *args: self.fail("an expression is compiled"))
+
+        found = self.matching("a/7/c/d", *(f"a/{n}/*/d" for n in range(9)), "a/*", "a/7/c/d")
+
+        self.assertEqual(found, ["a/7/*/d", "a/*", "a/7/c/d"])
 
 
 class FormTests(SynchronousTestCase):

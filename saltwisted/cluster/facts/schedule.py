@@ -7,7 +7,7 @@ along into the cluster.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -17,6 +17,28 @@ from saltwisted.cluster.facts.ondisk import refuse
 from saltwisted.domain.masterschedule import IScheduleFacts
 from saltwisted.domain.replica.schedule import KIND, ScheduleFacts
 from saltwisted.transports.deferreds import let_go
+
+
+class Held(Mapping[str, Mapping[str, Any]]):
+    """
+    What of a fold holds, as it is at the time of asking: a schedule's entries are asked for one by
+    one, and there may be thousands.
+    """
+
+    def __init__(self, fold: ScheduleFacts) -> None:
+        self._fold = fold
+
+    def __getitem__(self, key: str) -> Mapping[str, Any]:
+        state = self._fold.registers.get(key)
+        if state is None or state.data is None:
+            raise KeyError(key)
+        return state.data
+
+    def __iter__(self) -> Iterator[str]:
+        return (key for key, state in self._fold.registers.items() if state.data is not None)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
 
 
 class ClusterSchedule:
@@ -42,6 +64,7 @@ class ClusterSchedule:
         @param file: what this master knew before it was a member.
         """
         self._fold = fold
+        self._items = Held(fold)
         self._append = append
         self._settled = settled
         self._problem = problem
@@ -65,9 +88,7 @@ class ClusterSchedule:
 
     def items(self) -> Mapping[str, Mapping[str, Any]]:
         """What holds."""
-        return {
-            key: state.data for key, state in self._fold.registers.items() if state.data is not None
-        }
+        return self._items
 
     def put(self, key: str, body: Mapping[str, Any] | None) -> Deferred[None]:
         """Into the log; fires when it is on this node's disk."""

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from attrs import field, frozen
+from attrs import frozen
 
 from saltwisted.words import listed
 
@@ -80,19 +80,25 @@ def parse(value: Any) -> tuple[list[Entry], list[str]]:
 
     @param value: the list; none at all is no entries.
     """
+    found = list(reading(value))
+    entries = [each for each in found if isinstance(each, Entry)]
+    return entries, [each for each in found if isinstance(each, str)]
+
+
+def reading(value: Any) -> Iterator[Entry | str]:
+    """The same one by one, for whoever has no time for thousands: an entry, or a sentence."""
     if value in (None, "", [], {}):
-        return [], []
+        return
     if not isinstance(value, (list, tuple)):
-        return [], [f"reactor must be a list of maps (tag: sls) or a path, not {_kind(value)}"]
-    entries: list[Entry] = []
-    problems: list[str] = []
+        yield f"reactor must be a list of maps (tag: sls) or a path, not {_kind(value)}"
+        return
     for number, item in enumerate(value, 1):
         try:
-            entries.append(_entry(number, item))
+            found: Entry | str = _entry(number, item)
         except _Wrong as wrong:
             name = f" ({next(iter(item))})" if isinstance(item, Mapping) and item else ""
-            problems.append(f"reactor, entry {number}{name}: {wrong}")
-    return entries, problems
+            found = f"reactor, entry {number}{name}: {wrong}"
+        yield found
 
 
 def _entry(number: int, item: Any) -> Entry:
@@ -188,30 +194,75 @@ def _kind(value: Any) -> str:
     return "a list" if isinstance(value, (list, tuple)) else repr(value)[:100]
 
 
-@frozen
+Fits = Callable[[str], object]
+"""Whether a tag fits a pattern, if it begins as the pattern does before its first wild card."""
+_WILD = re.compile(r"[*?[]")
+
+
 class Matcher:
     """
-    Which entries an event's tag means.
+    Which entries an event's tag means: shell wild cards match line ends too, and the whole tag has
+    to fit, as C{fnmatch} has it in stock.
 
-    One expression of all tags answers for the many events that mean none. Wild cards match
-    line ends too, and the whole tag has to fit, as C{fnmatch} has it in stock.
+    Most events mean none. So a tag is looked up as it is, and by each length that patterns have
+    before their first wild card; only patterns that begin as it does are tried.
     """
 
-    entries: Sequence[Entry]
-    _each: tuple[tuple[re.Pattern[str], Entry], ...] = field(init=False)
-    _any: re.Pattern[str] | None = field(init=False)
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self._plain: dict[str, list[Entry]] = {}
+        self._wild: dict[str, dict[str, tuple[Fits, list[Entry]]]] = {}
+        self._lengths: tuple[int, ...] = ()
+        for entry in entries:
+            self.add(entry)
 
-    def __attrs_post_init__(self) -> None:
-        texts = [fnmatch.translate(entry.tag) for entry in self.entries]
-        each = tuple(
-            (re.compile(text), entry) for text, entry in zip(texts, self.entries, strict=True)
-        )
-        object.__setattr__(self, "_each", each)
-        whole = re.compile("|".join(dict.fromkeys(texts))) if texts else None
-        object.__setattr__(self, "_any", whole)
+    def add(self, entry: Entry) -> None:
+        """One more, behind the others."""
+        wild = _WILD.search(entry.tag)
+        if wild is None:
+            self._plain.setdefault(entry.tag, []).append(entry)
+            return
+        head = entry.tag[: wild.start()]
+        if head not in self._wild:
+            self._wild[head] = {}
+            self._lengths = tuple(sorted({*self._lengths, len(head)}))
+        same = self._wild[head]
+        if entry.tag not in same:
+            same[entry.tag] = (_fits(entry.tag), [])
+        same[entry.tag][1].append(entry)
 
     def matching(self, tag: str) -> list[Entry]:
         """The entries, in their order."""
-        if self._any is None or self._any.match(tag) is None:
-            return []
-        return [entry for pattern, entry in self._each if pattern.match(tag)]
+        found = list(self._plain.get(tag, ()))
+        for length in self._lengths:
+            if length > len(tag):
+                break
+            for fits, entries in self._wild.get(tag[:length], {}).values():
+                if fits(tag):
+                    found += entries
+        if len(found) > 1:
+            found.sort(key=_number)
+        return found
+
+
+def _number(entry: Entry) -> int:
+    return entry.number
+
+
+def _fits(pattern: str) -> Fits:
+    if "?" in pattern or "[" in pattern:
+        return re.compile(fnmatch.translate(pattern)).match
+    head, *middle, last = pattern.split("*")
+
+    def fits(tag: str) -> bool:
+        """Stars alone need no expression, which would take long to make."""
+        at, end = len(head), len(tag) - len(last)
+        if at > end or not tag.endswith(last):
+            return False
+        for part in middle:
+            at = tag.find(part, at, end)
+            if at < 0:
+                return False
+            at += len(part)
+        return True
+
+    return fits

@@ -21,6 +21,7 @@ from saltwisted.master.automation.pause import Pause
 from saltwisted.master.automation.reactions import Reactions
 from saltwisted.master.automation.telling import OWN, RUN, Telling, Waiting
 from saltwisted.master.ground import Ground
+from saltwisted.master.turns import in_turns
 from saltwisted.transports.bus import Fired
 
 MANAGE = "salt/reactors/manage/"
@@ -67,6 +68,7 @@ class Intake:
         self._lines: dict[int, Line] = {}
         self._quiet: dict[tuple[int, tuple[str, ...]], tuple[Any, Waiting]] = {}
         self._held: list[Fired] | None = None
+        self._again = False
         self._stop: Callable[[], None] = lambda: None
         self.chains = Chains()
         self.queue: deque[Waiting] = deque()
@@ -130,12 +132,26 @@ class Intake:
         if self._held is None:
             self._held = []
             self._reread()
+        else:
+            self._again = True
 
-    def resume(self) -> None:
-        """The entries are read."""
-        held, self._held = self._held or [], None
-        for event in held:
-            self._match(event)
+    async def resume(self) -> None:
+        """The entries are read, unless the file has changed since: then it is read once more."""
+        if self._changed_meanwhile():
+            self._reread()
+            return
+        while self._held:
+            # Others come meanwhile, and wait behind these
+            some, self._held = self._held, []
+            async for event in in_turns(self._clock, some):
+                self._match(event)
+        self._held = None
+        if self._changed_meanwhile():
+            self.hold()
+
+    def _changed_meanwhile(self) -> bool:
+        again, self._again = self._again, False
+        return again
 
     def _learn(self, data: Mapping[str, Any]) -> None:
         """Another node has begun a reaction: its chain goes on here."""

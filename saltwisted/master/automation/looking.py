@@ -16,6 +16,7 @@ from saltwisted.master.automation.acts import Acts, step_of
 from saltwisted.master.automation.reactions import NOT_RUNNING, Reactions
 from saltwisted.master.automation.rendering import ENTRY, TIMEOUT, Rendering
 from saltwisted.master.automation.telling import Waiting
+from saltwisted.master.turns import in_turns
 from saltwisted.master.workers import WorkerPool
 
 
@@ -29,8 +30,14 @@ class Looking:
     log = Logger()
 
     def __init__(
-        self, reactions: Reactions, workers: WorkerPool, rendering: Rendering, acts: Acts
+        self,
+        clock: Any,
+        reactions: Reactions,
+        workers: WorkerPool,
+        rendering: Rendering,
+        acts: Acts,
     ) -> None:
+        self._clock = clock
         self._reactions = reactions
         self._workers = workers
         self._rendering = rendering
@@ -53,16 +60,21 @@ class Looking:
         except SaltwistedError as error:
             self.log.error("the reactor's SLS could not be looked at: {error}", error=str(error))
             return
-        said: list[str] = []
-        for (entry, _, _), found in zip(wanted, answers, strict=True):
-            for finding in found:
-                text = self._judged(finding)
-                if text:
-                    line = f", line {finding['line']}" if finding.get("line") else ""
-                    said.append(f"reactor, {entry.tag}: {finding['sls']}{line}: {text}")
-        self.findings = list(dict.fromkeys(said))
-        for text in self.findings:
-            self.log.error("{text}", text=text)
+        said: dict[str, None] = {}
+        findings = (
+            (entry, finding)
+            for (entry, _, _), found in zip(wanted, answers, strict=True)
+            for finding in found
+        )
+        async for entry, finding in in_turns(self._clock, findings):
+            text = self._judged(finding)
+            if text:
+                line = f", line {finding['line']}" if finding.get("line") else ""
+                text = f"reactor, {entry.tag}: {finding['sls']}{line}: {text}"
+                if text not in said:
+                    self.log.error("{text}", text=text)
+                said[text] = None
+        self.findings = list(said)
 
     def _judged(self, finding: Mapping[str, Any]) -> str:
         """What is wrong with one finding of a worker, or C{""}."""

@@ -71,14 +71,14 @@ class Places:
         until = thread_time() + turns.PORTION
         try:
             while self._waiting and self.running < self._most():
-                if thread_time() > until:
-                    self._turn = self._clock.callLater(0, self._next)
-                    return
                 work, done, _ = self._waiting.popleft()
                 self.running += 1
                 d = Deferred.fromCoroutine(work())
                 d.addErrback(_failed)  # type: ignore[unused-awaitable]
                 d.addCallback(self._ended, done)  # type: ignore[unused-awaitable]
+                if self._waiting and thread_time() > until:
+                    self._turn = self._clock.callLater(0, self._next)
+                    return
         finally:
             self._busy = False
 

@@ -8,13 +8,17 @@ is a path, the file is read again when it changes.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
+from twisted.internet.defer import DeferredLock
 from twisted.logger import Logger
 
-from saltwisted.domain.reactions.entries import Entry, Matcher, parse
+from saltwisted.domain.reactions.entries import Entry, Matcher, parse, reading
 from saltwisted.errors import RemoteError
+from saltwisted.master.turns import in_turns
+
+T = TypeVar("T")
 
 NOT_RUNNING = "Reactor system is not running."
 Stamp = tuple[int, int, int] | None
@@ -38,28 +42,68 @@ class Reactions:
         self.entries: Sequence[Entry] = ()
         self._matcher = Matcher(())
         self._stamp: Stamp = None
+        # Thousands are taken in several turns
+        self._lock = DeferredLock()
         self.configure(option)
 
     def configure(self, option: Any) -> None:
-        """Take the option's value: a list of entries, or the path of a file with one."""
+        """Take the option's value at once: a list of entries, or the path of a file with one."""
+        self._set_path(option)
+        if not self.path:
+            for _ in self._taking(option):
+                pass
+
+    async def reconfigure(self, clock: Any, option: Any) -> None:
+        """The same while events come."""
+        self._set_path(option)
+        if not self.path:
+            await self.take(clock, option)
+
+    def _set_path(self, option: Any) -> None:
         self.path = option if isinstance(option, str) else ""
         self._stamp = None
-        if not self.path:
-            self.take(option)
 
     @property
     def configured(self) -> bool:
         """Whether there is a reactor at all."""
         return bool(self.path or self.value)
 
-    def take(self, value: Any) -> None:
-        """Have these entries in the place of those before, and say what is wrong with them."""
-        self.entries, self.problems = parse(value)
+    async def take(self, clock: Any, value: Any) -> None:
+        """
+        Have these entries in the place of those before, which count until all are read, and say
+        what is wrong with them.
+        """
+        await self._alone(lambda: self._take(clock, value))
+
+    async def _alone(self, change: Callable[[], Awaitable[T]]) -> T:
+        """One change after the other."""
+        await self._lock.acquire()
+        try:
+            return await change()
+        finally:
+            self._lock.release()
+
+    async def _take(self, clock: Any, value: Any) -> None:
+        async for _ in in_turns(clock, self._taking(value)):
+            pass
+
+    def _taking(self, value: Any) -> Iterator[None]:
+        entries: list[Entry] = []
+        problems: list[str] = []
+        matcher = Matcher()
+        for found in reading(value):
+            if isinstance(found, Entry):
+                entries.append(found)
+                matcher.add(found)
+            else:
+                problems.append(found)
+            yield
+        self.entries, self.problems, self._matcher = entries, problems, matcher
         self.value = list(value) if isinstance(value, (list, tuple)) else []
-        self._matcher = Matcher(self.entries)
-        for problem in self.problems:
+        for problem in problems:
             where = f"{self.path}: " if self.path else ""
             self.log.error("{where}{problem}; it is left out", where=where, problem=problem)
+            yield
 
     def matching(self, tag: str) -> list[Entry]:
         """The entries for an event's tag."""
@@ -90,12 +134,15 @@ class Reactions:
             raise RemoteError("CommandExecutionError", NOT_RUNNING)
         return list(self.value)
 
-    def add(self, event: str, reactors: Any) -> dict[str, Any]:
+    async def add(self, clock: Any, event: str, reactors: Any) -> dict[str, Any]:
         """
         React to one more tag.
 
         @raises RemoteError: there is no reactor, its entries are in a file, or this is none.
         """
+        return await self._alone(lambda: self._add(clock, event, reactors))
+
+    async def _add(self, clock: Any, event: str, reactors: Any) -> dict[str, Any]:
         known = self._changeable()
         if any(isinstance(item, Mapping) and event in item for item in known):
             return {"status": False, "comment": "Reactor already exists."}
@@ -103,19 +150,22 @@ class Reactions:
         _, problems = parse([{event: found}])
         if problems:
             raise RemoteError("SaltInvocationError", problems[0])
-        self.take([*known, {event: found}])
+        await self._take(clock, [*known, {event: found}])
         return {"status": True, "comment": "Reactor added."}
 
-    def delete(self, event: str) -> dict[str, Any]:
+    async def delete(self, clock: Any, event: str) -> dict[str, Any]:
         """
         React to a tag no more.
 
         @raises RemoteError: there is no reactor, or its entries are in a file.
         """
+        return await self._alone(lambda: self._delete(clock, event))
+
+    async def _delete(self, clock: Any, event: str) -> dict[str, Any]:
         known = self._changeable()
         for place, item in enumerate(known):
             if isinstance(item, Mapping) and event in item:
-                self.take([*known[:place], *known[place + 1 :]])
+                await self._take(clock, [*known[:place], *known[place + 1 :]])
                 return {"status": True, "comment": "Reactor deleted."}
         return {"status": False, "comment": "Reactor does not exists."}
 

@@ -57,7 +57,7 @@ class Reactor:
         self._telling = Telling(ctx.clock, ctx.bus)
         self._intake = Intake(ctx, ctx.reactions, pause, self._telling, self._go_on, self._read)
         self._rendering = Rendering(workers)
-        self.looking = Looking(ctx.reactions, workers, self._rendering, self._acts)
+        self.looking = Looking(ctx.clock, ctx.reactions, workers, self._rendering, self._acts)
         config = ctx.config
         self._places = Places(
             ctx.clock,
@@ -93,8 +93,11 @@ class Reactor:
         @param entries: whether C{reactor} is one of them.
         """
         self._workers.recycle(ENTRY)
+        let_go(self._reconfigure(entries), self.log, "the reactor's entries could not be taken")
+
+    async def _reconfigure(self, entries: bool) -> None:
         if entries:
-            self._reactions.configure(self._ctx.config.reactor)
+            await self._reactions.reconfigure(self._clock, self._ctx.config.reactor)
         self._take_up()
 
     def _take_up(self) -> None:
@@ -119,8 +122,8 @@ class Reactor:
                 error=found["error"],
             )
         else:
-            self._reactions.take(found["value"])
-        self._intake.resume()
+            await self._reactions.take(self._clock, found["value"])
+        await self._intake.resume()
         await self.looking.look()
 
     # -- rendering ---------------------------------------------------------------------------

@@ -36,6 +36,7 @@ class Records:
         self._latest: dict[str, Mapping[str, Any]] = {}
         self._noted: dict[str, float] = {}
         self._unnoted: set[str] = set()
+        self._timings: dict[str, tuple[Any, Mapping[str, Any], str]] = {}
 
     def known(self, name: str) -> Mapping[str, Any]:
         """What is known of the runs of an entry; nothing if it means other times by now."""
@@ -44,7 +45,12 @@ class Records:
 
     def _timing(self, name: str) -> str:
         own = self._book.own
-        return digest(own.get(name), {each: own[each] for each in GLOBALS if each in own})
+        data, settings = own.get(name), {each: own[each] for each in GLOBALS if each in own}
+        before = self._timings.get(name)
+        if before is None or before[:2] != (data, settings):
+            # Asked for at each look: to make it takes much longer than to compare
+            before = self._timings[name] = (data, settings, digest(data, settings))
+        return before[2]
 
     def keep(self, name: str, more: Mapping[str, Any]) -> Awaitable[None]:
         """
@@ -87,3 +93,5 @@ class Records:
     def forget_others(self) -> None:
         """Forget what is no entry any more."""
         self.forget(self._latest.keys() - self._book.entries.keys())
+        for name in self._timings.keys() - self._book.own.keys():
+            del self._timings[name]

@@ -5,16 +5,20 @@ What is due is decided in C{domain/schedulebook.py}. Who runs it is asked of C{s
 schedule is one duty, and a run at a time of day, or of a longer interval, is claimed by itself
 under that time, so that a node that takes over does not repeat it. An entry with C{once: false} is
 each node's own. What was changed at runtime and what has run is in C{seams.schedule}.
+
+A schedule may have thousands of entries: reading them and looking at them is one piece of work
+(L{MasterSchedule._work}) that goes on for a few milliseconds at a time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import chain
 from typing import Any
 
 from attrs import evolve
-from twisted.internet.defer import Deferred, DeferredList
+from twisted.internet.defer import Deferred, DeferredList, succeed
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger, LogLevel
 
@@ -35,6 +39,7 @@ from saltwisted.master.automation.runs import DUTY, ScheduledRuns, local
 from saltwisted.master.calls import Calls
 from saltwisted.master.context import Context
 from saltwisted.master.ground import Ground
+from saltwisted.master.turns import in_turns
 from saltwisted.transports.deferreds import let_go, wait_for
 
 
@@ -69,23 +74,26 @@ class MasterSchedule:
         late = max(float(ground.config.loop_interval or 60), LATE)
         self.book = Book({}, dice, self._say, prepare=self._prepared, latest=late)
         self._acts: dict[str, Act] = {}
+        # Those of entries that are being read
+        self._read_acts: dict[str, Act] = {}
         self.records = Records(self._facts, self.book, ground.now)
         self.runs = ScheduledRuns(ground, calls, new_jid, ctx, self.records.keep, offset)
         self._restored: set[str] = set()
         self._claim: Claim | None = None
         self._began = False
         self._fresh = True
+        self._busy = False
+        self._unlooked = self._unread = self._unremarked = False
+        self._waiting: list[Deferred[None]] = []
         self._timer: IDelayedCall | None = None
 
     # -- life
 
     def startService(self) -> None:
         """Read the entries, and want the duty."""
-        self._began = True
-        self._remark()
+        self._began = self._unread = self._unremarked = True
         self._facts.listen(self._heard)
         self._ground.seams.claims.on_recover(DUTY, self._recover)
-        self._take()
         self._ground.seams.claims.duty(DUTY, self._begin, self._end)
         self._look()
 
@@ -94,29 +102,35 @@ class MasterSchedule:
         self._began = False
         self._sleep(None)
         released: Any = self._ground.seams.claims.release(DUTY)
-        ended = self.runs.cancel(each=True)
-        return DeferredList([Deferred.fromCoroutine(wait_for(released)), ended], consumeErrors=True)
+        ending = [Deferred.fromCoroutine(wait_for(released)), self.runs.cancel(each=True)]
+        if self._busy:
+            ending.append(Deferred())
+            self._waiting.append(ending[-1])
+        return DeferredList(ending, consumeErrors=True)
 
     def reconfigure(self) -> None:
         """The configuration was read again."""
-        if self._began:
-            self._remark()
-        self.changed()
+        self._unremarked = True
+        let_go(self.changed(), self.log, "the schedule could not be read")
 
-    def changed(self) -> None:
-        """Something of an entry is not as it was, or automation is paused or goes on."""
-        if self._began:
-            self._take()
-            self._look()
+    def changed(self) -> Deferred[None]:
+        """
+        Something of an entry is not as it was, or automation is paused or goes on.
+
+        @return: fires when it counts, and what is due by it has begun.
+        """
+        if not self._began:
+            return succeed(None)
+        self._unread = True
+        done: Deferred[None] = Deferred()
+        self._waiting.append(done)
+        self._look()
+        return done
 
     @property
     def holds(self) -> bool:
         """Whether this node runs what runs once."""
         return self._claim is not None
-
-    def _remark(self) -> None:
-        for remark in remarks(self.configured()):
-            self._say("warn", remark)
 
     def _begin(self, claim: Claim) -> None:
         """This node has the duty."""
@@ -158,18 +172,33 @@ class MasterSchedule:
         if isinstance(data, Mapping):
             act = act_of(name, data)
             # A master alone is each of its nodes
-            self._acts[name] = evolve(act, each=act.each and not self._facts.alone)
+            self._read_acts[name] = evolve(act, each=act.each and not self._facts.alone)
         return ready
 
     def configured(self) -> dict[str, Any]:
         """The schedule of the configuration."""
         return without_hidden(self._ground.config.schedule)
 
-    def _take(self) -> None:
-        """The configuration and what was changed since."""
-        self.book.take(effective(self.configured(), self._facts.items()), self.time_of_day())
-        entries = self.book.entries
-        self._restored &= entries.keys()
+    def _taking(self) -> Iterator[None]:
+        """Read the configuration, and what was changed since."""
+        configured = self.configured()
+        if self._unremarked:
+            self._unremarked = False
+            for remark in remarks(configured):
+                if remark:
+                    self._say("warn", remark)
+                if not self._began:
+                    return
+                yield
+        self._unread = False
+        self._read_acts.clear()
+        # What changes meanwhile is read afterwards, so that one who changes much does not stop it
+        for _ in self.book.taking(effective(configured, self._facts.items()), self.time_of_day()):
+            if not self._began:
+                return
+            yield
+        self._acts.update(self._read_acts)
+        self._restored &= self.book.entries.keys()
         self.records.forget_others()
 
     def _heard(self, keys: Sequence[str]) -> None:
@@ -177,17 +206,18 @@ class MasterSchedule:
         if not self._began:
             return
         if any(not key.startswith("ran/") for key in keys):
-            self._take()
+            self._unread = True
         if self._claim is None:
             names = {key.partition("/")[2] for key in keys}
             self._restored -= names
             self.records.forget(names)
         self._look()
 
-    def restore(self, now: datetime) -> None:
-        """Entries that somebody knew before go on where they were."""
-        for name, entry in self.book.entries.items():
-            if name in self._restored:
+    def restore(self, now: datetime) -> Iterator[None]:
+        """Entries that somebody knew before go on where they were; in steps."""
+        for name, entry in list(self.book.entries.items()):
+            yield
+            if name in self._restored or self.book.entries.get(name) is not entry:
                 continue
             self._restored.add(name)
             known, data = self.records.known(name), self.book.own[name]
@@ -220,15 +250,42 @@ class MasterSchedule:
 
     def _look(self) -> None:
         """Start what is due, and sleep until something is."""
-        if not self._began:
-            return
+        self._unlooked = True
+        if self._began and not self._busy:
+            self._busy = True
+            let_go(self._work(), self.log, "the schedule could not be looked at")
+
+    async def _work(self) -> None:
+        """All that there is to read and to look at."""
+        try:
+            while self._began and (self._unread or self._unlooked):
+                steps = self._taking() if self._unread else self._looking()
+                async for _ in in_turns(self._ground.clock, steps):
+                    pass
+        finally:
+            self._busy = False
+            self._sleep(self.book.sleep if self._began else None)
+            waiting, self._waiting = self._waiting, []
+            for each in waiting:
+                each.callback(None)
+
+    def _looking(self) -> Iterator[None]:
+        """Start what is due; what has to be read first ends it."""
+        self._unlooked = False
         now = self.time_of_day()
-        self.book.retry(now)
-        self.restore(now)
+        for _ in chain(self.book.retrying(now), self.restore(now)):
+            if self._unread or not self._began:
+                return
+            yield
+        self._acts.update(self._read_acts)
+        now = self.time_of_day()
         for run in self.book.look(now, self._runtime(), self.runs.running, self._ours):
-            self.start(run)
+            if run is not None:
+                self.start(run)
+            if self._unread or not self._began:
+                return
+            yield
         self._fresh = self._fresh and self._claim is None
-        self._sleep(self.book.sleep if self._began else None)
 
     def _sleep(self, seconds: float | None) -> None:
         timer, self._timer = self._timer, None

@@ -107,14 +107,15 @@ class ScheduleControl:
     async def _changed(
         self, kept: Sequence[Awaitable[None]], answer: dict[str, Any]
     ) -> dict[str, Any]:
-        self._schedule.changed()
+        read = self._schedule.changed()
         try:
             for each in kept:
                 await each
         except StoreError:
             # What is not on disk does not hold
-            self._schedule.changed()
+            await self._schedule.changed()
             raise
+        await read
         unreached = list(await self._facts.settled())
         return {**answer, "schedule": self.listed(), "unreached": unreached}
 
@@ -151,7 +152,8 @@ class ScheduleControl:
     def listed(self) -> dict[str, Any]:
         """The schedule with Salt's hidden keys, and what is known of the runs of all nodes."""
         now, known = self._schedule.time_of_day(), self._facts.items()
-        self._schedule.restore(now)
+        for _ in self._schedule.restore(now):
+            pass
         whole = self._schedule.book.listed()
         for name, data in whole.items():
             if not isinstance(data, dict):

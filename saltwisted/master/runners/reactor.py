@@ -30,7 +30,7 @@ async def add(
 
         salt-run reactor.add 'salt/cloud/*/destroyed' reactors='/srv/reactor/destroy/*.sls'
     """
-    return run.ctx.reactions.add(event, reactors)
+    return await run.ctx.reactions.add(run.ctx.clock, event, reactors)
 
 
 async def delete(run: Run, event: str, saltenv: str = "base", test: Any = None) -> dict[str, Any]:
@@ -41,7 +41,7 @@ async def delete(run: Run, event: str, saltenv: str = "base", test: Any = None) 
 
         salt-run reactor.delete 'salt/cloud/*/destroyed'
     """
-    return run.ctx.reactions.delete(event)
+    return await run.ctx.reactions.delete(run.ctx.clock, event)
 
 
 async def is_leader(run: Run) -> bool:
