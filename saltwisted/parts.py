@@ -26,6 +26,14 @@ class ILoginProof(Protocol):
         @return: a L{saltwisted.domain.eauth.Proof}.
         """
 
+    def look(self, settings: Mapping[str, Any], username: str) -> Any:
+        """
+        What is known of a user now, without his password: whether there is such a user, and his
+        groups. It raises nothing, and lets nobody in.
+
+        @return: a L{saltwisted.domain.eauth.Proof}; with a C{problem} where that cannot be asked.
+        """
+
 
 class IFunctionModule(Protocol):
     """A module of runners, or of the wheel: what C{salt-run NAME.*} calls. A Python module fits."""

@@ -40,6 +40,7 @@ COMMANDS = {
     "demo": ("democommand", "start a master and minions of its own, and show what they do"),
     "status": ("status", "tell whether the daemons here serve, also by the exit code"),
     "doctor": ("doctor", "find what is wrong with the daemons here, and what fixes it"),
+    "auth": ("auth", "show what a login may, and why"),
     "backup": ("backup", "save all state of the master here in one file, while it runs"),
     "restore": ("backup:restore", "put the state from a backup back in its place"),
     "takeover": ("takeover", "take the place of a stock salt-master, or give it back"),

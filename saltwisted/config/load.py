@@ -492,8 +492,10 @@ class _Settling:
     def logins(self, values: dict[str, Any]) -> None:
         """What of C{external_auth} cannot work is said at the start, and not at the first login."""
         if values["external_auth"]:
-            for text in logins.problems(values["external_auth"]):
+            for text in logins.problems(values["external_auth"], values):
                 self.warn("external_auth", text)
+        for name, text in logins.misspelt(values):
+            self.warn(name, text)
         store = values["eauth_tokens"]
         if store != "localfs":
             self.warn(

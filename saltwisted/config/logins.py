@@ -7,11 +7,18 @@ What a login grants is in L{saltwisted.domain.eauth}.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from saltwisted.config.options import LOGIN_OPTIONS
 from saltwisted.kinds import LOGINS, Parts
+
+LDAP = "auth.ldap."
+FAMILIES = (LDAP, "auth.pam.")
+"""How options begin whose names are known here, all of them."""
+_HERE = ("ldap://localhost", "ldap://127.0.0.1", "ldap://[::1]")
+_NAMED = re.compile(r"\{[{%].*\busername\b.*[}%]\}", re.DOTALL)
 
 FILE_DEFAULTS: Mapping[str, Any] = {
     "filename": "",
@@ -31,14 +38,17 @@ class LoginOptions:
         self,
         parameters: Mapping[str, Any] = MappingProxyType({}),
         needs: Mapping[str, str] = MappingProxyType({}),
-        options: Mapping[str, tuple[str, Any]] = MappingProxyType({}),
+        options: Mapping[str, str] = MappingProxyType({}),
+        fresh: bool = False,
     ) -> None:
         """
         @param parameters: written with a C{^} before them, beside the users; with their defaults.
         @param needs: parameter to what it is, for those without which nobody can log in.
-        @param options: setting to an option of the master and its default.
+        @param options: setting to an option of the master.
+        @param fresh: whether the groups of a token are asked for again while it is used.
         """
         self.parameters, self.needs, self.options = parameters, needs, options
+        self.fresh = fresh
 
     def settings(self, given: Any, extra: Mapping[str, Any]) -> dict[str, Any]:
         """
@@ -49,8 +59,9 @@ class LoginOptions:
         """
         stated = given if isinstance(given, Mapping) else {}
         found = {name: stated.get("^" + name, value) for name, value in self.parameters.items()}
-        for name, (option, usual) in self.options.items():
+        for name, option in self.options.items():
             value = extra.get(option)
+            usual, _ = LOGIN_OPTIONS.get(option, (None, ""))
             found[name] = usual if value is None else value
         return found
 
@@ -60,8 +71,14 @@ OPTIONS = Parts[LoginOptions](
     {
         "auto": LoginOptions(),
         "file": LoginOptions(FILE_DEFAULTS, {"filename": "the file with users and passwords"}),
-        "pam": LoginOptions(options={"service": ("auth.pam.service", "login")}),
-        "sharedsecret": LoginOptions(options={"sharedsecret": ("sharedsecret", None)}),
+        "ldap": LoginOptions(
+            options={
+                name.removeprefix(LDAP): name for name in LOGIN_OPTIONS if name.startswith(LDAP)
+            },
+            fresh=True,
+        ),
+        "pam": LoginOptions(options={"service": "auth.pam.service"}),
+        "sharedsecret": LoginOptions(options={"sharedsecret": "sharedsecret"}),
     },
 )
 
@@ -87,9 +104,27 @@ def why_not(eauth: str) -> str:
     return f"unknown external authentication system {eauth!r}: {hint}{have}"
 
 
-def problems(external_auth: Mapping[str, Any]) -> list[str]:
-    """What in the option cannot work, a sentence each, for the person who starts the master."""
+def misspelt(options: Iterable[Any]) -> list[tuple[str, str]]:
+    """Options of proofs of logins that nobody knows, with a sentence for each."""
     found = []
+    for option in options:
+        name = str(option)
+        if name.startswith(FAMILIES) and name not in LOGIN_OPTIONS:
+            near = _nearest(name, list(LOGIN_OPTIONS))
+            hint = f": did you mean {near!r}?" if near else ""
+            found.append((name, f"unknown option {name!r}{hint}"))
+    return found
+
+
+def problems(external_auth: Mapping[str, Any], extra: Mapping[str, Any] = {}) -> list[str]:
+    """
+    What in the option cannot work, a sentence each, for the person who starts the master.
+
+    @param extra: the options beside it that have no schema.
+    """
+    found = []
+    if "ldap" in external_auth:
+        found += _ldap_problems(OPTIONS.take("ldap").settings({}, extra))
     for eauth, config in external_auth.items():
         where = f"external_auth: {eauth}"
         reason = why_not(str(eauth))
@@ -113,6 +148,73 @@ def problems(external_auth: Mapping[str, Any]) -> list[str]:
                     found.append(f"{where}: unknown parameter {key!r}{hint}")
                 continue
             found += [f"{where}: {key}: {text}" for text in _rule_problems(rules)]
+    return found
+
+
+def ldap_faults(settings: Mapping[str, Any]) -> list[str]:
+    """Why nobody can log in with these options of LDAP; nothing if somebody can."""
+    found = []
+    if settings["starttls"] and settings["tls"]:
+        found.append("auth.ldap.starttls and auth.ldap.tls cannot both be on")
+    if str(settings["scope"]) not in ("0", "1", "2"):
+        found.append("auth.ldap.scope is 0, 1 or 2")
+    if settings["binddn"] and not settings["bindpw"]:
+        if not _NAMED.search(str(settings["binddn"])):
+            found.append(
+                "auth.ldap.binddn needs {{ username }}, or auth.ldap.bindpw beside it: with one"
+                " DN for all, whoever knows its password would be anybody"
+            )
+    elif not settings["binddn"] and not settings["anonymous"]:
+        found.append(
+            "auth.ldap.binddn is needed, with {{ username }} or with auth.ldap.bindpw"
+            " (or auth.ldap.anonymous: true)"
+        )
+    else:
+        found += [
+            f"auth.ldap.{option} is needed to find users"
+            for option in ("filter", "basedn")
+            if not settings[option]
+        ]
+        if settings["filter"] and not _NAMED.search(str(settings["filter"])):
+            found.append("auth.ldap.filter needs {{ username }}")
+    if settings["freeipa"] and not settings["activedirectory"]:
+        found += [
+            f"auth.ldap.{option} is needed with auth.ldap.freeipa"
+            for option in ("group_basedn", "group_filter")
+            if not settings[option]
+        ]
+    return found
+
+
+def _ldap_problems(settings: Mapping[str, Any]) -> list[str]:
+    """What cannot work, is dangerous, or has no effect."""
+    where = "external_auth: ldap"
+    found = [f"{where}: {text}; its logins are refused" for text in ldap_faults(settings)]
+    uri = str(settings["uri"] or "")
+    server = str(settings["server"])
+    plain = [url for url in uri.replace(",", " ").split() if not url.startswith(("ldaps:", *_HERE))]
+    if not uri and not settings["tls"] and server not in ("localhost", "127.0.0.1", "::1"):
+        plain = [server]
+    if plain and not settings["starttls"]:
+        found.append(
+            f"{where}: passwords go to {plain[0]} unencrypted: use ldaps:// or"
+            " auth.ldap.starttls: true"
+        )
+    if settings["no_verify"]:
+        found.append(
+            f"{where}: auth.ldap.no_verify: whoever poses as the directory server reads the"
+            " passwords, and lets in whom he likes"
+        )
+    if settings["auth_by_group_membership_only"]:
+        found.append(
+            f"{where}: auth.ldap.auth_by_group_membership_only has no effect: a login needs the"
+            " password of the user"
+        )
+    if not (settings["bindpw"] or settings["anonymous"]):
+        found.append(
+            f"{where}: without auth.ldap.bindpw the groups of a user cannot be asked for again:"
+            " in a token they count for five minutes"
+        )
     return found
 
 

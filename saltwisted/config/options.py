@@ -46,6 +46,42 @@ _METRICS = {
 }
 
 
+LOGIN_OPTIONS: Mapping[str, tuple[Any, str]] = {
+    "auth.pam.service": ("login", "The file of `/etc/pam.d` by which PAM judges logins."),
+    "auth.ldap.uri": ("", "Directory servers (`ldaps://one ldaps://two`), asked in this order."),
+    "auth.ldap.server": ("localhost", "The server, where `auth.ldap.uri` is empty."),
+    "auth.ldap.port": ("389", "Its port."),
+    "auth.ldap.starttls": (False, "Whether a plain connection is encrypted before it is used."),
+    "auth.ldap.tls": (False, "Whether `auth.ldap.server` is asked by `ldaps://`."),
+    "auth.ldap.no_verify": (False, "Whether any certificate of a directory server is believed."),
+    "auth.ldap.ca_file": ("", "Authorities that sign directory servers; else those of the system."),
+    "auth.ldap.binddn": ("", "The DN of a user (`{{ username }}`), or of who searches for users."),
+    "auth.ldap.bindpw": ("", "The password of `auth.ldap.binddn`, where that searches."),
+    "auth.ldap.anonymous": (False, "Whether users are searched for without a bind."),
+    "auth.ldap.basedn": ("", "Below which users and groups are searched for."),
+    "auth.ldap.scope": (2, "How deep users are searched for: 0, 1 or 2 (the whole tree)."),
+    "auth.ldap.filter": ("", "How a user is found: `uid={{ username }}`."),
+    "auth.ldap.accountattributename": ("memberUid", "The attribute of a group that names users."),
+    "auth.ldap.groupou": ("Groups", "The `ou` with the groups; empty: all of `auth.ldap.basedn`."),
+    "auth.ldap.groupclass": ("posixGroup", "The object class of groups."),
+    "auth.ldap.groupattribute": ("memberOf", "The attribute of a user that names groups."),
+    "auth.ldap.persontype": ("person", "The object class of users, in Active Directory."),
+    "auth.ldap.activedirectory": (False, "Whether groups are searched for as in Active Directory."),
+    "auth.ldap.freeipa": (False, "Whether groups are searched for as in FreeIPA."),
+    "auth.ldap.group_basedn": ("", "Below which groups are searched for, with FreeIPA."),
+    "auth.ldap.group_filter": ("", "How the groups of a user are found, with FreeIPA."),
+    "auth.ldap.auth_by_group_membership_only": (
+        False,
+        "Accepted and without effect: a login always needs the password of the user.",
+    ),
+    "auth.ldap.minion_stripdomains": (
+        [],
+        "Domains that are taken off the names of computers, for `ldap(OU=...)` in rules.",
+    ),
+}
+"""What proofs of logins look at, C{auth.*}: default and meaning. They are in C{extra}."""
+
+
 class CommonOptions(Options):
     """What master and minion have in common, with the same default."""
 
@@ -523,7 +559,7 @@ class MasterConfig(CommonOptions):
     client_acl_verify: bool = True
     #: Whether publisher_acl also binds users who came by sudo.
     sudo_acl: bool = False
-    #: Who may do what, by authentication backend (file, pam, sharedsecret, auto).
+    #: Who may do what, by authentication backend (file, ldap, pam, sharedsecret, auto).
     external_auth: dict[str, Any] = {}
     #: Seconds for which a token is good.
     token_expire: float = 43200

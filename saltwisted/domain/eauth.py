@@ -103,12 +103,21 @@ class Proof:
     @ivar groups: of the user, for the rules of groups.
     @ivar closed: the account may not be used, though the password is right: its tokens end too.
     @ivar problem: for the master's log, when nobody could have been let in. Never with a secret.
+    @ivar name: the user's name as the one who judges spells it, where that may differ by case
+        from what was typed; C{""} where it is what was typed.
+    @ivar rules: what the one who judges grants him, beside the rules of the options.
+    @ivar until: from when on the proof means nothing, in seconds since 1970; 0: it has no end.
+    @ivar steps: what was asked and what came of it, for a person. Never with a secret.
     """
 
     ok: bool = False
     groups: Sequence[str] = ()
     closed: bool = False
     problem: str = ""
+    name: str = ""
+    rules: Sequence[Any] = ()
+    until: float = 0.0
+    steps: Sequence[str] = ()
 
     def plain(self) -> dict[str, Any]:
         """As it goes from one process to another."""
@@ -117,6 +126,10 @@ class Proof:
             "groups": list(self.groups),
             "closed": self.closed,
             "problem": self.problem,
+            "name": self.name,
+            "rules": list(self.rules),
+            "until": self.until,
+            "steps": list(self.steps),
         }
 
 
@@ -162,27 +175,51 @@ def rules_of(
     name: str,
     groups: Collection[str],
     permissive: bool = False,
+    given: Sequence[Any] = (),
 ) -> list[Any]:
     """
-    What the configuration grants a user of a backend: his own rules and those of his groups
-    (C{name%}). Those of C{*} count when nothing names him, or always where C{permissive_acl} is.
+    What a user of a backend may: the rules of all L{reasons}.
+    """
+    found: list[Any] = []
+    for _, rules in reasons(external_auth, eauth, name, groups, permissive, given):
+        found += rules
+    return found
+
+
+def reasons(
+    external_auth: Mapping[str, Any] | None,
+    eauth: str,
+    name: str,
+    groups: Collection[str],
+    permissive: bool = False,
+    given: Sequence[Any] = (),
+) -> list[tuple[str, list[Any]]]:
+    """
+    Why a user of a backend may what he may: what the configuration grants to him and to his groups
+    (C{name%}), and what the backend itself does. Rules of C{*} count when nothing names him, or
+    always where C{permissive_acl} is.
+
+    @param given: what the backend grants.
+    @return: the words under which C{external_auth} has it, and the rules.
     """
     config = (external_auth or {}).get(eauth)
     if not isinstance(config, Mapping):
         return []
-    found: list[Any] = []
-    named = False
+    found: list[tuple[str, list[Any]]] = []
+    named = bool(given)
     for key, rules in config.items():
         if not isinstance(key, str) or key.startswith("^"):
             continue
         if key.endswith("%"):
             if key.rstrip("%") in groups:
-                found += _listed(rules)
+                found.append((key, _listed(rules)))
         elif key != "*" and key == name:
             named = True
-            found += _listed(rules)
+            found.append((key, _listed(rules)))
+    if given:
+        found.append((f"the answer of {eauth}", list(given)))
     if "*" in config and (permissive or not named):
-        found += _listed(config["*"])
+        found.append(("*", _listed(config["*"])))
     return found
 
 

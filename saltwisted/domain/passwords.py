@@ -56,16 +56,36 @@ def right(
     raise PasswordFileError(f"^filetype {filetype!r} is not one of text, htpasswd and htdigest")
 
 
-def _text(text: str, settings: Mapping[str, Any], username: str, password: str) -> bool:
+def has_name(text: str, settings: Mapping[str, Any], username: str) -> bool:
+    """
+    Whether a file's text has this user.
+
+    @raises PasswordFileError: the file cannot be used.
+    """
+    if str(settings["filetype"]).lower() == "text":
+        (name_at, _), separator = _fields(settings), str(settings["field_separator"])
+        return any(
+            _same(fields[name_at - 1], username) for fields in _rows(text, separator, name_at)
+        )
+    return any(_same(fields[0], username) for fields in _rows(text, ":", 2))
+
+
+def _fields(settings: Mapping[str, Any]) -> tuple[int, int]:
+    """Where names and passwords stand, from 1."""
     try:
         name_at, word_at = int(settings["username_field"]), int(settings["password_field"])
     except (TypeError, ValueError):
         raise PasswordFileError("^username_field and ^password_field must be numbers") from None
     if name_at < 1 or word_at < 1:
         raise PasswordFileError("^username_field and ^password_field count from 1")
-    separator = str(settings["field_separator"])
-    if not separator:
+    if not str(settings["field_separator"]):
         raise PasswordFileError("^field_separator is empty")
+    return name_at, word_at
+
+
+def _text(text: str, settings: Mapping[str, Any], username: str, password: str) -> bool:
+    name_at, word_at = _fields(settings)
+    separator = str(settings["field_separator"])
     hashtype = str(settings["hashtype"])
     given = password
     if hashtype in DIGESTS:

@@ -14,12 +14,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
-from attrs import frozen
+from attrs import evolve, frozen
 from twisted.internet.defer import Deferred
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
-from saltwisted.config.logins import settings, why_not
+from saltwisted.config.logins import OPTIONS, settings, why_not
 from saltwisted.domain.eauth import (
     INTERNAL,
     Credentials,
@@ -27,6 +27,7 @@ from saltwisted.domain.eauth import (
     credentials,
     lifetime,
     new_token,
+    reasons,
     rules_of,
     shown_rules,
     token_digest,
@@ -34,11 +35,15 @@ from saltwisted.domain.eauth import (
 from saltwisted.domain.tries import Slowness, Tries, Try
 from saltwisted.errors import DeniedError, SaltwistedError
 from saltwisted.interfaces import Entropy
+from saltwisted.kinds import LOGINS
+from saltwisted.master.groups import Groups
 from saltwisted.master.workers import WorkerPool
 
 ENTRY = "saltwisted.worker.process.authwork:serve"
 NEAR_ENTRY = "saltwisted.worker.process.authwork:serve_near"
 """For callers on this machine: the network cannot fill these processes."""
+LOOK_ENTRY = "saltwisted.worker.process.authwork:serve_look"
+"""For what is asked without a password; who guesses passwords cannot fill it."""
 NEAR = ("uid ", "runner ")
 """How a source begins that is a user of this machine and no address."""
 PATIENCE = 60.0
@@ -118,11 +123,17 @@ class Verdict:
     What a backend says.
 
     @ivar began: when it was asked.
+    @ivar name: as the backend spells it; C{""}: as it was typed.
+    @ivar rules: what the backend grants, beside those of the options.
+    @ivar until: from when on it means nothing; 0: it has no end.
     """
 
     ok: bool
     began: float
     groups: tuple[str, ...] = ()
+    name: str = ""
+    rules: tuple[Any, ...] = ()
+    until: float = 0.0
 
 
 class Logins:
@@ -159,6 +170,7 @@ class Logins:
         self._later: dict[str, Any] = {}
         self._slowness = Slowness()
         self._told: dict[str, float] = {}
+        self._groups = Groups(lambda: self.tokens.now(), self._look, self._gone, self._tell)
 
     # -- who is it
 
@@ -173,12 +185,14 @@ class Logins:
         if "token" in given:
             await self.tokens.fresh()
             token = self.token(given["token"])
+            if token is not None:
+                token = await self._as_now(token)
             if token is None:
                 self._refuse("token", "", source)
                 raise NotProven("token", "UNKNOWN")
             return User(token.name, "token", self._rules_of(token))
-        asked, groups = await self._login(given, source)
-        return User(asked.username, "eauth", self._rules(asked.eauth, asked.username, groups))
+        asked, verdict = await self._login(given, source)
+        return User(asked.username, "eauth", self._rules(asked, verdict))
 
     def token(self, token: Any) -> Token | None:
         """What a token stands for, if it is good and its backend is still one of ours."""
@@ -208,18 +222,42 @@ class Logins:
     def _rules_of(self, token: Token) -> Sequence[Any]:
         if token.rules is not None and self._config.keep_acl_in_token:
             return token.rules
-        return self._rules(token.eauth, token.name, token.groups)
-
-    def _rules(self, eauth: str, name: str, groups: Sequence[str]) -> list[Any]:
         config = self._config
-        return rules_of(config.external_auth, eauth, name, groups, bool(config.permissive_acl))
+        return rules_of(
+            config.external_auth,
+            token.eauth,
+            token.name,
+            token.groups,
+            bool(config.permissive_acl),
+        )
 
-    async def _login(
-        self, given: Mapping[str, Any], source: str
-    ) -> tuple[Credentials, tuple[str, ...]]:
+    async def _as_now(self, token: Token) -> Token | None:
+        """A token with its user's groups of now; C{None} if there is no such user any more."""
+        if token.eauth not in LOGINS.here or not OPTIONS.take(token.eauth).fresh:
+            return token
+        groups = await self._groups.of(token)
+        if groups is None:
+            return None
+        # Rules that were kept were those of all groups of then
+        rules = token.rules if set(token.groups) <= set(groups) else None
+        return evolve(token, groups=groups, rules=rules)
+
+    def _rules(self, asked: Credentials, verdict: Verdict) -> list[Any]:
+        config = self._config
+        return rules_of(
+            config.external_auth,
+            asked.eauth,
+            asked.username,
+            verdict.groups,
+            bool(config.permissive_acl),
+            verdict.rules,
+        )
+
+    async def _login(self, given: Mapping[str, Any], source: str) -> tuple[Credentials, Verdict]:
         """
         Have a password judged.
 
+        @return: who it is, under the name that the backend has for him, and what it says of him.
         @raises NotProven: after the time that every refusal takes.
         """
         asked = credentials(given)
@@ -228,7 +266,7 @@ class Logins:
             verdict = await self._judge_in_turn(asked, source)
         if asked is not None and verdict.ok:
             self._counters["login:accepted"] += 1
-            return asked, verdict.groups
+            return evolve(asked, username=verdict.name or asked.username), verdict
         name = str(given.get("username") or "UNKNOWN")[:64]
         self._refuse("eauth", name, source)
         # Only refused callers wait here, not those whose turn comes after
@@ -241,7 +279,8 @@ class Logins:
     async def _judge_in_turn(self, asked: Credentials, source: str) -> Verdict:
         entry = NEAR_ENTRY if source.startswith(NEAR) else ENTRY
         line, turns = self._lines[entry], self._turns[entry]
-        mine, out = line.offer(asked.eauth, asked.username, source)
+        # To a directory fred and Fred are one user, who is guessed at no faster by two names
+        mine, out = line.offer(asked.eauth, asked.username.casefold(), source)
         turn = turns[mine] = Deferred()
         if out is not None:
             self._counters["login:too-many"] += 1
@@ -294,17 +333,86 @@ class Logins:
         problem = problem or str(answer.get("problem") or "")
         if problem:
             self._tell(f"problem {asked.eauth}", problem)
+        name = str(answer.get("name") or "")
         if answer.get("closed"):
-            await self._close(asked)
-        groups = tuple(str(group) for group in answer.get("groups") or ())
-        return Verdict(answer.get("ok") is True, began, groups)
+            await self._gone(asked.eauth, name or asked.username)
+        return Verdict(
+            answer.get("ok") is True,
+            began,
+            tuple(str(group) for group in answer.get("groups") or ()),
+            name,
+            tuple(answer.get("rules") or ()),
+            float(answer.get("until") or 0.0),
+        )
 
-    async def _close(self, asked: Credentials) -> None:
+    async def _look(self, eauth: str, username: str) -> Mapping[str, Any]:
+        """What is known of a user without his password."""
+        if problem := why_not(eauth):
+            return {"problem": problem}
+        if self._workers is None:
+            return {"problem": f"{eauth} is not asked here"}
+        payload = {
+            "eauth": eauth,
+            "settings": settings(eauth, self._config),
+            "username": username,
+        }
+        try:
+            answer: Mapping[str, Any] = await self._workers.call(LOOK_ENTRY, payload, PATIENCE)
+        except SaltwistedError as error:
+            return {"problem": f"{eauth} did not answer: {error}"}
+        return answer
+
+    async def _gone(self, eauth: str, username: str) -> None:
         """The account may not be used any more: its tokens end too (T-EAUTH-2)."""
         for digest, token in self.tokens.items():
-            if (token.name, token.eauth) == (asked.username, asked.eauth):
+            if (token.name, token.eauth) == (username, eauth):
                 await self.tokens.drop(digest)
                 self._counters["login:token-ended"] += 1
+
+    async def explain(
+        self, eauth: str, username: str, password: str | None = None
+    ) -> dict[str, Any]:
+        """
+        What a user may and why, for who maintains the rules; it lets nobody in.
+
+        @param password: tried as a login tries it, though it takes no turn; else what is known
+            without it is told.
+        @raises DeniedError: no login has such a name and password.
+        """
+        given = {"eauth": eauth, "username": username, "password": password or "x"}
+        asked = credentials(given)
+        if asked is None:
+            raise DeniedError("no login has such a name, or such a password")
+        if password is None:
+            answer = await self._look(eauth, username)
+        elif self._workers is None or why_not(eauth):
+            answer = {"problem": why_not(eauth)}
+        else:
+            payload = {**given, "password": password, "settings": settings(eauth, self._config)}
+            answer = await self._workers.call(LOOK_ENTRY, payload, PATIENCE)
+        config = self._config
+        name = str(answer.get("name") or username)
+        groups = [str(each) for each in answer.get("groups") or ()]
+        because = reasons(
+            config.external_auth,
+            eauth,
+            name,
+            groups,
+            bool(config.permissive_acl),
+            answer.get("rules") or (),
+        )
+        return {
+            "eauth": eauth,
+            "configured": eauth in config.external_auth,
+            "name": name,
+            "ok": answer.get("ok") is True,
+            "closed": answer.get("closed") is True,
+            "proven": password is not None,
+            "groups": groups,
+            "problem": str(answer.get("problem") or ""),
+            "steps": [str(each) for each in answer.get("steps") or ()],
+            "rules": [{"because": why, "rules": rules} for why, rules in because],
+        }
 
     # -- tokens
 
@@ -318,7 +426,7 @@ class Logins:
         """
         if not set(given) <= INTERNAL:
             given = {**given, "password": None}
-        asked, groups = await self._login(given, source)
+        asked, verdict = await self._login(given, source)
         config = self._config
         life = lifetime(
             given.get("token_expire"),
@@ -331,14 +439,19 @@ class Logins:
             raise NotProven("eauth", asked.username)
         rules = None
         if config.keep_acl_in_token:
-            rules = self._rules(asked.eauth, asked.username, groups)
+            rules = self._rules(asked, verdict)
         start = self.tokens.now()
+        if verdict.until:
+            # What proved him does not prove more for being exchanged
+            life = min(life, verdict.until - start)
+            if life <= 0:
+                raise NotProven("eauth", asked.username)
         token = Token(
             name=asked.username,
             eauth=asked.eauth,
             start=start,
             expire=start + life,
-            groups=groups,
+            groups=verdict.groups,
             rules=rules,
             epoch=self.tokens.epoch,
         )

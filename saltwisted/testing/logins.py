@@ -46,7 +46,14 @@ class FakeProof:
             return Proof()
         if username in self._closed:
             return Proof(closed=True)
-        return Proof(ok=True, groups=tuple(self._groups.get(username, ())))
+        return self.look(settings, username)
+
+    def look(self, settings: Mapping[str, Any], username: str) -> Proof:
+        """Whether it was told of this user, and his groups."""
+        if self._problem:
+            return Proof(problem=self._problem)
+        known = username in self._users and username not in self._closed
+        return Proof(ok=known, groups=tuple(self._groups.get(username, ())) if known else ())
 
 
 _FakeProof: type[ILoginProof] = FakeProof  # mypy compares them

@@ -22,10 +22,12 @@ class LoginProofContract:
 
     @cvar knows: whether it tells one password from another at all.
     @cvar names: whether it tells one user from another.
+    @cvar looks: whether it can say something of a user without his password.
     """
 
     knows = True
     names = True
+    looks = True
 
     def proof(self) -> ILoginProof:
         """A proof that knows C{USER} with C{PASSWORD}."""
@@ -78,6 +80,23 @@ class LoginProofContract:
         ]
 
         self.assertEqual(found, [True, not self.knows, True, not self.knows, True])
+
+    def test_look(self: Any) -> None:
+        """
+        A user is looked up without his password, and nobody else is found by other names; where
+        that cannot be asked, the reason is said.
+        """
+        found = self.proof().look(self.settings(), USER)
+        self.assertIsInstance(found, Proof)
+        if not self.looks:
+            self.assertEqual((found.ok, found.groups), (False, ()))
+            self.assertNotEqual(found.problem, "")
+            return
+        self.assertEqual((found.ok, found.closed, found.problem), (True, False, ""))
+        self.assertEqual(found.groups, self.ask(PASSWORD).groups)
+        for name in ODD:
+            other = self.proof().look(self.settings(), name)
+            self.assertEqual((other.ok, other.problem), (not self.names, ""), name[:20])
 
     def test_plain(self: Any) -> None:
         """What it says goes from one process to another as it is."""

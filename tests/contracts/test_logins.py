@@ -22,6 +22,7 @@ from saltwisted.testing.logins import FakeProof
 from saltwisted.worker.process import pam
 from saltwisted.worker.process.proofs import PROOFS
 from tests.contracts.logins import PASSWORD, USER, LoginProofContract
+from tests.slapd import Slapd, needs_slapd
 
 
 class FakeTests(LoginProofContract, SynchronousTestCase):
@@ -161,6 +162,27 @@ class PamTests(LoginProofContract, SynchronousTestCase):
         return self.proof(), self.settings()
 
 
+@needs_slapd
+class LdapTests(LoginProofContract, SynchronousTestCase):
+    """C{ldap} by a real server."""
+
+    def setUp(self) -> None:
+        """With two users."""
+        self.server = Slapd(self, {USER: PASSWORD, "eve": "x"}, {"ops": (USER,)}).start()
+
+    def proof(self) -> ILoginProof:
+        """The real one."""
+        return PROOFS.take("ldap")
+
+    def settings(self) -> Mapping[str, Any]:
+        """Of a site that searches by an account of its own."""
+        return OPTIONS.take("ldap").settings({USER: ["test.*"]}, self.server.options())
+
+    def broken(self) -> tuple[ILoginProof, Mapping[str, Any]]:
+        """Options that cannot be."""
+        return self.proof(), {**self.settings(), "filter": ""}
+
+
 class RegistryTests(SynchronousTestCase):
     """The names that C{external_auth} knows."""
 
@@ -168,15 +190,15 @@ class RegistryTests(SynchronousTestCase):
         """A name that is not there is an error with the right one; one of Salt's says what is."""
         with self.assertRaisesRegex(ConfigError, "external_auth: .*did you mean 'pam'"):
             PROOFS.take("pan")
-        with self.assertRaisesRegex(ConfigError, "'ldap' is not available here: there is auto"):
-            PROOFS.take("ldap")
+        with self.assertRaisesRegex(ConfigError, "'yubico' is not available here: there is auto"):
+            PROOFS.take("yubico")
 
     def test_all_are_tried(self) -> None:
         """Each name has a proof, options, and a test case of the contract here."""
         tried = {
             name
             for name in LOGINS.here
-            for case in (AutoTests, SecretTests, FileTests, PamTests)
+            for case in (AutoTests, SecretTests, FileTests, LdapTests, PamTests)
             if PROOFS.take(name) is case("test_right").proof()  # type: ignore[attr-defined]
         }
 

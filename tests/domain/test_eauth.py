@@ -139,7 +139,7 @@ class OptionTests(SynchronousTestCase):
 
     def test_T_EAUTH_3_absent(self) -> None:
         """T-EAUTH-3: backends that are not here are named, C{pki} among them; typos too."""
-        for name in ("pki", "ldap", "rest"):
+        for name in ("pki", "yubico"):
             self.assertIn(f"by {name} is not available here", problems({name: {}})[0])
         self.assertIn("did you mean 'file'?", why_not("fiel"))
         self.assertIn("did you mean 'pam'?", problems({"pamm": {}})[0])

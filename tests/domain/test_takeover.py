@@ -92,9 +92,9 @@ class OptionTests(SynchronousTestCase):
         self.assertEqual(set(MAPPED) & set(IGNORED) | set(MAPPED) & set(UNSUPPORTED), set())
 
     def test_parts(self) -> None:
-        """Of an option of which a part is here that part stays: pam, beside an ldap that goes."""
+        """Of an option of which a part is here that part stays: pam, beside a yubico that goes."""
         verdicts, write = self.judged(
-            external_auth={"ldap": {"a": [".*"]}, "pam": {"b": ["test.*"]}},
+            external_auth={"yubico": {"a": [".*"]}, "pam": {"b": ["test.*"]}},
             fileserver_backend=["roots", "gitfs"],
             master_tops={"cobbler": {}, "ext_nodes": "cmd"},
         )

@@ -35,7 +35,7 @@ class BackendTests(SynchronousTestCase):
 
     def test_unknown(self) -> None:
         """A backend that is not here lets nobody in."""
-        self.assertFalse(self.judge("ldap")["ok"])
+        self.assertFalse(self.judge("yubico")["ok"])
 
     def test_sharedsecret(self) -> None:
         """The secret, and never an empty or missing one."""

@@ -14,6 +14,29 @@ from hashlib import sha256
 from typing import Any
 
 COMPARED = (
+    "auth.ldap.accountattributename",
+    "auth.ldap.activedirectory",
+    "auth.ldap.anonymous",
+    "auth.ldap.basedn",
+    "auth.ldap.binddn",
+    "auth.ldap.bindpw",
+    "auth.ldap.filter",
+    "auth.ldap.freeipa",
+    "auth.ldap.group_basedn",
+    "auth.ldap.group_filter",
+    "auth.ldap.groupattribute",
+    "auth.ldap.groupclass",
+    "auth.ldap.groupou",
+    "auth.ldap.minion_stripdomains",
+    "auth.ldap.no_verify",
+    "auth.ldap.persontype",
+    "auth.ldap.port",
+    "auth.ldap.scope",
+    "auth.ldap.server",
+    "auth.ldap.starttls",
+    "auth.ldap.tls",
+    "auth.ldap.uri",
+    "auth.pam.service",
     "auto_accept",
     "autosign_timeout",
     "claims",
@@ -55,7 +78,7 @@ COMPARED = (
     "token_expire_user_override",
     "top_file_merging_strategy",
 )
-SECRET = ("sharedsecret",)
+SECRET = ("auth.ldap.bindpw", "sharedsecret")
 """Compared, and shown as a digest."""
 _PASSWORD = re.compile(r"(://[^/@:\s\"]*):([^/@\s\"]+)@")
 ROOTS = ("file_roots", "pillar_roots")

@@ -1,9 +1,9 @@
 """
 Judging passwords, in a process that may block.
 
-A call has the shape C{{"eauth", "settings", "username", "password"}}; the answer is a
-L{saltwisted.domain.eauth.Proof} as plain data. Who judges is in
-L{saltwisted.worker.process.proofs}.
+A call has the shape C{{"eauth", "settings", "username", "password"}}; without a C{password} it asks
+what is known of the user. The answer is a L{saltwisted.domain.eauth.Proof} as plain data. Who
+judges is in L{saltwisted.worker.process.proofs}.
 """
 
 from __future__ import annotations
@@ -28,12 +28,21 @@ def serve_near(payload: Mapping[str, Any], daemon: Any, facts: Mapping[str, Any]
     return judged(payload, PROOFS)
 
 
+def serve_look(payload: Mapping[str, Any], daemon: Any, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The same, in processes of their own for what the master asks by itself."""
+    return judged(payload, PROOFS)
+
+
 def judged(payload: Mapping[str, Any], proofs: Parts[ILoginProof]) -> dict[str, Any]:
     """What the proof that a call names says of its name and password."""
     try:
         proof = proofs.take(payload["eauth"])
     except ConfigError as error:
         return Proof(problem=str(error)).plain()
-    found = proof.prove(payload["settings"], payload["username"], payload["password"])
+    settings, username = payload["settings"], payload["username"]
+    if "password" in payload:
+        found = proof.prove(settings, username, payload["password"])
+    else:
+        found = proof.look(settings, username)
     plain: dict[str, Any] = found.plain()
     return plain

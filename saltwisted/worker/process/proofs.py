@@ -1,8 +1,7 @@
 """
-The proofs of logins that there are: anybody, a shared secret, a file, PAM.
+The proofs of logins that there are: anybody, a shared secret, a file, PAM, LDAP.
 
-Each is a L{saltwisted.parts.ILoginProof}. They read files, ask PAM and its modules, and may
-block.
+Each is a L{saltwisted.parts.ILoginProof}. They read files, ask PAM and servers, and may block.
 """
 
 from __future__ import annotations
@@ -11,15 +10,16 @@ import grp
 import hmac
 import os
 import pwd
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from saltwisted.domain.eauth import Proof
-from saltwisted.domain.passwords import PasswordFileError, right
+from saltwisted.domain.passwords import PasswordFileError, has_name, right
 from saltwisted.kinds import LOGINS, Parts
 from saltwisted.parts import ILoginProof
 from saltwisted.worker import libcrypt
 from saltwisted.worker.process import pam
+from saltwisted.worker.process.ldap import Ldap
 
 LARGEST = 16 * 1024 * 1024
 
@@ -28,6 +28,10 @@ class Anybody:
     """C{auto}: whoever says that he is somebody is believed. For tests of a site."""
 
     def prove(self, settings: Mapping[str, Any], username: str, password: str) -> Proof:
+        """Yes."""
+        return Proof(ok=True)
+
+    def look(self, settings: Mapping[str, Any], username: str) -> Proof:
         """Yes."""
         return Proof(ok=True)
 
@@ -42,19 +46,32 @@ class SharedSecret:
             return Proof(problem="external_auth: sharedsecret needs the option 'sharedsecret'")
         return Proof(ok=hmac.compare_digest(str(secret).encode(), password.encode()))
 
+    def look(self, settings: Mapping[str, Any], username: str) -> Proof:
+        """Any name is as good as another."""
+        return Proof(ok=True)
+
 
 class PasswordFile:
     """C{file}: a file with names and passwords, read each time."""
 
     def prove(self, settings: Mapping[str, Any], username: str, password: str) -> Proof:
         """Whether the file has this name with this password."""
+        return self._of_file(
+            settings, lambda text: right(text, settings, username, password, libcrypt.crypt)
+        )
+
+    def look(self, settings: Mapping[str, Any], username: str) -> Proof:
+        """Whether the file has this name."""
+        return self._of_file(settings, lambda text: has_name(text, settings, username))
+
+    def _of_file(self, settings: Mapping[str, Any], judge: Callable[[str], bool]) -> Proof:
         path = str(settings.get("filename") or "")
         if not path:
             return Proof(problem="external_auth: file needs ^filename")
         try:
             with open(path, encoding="utf-8", errors="surrogateescape") as file:
                 text = file.read(LARGEST)
-            return Proof(ok=right(text, settings, username, password, libcrypt.crypt))
+            return Proof(ok=judge(text))
         except (OSError, PasswordFileError, UnicodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else str(error)
             return Proof(problem=f"external_auth: file: {path}: {reason}")
@@ -74,12 +91,21 @@ class Pam:
             return Proof(ok=True, groups=groups_of(username), closed=is_closed)
         return Proof(closed=is_closed, problem="" if is_closed else pam.why_not())
 
+    def look(self, settings: Mapping[str, Any], username: str) -> Proof:
+        """Whether this machine has the user, with his groups; PAM is not asked."""
+        try:
+            pwd.getpwnam(username)
+        except (KeyError, OSError, ValueError):
+            return Proof()
+        return Proof(ok=True, groups=groups_of(username))
+
 
 PROOFS = Parts[ILoginProof](
     LOGINS,
     {
         "auto": Anybody(),
         "file": PasswordFile(),
+        "ldap": Ldap(),
         "pam": Pam(),
         "sharedsecret": SharedSecret(),
     },

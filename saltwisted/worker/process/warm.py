@@ -50,6 +50,7 @@ ENTRIES = frozenset(
         "saltwisted.worker.automation.work:serve_caller",
         "saltwisted.worker.process.authwork:serve",
         "saltwisted.worker.process.authwork:serve_near",
+        "saltwisted.worker.process.authwork:serve_look",
         "saltwisted.worker.process.targetwork:serve",
         "saltwisted.stores.roots.filework:serve",
     }
