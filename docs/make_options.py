@@ -18,7 +18,12 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from saltwisted.config.load import OTHER_NAMES, own_paths  # noqa: E402
-from saltwisted.config.options import CommonOptions, MasterConfig, MinionConfig  # noqa: E402
+from saltwisted.config.options import (  # noqa: E402
+    LOGIN_OPTIONS,
+    CommonOptions,
+    MasterConfig,
+    MinionConfig,
+)
 from saltwisted.domain.takeover import MINION_UNSUPPORTED, UNSUPPORTED  # noqa: E402
 
 SOURCE = (ROOT / "saltwisted/config/options.py").read_text()
@@ -143,6 +148,10 @@ def page() -> str:
     rows = {name: row(name, about) for name in names}
     for name, (role, kind, meaning) in OURS_ALONE.items():
         rows[name] = f"| `{name}` | {role} | {kind} | | no | yes | {meaning} |"
+    for name, (default, meaning) in LOGIN_OPTIONS.items():
+        salt = "no" if name == "auth.ldap.ca_file" else "yes"
+        kind = type(default).__name__
+        rows[name] = f"| `{name}` | master | {kind} | {shown(default)} | {salt} | yes | {meaning} |"
     lines = [HEAD.format(count=len(rows)) + "\n".join(rows[name] for name in sorted(rows))]
     lines += [
         "",

@@ -226,7 +226,9 @@ def _rule_problems(rules: Any) -> list[str]:
         if isinstance(rule, str):
             found += _pattern_problems(rule)
         elif isinstance(rule, Mapping) and len(rule) == 1:
-            ((_, conditions),) = rule.items()
+            ((target, conditions),) = rule.items()
+            if str(target).startswith("ldap("):
+                found.append(f"the target {target!r} means nobody: units of LDAP are not read here")
             for condition in _listed(conditions):
                 if isinstance(condition, str):
                     found += _pattern_problems(condition)

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
-from saltwisted.config.logins import why_not
 from saltwisted.domain.operations.arguments import (
     ANYTHING,
     FLAG,
@@ -35,10 +34,10 @@ from saltwisted.domain.operations.table import (
 )
 from saltwisted.domain.schedule import ScheduleError
 from saltwisted.errors import RemoteError, StoreError
-from saltwisted.kinds import LOGINS
 from saltwisted.master.context import Context
 from saltwisted.master.loads import arguments_of, delimiter_of
 from saltwisted.master.logins import NotProven
+from saltwisted.master.logintest import LoginTest
 from saltwisted.master.permits import CREDENTIALS
 from saltwisted.master.rights import BESIDE, Rights, as_job, as_ping
 
@@ -80,6 +79,9 @@ class Control:
 
     def operations(self) -> list[Operation]:
         """The rows."""
+        return [*self._rows(), *LoginTest(self._ctx).operations()]
+
+    def _rows(self) -> list[Operation]:
         may = Rights(self._ctx)
         return [
             Operation(name="publish", right=may.publish, handler=self.publish, takes=JOB),
@@ -122,16 +124,6 @@ class Control:
                 handler=self.mk_token,
                 takes=LOGIN[1:4],
                 more="the login judges them: there is `token_expire`, and any other is refused",
-            ),
-            Operation(
-                name="auth.test",
-                right=owner_only("only root and the master's own user may test logins"),
-                handler=self.auth_test,
-                takes=(
-                    Argument("user", TEXT, needed=True),
-                    Argument("eauth", TEXT),
-                    Argument("password", ANYTHING),
-                ),
             ),
             Operation(
                 name="schedule",
@@ -222,21 +214,6 @@ class Control:
             self._ctx.counters["denied:control"] += 1
             name = error.name if isinstance(error, NotProven) else "StoreError"
             raise RemoteError(name, str(error)) from None
-
-    async def auth_test(self, call: Call) -> Any:
-        """Say what a login may and why; without a password the user is only looked up."""
-        args, logins = call.args, self._ctx.logins
-        here = [name for name in self._ctx.config.external_auth if name in LOGINS.here]
-        names = [args["eauth"]] if args.get("eauth") else here
-        if args.get("eauth") and (problem := why_not(args["eauth"])):
-            raise RemoteError("SaltInvocationError", problem)
-        password = args.get("password")
-        return [
-            await logins.explain(
-                str(name), args["user"], None if password is None else str(password)
-            )
-            for name in names
-        ]
 
     async def schedule(self, call: Call) -> Any:
         """

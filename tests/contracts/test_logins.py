@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import pwd
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import SkipTest
 
@@ -19,7 +21,7 @@ from saltwisted.errors import ConfigError
 from saltwisted.kinds import LOGINS
 from saltwisted.parts import ILoginProof
 from saltwisted.testing.logins import FakeProof
-from saltwisted.worker.process import pam
+from saltwisted.worker.process import pam, proofs
 from saltwisted.worker.process.proofs import PROOFS
 from tests.contracts.logins import PASSWORD, USER, LoginProofContract
 from tests.slapd import Slapd, needs_slapd
@@ -143,6 +145,13 @@ class PamTests(LoginProofContract, SynchronousTestCase):
 
         self.patch(pam, "_library", lambda name, file: Library if name == "pam" else ctypes)
         self.patch(os, "geteuid", lambda: 0)
+
+        def account(name: str) -> Any:
+            if name != USER:
+                raise KeyError(name)
+            return pwd.getpwuid(0)
+
+        self.patch(proofs, "pwd", SimpleNamespace(getpwnam=account))
 
     def proof(self) -> ILoginProof:
         """The real one."""

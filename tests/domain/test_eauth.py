@@ -8,7 +8,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.config.logins import problems, why_not
+from saltwisted.config.logins import misspelt, problems, why_not
 from saltwisted.domain.eauth import (
     Token,
     credentials,
@@ -144,6 +144,40 @@ class OptionTests(SynchronousTestCase):
         self.assertIn("did you mean 'file'?", why_not("fiel"))
         self.assertIn("did you mean 'pam'?", problems({"pamm": {}})[0])
 
+    def test_ldap(self) -> None:
+        """What of LDAP's options cannot work, is dangerous or misspelt is said before a login."""
+        good = {
+            "auth.ldap.uri": "ldaps://a",
+            "auth.ldap.basedn": "dc=x",
+            "auth.ldap.binddn": "cn=salt,dc=x",
+            "auth.ldap.bindpw": "y",
+            "auth.ldap.filter": "uid={{ username }}",
+        }
+        self.assertEqual(problems({"ldap": {"fred": [".*"]}}, good), [])
+        self.assertEqual(problems({"pam": {}}, {"auth.ldap.scope": 9}), [])
+        for changes, words in (
+            ({"filter": ""}, "auth.ldap.filter is needed"),
+            ({"filter": "uid=fred"}, "auth.ldap.filter needs {{ username }}"),
+            ({"no_verify": True}, "poses as the directory server"),
+            ({"uri": "ldap://a ldap://localhost"}, "passwords go to ldap://a unencrypted"),
+            ({"uri": "", "server": "a"}, "passwords go to a unencrypted"),
+            ({"scope": "9"}, "scope is 0, 1 or 2"),
+            ({"freeipa": True, "group_filter": "x"}, "group_basedn is needed"),
+            ({"auth_by_group_membership_only": True}, "has no effect"),
+            ({"bindpw": "", "binddn": "uid={{ username }}"}, "count for five minutes"),
+        ):
+            given = {**good, **{f"auth.ldap.{name}": value for name, value in changes.items()}}
+            found = problems({"ldap": {}}, given)
+            self.assertEqual(len(found), 1, found)
+            self.assertIn(words, found[0])
+        self.assertEqual(
+            problems({"ldap": {}}, {**good, "auth.ldap.uri": "ldap://a", "auth.ldap.starttls": 1}),
+            [],
+        )
+        ((name, text),) = misspelt([*good, "auth.ldap.bind_pw", "auth.other", "mysql.host"])
+        self.assertEqual(name, "auth.ldap.bind_pw")
+        self.assertIn("did you mean 'auth.ldap.bindpw'?", text)
+
     def test_broken(self) -> None:
         """Structures that grant nothing are named."""
         for config, words in (
@@ -152,6 +186,7 @@ class OptionTests(SynchronousTestCase):
             ({"pam": {"fred": ["["]}}, "not a regular expression"),
             ({"pam": {"fred": [{"a": [], "b": []}]}}, "one target"),
             ({"pam": {"fred": [{"a": [5]}]}}, "one function"),
+            ({"pam": {"fred": [{"ldap(OU=web,dc=x)": ["test.*"]}]}}, "means nobody"),
             ({"file": {"fred": []}}, "^filename is needed"),
             ({"file": {"^filename": "/x", "^hashtyp": "md5"}}, "did you mean '^hashtype'?"),
         ):
