@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import socket
 import subprocess
 import unittest
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from typing import Any
 
 from saltwisted.testing.ports import reserve_ports
 from tests.certificates import Authority
-from tests.harness import PEERS, Daemon, scratch
+from tests.harness import PEERS, Daemon, scratch, until
 
 PROGRAM = "/usr/sbin/slapd"
 BASE = "dc=example,dc=com"
@@ -135,7 +136,8 @@ class Slapd:
         if not os.path.exists(PROGRAM):
             raise AssertionError("slapd is not installed")
         self.home = scratch(test)
-        plain, secure = reserve_ports(2)
+        self._ports = plain, secure = reserve_ports(2)
+        self._seen = 0
         self.url = f"ldap://localhost:{plain}"
         self.secure_url = f"ldaps://localhost:{secure}"
         os.mkdir(os.path.join(self.home, "data"))
@@ -171,10 +173,26 @@ class Slapd:
         test.addCleanup(self.daemon.kill)
 
     def start(self) -> Slapd:
-        """And wait until it says that it serves."""
+        """And wait until it takes connections, which is after it says that it starts."""
         self.daemon.start()
-        self.daemon.wait_for_line("slapd starting")
+        before = self._accepted()
+        for port in self._ports:
+            until("slapd to listen", lambda port=port: self._takes(port), every=0.02)
+        until("slapd to see us", lambda: self._accepted() >= before + 2, every=0.02)
+        self._seen = self._accepted()
         return self
+
+    def _takes(self, port: int) -> bool:
+        if not self.daemon.running:
+            raise AssertionError(f"slapd ended:\n{self.daemon.tail()}")
+        try:
+            socket.create_connection(("127.0.0.1", port), 5).close()
+        except OSError:
+            return False
+        return True
+
+    def _accepted(self) -> int:
+        return len(re.findall(r"\bACCEPT from\b", self.daemon.text()))
 
     def binds(self, name: str) -> int:
         """How often somebody of this name has bound, by the server's own log."""
@@ -182,8 +200,8 @@ class Slapd:
         return len(re.findall(words, self.daemon.text()))
 
     def asked(self) -> int:
-        """How many connections it has seen."""
-        return len(re.findall(r"\bACCEPT from\b", self.daemon.text()))
+        """How many connections it has seen since it was started."""
+        return self._accepted() - self._seen
 
     def change(self, text: str) -> None:
         """LDIF by its administrator."""
