@@ -167,7 +167,7 @@ UNSUPPORTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "engines": (_set, "engines do not run"),
     "external_auth": (
         lambda value: bool(set(value or ()) - set(LOGINS.here)),
-        "logins by other backends than file, ldap, pam and sharedsecret are refused",
+        "logins by other backends than file, ldap, pam, rest and sharedsecret are refused",
     ),
     "ext_job_cache": (_set, "minions are not told to return elsewhere"),
     "master_job_cache": (
