@@ -8,7 +8,6 @@ import json
 import os
 import signal
 import threading
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -26,7 +25,8 @@ apply {{ word }}:
   salt.state: [{tgt: two}, {sls: mine}, {pillar: {word: '{{ word }}'}}, {concurrent: true}]
 """,
     "mine.sls": """
-mine: {test.configurable_test_state: [{changes: false}, {result: true}, {comment: "{{ pillar.word }}"}]}
+mine:
+  test.configurable_test_state: [{changes: false}, {result: true}, {comment: "{{ pillar.word }}"}]
 """,
     "lost.sls": "it: {salt.function: [{name: test.ping}, {tgt: '*'}, {timeout: 1}]}\n",
     "lost_state.sls": "it: {salt.state: [{tgt: '*'}, {sls: fine}, {timeout: 1}]}\n",
@@ -38,7 +38,7 @@ it: {salt.function: [{name: test.ping}, {tgt: '*'}, {timeout: 1}, {expect_minion
 """,
     "fine.sls": "fine: {test.nop: []}\n",
     "rolling.sls": """
-it: {salt.state: [{tgt: 'L@one,two'}, {tgt_type: compound}, {sls: mark}, {batch: 1}, {failhard: true}]}
+it: {salt.state: [{tgt: '*'}, {sls: mark}, {batch: 1}, {failhard: true}]}
 after: {salt.function: [{name: test.ping}, {tgt: two}, {require: [{salt: it}]}]}
 """,
     "mark.sls": """
@@ -48,14 +48,24 @@ wrong: {test.fail_without_changes: []}
     "slow.sls": """
 {% for number in range(3) %}
 step {{ number }}:
-  salt.function: [{name: cmd.run}, {tgt: two}, {arg: ['echo {{ number }} >> MARKS; while [ ! -e GO{{ number }} ]; do sleep 0.1; done']}]
+  salt.function:
+    - name: cmd.run
+    - tgt: two
+    - arg: ['echo {{ number }} >> MARKS; while [ ! -e GO{{ number }} ]; do sleep 0.1; done']
 {% endfor %}
 """,
-    "outer.sls": "inner: {salt.runner: [{name: state.orchestrate}, {mods: slow}]}\nlast: {test.nop: []}\n",
+    "outer.sls": """
+inner: {salt.runner: [{name: state.orchestrate}, {mods: slow}]}
+last: {test.nop: []}
+""",
     "itself.sls": "again: {salt.runner: [{name: state.orchestrate}, {mods: itself}]}\n",
     "raises.sls": "it: {salt.runner: [{name: jobs.lookup_jid}]}\n",
     "huge.sls": """
-it: {salt.function: [{name: cmd.run}, {tgt: two}, {arg: ['head -c 52428800 /dev/zero | tr "\\\\0" x']}]}
+it:
+  salt.function:
+    - name: cmd.run
+    - tgt: two
+    - arg: ['head -c 52428800 /dev/zero | tr "\\\\0" x']
 that: {salt.function: [{name: test.ping}, {tgt: two}]}
 """,
     "thousand.sls": """
@@ -323,5 +333,4 @@ class OrchestrationTests(SynchronousTestCase):
         self.assertIn(f"orchestration {jid}", done["it"].stderr)
         until("the end of the run's process", lambda: not os.path.exists(f"/proc/{pid}"))
         self.go(0)
-        time.sleep(0)
         self.assertEqual(self.marked(), ["0"])
