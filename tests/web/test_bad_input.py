@@ -148,7 +148,7 @@ class BodyTests(SynchronousTestCase):
     def test_bombs(self) -> None:
         """T-YAML-1: a YAML whose anchors repeat one another is refused before it is walked."""
         lines = ["client: runner", "fun: test.arg", "a: &a [x,x,x,x,x,x,x,x,x,x]"]
-        for last, name in zip("abcdefgh", "bcdefghi", strict=True):
+        for last, name in zip("abcde", "bcdef", strict=True):
             lines.append(f"{name}: &{name} [{','.join([f'*{last}'] * 10)}]")
         bomb = "\n".join(lines).encode()
         reply = self.api.ask(
