@@ -4,7 +4,7 @@ However nodes, disks, clocks and network fail, what is to be done once is done o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from unittest import mock
 
@@ -16,8 +16,9 @@ from saltwisted.cluster.claims.votes import Votes
 from saltwisted.domain.claims import voter
 from saltwisted.domain.claims.claimant import Round
 from saltwisted.domain.claims.electorate import Electorate
+from saltwisted.domain.claims.voter import settle_seconds
 from saltwisted.stores import claims as table
-from tests.sim.claims import Broken, Growing, World
+from tests.sim.claims import DUTIES, WINDOW, Broken, Growing, World
 from tests.sim.play import count
 
 SEEDS = count(12, 200, 100_000)
@@ -45,6 +46,40 @@ class ClaimSimTests(SynchronousTestCase):
 
         self.assertEqual(first.story, second.story)
         self.assertEqual(first.messages, second.messages)
+
+
+class Fresh(World):
+    """Three members at once, none of which has ever voted."""
+
+    grows = 1.0
+
+    def grow(self, names: Sequence[str]) -> None:
+        """They begin together."""
+        for name in "abc":
+            self.make(name, "abc").start()
+        self.heal()
+
+
+class ProblemTests(SynchronousTestCase):
+    """What a member says of why it would claim nothing."""
+
+    def test_they_abstain(self) -> None:
+        """
+        While too few vote, since they may have lost what they voted, each says so and would claim
+        nothing; when that is over each says so by itself, whether or not anybody asked.
+        """
+        world = Fresh(1)
+        world.advance(8.0)
+        for node in world.nodes.values():
+            self.assertIn("may be lost", node.claims.problem(), node.name)
+            self.assertFalse(node.claims.would_claim())
+
+        world.advance(settle_seconds(WINDOW))
+
+        for node in world.nodes.values():
+            self.assertEqual(node.claims.problem(), "", node.name)
+            self.assertTrue(node.claims.would_claim())
+        self.assertEqual(len(world.nodes["a"].claims.holders()), len(DUTIES))
 
 
 class MutationTests(SynchronousTestCase):

@@ -57,6 +57,7 @@ class Ballots:
     @ivar holder: this node and this life of it.
     @ivar deaf: keys of members that do not know the word.
     @ivar ready: keys of linked members whose votes would count, as they said.
+    @ivar abstaining: keys of linked members whose votes count for nothing yet, as they said.
     """
 
     log = Logger()
@@ -78,6 +79,7 @@ class Ballots:
         self.voter: Voter | None = None
         self.deaf: set[str] = set()
         self.ready: set[str] = set()
+        self.abstaining: set[str] = set()
         self._silent: set[str] = set()
         self._pending: list[_Asked] = []
         self._receivers: list[Callable[[str, str], None]] = []
@@ -136,7 +138,9 @@ class Ballots:
         self._silent.discard(key)
         electorate, replies, abstains = decode_replies(answer)
         self.deaf.discard(key)
-        (self.ready.discard if abstains else self.ready.add)(key)
+        said, unsaid = (self.abstaining, self.ready) if abstains else (self.ready, self.abstaining)
+        said.add(key)
+        unsaid.discard(key)
         await self.learn(electorate)
         return replies
 
@@ -196,10 +200,10 @@ class Ballots:
     # -- who votes
 
     def care(self) -> None:
-        """See whether those that were silent answer again."""
+        """See whether those that were silent answer again, and those that abstain vote."""
         linked = self.linked()
         self._silent &= set(linked)
-        for key in sorted(self._silent):
+        for key in sorted(self._silent | (self.abstaining & set(linked))):
             let_go(Deferred.fromCoroutine(self.greet(linked[key])), self.log, "nobody was greeted")
 
     def linked(self) -> dict[str, Any]:
@@ -213,6 +217,7 @@ class Ballots:
     def _link(self, link: Any, up: bool) -> None:
         self.deaf.discard(self._key_of(link))
         self.ready.discard(self._key_of(link))
+        self.abstaining.discard(self._key_of(link))
         if up and self.voter is not None:
             let_go(Deferred.fromCoroutine(self.greet(link)), self.log, "no greeting for a member")
 

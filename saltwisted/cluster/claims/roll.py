@@ -65,7 +65,7 @@ class Roll:
         linked = self._ballots.linked()
         have = {key for key in (*linked, self._key) if key not in self._ballots.deaf}
         if voter.electorate.is_majority(have, self._ballots.gone(), self._ballots.two):
-            return ""
+            return self._why_they_abstain(voter, voter.electorate, have)
         seats = voter.electorate.seats()
         missing = [s.node for s in seats if s.key not in have and s.key not in self._ballots.gone()]
         arbiter = voter.electorate.arbiter()
@@ -81,6 +81,20 @@ class Roll:
                 f" cannot be asked; if it is dead: saltwisted members --declare-dead {only.node}"
             )
         return f"no majority: {', '.join(missing)} of {len(seats)} members cannot be asked"
+
+    def _why_they_abstain(self, voter: Voter, present: Electorate, have: set[str]) -> str:
+        """Why those that can be asked grant nothing, if too few of them vote; for a while."""
+        abstaining = set(self._ballots.abstaining)
+        if self._clock.seconds() < voter.abstains:
+            abstaining.add(self._key)
+        if present.is_majority(have - abstaining, self._ballots.gone(), self._ballots.two):
+            return ""
+        names = ", ".join(seat.node for seat in present.seats() if seat.key in have & abstaining)
+        # Without the seconds that are left: whoever hears of problems would hear of each second
+        return (
+            f"no majority: what {names} voted may be lost; they vote again when that has run out, "
+            f"after {voter.settle:.0f} s at most"
+        )
 
     def _why_nobody_votes(self) -> str:
         others = ", ".join(seat.node for seat in self._members() if seat.key != self._key)
