@@ -28,7 +28,7 @@ from saltwisted.domain.claims.messages import (
     Question,
 )
 from saltwisted.domain.claims.voter import DUTY, ELECTORATE, Voter, node_of, settle_seconds
-from saltwisted.domain.claims.words import Receipt
+from saltwisted.domain.claims.words import Receipt, merged
 from saltwisted.errors import SaltwistedError, WireError
 from saltwisted.interfaces import IPeers
 from saltwisted.transports.deferreds import as_deferred, let_go
@@ -247,6 +247,8 @@ class Votes:
     def _question(
         self, act: str, wish: Wish, term: int, plan: bytes | None = None, result: str = ""
     ) -> Question:
+        # What a dead holder has begun is known by its vote here: members that were away hear it too
+        known = self.voter.vote(wish.key) if self.voter is not None else None
         return Question(
             act=act,
             key=wish.key,
@@ -254,8 +256,8 @@ class Votes:
             holder=self.holder,
             is_duty=wish.is_duty,
             plan=plan if plan is not None or act == END else wish.plan,
-            what=wish.what,
-            event=wish.event,
+            what=wish.what or (known.what if known is not None else ""),
+            event=wish.event or (known.event if known is not None else ""),
             at=self._now(),
             result=result,
         )
@@ -280,7 +282,6 @@ class Votes:
 
     async def receipts(self, event: str, limit: int) -> Sequence[Receipt]:
         """Of all members that can be asked: each has those that it voted for."""
-        found: dict[tuple[str, int], Receipt] = {}
         body = pack_bin([event, limit])
         asked = [as_deferred(link.ask(RECEIPTS, body, PATIENCE)) for link in self._peers.links()]
         rows = list(await self._store.receipts(event, limit))
@@ -290,11 +291,7 @@ class Votes:
             except (SaltwistedError, WireError, TypeError, ValueError):
                 # It is away, or of another release
                 continue
-        for receipt in rows:
-            known = found.get((receipt.key, receipt.term))
-            if known is None or (known.ended is None and receipt.ended is not None):
-                found[receipt.key, receipt.term] = receipt
-        return sorted(found.values(), key=lambda receipt: (receipt.begun, receipt.term))[-limit:]
+        return merged(rows)[-limit:]
 
     async def _asked_for_receipts(self, node: str, body: bytes) -> bytes:
         """

@@ -466,8 +466,9 @@ def _planned(vote: Vote, q: Question, is_first: bool) -> Vote:
         plan=q.plan,
         accepted=q.term,
         is_first=is_first,
-        what=q.what,
-        event=q.event,
+        # Whoever goes on for a dead holder does not always know
+        what=q.what or vote.what,
+        event=q.event or vote.event,
         begun=q.at,
     )
 

@@ -8,7 +8,7 @@ It is the fencing number of what the holder writes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from attrs import field, frozen
@@ -101,6 +101,27 @@ class Receipt:
             "ended": self.ended,
             "result": self.result,
         }
+
+
+def merged(receipts: Iterable[Receipt]) -> list[Receipt]:
+    """
+    What several members know, with one receipt for each act, oldest first; the same whoever asks.
+
+    Each member has a row for an act, and not all say the same: one was away at the end, or granted
+    an attempt that came to nothing. One that heard of the end from others, when it asked for the
+    act itself, does not know the time: its row ends when that attempt began.
+    """
+
+    def credit(one: Receipt) -> tuple[bool, bool, int, float, float]:
+        ended = one.ended if one.ended is not None else one.begun
+        return one.ended is not None, ended != one.begun, one.term, -one.begun, -ended
+
+    found: dict[str, Receipt] = {}
+    for receipt in receipts:
+        known = found.get(receipt.key)
+        if known is None or credit(known) < credit(receipt):
+            found[receipt.key] = receipt
+    return sorted(found.values(), key=lambda one: (one.begun, one.term, one.key))
 
 
 @frozen(kw_only=True)
