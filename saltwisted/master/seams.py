@@ -8,7 +8,7 @@ acknowledged events) is one more of them. docs/adr/009-seams-before-walls.md say
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -261,12 +261,15 @@ class LoneClaims:
         node: str = "",
         now: Callable[[], float] = lambda: 0.0,
         uptime: Callable[[], float] = lambda: 0.0,
+        counters: Any = None,
     ) -> None:
         """
         @param now: time of day, for receipts.
         @param uptime: seconds that nobody sets.
+        @param counters: what was granted, taken and refused.
         """
         self._node, self._now, self._uptime = node, now, uptime
+        self._counters = Counter() if counters is None else counters
         self._copies = Copies(node)
         self._receipts: OrderedDict[str, Receipt] = OrderedDict()
         self._wanted: dict[str, tuple[Callable[[Any], Any], Callable[[str], Any]]] = {}
@@ -283,11 +286,14 @@ class LoneClaims:
 
     def _begin(self, key: str, plan: Mapping[str, Any], what: str, event: str) -> Answer:
         if not self._may:
+            self._counters["claims_refused"] += 1
             return NoMajority(key=key, why=NOT_ALLOWED)
         known = self._receipts.get(key)
         if known is not None:
+            self._counters["claims_taken"] += 1
             ended = known.ended is not None
             return Taken(key=key, holder=self._node, ended=ended, result=known.result)
+        self._counters["claims_granted"] += 1
         self._terms += 1
         self._receipts[key] = Receipt(
             key=key, term=self._terms, node=self._node, what=what, event=event, begun=self._now()
@@ -311,6 +317,7 @@ class LoneClaims:
             # Its number is one that was given longer ago than numbers are remembered
             key = self._copies.taken(key, self._node, float("inf"), (), now)
         if key is None:
+            self._counters["claims_taken"] += 1
             return succeed(Taken(key=occasion.alike, holder=self._node))
         return self.begin(key, plan, what, tag)
 

@@ -258,7 +258,7 @@ class Master:
         self.ports = ports_of(reactor, config, self.requests, self.ctx)
         stores.publisher.add_server(self.ports.publications)
         operations = table_of(Control(self.ctx, self.status), stores.counters)
-        self.claim_views = ClaimViews(seams.claims)
+        self.claim_views = ClaimViews(seams.claims, self.ctx.node, stores.counters)
         operations.add(self.claim_views.operations())
         operations.add(AutomationOperations(self.reacting, self.pause).operations())
         operations.add(OrchestrationOperations(self.orchestrating).operations())

@@ -148,7 +148,7 @@ class Stores:
             tokens=self.tokens,
             schedule=self.schedule,
             prune_time=LonePruneTime(self.now, lambda: time.clock_gettime(time.CLOCK_BOOTTIME)),
-            claims=LoneClaims(self.config.id, self.now, self.reactor.seconds),
+            claims=LoneClaims(self.config.id, self.now, self.reactor.seconds, self.counters),
         )
 
 

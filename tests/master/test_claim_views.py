@@ -4,6 +4,7 @@ What a master says of its claims: receipts, status, and the runner's two functio
 
 from __future__ import annotations
 
+from collections import Counter
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,8 +21,9 @@ class ClaimViewTests(SynchronousTestCase):
     """Of a master alone."""
 
     def setUp(self) -> None:
-        self.claims = LoneClaims("m", lambda: 7.0, lambda: 7.0)
-        self.views = ClaimViews(self.claims)
+        counters: Counter[str] = Counter(claims_lost=2)
+        self.claims = LoneClaims("m", lambda: 7.0, lambda: 7.0, counters)
+        self.views = ClaimViews(self.claims, "m", counters)
 
     def ask(self, **args: Any) -> Any:
         """The row's answer."""
@@ -44,13 +46,35 @@ class ClaimViewTests(SynchronousTestCase):
         self.claims.set_leader(False)
         told = self.views.status()
 
+        figures = well.pop("figures")
         self.assertEqual(
-            well, {"would_claim": True, "problem": "", "duties": {"schedule": ["m", 1]}}
+            well,
+            {"would_claim": True, "problem": "", "duties": {"schedule": ["m", 1]}, "held": 1},
+        )
+        self.assertEqual(
+            figures, {"granted": 0, "taken": 0, "refused": 0, "recovered": 0, "lost": 2}
         )
         self.assertEqual(list(findings(well)), [])
         self.assertFalse(told["would_claim"])
+        self.assertEqual(told["held"], 0)
         (found,) = findings(told)
         self.assertIn("set_leader", found.evidence[0])
+
+    def test_figures(self) -> None:
+        """What is granted, taken and refused is counted, and the status says it."""
+        event = {"__pub_jid": "1"}
+        for what in (
+            lambda: self.claims.begin("k/1", {}),
+            lambda: self.claims.begin("k/1", {}),
+            lambda: self.claims.begin_event("web1", "a", event, {}),
+            lambda: self.claims.begin_event("web1", "a", event, {}),
+        ):
+            self.successResultOf(what())
+        self.claims.set_leader(False)
+        self.successResultOf(self.claims.begin("k/2", {}))
+
+        figures = self.views.status()["figures"]
+        self.assertEqual((figures["granted"], figures["taken"], figures["refused"]), (2, 2, 1))
 
     def test_runner(self) -> None:
         """C{reactor.set_leader} says what C{reactor.is_leader} answers."""

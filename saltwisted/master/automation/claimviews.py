@@ -4,6 +4,7 @@ What a master offers about its claims: rows of the table of operations, and a pa
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from saltwisted.domain.operations.arguments import TEXT, WHOLE, Argument
@@ -12,13 +13,20 @@ from saltwisted.interfaces import IClaims
 
 OWNER = owner_only("only root and the master's own user may see receipts")
 MOST = 10_000
+FIGURES = ("granted", "taken", "refused", "recovered", "lost")
+"""What is counted of claims, as C{claims_granted} and so on."""
 
 
 class ClaimViews:
-    """Looks at what was claimed."""
+    """
+    Looks at what was claimed.
 
-    def __init__(self, claims: IClaims) -> None:
-        self._claims = claims
+    @param node: this node.
+    @param counters: of this master.
+    """
+
+    def __init__(self, claims: IClaims, node: str, counters: Mapping[str, int]) -> None:
+        self._claims, self._node, self._counters = claims, node, counters
 
     def operations(self) -> list[Operation]:
         """The rows."""
@@ -38,9 +46,15 @@ class ClaimViews:
         return [receipt.shown() for receipt in found]
 
     def status(self) -> dict[str, Any]:
-        """Whether this master would claim, and who has which duty."""
+        """
+        Whether this master would claim, who has which duty, and since its start how many short acts
+        it was granted, found taken, was refused, finished for the dead, and had to say as lost.
+        """
+        holders = self._claims.holders()
         return {
             "would_claim": self._claims.would_claim(),
             "problem": self._claims.problem(),
-            "duties": {name: list(held) for name, held in self._claims.holders().items()},
+            "duties": {name: list(held) for name, held in holders.items()},
+            "held": sum(1 for node, _ in holders.values() if node == self._node),
+            "figures": {name: self._counters.get(f"claims_{name}", 0) for name in FIGURES},
         }

@@ -54,7 +54,7 @@ class Reactor:
         self._workers = workers
         self._pause = pause
         self._acts = Acts(ctx, workers)
-        self._telling = Telling(ctx.clock, ctx.bus)
+        self._telling = Telling(ctx.clock, ctx.bus, ctx.counters)
         self._intake = Intake(ctx, ctx.reactions, pause, self._telling, self._go_on, self._read)
         self._rendering = Rendering(workers)
         self.looking = Looking(ctx.clock, ctx.reactions, workers, self._rendering, self._acts)

@@ -155,6 +155,7 @@ class MasterSchedule:
             name=name,
             key=key,
         )
+        self._ground.counters["claims_lost"] += 1
         self._ground.bus.fire("saltwisted/schedule/lost", {"schedule": name, "key": key})
         await self._ground.seams.claims.end(claim, "lost")
 

@@ -21,6 +21,8 @@ from saltwisted.transports.bus import EventBus
 OWN = "saltwisted/reaction/"
 RUN, FAILED, LOST = f"{OWN}run", f"{OWN}failed", f"{OWN}lost"
 SHOWN = 200
+OF_CLAIMS = ("claim", "died")
+"""Why nobody reacts, if that is for want of a claim or since a claim's holder died."""
 NOWHERE = Link("")
 
 
@@ -61,8 +63,8 @@ class Telling:
 
     log = Logger()
 
-    def __init__(self, clock: Any, bus: EventBus) -> None:
-        self._clock = clock
+    def __init__(self, clock: Any, bus: EventBus, counters: Counter[str]) -> None:
+        self._clock, self._counters = clock, counters
         self._bus = bus
         self._said: Counter[str] = Counter()
         self._call: Any = None
@@ -123,6 +125,8 @@ class Telling:
         @param word: the kind of cause, for the figures.
         """
         self.figures[f"lost:{word}"] += 1
+        if word in OF_CLAIMS:
+            self._counters["claims_lost"] += 1
         if self._call is None:
             self._call = self._clock.callLater(1, self._count)
         if not self._said[word]:

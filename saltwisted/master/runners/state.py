@@ -89,8 +89,7 @@ async def orchestrate(
         arg=[mods],
         kwarg={**named, "__pub_jid": jid, "orchestration_jid": jid},
     )
-    fine = succeeded(data) and not run.failed
-    return {"data": data, "outputter": "highstate", "retcode": 0 if fine else 1}
+    return {"data": data, "outputter": "highstate", "retcode": 0 if succeeded(data) else 1}
 
 
 async def orchestrate_single(
@@ -159,7 +158,7 @@ async def orchestrate_high(
 
 async def _shown(run: Run, data: dict[str, Any]) -> dict[str, Any]:
     await run.progress({"data": data, "outputter": "highstate"}, "progress")
-    run.judge(succeeded(data) and not run.failed)
+    run.judge(succeeded(data))
     return data
 
 
