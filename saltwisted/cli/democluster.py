@@ -1,6 +1,6 @@
 """
 C{saltwisted demo --masters N}: nodes that become one cluster, whose roots are alike whichever is
-edited, and what happens when one is killed.
+edited, which react to an event once, and what happens when one is killed.
 """
 
 from __future__ import annotations
@@ -57,6 +57,11 @@ class ClusterPlayground(Playground):
         for sock in held:
             sock.close()
         self.ports, self.pool_port = ports[:2], ports[2]
+        _write(
+            self.reaction,
+            "greet:\n  local.cmd.run:\n    - tgt: {{ sender }}\n    - args:\n"
+            f"        cmd: echo Hello, {{{{ sender }}}} >> {self.greeted}\n",
+        )
         for node in self.nodes:
             self._configure_node(node)
         for minion in self.minions:
@@ -73,8 +78,26 @@ class ClusterPlayground(Playground):
             + f"publish_port: {publish}\nret_port: {requests}\n"
             + f"cluster_pool_port: {self.pool_port}\ncluster_roots: {{free_mib: 1}}\n"
             + f"file_roots: {{base: ['{here}/files']}}\n"
-            + f"pillar_roots: {{base: ['{here}/pillar']}}\n",
+            + f"pillar_roots: {{base: ['{here}/pillar']}}\n"
+            + f"reactor: [{{{self.reacts_to}: ['{self.reaction}']}}]\n"
+            # Members vote twice that and 18 s after they were made; nobody wants to wait longer
+            + "publish_window: 5\n",
         )
+
+    @property
+    def reacts_to(self) -> str:
+        """The tag of the event that all nodes react to: a minion has started."""
+        return f"salt/minion/{self.minions[0].name}/start"
+
+    @property
+    def reaction(self) -> str:
+        """The SLS that says what is done then."""
+        return os.path.join(self.root, "hello.sls")
+
+    @property
+    def greeted(self) -> str:
+        """The file that gets a line each time."""
+        return os.path.join(self.minions[0].directory, "hello")
 
     def _masters(self) -> str:
         return "[" + ", ".join(self.address(node) for node in self.nodes) + "]"
@@ -151,6 +174,7 @@ class ClusterDemo(Demo):
                 f"Command all of them from {node.name}", ["salt", "*", "test.ping"], names, node
             )
         self._edit_roots(place, names)
+        self._react(place, names)
         self._kill_one(place, names)
 
     def _edit_roots(self, place: ClusterPlayground, names: list[str]) -> None:
@@ -206,6 +230,48 @@ class ClusterDemo(Demo):
 
         place.wait(alike, "the nodes to agree on a version", self._tick, other)
 
+    def _react(self, place: ClusterPlayground, names: list[str]) -> None:
+        """A minion starts, and tells all nodes; it is greeted by one of them."""
+        second, minion = place.nodes[1], place.minions[0]
+        self._step(
+            "Wait until the nodes may decide together: each is new, and votes after a while",
+            lambda: place.wait(
+                lambda: all(_claims(node) for node in place.nodes), "votes", self._tick, second
+            ),
+        )
+
+        def restart() -> None:
+            _kill(minion)
+            if os.path.exists(place.greeted):
+                os.unlink(place.greeted)
+            place.start_minions(self._tick, [minion])
+            for node in place.nodes:
+                self._until(node, names)
+            place.wait(lambda: os.path.exists(place.greeted), "the reaction", self._tick, second)
+
+        self._step(
+            f"Start {minion.name} again: it tells every node, and all have a reaction to that",
+            restart,
+            minion.command,
+        )
+        self._command(
+            "Which node did it?",
+            ["receipts", "--event", place.reacts_to],
+            ["local.cmd.run"],
+            second,
+        )
+
+        def look() -> None:
+            with open(place.greeted, encoding="utf-8") as file:
+                lines = file.read().splitlines()
+            self.report["steps"][-1]["output"] = "\n".join(lines)
+            for line in lines:
+                self._say(f"        {line}")
+            if len(lines) != 1:
+                raise PlaygroundError(f"{minion.name} was greeted {len(lines)} times", second)
+
+        self._step("Once", look, ["cat", place.greeted])
+
     def _give_job(self, node: Daemon) -> str:
         """Give all minions a job that takes a while; its id."""
         said = self._command(
@@ -223,14 +289,9 @@ class ClusterDemo(Demo):
         first, second = place.nodes[0], place.nodes[1]
         jid = self._give_job(first)
 
-        def kill() -> None:
-            assert first.process is not None
-            os.killpg(first.process.pid, signal.SIGKILL)
-            first.process.wait()
-
         assert first.process is not None
         words = ["kill", "-9", str(first.process.pid)]
-        self._step(f"Kill {first.name} while the job runs", kill, words)
+        self._step(f"Kill {first.name} while the job runs", partial(_kill, first), words)
         self._step(
             f"Wait until {second.name} has all its returns",
             lambda: place.wait(
@@ -304,6 +365,23 @@ class ClusterDemo(Demo):
             return answered >= set(names)
 
         place.wait(all_answer, f"all minions to answer {node.name}", self._tick, node)
+
+
+def _claims(node: Daemon) -> bool:
+    """Whether it would claim something that is to be done once."""
+    try:
+        with node.client() as client:
+            done = client.call_within(10.0, "runner", fun="reactor.is_leader", keep=False)
+    except (TransportClosed, RemoteError, TimeoutError):
+        return False
+    return bool(done.get("return"))
+
+
+def _kill(daemon: Daemon) -> None:
+    """At once, with everything that it has started."""
+    assert daemon.process is not None
+    os.killpg(daemon.process.pid, signal.SIGKILL)
+    daemon.process.wait()
 
 
 def _ignore(value: object) -> None:

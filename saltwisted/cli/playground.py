@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -226,9 +226,11 @@ class Playground:
         self._start(self.master)
         self.wait(self.master.answers, "the master to answer", tick, self.master)
 
-    def start_minions(self, tick: Callable[[], None]) -> None:
-        """Start all minions and wait until their keys are with the master."""
-        for minion in self.minions:
+    def start_minions(
+        self, tick: Callable[[], None], minions: Sequence[Daemon] | None = None
+    ) -> None:
+        """Start minions, or all of them, and wait until the master has all their keys."""
+        for minion in minions or self.minions:
             self._start(minion)
         with self.master.client() as client:
 

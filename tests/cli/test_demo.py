@@ -91,6 +91,8 @@ class DemoTests(SynchronousTestCase):
         titles = [step["title"] for step in report["steps"]]
         for wanted in ("Highstate from node-2", "Go back to the tree before, from node-3"):
             self.assertIn(wanted, titles)
+        (once,) = [step["output"] for step in report["steps"] if step["title"] == "Once"]
+        self.assertEqual(once, "Hello, demo-1")
         self.assertEqual(self.left(), [])
 
     def test_interrupted(self) -> None:
