@@ -7,11 +7,19 @@ minions tell masters apart by the host's text.
 
 from __future__ import annotations
 
+import os
+import sqlite3
 import unittest
+from contextlib import closing
 from typing import Any
 
+from attrs import evolve
+
 from saltwisted.cli.keyfiles import lay_down_beginning
+from saltwisted.domain.claims.electorate import Seat, found
+from saltwisted.domain.claims.voter import Adopt, Whole
 from saltwisted.errors import RemoteError, TransportClosed
+from saltwisted.stores import claims
 from saltwisted.worker.control import ControlClient
 from tests.harness import OurMaster, reserve_ports, scratch, until
 
@@ -120,3 +128,26 @@ def join_all(made: list[OurNode]) -> None:
         node.start()
         until(f"{node.name} to answer", node.members)
         node.command("join", token, check=True)
+
+
+def let_all_vote(made: list[OurNode]) -> None:
+    """
+    Have nodes that serve as one cluster all vote on claims, as they do a minute or two after they
+    have joined: what would be on their disks by then is written there.
+    """
+    for node in made:
+        node.stop()
+    paths = [os.path.join(n.root, "var/cache/salt/master/saltwisted/claims.sqlite") for n in made]
+    seats = []
+    for node, path in zip(made, paths, strict=True):
+        with closing(sqlite3.connect(path)) as db:
+            (owner,) = db.execute("SELECT value FROM meta WHERE name = 'owner'").fetchone()
+        seats.append(Seat(node.name, owner.rpartition("/")[2]))
+    for path in paths:
+        with closing(sqlite3.connect(path, isolation_level=None)) as db:
+            claims.commit(db, [Adopt(evolve(found(seats), epoch=99)), Whole()])
+    for node in made:
+        node.start()
+    for node in made:
+        node.wait_serving()
+        until(f"{node.name} to claim", lambda node=node: node.run("reactor.is_leader"))
