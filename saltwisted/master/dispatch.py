@@ -164,6 +164,41 @@ class Dispatcher:
         ground.seams.hearer.job_published(job, minions)
         return {"jid": jid, "minions": list(minions), "missing": list(selection.missing)}
 
+    async def publish_rest(
+        self,
+        load: Mapping[str, Any],
+        user: str,
+        jid: str = "",
+        exact: bool = False,
+        own: bool = False,
+    ) -> dict[str, Any]:
+        """
+        As L{publish}, where the job may have been published before under the jid of its load, on
+        this node or another: those that it was published for do not get it again. With the answer
+        comes what they have C{returned}.
+
+        @raises DeniedError: the jid is another job's.
+        """
+        chosen = "" if jid else judged_jid(load.get("jid"))
+        job = await self._ground.jobs.job(chosen) if chosen else None
+        if job is None or job.get("claimed"):
+            return await self.publish(load, user, jid, exact, own)
+        # It judges whose the jid is as well
+        minions = list((await self.chosen.part(chosen, load, user)).minions)
+        more: list[str] = []
+        if load.get("tgt_type") == "list":
+            wanted = load["tgt"] if isinstance(load["tgt"], list) else load["tgt"].split(",")
+            more = [name for name in wanted if name not in minions]
+            minions = [name for name in minions if name in wanted]
+        answer: dict[str, Any] = {"jid": chosen, "minions": minions, "missing": []}
+        if more:
+            rest = await self.publish({**load, "tgt": more}, user, jid, exact, own)
+            if not minions:
+                return rest
+            answer["minions"] = [*minions, *rest["minions"]]
+        stored = await self._ground.jobs.returns(chosen)
+        return {**answer, "returned": {name: stored[name] for name in minions if name in stored}}
+
     async def _record(
         self,
         job: Mapping[str, Any],
@@ -238,11 +273,13 @@ class Dispatcher:
         gather_job_timeout: Any = None,
         exact: bool = False,
         own: bool = False,
+        rest: bool = False,
     ) -> AsyncIterator[dict[str, Any]]:
         """
         Publish a job and follow it to its end.
 
         @param exact: as for L{publish}, and C{own}.
+        @param rest: as L{publish_rest} does.
 
         @param timeout: seconds until the silent are asked whether they still run it.
         @param gather_job_timeout: seconds that they have to say so.
@@ -251,7 +288,7 @@ class Dispatcher:
         config = self._ground.config
         return AwaitedJob(
             self._ground,
-            partial(self.publish, exact=exact, own=own),
+            partial(self.publish_rest if rest else self.publish, exact=exact, own=own),
             self.new_jid,
             dict(load),
             user,

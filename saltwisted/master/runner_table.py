@@ -93,6 +93,13 @@ class Run:
         """Publish a job in the caller's name, and follow it; see L{Dispatcher.run}."""
         return self.ctx.dispatcher.run(load, self.user, timeout, gather_job_timeout, self.exact)
 
+    def publish_rest(
+        self, load: Mapping[str, Any], timeout: Any = None, gather_job_timeout: Any = None
+    ) -> AsyncIterator[dict[str, Any]]:
+        """As L{publish}, of a job that may have been published; see L{Dispatcher.publish_rest}."""
+        run = self.ctx.dispatcher.run
+        return run(load, self.user, timeout, gather_job_timeout, self.exact, rest=True)
+
     def show_by(self, outputter: str) -> None:
         """Have the value shown by one of Salt's outputters."""
         self.outputter = outputter

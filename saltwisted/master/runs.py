@@ -23,7 +23,10 @@ from saltwisted.transports.deferreds import let_go
 
 
 class Publish(Protocol):
-    """How to publish; C{jid} is one of ours, without it the load's own is the caller's choice."""
+    """
+    How to publish; C{jid} is one of ours, without it the load's own is the caller's choice. With
+    the answer may come what was C{returned} before, by minion.
+    """
 
     def __call__(
         self, load: Mapping[str, Any], user: str, jid: str = ""
@@ -82,6 +85,7 @@ class AwaitedJob:
             }
             if not published.get("jid"):
                 return
+            self._early.extend(published.get("returned", {}).items())
             self._begin(jid, published["minions"])
             while True:
                 while self._items:

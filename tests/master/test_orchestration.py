@@ -177,8 +177,11 @@ class OrchestrationTests(SynchronousTestCase):
         self.assertEqual(self.rig.kept.calls[-1][2]["why"], "another node goes on with it")
 
     def test_resumed(self) -> None:
-        """A run goes on under its own jid with its compiled calls and the results that it has."""
-        d = self.begin(kwarg={"pillar": {"a": 1}})
+        """
+        A run goes on under its own jid with its compiled calls and the results that it has, and
+        with the rights that it had (T-PIL-3: a minion's targets stay exact).
+        """
+        d = self.begin(kwarg={"pillar": {"a": 1}}, exact=True)
         first = self.child
         self.successResultOf(first.ask("run_begin", chunks=[{"state": "salt"}], pillar=""))
         first.end("was ended by SIGKILL")
@@ -187,6 +190,7 @@ class OrchestrationTests(SynchronousTestCase):
 
         d = Deferred.fromCoroutine(self.rig.orchestrating.resume(jid, run, {"0": {"result": True}}))
 
+        self.assertTrue(self.rig.orchestrating.active[jid].run.exact)
         self.assertEqual(self.child.payload["do"], "resume")
         self.assertEqual(self.child.payload["jid"], jid)
         self.assertEqual(self.child.payload["chunks"], [{"state": "salt"}])
@@ -284,6 +288,84 @@ class OrchestrationTests(SynchronousTestCase):
         self.finish(FINE)
         self.successResultOf(d)
 
+    def test_attached(self) -> None:
+        """
+        A job that has been published before under the jid of a step is not published again: what
+        was returned counts, what is still to come is waited for.
+        """
+        minions = {name: RigMinion(self.rig, name).accepted() for name in ("web1", "web2")}
+        d = self.begin()
+        jid = self.child.payload["jid"]
+        low = {"tgt": "web*", "fun": "test.ping", "jid": "20260101000000000007"}
+        first = self.ask("run", orchestration=jid, **low)
+        count = len(self.rig.published_jobs())
+        told = {"jid": low["jid"], "fun": "test.ping", "return": True, "retcode": 0}
+        minions["web1"].ask("_return", **told)
+        first.addErrback(lambda failure: None)
+        first.cancel()
+
+        second = self.ask("run", orchestration=jid, **low)
+
+        self.assertEqual(len(self.rig.published_jobs()), count)
+        self.assertNoResult(second)
+        minions["web2"].ask("_return", **told)
+        items = self.successResultOf(second)
+        self.assertEqual(items[0]["minions"], ["web1", "web2"])
+        self.assertEqual([item["id"] for item in items[1:]], ["web1", "web2"])
+        self.assertEqual([item["data"]["return"] for item in items[1:]], [True, True])
+        self.finish(FINE)
+        self.successResultOf(d)
+
+    def test_attached_part(self) -> None:
+        """Of a batch, only those get the job of a step that have not got it before."""
+        minions = {name: RigMinion(self.rig, name).accepted() for name in ("web1", "web2")}
+        d = self.begin()
+        jid = self.child.payload["jid"]
+        job = {"tgt_type": "list", "fun": "test.ping", "jid": "20260101000000000007"}
+        told = {"jid": job["jid"], "fun": "test.ping", "return": True, "retcode": 0}
+        first = self.ask("run", orchestration=jid, tgt=["web1"], **job)
+        minions["web1"].ask("_return", **told)
+        self.successResultOf(first)
+
+        second = self.ask("run", orchestration=jid, tgt=["web1", "web2"], **job)
+
+        published = [one["tgt"] for one in self.rig.published_jobs()]
+        self.assertEqual(published, [["web1"], ["web2"]])
+        minions["web2"].ask("_return", **told)
+        self.assertEqual(self.successResultOf(second)[0]["minions"], ["web1", "web2"])
+        self.finish(FINE)
+        self.successResultOf(d)
+
+    def test_attached_to_another(self) -> None:
+        """The jid of another job is refused: its returns are not for this step."""
+        RigMinion(self.rig, "web1").accepted()
+        d = self.begin()
+        jid = self.child.payload["jid"]
+        job = {"tgt": "web1", "jid": "20260101000000000007"}
+        first = self.ask("run", orchestration=jid, fun="test.ping", **job)
+
+        failed = self.ask("run", orchestration=jid, fun="test.version", **job)
+
+        self.failureResultOf(failed, RemoteError)
+        first.addErrback(lambda failure: None)
+        first.cancel()
+        self.finish(FINE)
+        self.successResultOf(d)
+
+    def test_stop(self) -> None:
+        """A run is ended in the middle of a step, which says why; another is not harmed."""
+        one, other = self.begin(), self.begin()
+        jid = self.rig.children.all[0].payload["jid"]
+
+        self.assertTrue(self.rig.orchestrating.stop(jid, "it was stopped by carol"))
+
+        answer = self.successResultOf(one)
+        self.assertEqual((answer["return"], answer["retcode"]), ("it was stopped by carol", 1))
+        self.assertFalse(self.rig.orchestrating.stop(jid, "again"))
+        self.assertNoResult(other)
+        self.finish(FINE)
+        self.assertEqual(self.successResultOf(other)["retcode"], 0)
+
     def test_unknown_run(self) -> None:
         """A process of a run that is over may ask nothing."""
         failed = self.failureResultOf(
@@ -293,7 +375,7 @@ class OrchestrationTests(SynchronousTestCase):
         self.assertIn("no orchestration", str(failed.value))
 
     def test_strangers(self) -> None:
-        """Nobody but the master's own user acts in the name of a run (T-ACL)."""
+        """Nobody but the master's own user acts in the name of a run."""
         from saltwisted.domain.operations.table import Caller
 
         d = self.begin()

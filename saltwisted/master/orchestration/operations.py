@@ -58,7 +58,8 @@ class OrchestrationOperations:
             times = (args.get("timeout"), args.get("gather_job_timeout"))
             del args["orchestration"]
             jid = None
-            async for item in active.run.publish(load_of(args), *times):
+            # A step that is gone on with may have published its job already
+            async for item in active.run.publish_rest(load_of(args), *times):
                 if item["kind"] == "published":
                     jid = item["jid"]
                     if not jid:

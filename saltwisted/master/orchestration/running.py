@@ -242,7 +242,10 @@ class Orchestrating:
             "generation": str(pins.get("generation") or ""),
             "user": active.run.user,
             "fun": active.what["runner"]["fun"],
-            "options": {key: active.what[key] for key in ("arg", "kwarg", "runner")},
+            "options": {
+                **{key: active.what[key] for key in ("arg", "kwarg", "runner")},
+                "exact": active.run.exact,
+            },
             "parent": active.above[-1] if active.above else "",
         }
 
@@ -267,7 +270,12 @@ class Orchestrating:
         self._resumed[jid] = {"do": "resume", "chunks": run["chunks"], "done": dict(done)}
         try:
             return await self._context().runner(
-                str(run["fun"]), list(called["arg"]), dict(called["kwarg"]), run["user"], own=jid
+                str(run["fun"]),
+                list(called["arg"]),
+                dict(called["kwarg"]),
+                run["user"],
+                own=jid,
+                exact=bool(run["options"].get("exact")),
             )
         finally:
             self._resumed.pop(jid, None)
