@@ -212,8 +212,10 @@ class Control:
             return await self._ctx.logins.make_token(call.args, call.caller.source)
         except (NotProven, StoreError) as error:
             self._ctx.counters["denied:control"] += 1
-            name = error.name if isinstance(error, NotProven) else "StoreError"
-            raise RemoteError(name, str(error)) from None
+            if isinstance(error, NotProven):
+                details = {"unasked": True} if error.unasked else None
+                raise RemoteError(error.name, str(error), details) from None
+            raise RemoteError("StoreError", str(error)) from None
 
     async def schedule(self, call: Call) -> Any:
         """

@@ -60,12 +60,14 @@ class NotProven(DeniedError):
 
     @ivar kind: C{token} or C{eauth}.
     @ivar user: as the request names him; C{UNKNOWN} as in Salt where it does not.
+    @ivar unasked: whether nobody was asked, since too many tries wait: it may be he.
     """
 
-    def __init__(self, kind: str, user: str) -> None:
+    def __init__(self, kind: str, user: str, unasked: bool = False) -> None:
         super().__init__(f'Authentication failure of type "{kind}" occurred for user {user}.')
         self.kind = kind
         self.user = user
+        self.unasked = unasked
 
     @property
     def name(self) -> str:
@@ -126,6 +128,7 @@ class Verdict:
     @ivar name: as the backend spells it; C{""}: as it was typed.
     @ivar rules: what the backend grants, beside those of the options.
     @ivar until: from when on it means nothing; 0: it has no end.
+    @ivar unasked: nobody was asked: too many tries wait.
     """
 
     ok: bool
@@ -134,6 +137,7 @@ class Verdict:
     name: str = ""
     rules: tuple[Any, ...] = ()
     until: float = 0.0
+    unasked: bool = False
 
 
 class Logins:
@@ -274,7 +278,7 @@ class Logins:
         left = verdict.began + self._slowness.seconds(now) - now
         if left > 0:
             await deferLater(self._clock, left)
-        raise NotProven("eauth", name)
+        raise NotProven("eauth", name, verdict.unasked)
 
     async def _judge_in_turn(self, asked: Credentials, source: str) -> Verdict:
         entry = NEAR_ENTRY if source.startswith(NEAR) else ENTRY
@@ -288,7 +292,7 @@ class Logins:
         self._go_on(entry)
         try:
             if not await turn:
-                return Verdict(False, self._clock.seconds())
+                return Verdict(False, self._clock.seconds(), unasked=True)
         finally:
             line.withdraw(mine)
             turns.pop(mine, None)

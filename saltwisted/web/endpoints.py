@@ -168,6 +168,9 @@ class Endpoints:
         except RemoteError as error:
             if error.name == "StoreError":
                 raise
+            if error.details:
+                # Right or wrong: nobody has looked at it
+                raise Problem(503, "Too many logins wait", {"Retry-After": "2"}) from None
             raise Problem(401, BAD_LOGIN) from None
         token = await self._sessions.known(made["token"])
         if token is None:

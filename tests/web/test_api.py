@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.web.calls import LOGIN, PING
@@ -45,6 +46,23 @@ class SessionTests(SynchronousTestCase):
             self.assertEqual(reply.status, 401)
             self.assertIn("Could not authenticate using provided credentials", reply.text)
             self.assertNotIn("set-cookie", reply.headers)
+
+    def test_crowd(self) -> None:
+        """
+        Logins that find no room among very many are told to come again, and not that they are
+        wrong, whether or not they are; to whom there is room is let in.
+        """
+        waiting: list[Any] = []
+        self.patch(self.api.rig.backends, "call", lambda *args: waiting.append(args) or Deferred())
+        open_ = [self.api.open("POST", "/login", LOGIN) for _ in range(18)]
+        open_ += [self.api.open("POST", "/login", {**LOGIN, "password": "no"}) for _ in range(17)]
+        self.api.wait(3)
+
+        told = [reply for each in open_ for reply in each.replies]
+        self.assertEqual(len(waiting), 1)
+        self.assertEqual({reply.status for reply in told}, {503})
+        self.assertEqual(len(told), 18)
+        self.assertEqual(told[0].headers["retry-after"], ["2"])
 
     def test_logout(self) -> None:
         """After a logout the token is worth nothing, neither here nor in C{/run}."""
