@@ -102,6 +102,10 @@ class StoreError(SaltwistedError):
         self.path = path
 
 
+class TakenOver(SaltwistedError):
+    """Another node does now what this one had begun: nothing more is to be done here."""
+
+
 class TransportClosed(SaltwistedError):
     """The other side went away before it answered."""
 

@@ -1,0 +1,132 @@
+"""
+What is done with a run whose node died: which step is gone on with, and how.
+
+A job on minions has a jid that was written down before it was published. So it is found again: its
+returns are awaited if it was published, and it is published under the same jid while that may
+be done; a minion that has run it does not run it again. Of anything else nobody can know what
+it did, or whether it is over: such a step is I{interrupted}, and the run stops there, unless the
+step itself says that it may be done twice (C{retry_on_takeover: true}).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Any
+
+from attrs import define, field, frozen
+
+from saltwisted.domain.orchestration.words import Run, Step, ended_line, interrupted_line
+
+CONTINUE, INTERRUPT, OFF = MODES = "continue", "interrupt", "off"
+"""What C{orchestrate_takeover} may say."""
+ON_MINIONS = ("state", "function")
+"""Functions of the state module C{salt} that are one job on minions."""
+RETRY = "retry_on_takeover"
+
+
+class How(Enum):
+    """How a step is gone on with."""
+
+    ATTACH = "its job is waited for"
+    PUBLISH = "its job is published under the same jid"
+    AGAIN = "it is done again"
+    INTERRUPT = "it is interrupted"
+
+
+@frozen
+class Known:
+    """
+    What is known of the job of a step.
+
+    @ivar published: there is a record of it.
+    @ivar age: seconds since its jid was given.
+    """
+
+    published: bool = False
+    age: float = 0.0
+
+
+def how(step: Step, known: Known, window: float) -> tuple[How, str]:
+    """
+    How a step that was running is gone on with, and why it cannot be.
+
+    @param window: C{publish_window}: a job that is older is not published any more.
+    """
+    low = step.low
+    is_job = low.get("state") == "salt" and low.get("fun") in ON_MINIONS
+    if is_job and not low.get("batch") and step.jid:
+        if known.published:
+            return How.ATTACH, ""
+        if known.age <= window:
+            return How.PUBLISH, ""
+        why = f"it is not known whether its job {step.jid} was published"
+    elif is_job:
+        why = "its job goes out in parts, and nobody can know which of them did"
+    else:
+        why = f"nobody can know what {step.function} had done"
+    if low.get(RETRY) is True:
+        return How.AGAIN, ""
+    return How.INTERRUPT, why
+
+
+@define
+class Plan:
+    """
+    What a takeover comes to.
+
+    @ivar goes_on: whether the run does; else C{lines} end it.
+    @ivar attach: steps to jids whose jobs are waited for.
+    @ivar publish: steps to jids whose jobs are published under the same jid.
+    @ivar lines: what is to be written down first.
+    """
+
+    goes_on: bool = True
+    attach: dict[int, str] = field(factory=dict)
+    publish: dict[int, str] = field(factory=dict)
+    lines: list[Mapping[str, Any]] = field(factory=list)
+
+
+def plan(
+    run: Run, mode: str, known: Callable[[Step], Known], window: float, node: str, at: float
+) -> Plan:
+    """
+    What is done with a run that was running.
+
+    @param mode: C{orchestrate_takeover}.
+    @param node: whose run was it.
+    @param at: time of day.
+    """
+    found = Plan()
+    if not run.about:
+        # None of its lines ever counted: it has done nothing
+        found.goes_on = False
+        found.lines.append(ended_line("interrupted", at, f"{node} died before it had begun"))
+        return found
+    steps = run.running()
+    why = ""
+    if mode != CONTINUE:
+        why = f"{node} died, and orchestrate_takeover is {mode}"
+    elif run.about.get("parent"):
+        # Whoever goes on with that one may do this step again as a whole
+        why = f"{node} died; this is a step of orchestration {run.about['parent']}"
+    if why:
+        found.lines += [interrupted_line(step.number, why, at) for step in steps]
+        found.lines.append(ended_line("interrupted", at, why))
+        found.goes_on = False
+        return found
+    for step in steps:
+        chosen, why = how(step, known(step), window)
+        if chosen is How.ATTACH:
+            found.attach[step.number] = step.jid
+        elif chosen is How.PUBLISH:
+            found.publish[step.number] = step.jid
+        elif chosen is How.INTERRUPT:
+            found.goes_on = False
+            found.lines.append(interrupted_line(step.number, f"{node} died: {why}", at))
+    if not found.goes_on:
+        names = ", ".join(
+            run.steps[line["n"]].name for line in found.lines if line["what"] == "interrupted"
+        )
+        found.lines.append(ended_line("interrupted", at, f"{node} died in {names}"))
+    return found

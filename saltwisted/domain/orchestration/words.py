@@ -1,0 +1,411 @@
+"""
+A run of an orchestration as data: what is written down of it, line by line, and what that comes to.
+
+A line is a plain map with C{what} and C{at} (time of day, by who wrote it). The first one has all
+that the run was begun with, the compiled chunks above all: nothing is ever rendered again. Each
+step has a line before it has any effect, and one with its result. L{Run} is the lines read from
+first to last; the life of a run and of a step are tables (L{saltwisted.domain.orchestration.life}).
+
+How lines come to several disks is in L{saltwisted.domain.orchestration.copies}; what is done with a
+run whose node died in L{saltwisted.domain.orchestration.takeover}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from attrs import define, field
+
+from saltwisted.domain.orchestration.life import RunState, Said, StepState, run_step, step_step
+from saltwisted.errors import WireError
+from saltwisted.wire.msgpack import pack_bin, unpack_bin
+
+MAX_BEGUN = 4 * 1024 * 1024
+"""Bytes of the first line: who has more chunks than that has a program, not a plan."""
+MAX_LINE = 64 * 1024
+"""Bytes of a result; of a larger one the outcome is kept, and the jid by which it is found."""
+MAX_LINES = 12 * 1024 * 1024
+"""Bytes of all lines: from here on results are kept by their outcome alone."""
+MOST_STEPS = 100_000
+FULL = ("name", "result", "comment", "changes", "__jid__", "duration", "start_time")
+
+
+@define
+class Step:
+    """
+    One chunk of a run.
+
+    @ivar number: its place in the order of the chunks, from 0.
+    @ivar low: the chunk.
+    @ivar jid: of its job on minions, or C{""}.
+    @ivar node: where it was begun last.
+    @ivar begun: time of day, or C{None}.
+    @ivar why: of a step that was interrupted or skipped.
+    """
+
+    number: int
+    low: Mapping[str, Any]
+    state: StepState = StepState.WAITING
+    jid: str = ""
+    node: str = ""
+    begun: float | None = None
+    ended: float | None = None
+    result: Mapping[str, Any] | None = None
+    why: str = ""
+
+    @property
+    def name(self) -> str:
+        """As the operator knows it."""
+        return str(self.low.get("__id__") or self.low.get("name") or self.number)
+
+    @property
+    def function(self) -> str:
+        """As C{salt.state}."""
+        return f"{self.low.get('state', '')}.{self.low.get('fun', '')}"
+
+    def shown(self, results: bool = True) -> dict[str, Any]:
+        """As plain data."""
+        begun, ended = self.begun, self.ended
+        shown: dict[str, Any] = {
+            "step": self.number + 1,
+            "id": self.name,
+            "function": self.function,
+            "state": self.state.value,
+            "jid": self.jid,
+            "node": self.node,
+            "begun": begun,
+            "duration": round(max(0.0, ended - begun), 3) if begun and ended else None,
+            "why": self.why,
+        }
+        if results:
+            shown["result"] = self.result
+        return shown
+
+
+@define
+class Run:
+    """
+    What is known of one run.
+
+    @ivar attempt: 1, and one more with each resumption by an operator.
+    @ivar node: where it goes on, or went on last.
+    @ivar about: what the first line says of it; empty where that is not known.
+    @ivar counted: how many lines were read.
+    """
+
+    jid: str
+    about: Mapping[str, Any] = field(factory=dict)
+    state: RunState = RunState.RUNNING
+    steps: list[Step] = field(factory=list)
+    node: str = ""
+    attempt: int = 1
+    at: float = 0.0
+    ended: float | None = None
+    why: str = ""
+    counted: int = 0
+
+    @property
+    def what(self) -> str:
+        """What was called, for people: C{state.orchestrate deploy}."""
+        options = self.about.get("options")
+        arg = options.get("arg") if isinstance(options, Mapping) else None
+        words = [str(self.about.get("fun", "")), *(map(str, arg) if arg else ())]
+        return " ".join(word for word in words if word)[:200]
+
+    def running(self) -> list[Step]:
+        """Steps that were begun and not ended."""
+        return [step for step in self.steps if step.state is StepState.RUNNING]
+
+    def results(self) -> dict[int, Mapping[str, Any]]:
+        """What steps that are over have come to, as whoever goes on has to know it."""
+        return {
+            step.number: step.result
+            for step in self.steps
+            if step.result is not None and step.state in (StepState.DONE, StepState.SKIPPED)
+        }
+
+    def find(self, name: str) -> Step | None:
+        """The step of a number as an operator counts, or of an id."""
+        if name.isdigit() and 0 < int(name) <= len(self.steps):
+            return self.steps[int(name) - 1]
+        return next((step for step in self.steps if step.name == name), None)
+
+    def shown(self, steps: bool = True, results: bool = True) -> dict[str, Any]:
+        """As plain data."""
+        over = (StepState.DONE, StepState.SKIPPED)
+        shown: dict[str, Any] = {
+            "jid": self.jid,
+            "state": self.state.value,
+            "what": self.what,
+            "user": self.about.get("user", ""),
+            "node": self.node,
+            "attempt": self.attempt,
+            "begun": self.at,
+            "ended": self.ended,
+            "steps_done": sum(step.state in over for step in self.steps),
+            "steps_all": len(self.steps),
+            "why": self.why,
+        }
+        if steps:
+            shown["pillar"] = self.about.get("pillar", "")
+            shown["generation"] = self.about.get("generation", "")
+            shown["steps"] = [step.shown(results) for step in self.steps]
+        return shown
+
+    # -- reading
+
+    def read(self, line: Mapping[str, Any]) -> None:
+        """One line more; one of a later release that is not known changes nothing."""
+        self.counted += 1
+        reader = _READERS.get(str(line.get("what")))
+        if reader is not None:
+            reader(self, line)
+
+    def _say(self, said: Said) -> bool:
+        state = run_step(self.state, said)
+        if state is None:
+            return False
+        self.state = state
+        return True
+
+
+def _begun(run: Run, line: Mapping[str, Any]) -> None:
+    if run.about:
+        return
+    run.node, run.at = str(line.get("node", "")), float(line.get("at", 0.0))
+    found = line.get("run")
+    run.about = found if isinstance(found, Mapping) else {}
+    chunks = run.about.get("chunks") or ()
+    run.steps = [Step(number, low) for number, low in enumerate(chunks)]
+
+
+def _step(run: Run, line: Mapping[str, Any]) -> Step | None:
+    number = line.get("n")
+    if type(number) is not int or not 0 <= number < MOST_STEPS:
+        return None
+    while number >= len(run.steps):
+        # What listens to others is no chunk: it follows from what they have come to
+        run.steps.append(Step(len(run.steps), {}))
+    step, low = run.steps[number], line.get("low")
+    if isinstance(low, Mapping):
+        step.low = low
+    return step
+
+
+def _taken(run: Run, line: Mapping[str, Any]) -> None:
+    if run._say(Said.TAKEN):
+        run.node = str(line.get("node", ""))
+
+
+def _step_begun(run: Run, line: Mapping[str, Any]) -> None:
+    step = _step(run, line)
+    state = None if step is None else step_step(step.state, Said.BEGUN)
+    if step is not None and state is not None:
+        step.state, step.jid = state, str(line.get("jid", ""))
+        step.node, step.begun = str(line.get("node", "")), float(line.get("at", 0.0))
+        step.ended, step.result, step.why = None, None, ""
+
+
+def _step_ended(run: Run, line: Mapping[str, Any]) -> None:
+    step, result = _step(run, line), line.get("result")
+    if step is None or not isinstance(result, Mapping):
+        return
+    said = Said.FAILED if result.get("result") is False else Said.DONE
+    state = step_step(step.state, said)
+    if state is not None:
+        step.state, step.result = state, result
+        step.ended = float(line.get("at", 0.0))
+        step.node = step.node or str(line.get("node", ""))
+
+
+def _step_interrupted(run: Run, line: Mapping[str, Any]) -> None:
+    step = _step(run, line)
+    state = None if step is None else step_step(step.state, Said.INTERRUPTED)
+    if step is not None and state is not None:
+        step.state, step.why = state, str(line.get("why", ""))
+        step.ended = float(line.get("at", 0.0))
+
+
+def _ended(run: Run, line: Mapping[str, Any]) -> None:
+    said = _ENDS.get(str(line.get("how")))
+    if said is not None and run._say(said):
+        run.ended, run.why = float(line.get("at", 0.0)), str(line.get("why", ""))
+
+
+def _resumed(run: Run, line: Mapping[str, Any]) -> None:
+    if not run._say(Said.RESUMED):
+        return
+    run.node, run.ended, run.why = str(line.get("node", "")), None, ""
+    run.attempt = max(run.attempt + 1, int(line.get("attempt", 0)))
+    first = line.get("from")
+    for step in run.steps:
+        skipped = type(first) is int and step.number < first
+        state = step_step(step.state, Said.SKIPPED if skipped else Said.RESUMED)
+        if state is None or state is step.state:
+            continue
+        step.state, step.jid, step.begun, step.ended = state, "", None, None
+        step.result, step.why = None, ""
+        if skipped:
+            step.why = f"{line.get('user', '')} went on behind it"
+            step.result = {
+                "name": str(step.low.get("name", "")),
+                "result": True,
+                "changes": {},
+                "comment": f"Skipped: {step.why}",
+            }
+
+
+_READERS = {
+    "begun": _begun,
+    "taken": _taken,
+    "step": _step_begun,
+    "result": _step_ended,
+    "interrupted": _step_interrupted,
+    "ended": _ended,
+    "resumed": _resumed,
+}
+_ENDS = {
+    "done": Said.DONE,
+    "failed": Said.FAILED,
+    "interrupted": Said.INTERRUPTED,
+    "stopped": Said.STOPPED,
+}
+
+
+# -- lines
+
+
+def begun_line(node: str, at: float, run: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    The first line.
+
+    @param run: plain data: all that is needed to go on without compiling anything again:
+        C{chunks}, C{pillar} (its digest), C{generation} (of the roots), C{user}, C{fun}, C{options},
+        C{parent} (the run that it is a step of).
+    """
+    return {"what": "begun", "node": node, "at": at, "run": dict(run)}
+
+
+def step_line(
+    number: int, jid: str, node: str, at: float, low: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """
+    Before a step has any effect.
+
+    @param low: its call, where that is not among the chunks.
+    """
+    line = {"what": "step", "n": number, "jid": jid, "node": node, "at": at}
+    return line if low is None else {**line, "low": dict(low)}
+
+
+def result_line(number: int, result: Mapping[str, Any], node: str, at: float) -> dict[str, Any]:
+    """When it has ended."""
+    return {"what": "result", "n": number, "result": dict(result), "node": node, "at": at}
+
+
+def interrupted_line(number: int, why: str, at: float) -> dict[str, Any]:
+    """When nobody can know what it did."""
+    return {"what": "interrupted", "n": number, "why": why, "at": at}
+
+
+def taken_line(node: str, at: float) -> dict[str, Any]:
+    """When another node, or another life, goes on."""
+    return {"what": "taken", "node": node, "at": at}
+
+
+def ended_line(how: str, at: float, why: str = "") -> dict[str, Any]:
+    """The run is over: C{done}, C{failed}, C{interrupted} or C{stopped}."""
+    return {"what": "ended", "how": how, "why": why, "at": at}
+
+
+def resumed_line(
+    attempt: int, first: int | None, user: str, node: str, at: float
+) -> dict[str, Any]:
+    """
+    An operator has it go on.
+
+    @param first: the number of the step to go on from: those before it count as done.
+    """
+    return {
+        "what": "resumed",
+        "attempt": attempt,
+        "from": first,
+        "user": user,
+        "node": node,
+        "at": at,
+    }
+
+
+def pack_line(line: Mapping[str, Any], size: int = 0) -> bytes:
+    """
+    A line as it is kept.
+
+    @param size: bytes of those before it.
+    @raises WireError: what was to be begun is too large.
+    """
+    packed = pack_bin(dict(line))
+    if line.get("what") == "begun":
+        if len(packed) > MAX_BEGUN:
+            raise WireError(
+                f"its chunks are {len(packed)} bytes; more than {MAX_BEGUN} cannot be written down"
+            )
+        return packed
+    if line.get("what") == "result" and (len(packed) > MAX_LINE or size + len(packed) > MAX_LINES):
+        packed = pack_bin({**line, "result": outcome(line["result"])})
+    return packed
+
+
+def outcome(result: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    What others have to know of a result that is too large: requisites ask how it ended and whether
+    anything changed.
+    """
+    short = {key: result[key] for key in FULL if key in result}
+    comment = str(short.get("comment", ""))
+    if len(comment) > 2000:
+        short["comment"] = comment[:2000] + " ..."
+    changes = result.get("changes")
+    if changes:
+        short["changes"] = {"saltwisted": "too large to be kept here; the returns of its job have it"}
+    return short
+
+
+def unpack_line(packed: bytes) -> Mapping[str, Any]:
+    """
+    @raises WireError: it is none.
+    """
+    line = unpack_bin(packed)
+    if not isinstance(line, dict):
+        raise WireError("orchestration-line")
+    return line
+
+
+def read_run(jid: str, lines: Iterable[bytes]) -> Run:
+    """
+    What all lines come to.
+
+    @raises WireError: one of them is none.
+    """
+    run = Run(jid)
+    for packed in lines:
+        run.read(unpack_line(packed))
+    return run
+
+
+def holder_of(lines: Sequence[bytes]) -> str | None:
+    """
+    The node on which a run goes on, or went on when it died; C{None} when it has ended. Lines that
+    are none are those of nobody.
+    """
+    for number, packed in enumerate(reversed(lines)):
+        try:
+            line = unpack_line(packed)
+        except WireError:
+            return None
+        what = line.get("what")
+        if what == "ended" and not number:
+            return None
+        if what in ("begun", "taken", "resumed"):
+            return str(line.get("node", ""))
+    return None

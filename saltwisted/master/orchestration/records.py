@@ -1,0 +1,518 @@
+"""
+The lines of orchestrations on the disks of several nodes: this is C{IRunRecords}.
+
+A master alone has no peers, and one disk. When a line counts is decided in
+L{saltwisted.domain.orchestration.copies}; who may write in the claims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Any, Protocol
+
+from attrs import define, field
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.task import deferLater
+from twisted.logger import Logger
+
+from saltwisted.domain.jid import jid_seconds
+from saltwisted.domain.orchestration.copies import (
+    Keeper,
+    Look,
+    Put,
+    Record,
+    Reply,
+    Send,
+    Takeover,
+    Term,
+    Writer,
+    decode_look,
+    decode_record,
+    decode_reply,
+    decode_send,
+    encode_look,
+    encode_record,
+    encode_reply,
+    encode_send,
+    next_term,
+)
+from saltwisted.domain.orchestration.words import holder_of, pack_line
+from saltwisted.errors import RemoteError, SaltwistedError, StoreError, TakenOver, WireError
+from saltwisted.interfaces import IPeers, IRunRecords, IRunWriter
+from saltwisted.transports.deferreds import as_deferred, let_go
+from saltwisted.wire.msgpack import pack_bin, unpack_bin
+
+LOOK, SEND, READ, JIDS, OPEN = "run-look", "run-lines", "run-read", "run-jids", "run-open"
+PATIENCE = 5.0
+"""Seconds that an answer is waited for."""
+AGAIN = 0.25
+"""Seconds after which it is tried again, and the claim is looked at."""
+LOST = "another node has taken this run over"
+DOUBTED = "the claim of this run was lost: this node stood still, or is cut off"
+
+
+class IRunStore(Protocol):
+    """One disk: L{saltwisted.stores.runs.RunStore}."""
+
+    def load(self) -> Deferred[list[Record]]:
+        """Open it, and read all."""
+
+    def write(self, puts: Collection[Put], forget: Collection[str] = ()) -> Deferred[None]:
+        """Fires when all of it is on disk."""
+
+    def close(self) -> Deferred[None]:
+        """When all is written."""
+
+
+class Alone:
+    """The peers of a master that has none."""
+
+    def links(self) -> Sequence[Any]:
+        """Nobody."""
+        return ()
+
+    def on_link(self, receiver: Callable[[Any, bool], None]) -> None:
+        """Nobody comes."""
+
+    def answer(self, word: str, handler: Callable[[str, bytes], Any]) -> None:
+        """Nobody asks."""
+
+    def stream(self, purpose: str, factory: Callable[[str, bool], Any]) -> None:
+        """There is nobody."""
+
+
+@define(eq=False)
+class Writing:
+    """
+    One run that is written here: C{IRunWriter}.
+
+    @ivar busy: nodes that were sent something and have not answered.
+    @ivar waiting: who waits for the line of a number to count.
+    """
+
+    records: RunRecords
+    writer: Writer
+    holds: Callable[[], bool]
+    busy: set[str] = field(factory=set)
+    waiting: list[tuple[int, Deferred[None]]] = field(factory=list)
+    timer: Any = None
+    closed: bool = False
+
+    @property
+    def lines(self) -> Sequence[bytes]:
+        """All."""
+        return self.writer.lines
+
+    def add(self, line: Mapping[str, Any]) -> Awaitable[None]:
+        """Sent to all at once."""
+        self.writer.add(pack_line(line, self.writer.size))
+        return self.settled()
+
+    def settled(self) -> Deferred[None]:
+        """Fires when all lines that there are count."""
+        done: Deferred[None] = Deferred()
+        self.waiting.append((len(self.writer.lines), done))
+        self.look()
+        return done
+
+    def close(self) -> None:
+        """What was not sent is not sent any more."""
+        self.closed = True
+        self._stop()
+        self.records.ended(self)
+
+    def look(self) -> None:
+        """Send what somebody lacks, and tell who waits."""
+        if self.closed:
+            return
+        if self.writer.deposed:
+            self.fail(TakenOver(LOST))
+        elif self.waiting and not self.holds():
+            self.fail(TakenOver(DOUBTED))
+        else:
+            self._send()
+            self._count()
+        if self.waiting and self.timer is None:
+            self.timer = self.records.clock.callLater(AGAIN, self._again)
+        elif not self.waiting:
+            self._stop()
+
+    def _stop(self) -> None:
+        timer, self.timer = self.timer, None
+        if timer is not None:
+            timer.cancel()
+
+    def _again(self) -> None:
+        self.timer = None
+        self.look()
+
+    def _send(self) -> None:
+        for node in self.records.reachable():
+            sent = None if node in self.busy else self.writer.to_send(node)
+            if sent is not None:
+                self.busy.add(node)
+                let_go(self._send_to(node, sent), self.records.log, "lines were not sent")
+
+    async def _send_to(self, node: str, sent: Send) -> None:
+        try:
+            reply = await self.records.send(node, sent)
+        except StoreError as error:
+            self.busy.discard(node)
+            self.fail(error)
+            return
+        except SaltwistedError:
+            # It is tried again, by the timer at the latest
+            self.busy.discard(node)
+            return
+        self.busy.discard(node)
+        self.writer.said(node, reply)
+        self.look()
+
+    def _count(self) -> None:
+        members, linked = self.records.voters()
+        counted = self.writer.counted(members, linked)
+        ready = [each for each in self.waiting if each[0] <= counted]
+        self.waiting = [each for each in self.waiting if each[0] > counted]
+        for _, done in ready:
+            done.callback(None)
+
+    def fail(self, error: Exception) -> None:
+        """Nothing more counts."""
+        waiting, self.waiting = self.waiting, []
+        for _, done in waiting:
+            done.errback(error)
+
+
+class RunRecords:
+    """
+    Those of one node. Reactor thread only.
+
+    @param members: the ids of all nodes that count for a majority, this one too.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self,
+        clock: Any,
+        node: str,
+        peers: IPeers | None,
+        members: Callable[[], Collection[str]],
+        store: IRunStore,
+    ) -> None:
+        self.clock, self._node = clock, node
+        self._peers: IPeers = Alone() if peers is None else peers
+        self._members, self._store = members, store
+        self._keeper: Keeper | None = None
+        self._writing: list[Writing] = []
+        self._deaf: set[str] = set()
+        self._unwritten: set[str] = set()
+        self._ended: dict[str, tuple[Term, int]] = {}
+        self._receivers: list[Callable[[str], None]] = []
+        self._loaded: list[Deferred[None]] = []
+        self._peers.answer(LOOK, self._asked_to_look)
+        self._peers.answer(SEND, self._was_sent)
+        self._peers.answer(READ, self._asked_to_read)
+        self._peers.answer(JIDS, self._asked_for_jids)
+        self._peers.answer(OPEN, self._asked_for_open)
+        self._peers.on_link(self._link)
+
+    # -- the service
+
+    async def startService(self) -> None:
+        """Read what is on the disk."""
+        self._keeper = Keeper(await self._store.load())
+        loaded, self._loaded = self._loaded, []
+        for each in loaded:
+            each.callback(None)
+
+    async def stopService(self) -> None:
+        """Take nothing any more; who waits is told that it does not count."""
+        self._keeper = None
+        for each in list(self._writing):
+            each.fail(TakenOver("this node stops"))
+            each.close()
+        await self._store.close()
+
+    @property
+    def keeper(self) -> Keeper:
+        """
+        @raises StoreError: it was not read yet, or is closed.
+        """
+        if self._keeper is None:
+            raise StoreError("what is written down of orchestrations is not open")
+        return self._keeper
+
+    # -- who there is
+
+    def reachable(self) -> list[str]:
+        """This node, and the others that can be asked."""
+        return [self._node, *(link.node for link in self._peers.links())]
+
+    def voters(self) -> tuple[Collection[str], int]:
+        """The members, and how many of the others are there and know these words."""
+        members = set(self._members()) | {self._node}
+        there = {link.node for link in self._peers.links()} & members - self._deaf
+        return members, len(there)
+
+    def _link(self, link: Any, up: bool) -> None:
+        # After an upgrade it may know what it did not know before
+        self._deaf.discard(link.node)
+        for each in list(self._writing):
+            each.look()
+
+    def ended(self, writing: Writing) -> None:
+        """It is not written here any more."""
+        if writing in self._writing:
+            self._writing.remove(writing)
+
+    # -- IRunRecords
+
+    def begin(
+        self, jid: str, claim: int, line: Mapping[str, Any], holds: Callable[[], bool]
+    ) -> Awaitable[IRunWriter]:
+        """Nobody can have written it before."""
+        return Deferred.fromCoroutine(self._begin(jid, claim, line, holds))
+
+    async def _begin(
+        self, jid: str, claim: int, line: Mapping[str, Any], holds: Callable[[], bool]
+    ) -> IRunWriter:
+        term = next_term(1, claim, self.keeper.record(jid).promised)
+        return await self._write(Writer(jid, term, [pack_line(line)]), holds)
+
+    async def _write(self, writer: Writer, holds: Callable[[], bool]) -> IRunWriter:
+        writing = Writing(self, writer, holds)
+        self._writing.append(writing)
+        try:
+            await writing.settled()
+        except BaseException:
+            writing.close()
+            raise
+        return writing
+
+    def take(
+        self, jid: str, attempt: int, claim: int, holds: Callable[[], bool]
+    ) -> Awaitable[IRunWriter]:
+        """All are asked, again and again, until enough have answered."""
+        return Deferred.fromCoroutine(self._take(jid, attempt, claim, holds))
+
+    async def _take(
+        self, jid: str, attempt: int, claim: int, holds: Callable[[], bool]
+    ) -> IRunWriter:
+        term = next_term(attempt, claim, self.keeper.record(jid).promised)
+        while True:
+            found = Takeover(self.keeper.record(jid))
+            mine = found.best.rank
+            asked = [
+                (node, self._look(node, Look(jid=jid, term=term, have=mine)))
+                for node in self.reachable()
+            ]
+            for node, waiting in asked:
+                reply = await waiting
+                if reply is not None:
+                    found.add(node, reply)
+            if not holds():
+                raise TakenOver(DOUBTED)
+            if found.is_enough(*self.voters()):
+                break
+            await deferLater(self.clock, AGAIN)
+            term = next_term(attempt, claim, max(found.refused, term))
+        return await self._write(Writer(jid, term, list(found.best.lines)), holds)
+
+    def _look(self, node: str, look: Look) -> Deferred[Reply | None]:
+        async def asked() -> Reply | None:
+            try:
+                if node == self._node:
+                    return await self._looked(look)
+                return decode_reply(await self._ask(node, LOOK, encode_look(look)))
+            except StoreError:
+                raise
+            except SaltwistedError:
+                return None
+
+        return Deferred.fromCoroutine(asked())
+
+    async def _ask(self, node: str, word: str, body: bytes) -> bytes:
+        for link in self._peers.links():
+            if link.node == node:
+                try:
+                    answer = bytes(await as_deferred(link.ask(word, body, PATIENCE)))
+                except RemoteError:
+                    # It is of an earlier release, or its disk refuses: it has no copy
+                    self._deaf.add(node)
+                    raise
+                self._deaf.discard(node)
+                return answer
+        raise TakenOver("it is not linked")
+
+    async def send(self, node: str, sent: Send) -> Reply:
+        """Bring lines to a disk."""
+        if node == self._node:
+            return await self._took(sent)
+        return decode_reply(await self._ask(node, SEND, encode_send(sent)))
+
+    def read(self, jid: str) -> Awaitable[Sequence[bytes]]:
+        """Of the highest rank."""
+        return Deferred.fromCoroutine(self._read(jid))
+
+    async def _read(self, jid: str) -> Sequence[bytes]:
+        best = self.keeper.record(jid)
+        for body in await self._ask_all(READ, pack_bin(jid)):
+            try:
+                found = decode_record(unpack_bin(body))
+            except WireError:
+                continue
+            if found.jid == jid and found.rank > best.rank:
+                best = found
+        if best.rank > self.keeper.record(jid).rank:
+            learned = Deferred.fromCoroutine(self._keep(jid, self.keeper.learn(best)))
+            let_go(learned, self.log, "lines were not written")
+        return best.lines
+
+    def jids(self) -> Awaitable[Sequence[str]]:
+        """Of all that can be asked."""
+        return Deferred.fromCoroutine(self._jids())
+
+    async def _jids(self) -> Sequence[str]:
+        found = set(self.own())
+        for body in await self._ask_all(JIDS, b""):
+            try:
+                found.update(jid for jid in unpack_bin(body) if isinstance(jid, str))
+            except (WireError, TypeError):
+                continue
+        return sorted(found)
+
+    async def _ask_all(self, word: str, body: bytes) -> list[bytes]:
+        asked = [Deferred.fromCoroutine(self._ask(n, word, body)) for n in self.reachable()[1:]]
+        answers = []
+        for waiting in asked:
+            try:
+                answers.append(await waiting)
+            except SaltwistedError:
+                # It is away, or of an earlier release
+                continue
+        return answers
+
+    def own(self) -> Sequence[str]:
+        """Those that have lines."""
+        keeper = self.keeper
+        return [jid for jid in keeper.jids() if keeper.record(jid).lines]
+
+    def unfinished(self) -> Mapping[str, str]:
+        """By what this disk has."""
+        found: dict[str, str] = {}
+        for jid in self.own():
+            record = self.keeper.record(jid)
+            if self._ended.get(jid) == record.rank:
+                continue
+            node = holder_of(record.lines)
+            if node is None:
+                self._ended[jid] = record.rank
+            else:
+                found[jid] = node
+        return found
+
+    def all_unfinished(self) -> Awaitable[Mapping[str, str]]:
+        """Of all that can be asked."""
+        return Deferred.fromCoroutine(self._all_unfinished())
+
+    async def _all_unfinished(self) -> Mapping[str, str]:
+        found = dict(self.unfinished())
+        for body in await self._ask_all(OPEN, b""):
+            try:
+                found = {**{str(jid): str(node) for jid, node in unpack_bin(body)}, **found}
+            except (WireError, TypeError, ValueError):
+                continue
+        return found
+
+    def forget(self, before: float) -> Awaitable[None]:
+        """By their jids; what is written just now stays."""
+        busy = {each.writer.jid for each in self._writing}
+        old = [
+            jid
+            for jid in self.keeper.jids()
+            if jid not in busy and (jid_seconds(jid) or 0.0) < before
+        ]
+        if not old:
+            return succeed(None)
+        self.keeper.forget(old)
+        for jid in old:
+            self._ended.pop(jid, None)
+        return self._store.write((), old)
+
+    def on_change(self, receiver: Callable[[str], None]) -> None:
+        """Also what others write."""
+        self._receivers.append(receiver)
+
+    # -- this disk
+
+    async def _looked(self, look: Look) -> Reply:
+        reply, puts = self.keeper.look(look)
+        await self._keep(look.jid, puts)
+        return reply
+
+    async def _took(self, sent: Send) -> Reply:
+        reply, puts = self.keeper.take(sent)
+        await self._keep(sent.jid, puts)
+        if puts:
+            for receiver in self._receivers:
+                receiver(sent.jid)
+        return reply
+
+    async def _keep(self, jid: str, puts: Sequence[Put]) -> None:
+        """
+        Returns when all that is known of a run is on disk: what came twice may still be on its way
+        there.
+        """
+        if jid in self._unwritten:
+            record = self.keeper.record(jid)
+            puts = [
+                Put(
+                    jid=jid,
+                    promised=record.promised,
+                    term=record.term,
+                    at=0,
+                    lines=record.lines,
+                )
+            ]
+        self._unwritten.discard(jid)
+        try:
+            await self._store.write(puts)
+        except StoreError:
+            # Whatever comes next of it is written with all that comes before
+            self._unwritten.add(jid)
+            raise
+
+    async def _ready(self) -> None:
+        if self._keeper is None:
+            loaded: Deferred[None] = Deferred()
+            self._loaded.append(loaded)
+            await loaded
+
+    async def _asked_to_look(self, node: str, body: bytes) -> bytes:
+        look = decode_look(body)
+        await self._ready()
+        return encode_reply(await self._looked(look))
+
+    async def _was_sent(self, node: str, body: bytes) -> bytes:
+        sent = decode_send(body)
+        await self._ready()
+        return encode_reply(await self._took(sent))
+
+    async def _asked_to_read(self, node: str, body: bytes) -> bytes:
+        jid = unpack_bin(body)
+        if not isinstance(jid, str):
+            raise WireError("orchestration-jid")
+        await self._ready()
+        return pack_bin(encode_record(self.keeper.record(jid)))
+
+    async def _asked_for_jids(self, node: str, body: bytes) -> bytes:
+        await self._ready()
+        return pack_bin(list(self.own()))
+
+    async def _asked_for_open(self, node: str, body: bytes) -> bytes:
+        await self._ready()
+        return pack_bin([list(item) for item in self.unfinished().items()])
+
+
+_Records: type[IRunRecords] = RunRecords  # mypy compares them

@@ -1,0 +1,181 @@
+"""
+What is written down of orchestrations, on one disk: C{runs.sqlite}.
+
+What is written together is on disk together, by C{fsync}, before it is told. All blocking work is
+done in a thread, one call after another; what comes meanwhile is one transaction. What the lines
+say is in L{saltwisted.domain.orchestration.words}.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from saltwisted.domain.orchestration.copies import Put, Record
+from saltwisted.errors import StoreError
+from saltwisted.stores import files
+from saltwisted.stores.database import is_corrupt, open_database
+
+MIGRATIONS = (
+    """
+    CREATE TABLE records (
+        jid TEXT PRIMARY KEY, promised_attempt INTEGER NOT NULL, promised INTEGER NOT NULL,
+        attempt INTEGER NOT NULL, term INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    CREATE TABLE lines (
+        jid TEXT NOT NULL, number INTEGER NOT NULL, line BLOB NOT NULL, PRIMARY KEY (jid, number)
+    ) WITHOUT ROWID;
+    """,
+)
+
+RunInThread = Callable[..., Deferred[Any]]
+
+
+class RunStore:
+    """
+    @param run: calls in a thread.
+    """
+
+    log = Logger()
+
+    def __init__(self, path: str, run: RunInThread) -> None:
+        self.path = path
+        self._run = run
+        self._db: sqlite3.Connection | None = None
+        self._queue: list[tuple[list[Put], list[str], Deferred[None]]] = []
+        self._busy = False
+        self._idle: list[Deferred[None]] = []
+
+    def load(self) -> Deferred[list[Record]]:
+        """Open it, and read all; a damaged file is put aside."""
+        return self._run(self._load)
+
+    def _load(self) -> list[Record]:
+        try:
+            return self._open()
+        except sqlite3.Error as error:
+            if not is_corrupt(error):
+                raise StoreError(str(error), self.path) from error
+            self.log.error(
+                "{path} is damaged ({error}), and put aside: what is written down of"
+                " orchestrations is on other nodes alone",
+                path=self.path,
+                error=str(error),
+            )
+            self._close()
+            aside = f"{self.path}.corrupt-{os.urandom(3).hex()}"
+            for suffix in ("", "-wal", "-shm"):
+                with suppress(FileNotFoundError):
+                    os.rename(self.path + suffix, aside + suffix)
+            return self._open()
+
+    def _open(self) -> list[Record]:
+        files.make_dir(os.path.dirname(self.path))
+        self._db = open_database(self.path, MIGRATIONS)
+        return read(self._db)
+
+    def close(self) -> Deferred[None]:
+        """When all is written."""
+        done: Deferred[None] = Deferred()
+        if self._busy:
+            self._idle.append(done)
+        else:
+            done.callback(None)
+        return done.addCallback(lambda _: self._close())
+
+    def _close(self) -> None:
+        db, self._db = self._db, None
+        if db is not None:
+            db.close()
+
+    def write(self, puts: Iterable[Put], forget: Iterable[str] = ()) -> Deferred[None]:
+        """
+        Fires when all of it is on disk.
+
+        @param forget: runs of which nothing is kept any more.
+        @return: fails with L{StoreError} when the disk refuses; nothing is written then.
+        """
+        done: Deferred[None] = Deferred()
+        self._queue.append((list(puts), list(forget), done))
+        self._go()
+        return done
+
+    def _go(self) -> None:
+        if self._busy:
+            return
+        if not self._queue:
+            idle, self._idle = self._idle, []
+            for each in idle:
+                each.callback(None)
+            return
+        batch, self._queue = self._queue, []
+        self._busy = True
+
+        def done(result: Any) -> None:
+            self._busy = False
+            self._go()
+            for _, _, each in batch:
+                if result is None:
+                    each.callback(None)
+                else:
+                    each.errback(result)
+
+        work = [(puts, forget) for puts, forget, _ in batch]
+        self._run(self._write, work).addBoth(done)  # type: ignore[unused-awaitable]
+
+    def _write(self, work: Sequence[tuple[Sequence[Put], Sequence[str]]]) -> None:
+        if self._db is None:
+            raise StoreError("it is closed", self.path)
+        try:
+            commit(self._db, work)
+        except sqlite3.Error as error:
+            raise StoreError(str(error), self.path) from error
+
+
+def commit(db: sqlite3.Connection, work: Sequence[tuple[Sequence[Put], Sequence[str]]]) -> None:
+    """One transaction."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        for puts, forget in work:
+            for put in puts:
+                db.execute(
+                    "INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?)",
+                    (put.jid, *put.promised, *put.term),
+                )
+                db.execute("DELETE FROM lines WHERE jid = ? AND number >= ?", (put.jid, put.at))
+                db.executemany(
+                    "INSERT INTO lines VALUES (?, ?, ?)",
+                    [(put.jid, put.at + number, line) for number, line in enumerate(put.lines)],
+                )
+            gone = [(jid,) for jid in forget]
+            db.executemany("DELETE FROM records WHERE jid = ?", gone)
+            db.executemany("DELETE FROM lines WHERE jid = ?", gone)
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
+
+
+def read(db: sqlite3.Connection) -> list[Record]:
+    """All records."""
+    lines: dict[str, list[bytes]] = {}
+    for jid, line in db.execute("SELECT jid, line FROM lines ORDER BY jid, number").fetchall():
+        lines.setdefault(jid, []).append(line)
+    return [
+        Record(
+            jid=jid,
+            promised=(promised_attempt, promised),
+            term=(attempt, term),
+            lines=tuple(lines.get(jid, ())),
+        )
+        for jid, promised_attempt, promised, attempt, term in db.execute(
+            "SELECT jid, promised_attempt, promised, attempt, term FROM records"
+        ).fetchall()
+    ]

@@ -1,0 +1,404 @@
+"""
+Orchestrations among all that can go wrong between and below masters, from one seed.
+
+The world is that of L{tests.sim.claims}, with its votes, duties, cuts, kills at any write, frozen
+nodes and clocks that jump; who is a member stays. In addition orchestrations are begun on nodes,
+by the real L{KeptOrchestrations} and L{RunRecords}; the disks on which lines are kept are real
+tables, which are synced a moment later. Played are the processes that do the steps,
+and the minions: a job under one jid runs once, however often it is published.
+
+What must hold beside what holds there:
+
+ - A step whose effect cannot be known is done once in each attempt; a job is published under one
+   jid in each attempt. A step that says so itself may be done again.
+ - No step has an effect before those ahead of it have ended well, nor after one that was interrupted.
+ - A step that is I{interrupted} had begun, and its node had died, stood still, or was cut off.
+ - When all is well again for a while each run that was begun has ended; one that is done has done
+   each of its steps; and all nodes say the same of it.
+
+C{python -m tests.sim.orchestrations --seeds 10000 [--first N]} plays many; exit status 1 when one
+broke.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from attrs import define, field
+from twisted.internet.defer import Deferred, fail, succeed
+
+from saltwisted.domain.jid import jid_at
+from saltwisted.domain.orchestration.copies import Put, Record
+from saltwisted.domain.orchestration.life import RunState, StepState
+from saltwisted.domain.orchestration.takeover import Known
+from saltwisted.domain.orchestration.words import Run, Step
+from saltwisted.errors import SaltwistedError, StoreError
+from saltwisted.master.orchestration.kept import KeptOrchestrations
+from saltwisted.master.orchestration.records import RunRecords
+from saltwisted.stores import runs as table
+from saltwisted.transports.deferreds import as_deferred
+from tests.sim.claims import Broken, SimClock, SimNode, World
+from tests.sim.play import play
+
+KINDS = ("function", "function", "state", "runner", "again")
+SHIPPED = 1.0
+"""Seconds after which all living nodes have heard of a job that was published."""
+
+
+class SimRunStore:
+    """Lines, with a simulated moment at which a write has reached the disk."""
+
+    def __init__(self, node: OrchNode) -> None:
+        self.node, self.life = node, node.life
+        self.queue: list[tuple[list[Put], list[str], Deferred[None]]] = []
+        self.committing: list[tuple[list[Put], list[str], Deferred[None]]] = []
+
+    def load(self) -> Deferred[list[Record]]:
+        return succeed(table.read(self.node.lines))
+
+    def close(self) -> Deferred[None]:
+        return succeed(None)
+
+    def write(self, puts: Iterable[Put], forget: Iterable[str] = ()) -> Deferred[None]:
+        if self.node.life != self.life:
+            return fail(StoreError("closed"))
+        if not self.node.world.is_well and self.node.world.dice.random() < 0.01:
+            return fail(StoreError("full"))
+        done: Deferred[None] = Deferred()
+        self.queue.append((list(puts), list(forget), done))
+        if not self.committing:
+            self._begin()
+        return done
+
+    def _begin(self) -> None:
+        self.committing, self.queue = self.queue, []
+        world = self.node.world
+        world.clock.callLater(world.dice.choice((0.001, 0.004, 0.02, 0.3)), self._synced)
+
+    def _synced(self) -> None:
+        if self.node.life != self.life:
+            return
+        world = self.node.world
+        if world.dice.random() < 4 * world.deadly:
+            self.node.kill()
+            return
+        self.sync()
+        batch, self.committing = self.committing, []
+        if self.queue:
+            self._begin()
+        for _, _, done in batch:
+            self.node.awake(lambda done=done: done.callback(None))  # type: ignore[misc]
+
+    def sync(self) -> None:
+        """One transaction."""
+        if self.committing:
+            table.commit(self.node.lines, [(puts, gone) for puts, gone, _ in self.committing])
+
+
+def new_lines() -> sqlite3.Connection:
+    """Nothing was written down."""
+    db = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+    for number, text in enumerate(table.MIGRATIONS):
+        db.executescript(f"BEGIN; {text} PRAGMA user_version={number + 1}; COMMIT;")
+    return db
+
+
+@define(eq=False)
+class OrchNode(SimNode):
+    """
+    A master that orchestrates.
+
+    @ivar lines: its disk.
+    @ivar workers: the runs that have a process here.
+    """
+
+    lines: sqlite3.Connection = field(factory=new_lines)
+    run_store: SimRunStore = field(init=False)
+    records: RunRecords = field(init=False)
+    kept: KeptOrchestrations = field(init=False)
+    workers: dict[str, object] = field(factory=dict)
+
+    def start(self) -> None:
+        """A new life."""
+        SimNode.start(self)
+        self.workers = {}
+        world, life = self.world, self.life
+        self.run_store = SimRunStore(self)
+        self.records = RunRecords(
+            SimClock(self),
+            self.name,
+            self.peers,  # type: ignore[arg-type]
+            lambda: self.knows - self.gone,
+            self.run_store,
+        )
+        self.kept = KeptOrchestrations(
+            SimClock(self),
+            self.name,
+            self.claims,
+            self.records,
+            lambda: world.clock.seconds() + self.offset,
+            self.go_on,
+            lambda jid, why: self.workers.pop(jid, None),
+            self.known,
+            lambda: "continue",
+            lambda: 30.0,
+        )
+        started = as_deferred(self.records.startService())
+
+        def then(_: Any) -> None:
+            if self.life == life:
+                self.kept.startService()
+
+        started.addCallback(then)
+        started.addErrback(world.failed)
+
+    def kill(self) -> None:
+        """What was being written may be on the disk."""
+        if self.alive and self.world.dice.random() < 0.5:
+            self.run_store.sync()
+        self.workers = {}
+        SimNode.kill(self)
+
+    def known(self, step: Step) -> Deferred[Known]:
+        """What this node has heard of a job."""
+        world = self.world
+        out = world.jobs.get(step.jid)
+        heard = out is not None and (
+            out[1] == self.name or world.clock.seconds() - out[0] > SHIPPED
+        )
+        return succeed(Known(published=heard, age=world.clock.seconds() - world.given[step.jid]))
+
+    # What it does
+
+    def orchestrate(self, jid: str, chunks: list[dict[str, Any]]) -> None:
+        """An operator begins one."""
+        life, world = self.life, self.world
+        run = {"chunks": chunks, "fun": "state.orchestrate", "user": "root"}
+        begun = as_deferred(self.kept.run_begin(jid, run))
+
+        def then(_: Any) -> None:
+            if self.life == life:
+                world.tell(f"{self.name} begins {jid}")
+                world.begun.add(jid)
+                self.work(jid, chunks, {})
+
+        begun.addCallbacks(then, lambda failure: failure.trap(SaltwistedError) and None)
+        begun.addErrback(world.failed)
+
+    def go_on(self, jid: str, run: Mapping[str, Any], done: Mapping[str, Any]) -> None:
+        """What C{IOrchestrating.resume} does."""
+        self.world.tell(f"{self.name} goes on with {jid}, {len(done)} steps are done")
+        self.world.counts["taken over"] += 1
+        self.work(jid, list(run["chunks"]), done)
+
+    def work(self, jid: str, chunks: list[dict[str, Any]], done: Mapping[str, Any]) -> None:
+        """A process that does the steps one after the other."""
+        me = self.workers[jid] = object()
+        life = self.life
+        if not self.world.is_well and self.world.dice.random() < 0.02:
+            self.freeze()
+        steps = as_deferred(self._work(jid, chunks, done, lambda: self._lives(jid, me, life)))
+        steps.addErrback(self.world.failed)
+
+    def _lives(self, jid: str, me: object, life: int) -> bool:
+        return self.life == life and self.workers.get(jid) is me
+
+    async def _work(
+        self, jid: str, chunks: list[dict[str, Any]], done: Mapping[str, Any], lives: Any
+    ) -> None:
+        dice = self.world.dice
+        outcome: dict[str, Any] = {"success": True}
+        for number, low in enumerate(chunks):
+            if str(number) in done:
+                continue
+            try:
+                told = await as_deferred(
+                    self.kept.step_begin(jid, number, low, self.world.new_jid())
+                )
+                if told["result"] is None:
+                    if dice.random() < 0.05 and not self.world.is_well and lives():
+                        # The worst moment: the step has begun, and has had no effect
+                        self.freeze()
+                    await self.pause(dice.choice((0.0, 0.0, 0.01, 0.5)))
+                    if not lives() or not self.kept.holds(jid):
+                        return
+                    self.world.step(self, jid, number, low, told["jid"])
+                    await self.pause(dice.choice((0.0, 0.3, 3.0)))
+                if not lives():
+                    return
+                await as_deferred(
+                    self.kept.step_end(jid, number, {"result": True, "jid": told["jid"]})
+                )
+                self.world.over(jid, number)
+            except SaltwistedError as error:
+                self.world.tell(f"{self.name} ends the process of {jid}: {error}")
+                outcome = {"success": False, "why": str(error)}
+                break
+            if not lives():
+                return
+        if lives():
+            self.workers.pop(jid, None)
+            try:
+                await self.kept.run_end(jid, outcome)
+            except SaltwistedError:
+                return
+
+    def pause(self, seconds: float) -> Deferred[None]:
+        """Of this life."""
+        done: Deferred[None] = Deferred()
+        SimClock(self).callLater(seconds, lambda: done.callback(None))
+        return done
+
+    def resume(self, jid: str) -> None:
+        """An operator has looked."""
+        world, life = self.world, self.life
+
+        def went_on(run: Any) -> None:
+            if self.life == life:
+                world.tell(f"{self.name}: {jid} goes on, attempt {run.attempt}")
+
+        d = as_deferred(self.kept.go_on(jid, "", "root"))
+        d.addCallbacks(went_on, lambda failure: failure.trap(SaltwistedError) and None)
+        d.addErrback(world.failed)
+
+
+class OrchWorld(World):
+    """
+    What a seed makes of it.
+
+    @ivar begun: runs of which somebody was told that they began.
+    @ivar jobs: jids that were published: when, and by whom first.
+    @ivar given: when a jid was given.
+    @ivar effects: run and step to what was done: attempt, jid.
+    @ivar ended: run and step of what ended.
+    """
+
+    grows = 0.0
+
+    def __init__(self, seed: int) -> None:
+        self.begun: set[str] = set()
+        self.chunks: dict[str, list[dict[str, Any]]] = {}
+        self.jobs: dict[str, tuple[float, str]] = {}
+        self.given: dict[str, float] = {}
+        self.effects: dict[tuple[str, int], list[tuple[int, str]]] = {}
+        self.ended: set[tuple[str, int]] = set()
+        self.numbers = 0
+        super().__init__(seed)
+
+    def make(self, name: str, knows: Iterable[str]) -> SimNode:
+        """A node, with nothing on its disk."""
+        rate = 1.0 + self.dice.choice((0.0, 0.0, 0.01, -0.01))
+        node = self.nodes[name] = OrchNode(self, name, rate)
+        node.knows = set(knows)
+        return node
+
+    def join(self) -> None:
+        """The members stay."""
+
+    def remove(self) -> None:
+        """The members stay."""
+
+    def new_jid(self) -> str:
+        """No two are the same."""
+        self.numbers += 1
+        jid = jid_at(1_700_000_000 + self.clock.seconds() + self.numbers / 1e6)
+        self.given[jid] = self.clock.seconds()
+        return jid
+
+    def event(self) -> None:
+        """Besides those of the world of claims: an orchestration, or the resumption of one."""
+        World.event(self)
+        node = self.dice.choice(list(self.nodes.values()))
+        assert isinstance(node, OrchNode)
+        if not node.alive or node.frozen:
+            return
+        if self.begun and self.dice.random() < 0.3:
+            node.resume(self.dice.choice(sorted(self.begun)))
+            return
+        jid = self.new_jid()
+        chunks = self.chunks[jid] = [
+            self.low(number) for number in range(self.dice.choice((1, 3, 6)))
+        ]
+        node.orchestrate(jid, chunks)
+
+    def low(self, number: int) -> dict[str, Any]:
+        """One chunk."""
+        kind = self.dice.choice(KINDS)
+        low = {"state": "salt", "fun": kind, "__id__": f"s{number}", "name": f"s{number}"}
+        if kind == "again":
+            low.update(fun="runner", retry_on_takeover=True)
+        return low
+
+    # What is done
+
+    def step(self, node: OrchNode, jid: str, number: int, low: Mapping[str, Any], job: str) -> None:
+        """A step has an effect."""
+        attempt = node.kept.attempt(jid)
+        self.tell(f"{node.name} does {jid} {number} {low['fun']} under {job}, attempt {attempt}")
+        self.counts["steps"] += 1
+        before = self.effects.setdefault((jid, number), [])
+        for earlier in range(number):
+            if (jid, earlier) not in self.ended:
+                self.broken(f"{jid}: step {number} is done before {earlier} has ended")
+        if low["fun"] in ("state", "function"):
+            again = [each for each in before if each[0] == attempt and each[1] != job]
+            self.jobs.setdefault(job, (self.clock.seconds(), node.name))
+        else:
+            again = [each for each in before if each[0] == attempt]
+            if low.get("retry_on_takeover"):
+                again = []
+        if again:
+            self.broken(f"{jid}: step {number} is done as {job} after {before}")
+        before.append((attempt, job))
+
+    def over(self, jid: str, number: int) -> None:
+        """A step has ended, and that counts."""
+        self.ended.add((jid, number))
+
+    def check(self) -> None:
+        """Nothing is left half done."""
+        World.check(self)
+        nodes = [n for n in self.nodes.values() if n.alive]
+        for jid in sorted(self.begun):
+            told = [self.shown(node, jid) for node in nodes]
+            for run in told:
+                self.check_run(run)
+            if len({(run.state, tuple(s.state for s in run.steps)) for run in told}) > 1:
+                self.broken(f"{jid}: the nodes say {[run.shown(results=False) for run in told]}")
+            self.counts[told[0].state.value] += 1
+
+    def shown(self, node: Any, jid: str) -> Run:
+        """What a node says of a run."""
+        found: list[Run] = []
+        d = as_deferred(node.kept.show(jid)).addCallback(found.append)
+        d.addErrback(self.failed)
+        self.advance(6.0)
+        if not found:
+            self.broken(f"{node.name} does not know {jid}")
+        return found[0]
+
+    def check_run(self, run: Run) -> None:
+        """It has ended as it says."""
+        jid = run.jid
+        shown = run.shown(results=False)
+        if run.state is RunState.RUNNING:
+            self.broken(f"{jid} has not ended: {shown}")
+        for step in run.steps:
+            done = bool(self.effects.get((jid, step.number)))
+            if step.state is StepState.DONE and not done:
+                self.broken(f"{jid}: step {step.number} is done, and was not: {shown}")
+            if step.state is StepState.WAITING and done and run.attempt == 1:
+                self.broken(f"{jid}: step {step.number} waits, and was done: {shown}")
+        if run.state is RunState.DONE:
+            if any(step.state is not StepState.DONE for step in run.steps):
+                self.broken(f"{jid} is done: {shown}")
+        elif not any(step.state is StepState.INTERRUPTED for step in run.steps):
+            if run.state is not RunState.FAILED:
+                self.broken(f"{jid} is {run.state.value}, and no step is: {shown}")
+
+
+if __name__ == "__main__":
+    sys.exit(play("tests.sim.orchestrations", OrchWorld, Broken, lambda world: world.counts))
