@@ -1,7 +1,7 @@
 """
 Writes C{docs/machines/} from the machines themselves: python docs/make_machines.py
 
-Nothing here is drawn by hand. Two machines are tables, and each of their rows is asked what it
+Nothing here is drawn by hand. Some machines are tables, and each of their rows is asked what it
 does; three are pure functions, and are tried with every input, or with every sequence of acts up to
 a length. A test keeps the pages true.
 """
@@ -24,6 +24,7 @@ sys.path.insert(0, str(ROOT))
 from saltwisted.domain import keys  # noqa: E402
 from saltwisted.domain.causality.knowledge import Dot  # noqa: E402
 from saltwisted.domain.claims import claimant  # noqa: E402
+from saltwisted.domain.orchestration import life  # noqa: E402
 from saltwisted.domain.replica import keyset, membership  # noqa: E402
 from saltwisted.domain.replica.entry import Stream  # noqa: E402
 from saltwisted.minion import failover, rules  # noqa: E402
@@ -362,6 +363,29 @@ def duty() -> str:
     )
 
 
+def orchestration() -> str:
+    """A run and its steps."""
+    runs: list[Step] = [
+        (state.value, said.value, to.value, ()) for (state, said), to in life.RUN.items()
+    ]
+    steps: list[Step] = [
+        (state.value, said.value, to.value, ()) for (state, said), to in life.STEP.items()
+    ]
+    return page(
+        "An orchestration and its steps",
+        life,
+        """
+        What is written down of a run, line by line, and what becomes of it. What is not in a table
+        changes nothing. Which steps a node goes on with that takes a run over, and
+        why the lines are kept as they are, is in [016](../adr/016-runs-are-written-down.md).
+        """,
+        ["## A run", "", *drawing(runs, "running")],
+        table(runs, effects=False),
+        ["## A step", "", *drawing(steps, "waiting")],
+        table(steps, effects=False),
+    )
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "link": link,
     "failover": failover_page,
@@ -369,6 +393,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "member": members,
     "key": key_page,
     "duty": duty,
+    "orchestration": orchestration,
 }
 
 

@@ -541,6 +541,7 @@ class IRunRecords(Protocol):
     def on_change(self, receiver: Callable[[str], None]) -> None:
         """Call C{receiver(jid)} when this disk has more of a run."""
 
+
 class IClaims(Protocol):
     """
     What is to be done once, by one of the masters that stand together. Reactor thread only.

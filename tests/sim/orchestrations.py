@@ -11,7 +11,8 @@ What must hold beside what holds there:
 
  - A step whose effect cannot be known is done once in each attempt; a job is published under one
    jid in each attempt. A step that says so itself may be done again.
- - No step has an effect before those ahead of it have ended well, nor after one that was interrupted.
+ - No step has an effect before those ahead of it have ended well, nor after one that was
+   interrupted.
  - A step that is I{interrupted} had begun, and its node had died, stood still, or was cut off.
  - When all is well again for a while each run that was begun has ended; one that is done has done
    each of its steps; and all nodes say the same of it.
@@ -152,8 +153,8 @@ class OrchNode(SimNode):
             if self.life == life:
                 self.kept.startService()
 
-        started.addCallback(then)
-        started.addErrback(world.failed)
+        started.addCallback(then)  # type: ignore[unused-awaitable]
+        started.addErrback(world.failed)  # type: ignore[unused-awaitable]
 
     def kill(self) -> None:
         """What was being written may be on the disk."""
@@ -164,7 +165,7 @@ class OrchNode(SimNode):
 
     def known(self, step: Step) -> Deferred[Known]:
         """What this node has heard of a job."""
-        world = self.world
+        world = self.whole
         out = world.jobs.get(step.jid)
         heard = out is not None and (
             out[1] == self.name or world.clock.seconds() - out[0] > SHIPPED
@@ -173,20 +174,26 @@ class OrchNode(SimNode):
 
     # What it does
 
+    @property
+    def whole(self) -> OrchWorld:
+        """Where it is."""
+        assert isinstance(self.world, OrchWorld)
+        return self.world
+
     def orchestrate(self, jid: str, chunks: list[dict[str, Any]]) -> None:
         """An operator begins one."""
-        life, world = self.life, self.world
+        life, world = self.life, self.whole
         run = {"chunks": chunks, "fun": "state.orchestrate", "user": "root"}
         begun = as_deferred(self.kept.run_begin(jid, run))
 
         def then(_: Any) -> None:
             if self.life == life:
                 world.tell(f"{self.name} begins {jid}")
-                world.begun.add(jid)
+                world.runs.add(jid)
                 self.work(jid, chunks, {})
 
-        begun.addCallbacks(then, lambda failure: failure.trap(SaltwistedError) and None)
-        begun.addErrback(world.failed)
+        begun.addCallbacks(then, lambda failure: failure.trap(SaltwistedError) and None)  # type: ignore[unused-awaitable]
+        begun.addErrback(world.failed)  # type: ignore[unused-awaitable]
 
     def go_on(self, jid: str, run: Mapping[str, Any], done: Mapping[str, Any]) -> None:
         """What C{IOrchestrating.resume} does."""
@@ -201,7 +208,7 @@ class OrchNode(SimNode):
         if not self.world.is_well and self.world.dice.random() < 0.02:
             self.freeze()
         steps = as_deferred(self._work(jid, chunks, done, lambda: self._lives(jid, me, life)))
-        steps.addErrback(self.world.failed)
+        steps.addErrback(self.whole.told)  # type: ignore[unused-awaitable]
 
     def _lives(self, jid: str, me: object, life: int) -> bool:
         return self.life == life and self.workers.get(jid) is me
@@ -216,7 +223,7 @@ class OrchNode(SimNode):
                 continue
             try:
                 told = await as_deferred(
-                    self.kept.step_begin(jid, number, low, self.world.new_jid())
+                    self.kept.step_begin(jid, number, low, self.whole.new_jid())
                 )
                 if told["result"] is None:
                     if dice.random() < 0.05 and not self.world.is_well and lives():
@@ -225,14 +232,11 @@ class OrchNode(SimNode):
                     await self.pause(dice.choice((0.0, 0.0, 0.01, 0.5)))
                     if not lives() or not self.kept.holds(jid):
                         return
-                    self.world.step(self, jid, number, low, told["jid"])
+                    self.whole.step(self, jid, number, low, told["jid"])
                     await self.pause(dice.choice((0.0, 0.3, 3.0)))
                 if not lives():
                     return
-                await as_deferred(
-                    self.kept.step_end(jid, number, {"result": True, "jid": told["jid"]})
-                )
-                self.world.over(jid, number)
+                await as_deferred(self.kept.step_end(jid, number, {"result": dice.random() > 0.03}))
             except SaltwistedError as error:
                 self.world.tell(f"{self.name} ends the process of {jid}: {error}")
                 outcome = {"success": False, "why": str(error)}
@@ -261,30 +265,28 @@ class OrchNode(SimNode):
                 world.tell(f"{self.name}: {jid} goes on, attempt {run.attempt}")
 
         d = as_deferred(self.kept.go_on(jid, "", "root"))
-        d.addCallbacks(went_on, lambda failure: failure.trap(SaltwistedError) and None)
-        d.addErrback(world.failed)
+        d.addCallbacks(went_on, lambda failure: failure.trap(SaltwistedError) and None)  # type: ignore[unused-awaitable]
+        d.addErrback(world.failed)  # type: ignore[unused-awaitable]
 
 
 class OrchWorld(World):
     """
     What a seed makes of it.
 
-    @ivar begun: runs of which somebody was told that they began.
+    @ivar runs: those of which somebody was told that they began.
     @ivar jobs: jids that were published: when, and by whom first.
     @ivar given: when a jid was given.
     @ivar effects: run and step to what was done: attempt, jid.
-    @ivar ended: run and step of what ended.
     """
 
     grows = 0.0
 
     def __init__(self, seed: int) -> None:
-        self.begun: set[str] = set()
+        self.runs: set[str] = set()
         self.chunks: dict[str, list[dict[str, Any]]] = {}
         self.jobs: dict[str, tuple[float, str]] = {}
         self.given: dict[str, float] = {}
         self.effects: dict[tuple[str, int], list[tuple[int, str]]] = {}
-        self.ended: set[tuple[str, int]] = set()
         self.numbers = 0
         super().__init__(seed)
 
@@ -301,10 +303,15 @@ class OrchWorld(World):
     def remove(self) -> None:
         """The members stay."""
 
+    def told(self, failure: Any) -> None:
+        """A broken promise ends the play by itself; anything else is one."""
+        if not failure.check(Broken):
+            self.failed(failure)
+
     def new_jid(self) -> str:
         """No two are the same."""
         self.numbers += 1
-        jid = jid_at(1_700_000_000 + self.clock.seconds() + self.numbers / 1e6)
+        jid = jid_at(1_700_000_000 + int(self.clock.seconds()) + self.numbers / 1e6)
         self.given[jid] = self.clock.seconds()
         return jid
 
@@ -315,8 +322,8 @@ class OrchWorld(World):
         assert isinstance(node, OrchNode)
         if not node.alive or node.frozen:
             return
-        if self.begun and self.dice.random() < 0.3:
-            node.resume(self.dice.choice(sorted(self.begun)))
+        if self.runs and self.dice.random() < 0.3:
+            node.resume(self.dice.choice(sorted(self.runs)))
             return
         jid = self.new_jid()
         chunks = self.chunks[jid] = [
@@ -327,7 +334,12 @@ class OrchWorld(World):
     def low(self, number: int) -> dict[str, Any]:
         """One chunk."""
         kind = self.dice.choice(KINDS)
-        low = {"state": "salt", "fun": kind, "__id__": f"s{number}", "name": f"s{number}"}
+        low: dict[str, Any] = {
+            "state": "salt",
+            "fun": kind,
+            "__id__": f"s{number}",
+            "name": f"s{number}",
+        }
         if kind == "again":
             low.update(fun="runner", retry_on_takeover=True)
         return low
@@ -336,13 +348,15 @@ class OrchWorld(World):
 
     def step(self, node: OrchNode, jid: str, number: int, low: Mapping[str, Any], job: str) -> None:
         """A step has an effect."""
-        attempt = node.kept.attempt(jid)
+        run = node.kept.run(jid)
+        assert run is not None
+        attempt = run.attempt
         self.tell(f"{node.name} does {jid} {number} {low['fun']} under {job}, attempt {attempt}")
         self.counts["steps"] += 1
         before = self.effects.setdefault((jid, number), [])
         for earlier in range(number):
-            if (jid, earlier) not in self.ended:
-                self.broken(f"{jid}: step {number} is done before {earlier} has ended")
+            if not run.steps[earlier].is_over or not self.effects.get((jid, earlier)):
+                self.broken(f"{jid}: step {number} is done, and {earlier} was not")
         if low["fun"] in ("state", "function"):
             again = [each for each in before if each[0] == attempt and each[1] != job]
             self.jobs.setdefault(job, (self.clock.seconds(), node.name))
@@ -354,15 +368,11 @@ class OrchWorld(World):
             self.broken(f"{jid}: step {number} is done as {job} after {before}")
         before.append((attempt, job))
 
-    def over(self, jid: str, number: int) -> None:
-        """A step has ended, and that counts."""
-        self.ended.add((jid, number))
-
     def check(self) -> None:
         """Nothing is left half done."""
         World.check(self)
         nodes = [n for n in self.nodes.values() if n.alive]
-        for jid in sorted(self.begun):
+        for jid in sorted(self.runs):
             told = [self.shown(node, jid) for node in nodes]
             for run in told:
                 self.check_run(run)
@@ -373,8 +383,9 @@ class OrchWorld(World):
     def shown(self, node: Any, jid: str) -> Run:
         """What a node says of a run."""
         found: list[Run] = []
-        d = as_deferred(node.kept.show(jid)).addCallback(found.append)
-        d.addErrback(self.failed)
+        d = as_deferred(node.kept.show(jid))
+        d.addCallback(found.append)  # type: ignore[unused-awaitable]
+        d.addErrback(self.failed)  # type: ignore[unused-awaitable]
         self.advance(6.0)
         if not found:
             self.broken(f"{node.name} does not know {jid}")
@@ -388,16 +399,22 @@ class OrchWorld(World):
             self.broken(f"{jid} has not ended: {shown}")
         for step in run.steps:
             done = bool(self.effects.get((jid, step.number)))
-            if step.state is StepState.DONE and not done:
+            if step.is_over and not done:
                 self.broken(f"{jid}: step {step.number} is done, and was not: {shown}")
             if step.state is StepState.WAITING and done and run.attempt == 1:
                 self.broken(f"{jid}: step {step.number} waits, and was done: {shown}")
         if run.state is RunState.DONE:
             if any(step.state is not StepState.DONE for step in run.steps):
                 self.broken(f"{jid} is done: {shown}")
-        elif not any(step.state is StepState.INTERRUPTED for step in run.steps):
-            if run.state is not RunState.FAILED:
-                self.broken(f"{jid} is {run.state.value}, and no step is: {shown}")
+        elif run.state is RunState.FAILED:
+            if StepState.FAILED not in {step.state for step in run.steps}:
+                self.broken(f"{jid} has failed, and no step has: {shown}")
+        elif run.state is not RunState.INTERRUPTED:
+            self.broken(f"{jid} did not fail, and is {run.state.value}: {shown}")
+        elif [s for s in run.steps if s.state is StepState.INTERRUPTED] != [
+            s for s in run.steps if not s.is_over
+        ][:1]:
+            self.broken(f"{jid} is not interrupted at the first step that is not done: {shown}")
 
 
 if __name__ == "__main__":

@@ -129,10 +129,14 @@ class Duties:
 
     async def _ask_duty(self, duty: Held) -> None:
         outcome = await self._court.ask(Wish(key=duty.key, is_duty=True))
-        if isinstance(outcome, Granted):
+        now = self._clock.seconds()
+        if isinstance(outcome, Granted) and now < outcome.until - END_TIME:
             duty.term, duty.until = outcome.term, outcome.until
             self._said(duty, Said.GRANTED)
         else:
+            if isinstance(outcome, Granted):
+                # This process stood still while it was answered: somebody else may have it by now
+                await self._court.drop(duty.key, outcome.term)
             duty.look_at = self._clock.seconds() + LOOK_EVERY * (0.5 + self._dice())
             self._said(duty, Said.REFUSED)
 

@@ -20,28 +20,32 @@ from typing import Any
 
 from attrs import define, field, frozen
 
+from saltwisted.domain.claims.electorate import BOTH, PAIR
 from saltwisted.errors import WireError
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 Term = tuple[int, int]
 """The attempt, and the number of the claim under which it is written."""
 NONE: Term = (0, 0)
-MAX_SENT = 14 * 1024 * 1024
 
 
-def enough(members: int, linked: int) -> int:
+def enough(
+    have: Collection[str], members: Collection[str], linked: Collection[str], two: str = PAIR
+) -> bool:
     """
-    On how many disks a line has to be.
+    Whether a line that these nodes have counts; or, whether these have been asked enough.
 
-    Two members are no majority of each other: there the claims say who may act without the other
-    one, who has his copy while he is linked.
+    Two members are no majority of each other. There the first by name has to be among them, as for
+    a claim (L{saltwisted.domain.claims.electorate}), and the other one while he is linked.
 
-    @param members: all, this node too.
-    @param linked: the others that can be reached now.
+    @param linked: the members that can be reached now.
+    @param two: what holds for two members: C{pair} or C{both}.
     """
-    if members <= 2:
-        return 1 + min(linked, max(members - 1, 0))
-    return members // 2 + 1
+    there = set(have) & set(members)
+    if len(members) == 2:
+        rule = bool(there) if two == BOTH else min(members) in there
+        return rule and there >= set(linked) & set(members)
+    return len(there) * 2 > len(members)
 
 
 @frozen(kw_only=True)
@@ -177,9 +181,7 @@ class Keeper:
         self._records[sent.jid] = Record(
             jid=sent.jid, promised=sent.term, term=sent.term, lines=lines
         )
-        put = Put(
-            jid=sent.jid, promised=sent.term, term=sent.term, at=sent.at, lines=sent.lines
-        )
+        put = Put(jid=sent.jid, promised=sent.term, term=sent.term, at=sent.at, lines=sent.lines)
         return Reply(ok=True, count=len(lines)), [put]
 
     def learn(self, record: Record) -> list[Put]:
@@ -194,9 +196,7 @@ class Keeper:
             lines=record.lines,
         )
         self._records[record.jid] = new
-        return [
-            Put(jid=new.jid, promised=new.promised, term=new.term, at=0, lines=new.lines)
-        ]
+        return [Put(jid=new.jid, promised=new.promised, term=new.term, at=0, lines=new.lines)]
 
     def forget(self, jids: Iterable[str]) -> None:
         """They are too old."""
@@ -244,13 +244,15 @@ class Writer:
         else:
             self.kept[node] = min(reply.count, len(self.lines))
 
-    def counted(self, members: Collection[str], linked: int) -> int:
+    def counted(self, members: Collection[str], linked: Collection[str], two: str = PAIR) -> int:
         """Up to which number lines count; none when somebody else has taken over."""
         if self.deposed:
             return 0
-        have = sorted((self.kept.get(node, 0) for node in members), reverse=True)
-        need = enough(len(have), linked)
-        return have[need - 1] if 0 < need <= len(have) else 0
+        for number in sorted(set(self.kept.values()), reverse=True):
+            have = {node for node, count in self.kept.items() if count >= number}
+            if enough(have, members, linked, two):
+                return number
+        return 0
 
 
 @define
@@ -278,9 +280,9 @@ class Takeover:
         if found.rank > self.best.rank:
             self.best = found
 
-    def is_enough(self, members: Collection[str], linked: int) -> bool:
+    def is_enough(self, members: Collection[str], linked: Collection[str], two: str = PAIR) -> bool:
         """Whether all that ever counted is known."""
-        return len(self.said & set(members)) >= enough(len(members), linked)
+        return enough(self.said, members, linked, two)
 
 
 def next_term(attempt: int, claim: int, promised: Term) -> Term:

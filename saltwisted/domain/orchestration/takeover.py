@@ -16,6 +16,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
+from saltwisted.domain.orchestration.life import StepState
 from saltwisted.domain.orchestration.words import Run, Step, ended_line, interrupted_line
 
 CONTINUE, INTERRUPT, OFF = MODES = "continue", "interrupt", "off"
@@ -122,11 +123,11 @@ def plan(
         elif chosen is How.PUBLISH:
             found.publish[step.number] = step.jid
         elif chosen is How.INTERRUPT:
-            found.goes_on = False
             found.lines.append(interrupted_line(step.number, f"{node} died: {why}", at))
-    if not found.goes_on:
-        names = ", ".join(
-            run.steps[line["n"]].name for line in found.lines if line["what"] == "interrupted"
-        )
-        found.lines.append(ended_line("interrupted", at, f"{node} died in {names}"))
+    # Who said so before may have died before he could say that the run has ended
+    names = [step.name for step in run.steps if step.state is StepState.INTERRUPTED]
+    names += [run.steps[line["n"]].name for line in found.lines]
+    if names:
+        found.goes_on = False
+        found.lines.append(ended_line("interrupted", at, f"{node} died in {', '.join(names)}"))
     return found

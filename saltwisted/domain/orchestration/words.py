@@ -64,6 +64,11 @@ class Step:
         """As C{salt.state}."""
         return f"{self.low.get('state', '')}.{self.low.get('fun', '')}"
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it has a result that counts in this attempt, be it a bad one."""
+        return self.state in (StepState.DONE, StepState.FAILED, StepState.SKIPPED)
+
     def shown(self, results: bool = True) -> dict[str, Any]:
         """As plain data."""
         begun, ended = self.begun, self.ended
@@ -122,7 +127,7 @@ class Run:
         return {
             step.number: step.result
             for step in self.steps
-            if step.result is not None and step.state in (StepState.DONE, StepState.SKIPPED)
+            if step.result is not None and step.is_over
         }
 
     def find(self, name: str) -> Step | None:
@@ -281,8 +286,8 @@ def begun_line(node: str, at: float, run: Mapping[str, Any]) -> dict[str, Any]:
     The first line.
 
     @param run: plain data: all that is needed to go on without compiling anything again:
-        C{chunks}, C{pillar} (its digest), C{generation} (of the roots), C{user}, C{fun}, C{options},
-        C{parent} (the run that it is a step of).
+        C{chunks}, C{pillar} (its digest), C{generation} (of the roots), C{user}, C{fun},
+        C{options}, C{parent} (the run that it is a step of).
     """
     return {"what": "begun", "node": node, "at": at, "run": dict(run)}
 
@@ -367,7 +372,9 @@ def outcome(result: Mapping[str, Any]) -> dict[str, Any]:
         short["comment"] = comment[:2000] + " ..."
     changes = result.get("changes")
     if changes:
-        short["changes"] = {"saltwisted": "too large to be kept here; the returns of its job have it"}
+        short["changes"] = {
+            "saltwisted": "too large to be kept here; the returns of its job have it"
+        }
     return short
 
 

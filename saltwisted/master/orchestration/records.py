@@ -8,60 +8,47 @@ L{saltwisted.domain.orchestration.copies}; who may write in the claims.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from attrs import define, field
 from twisted.internet.defer import Deferred, succeed
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
 
+from saltwisted.domain.claims.electorate import PAIR
 from saltwisted.domain.jid import jid_seconds
 from saltwisted.domain.orchestration.copies import (
-    Keeper,
     Look,
-    Put,
-    Record,
     Reply,
     Send,
     Takeover,
-    Term,
     Writer,
-    decode_look,
     decode_record,
     decode_reply,
-    decode_send,
     encode_look,
-    encode_record,
-    encode_reply,
     encode_send,
     next_term,
 )
-from saltwisted.domain.orchestration.words import holder_of, pack_line
-from saltwisted.errors import RemoteError, SaltwistedError, StoreError, TakenOver, WireError
+from saltwisted.domain.orchestration.words import pack_line
+from saltwisted.errors import (
+    DeniedError,
+    RemoteError,
+    SaltwistedError,
+    StoreError,
+    TakenOver,
+    WireError,
+)
 from saltwisted.interfaces import IPeers, IRunRecords, IRunWriter
+from saltwisted.master.orchestration.disk import JIDS, LOOK, OPEN, READ, SEND, IRunStore, RunDisk
 from saltwisted.transports.deferreds import as_deferred, let_go
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
-LOOK, SEND, READ, JIDS, OPEN = "run-look", "run-lines", "run-read", "run-jids", "run-open"
 PATIENCE = 5.0
 """Seconds that an answer is waited for."""
 AGAIN = 0.25
 """Seconds after which it is tried again, and the claim is looked at."""
 LOST = "another node has taken this run over"
 DOUBTED = "the claim of this run was lost: this node stood still, or is cut off"
-
-
-class IRunStore(Protocol):
-    """One disk: L{saltwisted.stores.runs.RunStore}."""
-
-    def load(self) -> Deferred[list[Record]]:
-        """Open it, and read all."""
-
-    def write(self, puts: Collection[Put], forget: Collection[str] = ()) -> Deferred[None]:
-        """Fires when all of it is on disk."""
-
-    def close(self) -> Deferred[None]:
-        """When all is written."""
 
 
 class Alone:
@@ -139,7 +126,7 @@ class Writing:
 
     def _stop(self) -> None:
         timer, self.timer = self.timer, None
-        if timer is not None:
+        if timer is not None and timer.active():
             timer.cancel()
 
     def _again(self) -> None:
@@ -169,8 +156,7 @@ class Writing:
         self.look()
 
     def _count(self) -> None:
-        members, linked = self.records.voters()
-        counted = self.writer.counted(members, linked)
+        counted = self.writer.counted(*self.records.voters())
         ready = [each for each in self.waiting if each[0] <= counted]
         self.waiting = [each for each in self.waiting if each[0] > counted]
         for _, done in ready:
@@ -188,6 +174,7 @@ class RunRecords:
     Those of one node. Reactor thread only.
 
     @param members: the ids of all nodes that count for a majority, this one too.
+    @param two: what holds for two members: C{pair} or C{both}.
     """
 
     log = Logger()
@@ -199,49 +186,27 @@ class RunRecords:
         peers: IPeers | None,
         members: Callable[[], Collection[str]],
         store: IRunStore,
+        two: str = PAIR,
     ) -> None:
+        self._two = two
         self.clock, self._node = clock, node
         self._peers: IPeers = Alone() if peers is None else peers
-        self._members, self._store = members, store
-        self._keeper: Keeper | None = None
+        self._members = members
         self._writing: list[Writing] = []
         self._deaf: set[str] = set()
-        self._unwritten: set[str] = set()
-        self._ended: dict[str, tuple[Term, int]] = {}
-        self._receivers: list[Callable[[str], None]] = []
-        self._loaded: list[Deferred[None]] = []
-        self._peers.answer(LOOK, self._asked_to_look)
-        self._peers.answer(SEND, self._was_sent)
-        self._peers.answer(READ, self._asked_to_read)
-        self._peers.answer(JIDS, self._asked_for_jids)
-        self._peers.answer(OPEN, self._asked_for_open)
+        self._disk = RunDisk(self._peers, store)
         self._peers.on_link(self._link)
-
-    # -- the service
 
     async def startService(self) -> None:
         """Read what is on the disk."""
-        self._keeper = Keeper(await self._store.load())
-        loaded, self._loaded = self._loaded, []
-        for each in loaded:
-            each.callback(None)
+        await self._disk.start()
 
     async def stopService(self) -> None:
         """Take nothing any more; who waits is told that it does not count."""
-        self._keeper = None
         for each in list(self._writing):
             each.fail(TakenOver("this node stops"))
             each.close()
-        await self._store.close()
-
-    @property
-    def keeper(self) -> Keeper:
-        """
-        @raises StoreError: it was not read yet, or is closed.
-        """
-        if self._keeper is None:
-            raise StoreError("what is written down of orchestrations is not open")
-        return self._keeper
+        await self._disk.stop()
 
     # -- who there is
 
@@ -249,11 +214,10 @@ class RunRecords:
         """This node, and the others that can be asked."""
         return [self._node, *(link.node for link in self._peers.links())]
 
-    def voters(self) -> tuple[Collection[str], int]:
-        """The members, and how many of the others are there and know these words."""
+    def voters(self) -> tuple[Collection[str], Collection[str], str]:
+        """The members, those that are there and know these words, and what holds for two."""
         members = set(self._members()) | {self._node}
-        there = {link.node for link in self._peers.links()} & members - self._deaf
-        return members, len(there)
+        return members, set(self.reachable()) - self._deaf, self._two
 
     def _link(self, link: Any, up: bool) -> None:
         # After an upgrade it may know what it did not know before
@@ -277,7 +241,9 @@ class RunRecords:
     async def _begin(
         self, jid: str, claim: int, line: Mapping[str, Any], holds: Callable[[], bool]
     ) -> IRunWriter:
-        term = next_term(1, claim, self.keeper.record(jid).promised)
+        if self._disk.keeper.record(jid).lines:
+            raise DeniedError(f"there is an orchestration {jid} already")
+        term = next_term(1, claim, self._disk.keeper.record(jid).promised)
         return await self._write(Writer(jid, term, [pack_line(line)]), holds)
 
     async def _write(self, writer: Writer, holds: Callable[[], bool]) -> IRunWriter:
@@ -299,9 +265,9 @@ class RunRecords:
     async def _take(
         self, jid: str, attempt: int, claim: int, holds: Callable[[], bool]
     ) -> IRunWriter:
-        term = next_term(attempt, claim, self.keeper.record(jid).promised)
+        term = next_term(attempt, claim, self._disk.keeper.record(jid).promised)
         while True:
-            found = Takeover(self.keeper.record(jid))
+            found = Takeover(self._disk.keeper.record(jid))
             mine = found.best.rank
             asked = [
                 (node, self._look(node, Look(jid=jid, term=term, have=mine)))
@@ -323,7 +289,7 @@ class RunRecords:
         async def asked() -> Reply | None:
             try:
                 if node == self._node:
-                    return await self._looked(look)
+                    return await self._disk.looked(look)
                 return decode_reply(await self._ask(node, LOOK, encode_look(look)))
             except StoreError:
                 raise
@@ -348,7 +314,7 @@ class RunRecords:
     async def send(self, node: str, sent: Send) -> Reply:
         """Bring lines to a disk."""
         if node == self._node:
-            return await self._took(sent)
+            return await self._disk.took(sent)
         return decode_reply(await self._ask(node, SEND, encode_send(sent)))
 
     def read(self, jid: str) -> Awaitable[Sequence[bytes]]:
@@ -356,7 +322,7 @@ class RunRecords:
         return Deferred.fromCoroutine(self._read(jid))
 
     async def _read(self, jid: str) -> Sequence[bytes]:
-        best = self.keeper.record(jid)
+        best = self._disk.keeper.record(jid)
         for body in await self._ask_all(READ, pack_bin(jid)):
             try:
                 found = decode_record(unpack_bin(body))
@@ -364,8 +330,8 @@ class RunRecords:
                 continue
             if found.jid == jid and found.rank > best.rank:
                 best = found
-        if best.rank > self.keeper.record(jid).rank:
-            learned = Deferred.fromCoroutine(self._keep(jid, self.keeper.learn(best)))
+        if best.rank > self._disk.keeper.record(jid).rank:
+            learned = Deferred.fromCoroutine(self._disk.keep(jid, self._disk.keeper.learn(best)))
             let_go(learned, self.log, "lines were not written")
         return best.lines
 
@@ -374,7 +340,7 @@ class RunRecords:
         return Deferred.fromCoroutine(self._jids())
 
     async def _jids(self) -> Sequence[str]:
-        found = set(self.own())
+        found = set(self._disk.own())
         for body in await self._ask_all(JIDS, b""):
             try:
                 found.update(jid for jid in unpack_bin(body) if isinstance(jid, str))
@@ -393,24 +359,9 @@ class RunRecords:
                 continue
         return answers
 
-    def own(self) -> Sequence[str]:
-        """Those that have lines."""
-        keeper = self.keeper
-        return [jid for jid in keeper.jids() if keeper.record(jid).lines]
-
     def unfinished(self) -> Mapping[str, str]:
         """By what this disk has."""
-        found: dict[str, str] = {}
-        for jid in self.own():
-            record = self.keeper.record(jid)
-            if self._ended.get(jid) == record.rank:
-                continue
-            node = holder_of(record.lines)
-            if node is None:
-                self._ended[jid] = record.rank
-            else:
-                found[jid] = node
-        return found
+        return self._disk.unfinished()
 
     def all_unfinished(self) -> Awaitable[Mapping[str, str]]:
         """Of all that can be asked."""
@@ -430,89 +381,14 @@ class RunRecords:
         busy = {each.writer.jid for each in self._writing}
         old = [
             jid
-            for jid in self.keeper.jids()
+            for jid in self._disk.keeper.jids()
             if jid not in busy and (jid_seconds(jid) or 0.0) < before
         ]
-        if not old:
-            return succeed(None)
-        self.keeper.forget(old)
-        for jid in old:
-            self._ended.pop(jid, None)
-        return self._store.write((), old)
+        return Deferred.fromCoroutine(self._disk.forget(old)) if old else succeed(None)
 
     def on_change(self, receiver: Callable[[str], None]) -> None:
         """Also what others write."""
-        self._receivers.append(receiver)
-
-    # -- this disk
-
-    async def _looked(self, look: Look) -> Reply:
-        reply, puts = self.keeper.look(look)
-        await self._keep(look.jid, puts)
-        return reply
-
-    async def _took(self, sent: Send) -> Reply:
-        reply, puts = self.keeper.take(sent)
-        await self._keep(sent.jid, puts)
-        if puts:
-            for receiver in self._receivers:
-                receiver(sent.jid)
-        return reply
-
-    async def _keep(self, jid: str, puts: Sequence[Put]) -> None:
-        """
-        Returns when all that is known of a run is on disk: what came twice may still be on its way
-        there.
-        """
-        if jid in self._unwritten:
-            record = self.keeper.record(jid)
-            puts = [
-                Put(
-                    jid=jid,
-                    promised=record.promised,
-                    term=record.term,
-                    at=0,
-                    lines=record.lines,
-                )
-            ]
-        self._unwritten.discard(jid)
-        try:
-            await self._store.write(puts)
-        except StoreError:
-            # Whatever comes next of it is written with all that comes before
-            self._unwritten.add(jid)
-            raise
-
-    async def _ready(self) -> None:
-        if self._keeper is None:
-            loaded: Deferred[None] = Deferred()
-            self._loaded.append(loaded)
-            await loaded
-
-    async def _asked_to_look(self, node: str, body: bytes) -> bytes:
-        look = decode_look(body)
-        await self._ready()
-        return encode_reply(await self._looked(look))
-
-    async def _was_sent(self, node: str, body: bytes) -> bytes:
-        sent = decode_send(body)
-        await self._ready()
-        return encode_reply(await self._took(sent))
-
-    async def _asked_to_read(self, node: str, body: bytes) -> bytes:
-        jid = unpack_bin(body)
-        if not isinstance(jid, str):
-            raise WireError("orchestration-jid")
-        await self._ready()
-        return pack_bin(encode_record(self.keeper.record(jid)))
-
-    async def _asked_for_jids(self, node: str, body: bytes) -> bytes:
-        await self._ready()
-        return pack_bin(list(self.own()))
-
-    async def _asked_for_open(self, node: str, body: bytes) -> bytes:
-        await self._ready()
-        return pack_bin([list(item) for item in self.unfinished().items()])
+        self._disk.on_change(receiver)
 
 
 _Records: type[IRunRecords] = RunRecords  # mypy compares them

@@ -1,0 +1,158 @@
+"""
+The orchestrations that go on here, and what is written down of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from attrs import define, field
+from twisted.logger import Logger
+
+from saltwisted.domain.orchestration.life import StepState
+from saltwisted.domain.orchestration.words import Run, ended_line, interrupted_line, unpack_line
+from saltwisted.errors import SaltwistedError, StoreError, TakenOver
+from saltwisted.interfaces import IRunWriter
+
+Fire = Callable[[str, dict[str, Any]], None]
+
+
+@define(eq=False)
+class Going:
+    """
+    A run that goes on here.
+
+    @ivar attach: steps whose job has a jid from another node, or another life.
+    """
+
+    run: Run
+    writer: IRunWriter
+    attach: dict[int, str] = field(factory=dict)
+    stopping: str = ""
+
+    async def write(self, line: Mapping[str, Any]) -> None:
+        """Returns when it counts."""
+        number = len(self.writer.lines)
+        await self.writer.add(line)
+        # As it is kept: whoever takes over knows no more
+        self.run.read(unpack_line(self.writer.lines[number]))
+
+    def stop(self, user: str) -> str:
+        """Nothing of it begins any more; who says so, in words."""
+        self.stopping = user or "somebody"
+        return f"{self.stopping} stopped it"
+
+
+class Goings:
+    """
+    Those of one node. Reactor thread only.
+
+    @param kill: ends the process of a run here at once; whether there was one.
+    @ivar beginning: runs whose first line does not count yet.
+    @ivar stops: this node stops: what goes on here goes on elsewhere.
+    """
+
+    log = Logger()
+
+    def __init__(
+        self, now: Callable[[], float], kill: Callable[[str, str], Any], fire: Fire
+    ) -> None:
+        self.now, self.kill, self._fire = now, kill, fire
+        self.beginning: set[str] = set()
+        self.stops = False
+        self._going: dict[str, Going] = {}
+
+    def open(self, serves: bool) -> None:
+        """Whether this node goes on with anything."""
+        self.stops = not serves
+
+    def __contains__(self, jid: str) -> bool:
+        return jid in self._going or jid in self.beginning
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(list(self._going))
+
+    def find(self, jid: str) -> Going | None:
+        """One of them."""
+        return self._going.get(jid)
+
+    def add(self, going: Going) -> Going:
+        """It goes on here from now on."""
+        self._going[going.run.jid] = going
+        return going
+
+    def of(self, jid: str) -> Going:
+        """
+        @raises TakenOver: it does not go on here, or was stopped.
+        """
+        going = self._going.get(jid)
+        if going is None:
+            raise TakenOver(f"orchestration {jid} does not go on here any more")
+        if going.stopping:
+            raise TakenOver(f"orchestration {jid} was stopped by {going.stopping}")
+        return going
+
+    async def write(self, going: Going, line: Mapping[str, Any]) -> None:
+        """
+        Returns when it counts.
+
+        @raises TakenOver: it never will here.
+        @raises StoreError: the disk refuses.
+        """
+        try:
+            await going.write(line)
+        except SaltwistedError as error:
+            # Whether it will count is not known. What there is then is gone on with, by whoever may
+            if self._going.get(going.run.jid) is going:
+                self.lost(going.run.jid)
+                self.kill(going.run.jid, str(error))
+            raise
+
+    async def over(self, jid: str, outcome: Mapping[str, Any]) -> None:
+        """Its process has ended."""
+        going = self._going.get(jid)
+        if going is None or going.stopping or self.stops:
+            return
+        lines: list[Mapping[str, Any]] = []
+        why = str(outcome.get("why", ""))
+        for step in going.run.running():
+            lines.append(interrupted_line(step.number, why or "its process ended", self.now()))
+        states = {step.state for step in going.run.steps}
+        how = "done" if states <= {StepState.DONE, StepState.SKIPPED} else "failed"
+        how = "interrupted" if lines else how
+        try:
+            await self.end(going, [*lines, ended_line(how, self.now(), why)])
+        except (TakenOver, StoreError) as error:
+            self.log.warn("orchestration {jid}: {error}", jid=jid, error=str(error))
+
+    async def end(self, going: Going, lines: Sequence[Mapping[str, Any]]) -> None:
+        """
+        These are the last lines.
+
+        @raises TakenOver: they do not count.
+        @raises StoreError: the disk refuses.
+        """
+        try:
+            for line in lines:
+                await going.write(line)
+        finally:
+            self.lost(going.run.jid)
+        run = going.run
+        self.tell(run.jid, "end", {"state": run.state.value, "why": run.why})
+
+    def lost(self, jid: str) -> None:
+        """It does not go on here any more: another node has it, or will."""
+        going = self._going.pop(jid, None)
+        if going is not None:
+            going.writer.close()
+
+    def all_lost(self, why: str) -> None:
+        """None may go on here."""
+        for jid in list(self._going):
+            self.lost(jid)
+            self.kill(jid, why)
+
+    def tell(self, jid: str, what: str, data: dict[str, Any]) -> None:
+        """Whoever listens to events."""
+        self._fire(f"saltwisted/orchestrate/{jid}/{what}", {"jid": jid, **data})

@@ -1,0 +1,101 @@
+"""
+However nodes, disks, clocks and network fail, each step of an orchestration is done once, or the
+run says at which one it was interrupted.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest import mock
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.domain.orchestration import takeover
+from saltwisted.domain.orchestration.copies import Keeper, Look, Put, Reply
+from saltwisted.domain.orchestration.takeover import How, Known
+from saltwisted.domain.orchestration.words import Step
+from saltwisted.master.orchestration.going import Goings
+from tests.sim.claims import Broken
+from tests.sim.orchestrations import OrchWorld
+from tests.sim.play import count
+
+SEEDS = count(8, 60, 100_000)
+FIRST_LOST = 51
+"""Few seeds have a node that writes alone and dies; this is one of them."""
+
+
+class OrchestrationSimTests(SynchronousTestCase):
+    """Plays of up to five nodes."""
+
+    def test_seeds(self) -> None:
+        """No step is done twice, none before its time, and every run ends when all is well."""
+        for seed in range(SEEDS):
+            OrchWorld(seed).run()
+
+    def test_same_seed_same_world(self) -> None:
+        """A seed says everything: two runs of it are the same."""
+        first, second = OrchWorld(2), OrchWorld(2)
+        first.run()
+        second.run()
+
+        self.assertEqual(first.story, second.story)
+
+
+class MutationTests(SynchronousTestCase):
+    """Rules that are broken on purpose must be found out: else the simulation proves nothing."""
+
+    def caught(self, first: int = 0, most: int = 60) -> None:
+        """One of some seeds breaks a promise."""
+        for seed in range(first, first + most):
+            try:
+                OrchWorld(seed).run()
+            except Broken:
+                self.flushLoggedErrors()
+                return
+        self.fail(f"{most} seeds broke no promise")
+
+    def test_a_step_is_not_waited_for(self) -> None:
+        """A step that has an effect before its line counts is done again by who takes over."""
+        write = Goings.write
+
+        async def unwritten(self: Any, going: Any, line: Any) -> None:
+            if line["what"] != "step":
+                await write(self, going, line)
+
+        with mock.patch.object(Goings, "write", unwritten):
+            self.caught()
+
+    def test_everything_is_done_again(self) -> None:
+        """Who does again what nobody knows of does a runner twice."""
+
+        def again(step: Step, known: Known, window: float) -> tuple[How, str]:
+            return How.AGAIN, ""
+
+        with mock.patch.object(takeover, "how", again):
+            self.caught()
+
+    def test_no_promise(self) -> None:
+        """A keeper that goes on to take lines of an earlier writer lets two write."""
+
+        def look(self: Keeper, asked: Look) -> tuple[Reply, list[Put]]:
+            record = self.record(asked.jid)
+            reply = Reply(ok=True, term=record.term, lines=record.lines)
+            return reply, []
+
+        take = Keeper.take
+
+        def take_any(self: Keeper, sent: Any) -> Any:
+            record = self.record(sent.jid)
+            if sent.term < record.promised:
+                return Reply(ok=True, count=sent.at + len(sent.lines)), []
+            return take(self, sent)
+
+        held = mock.patch("saltwisted.master.orchestration.leases.Leases.holds", lambda self: True)
+        taken = mock.patch.object(Keeper, "take", take_any)
+        with mock.patch.object(Keeper, "look", look), taken, held:
+            self.caught()
+
+    def test_one_disk_is_enough(self) -> None:
+        """A line that counts on one disk of three is gone with its node."""
+        with mock.patch("saltwisted.domain.orchestration.copies.enough", lambda members, linked: 1):
+            self.caught(200)
