@@ -78,8 +78,8 @@ class Kind:
 LOGINS = Kind(
     option="external_auth",
     noun="external authentication system",
-    here=("auto", "file", "ldap", "pam", "sharedsecret"),
-    elsewhere=("rest", "django", "keystone", "mysql", "pki", "yubico"),
+    here=("auto", "file", "ldap", "pam", "rest", "sharedsecret"),
+    elsewhere=("django", "keystone", "mysql", "pki", "yubico"),
 )
 """A proof of a login: L{saltwisted.parts.ILoginProof}."""
 MINION_CACHE = Kind(

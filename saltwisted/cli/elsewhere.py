@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 COMMANDS: Mapping[str, str] = {
-    "salt-api": "a stock one needs the stock master's sockets, and does not work with this master",
+    "salt-api": "the master serves the API itself, where its configuration has rest_twisted",
     "salt-cloud": "a stock salt-cloud makes machines; a token lets their minions in",
     "salt-proxy": "a stock salt-proxy can be a minion of this master",
     "salt-ssh": "a stock salt-ssh works without any master",

@@ -78,6 +78,9 @@ OPTIONS = Parts[LoginOptions](
             fresh=True,
         ),
         "pam": LoginOptions(options={"service": "auth.pam.service"}),
+        "rest": LoginOptions(
+            {"url": "", "ca_file": ""}, {"url": "the address that is asked about users"}
+        ),
         "sharedsecret": LoginOptions(options={"sharedsecret": "sharedsecret"}),
     },
 )
@@ -140,6 +143,8 @@ def problems(external_auth: Mapping[str, Any], extra: Mapping[str, Any] = {}) ->
             for name, what in options.needs.items()
             if not config.get("^" + name)
         ]
+        if _is_plain(str(config.get("^url") or "")):
+            found.append(f"{where}: ^url: passwords go over the network unencrypted: use https")
         for key, rules in config.items():
             if isinstance(key, str) and key.startswith("^"):
                 if options.parameters and key[1:] not in options.parameters:
@@ -184,6 +189,12 @@ def ldap_faults(settings: Mapping[str, Any]) -> list[str]:
             if not settings[option]
         ]
     return found
+
+
+def _is_plain(url: str) -> bool:
+    """Whether what is sent there may be read on its way."""
+    here = re.match(r"http://(localhost|127\.0\.0\.1|\[::1\])[:/]", url + "/")
+    return url.startswith("http://") and here is None
 
 
 def _ldap_problems(settings: Mapping[str, Any]) -> list[str]:

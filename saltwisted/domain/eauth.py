@@ -29,6 +29,8 @@ INTERNAL = frozenset(
 """Fields of a request for a token; any other, such as a PAM service, is refused (T-EAUTH-1)."""
 NAME_LENGTH = 256
 PASSWORD_LENGTH = 4096
+MAX_RULES = 4096
+"""Rules that a backend may grant."""
 LONGEST = 100 * 365 * 86400.0
 """Seconds that a token may live at most."""
 _TOKEN = re.compile(r"[0-9a-f]{32,128}")

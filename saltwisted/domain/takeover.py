@@ -72,10 +72,7 @@ _OLD_NAMES = {"client_acl": "publisher_acl", "client_acl_blacklist": "publisher_
 
 _ONE = "the master is one process, without a pool of workers"
 _SSH = "saltwisted has no salt-ssh"
-_API = (
-    "salt-api is not part of saltwisted, and a stock one needs the stock master's sockets: it "
-    "stops working at the switch"
-)
+_API = "there is no rest_tornado; the same API is served by rest_cherrypy or rest_twisted"
 IGNORED: Mapping[str, str] = {
     "worker_threads": _ONE,
     "worker_pools": _ONE,
@@ -167,7 +164,7 @@ UNSUPPORTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "engines": (_set, "engines do not run"),
     "external_auth": (
         lambda value: bool(set(value or ()) - set(LOGINS.here)),
-        "logins by other backends than file, ldap, pam and sharedsecret are refused",
+        "logins by other backends than file, ldap, pam, rest and sharedsecret are refused",
     ),
     "ext_job_cache": (_set, "minions are not told to return elsewhere"),
     "master_job_cache": (
@@ -188,9 +185,7 @@ UNSUPPORTED: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "cache": (_other_than(*MINION_CACHE.here), "minion data is kept in files, as localfs does"),
     "keys.cache_driver": (_other_than("localfs_key"), "keys are files in pki_dir"),
-    "rest_cherrypy": (_set, _API),
     "rest_tornado": (_set, _API),
-    "netapi_enable_clients": (_set, _API),
     "enable_ssh_minions": (_set, _SSH),
     "metrics": (
         exports_elsewhere,

@@ -84,6 +84,7 @@ def cmd_iter(
         raise CommandExecutionError("salt-ssh is not available")
     expect = bool(kwargs.pop("expect_minions", False))
     under = kwargs.pop(_UNDER, "")
+    told = _orchestration() is not None
     words = {
         **(kwarg or {}),
         **{key: kwargs[key] for key in _data.clean_kwargs(**kwargs) if key not in _CLIENT_WORDS},
@@ -120,7 +121,7 @@ def cmd_iter(
                 }
     if expect:
         for minion in silent:
-            yield {minion: {"failed": True}}
+            yield {minion: {"failed": True, "jid": jid} if told else {"failed": True}}
 
 
 def cmd(
@@ -142,14 +143,24 @@ def cmd(
         salt '*' saltutil.cmd '*' test.ping
     """
     batch, subset = kwargs.pop("batch", None), kwargs.pop("subset", None)
+    hard = bool(batch and kwargs.get("failhard"))
     turns = [(tgt, tgt_type)]
+    found: dict[str, Any] = {}
     if batch or subset:
         asked = "sys.list_functions" if subset and not batch else "test.ping"
+        expect = bool(batch and kwargs.get("expect_minions"))
+        answers = list(
+            cmd_iter(tgt, asked, timeout=timeout, tgt_type=tgt_type, expect_minions=expect)
+        )
+        # Who is silent now is lost to a batch, and shall be named
+        found.update(
+            (minion, data) for each in answers for minion, data in each.items() if "failed" in data
+        )
         minions = [
             minion
-            for answer in cmd_iter(tgt, asked, timeout=timeout, tgt_type=tgt_type)
+            for answer in answers
             for minion, data in answer.items()
-            if asked == "test.ping" or fun in (data["ret"] or ())
+            if not data.get("failed") and (asked == "test.ping" or fun in (data["ret"] or ()))
         ]
         if batch:
             size = _batch_size(batch, len(minions))
@@ -161,13 +172,15 @@ def cmd(
     acts = _orchestration()
     if acts is not None:
         kwargs[_UNDER] = acts.take_jid()
-    found: dict[str, Any] = {}
-    for who, kind in turns:
+    # A minion that was lost before the first part is a failure as well
+    for who, kind in () if found and hard else turns:
         failed = False
         for answer in cmd_iter(who, fun, arg, timeout, kind, ret, kwarg, ssh, **kwargs):
             found.update(answer)
-            failed = failed or any(data.get("retcode") for data in answer.values())
-        if failed and batch and kwargs.get("failhard"):
+            failed = failed or any(
+                data.get("retcode") or data.get("failed") for data in answer.values()
+            )
+        if failed and hard:
             break
     return found
 

@@ -16,6 +16,7 @@ from saltwisted.web.chunks import Chunks
 from saltwisted.web.endpoints import Endpoints
 from saltwisted.web.service import Api
 from saltwisted.web.site import Site
+from saltwisted.web.static import StaticFiles
 from saltwisted.web.tls import context_of
 
 
@@ -36,7 +37,10 @@ def api_of(stores: Stores, ctx: Context, operations: Operations) -> Api | None:
     secure = context is not None
     chunks = Chunks(reactor, operations, config, random.SystemRandom().sample)
     endpoints = Endpoints(options, operations, chunks, ctx.logins, stores.now, secure)
-    site = Site(reactor, options, ctx.logins, stores.counters, endpoints.table(), stores.now)
+    files = StaticFiles(options, stores.files_threads.run)
+    table = {**endpoints.table(), **files.table()}
+    page = files.app if options.app else None
+    site = Site(reactor, options, ctx.logins, stores.counters, table, stores.now, page)
     return Api(reactor, options, site, stores.counters, context, fingerprint)
 
 

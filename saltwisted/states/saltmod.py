@@ -189,7 +189,7 @@ def function(
     ret: Any = "",
     ret_config: Any = None,
     ret_kwargs: Any = None,
-    expect_minions: bool = False,
+    expect_minions: Any = None,
     fail_minions: Any = None,
     fail_function: str | None = None,
     arg: Any = None,
@@ -207,9 +207,13 @@ def function(
         Its arguments.
     fail_function
         A function that judges each answer.
+    expect_minions
+        False: a minion that does not answer is no failure.
 
     Other arguments are those of C{state}.
     """
+    # Stock forgets who does not answer, and says that all went well
+    expect_minions = expect_minions is None or bool(expect_minions)
     words = _command(locals())
     made = _new(name)
     if isinstance(arg, str):
@@ -239,7 +243,13 @@ def function(
     if failed:
         made["result"] = False
         made["comment"] = f"Running function {name} failed on minions: {', '.join(failed)}"
-    made["comment"] += f" Function {name} ran on {', '.join(changes)}."
+    ran = [minion for minion in changes if not answers[minion].get("failed")]
+    made["comment"] += f" Function {name} ran on {', '.join(ran)}." if ran else ""
+    made["comment"] += "".join(
+        f"\nMinion {minion} did not return. Its job is {data.get('jid', 'not known')}."
+        for minion, data in answers.items()
+        if data.get("failed")
+    )
     return made
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
+from saltwisted.config.api import BLOCKS, options_of
 from saltwisted.config.load import OWN_DIR
 from saltwisted.config.options import MasterConfig
 from saltwisted.errors import StoreError, TransportClosed
@@ -24,6 +25,8 @@ from saltwisted.tools.ports import listener
 from saltwisted.worker.control import ControlClient
 
 ROLES = ("master", "cluster")
+API = "salt-api"
+API_PIDFILE = "/var/run/salt-api.pid"
 
 
 def under_systemd() -> bool:
@@ -74,8 +77,11 @@ def stop_stock(config: MasterConfig, record: dict[str, Any], service: str) -> No
     """
     Stop the stock master and wait until its ports are free.
 
+    Its salt-api goes with it, whose port is then ours.
+
     @raises StoreError: it does not go.
     """
+    _stop_api(config, record)
     if under_systemd():
         record["was_enabled"] = _systemctl("--quiet", "is-enabled", service)
         _systemctl("disable", "--now", service)
@@ -89,6 +95,35 @@ def stop_stock(config: MasterConfig, record: dict[str, Any], service: str) -> No
     if not gone:
         used = {port: listener(port) for port in ports}
         raise StoreError(f"the stock master does not stop; its ports: {used}", service)
+
+
+def api_port(config: MasterConfig) -> int:
+    """The port of a salt-api that this configuration is for, which is ours to serve; or 0."""
+    options = options_of({name: config.value(name) for name in BLOCKS})
+    return int(options.port) if options is not None else 0
+
+
+def api_pid(config: MasterConfig) -> int:
+    """The process of the stock salt-api by its pid file; 0 when it does not run."""
+    given = config.extra.get("api_pidfile")
+    path = given if isinstance(given, str) and given else API_PIDFILE
+    return _alive(os.path.join(config.root_dir, path.lstrip("/")) if config.root_dir else path)
+
+
+def _stop_api(config: MasterConfig, record: dict[str, Any]) -> None:
+    port = api_port(config)
+    if not port:
+        return
+    if under_systemd() and _systemctl("--quiet", "is-active", API):
+        record["api_was_active"] = True
+        record["api_was_enabled"] = _systemctl("--quiet", "is-enabled", API)
+        _systemctl("disable", "--now", API)
+    pid = api_pid(config)
+    if pid:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGTERM)
+    if not _wait(lambda: not listener(port) and not (pid and _runs(pid)), 30):
+        raise StoreError(f"does not stop; port {port} is used by {listener(port)}", API)
 
 
 def start_ours(places: Places, role: str) -> None:
@@ -175,4 +210,9 @@ def start_stock(record: Mapping[str, Any], service: str) -> bool:
         return False
     if record.get("was_enabled"):
         _systemctl("enable", service)
-    return _systemctl("start", service)
+    started = _systemctl("start", service)
+    if record.get("api_was_active"):
+        if record.get("api_was_enabled"):
+            _systemctl("enable", API)
+        started = _systemctl("start", API) and started
+    return started

@@ -205,14 +205,26 @@ def _has_user(name: str) -> bool:
     return True
 
 
+def _taken_ports(config: MasterConfig) -> Iterator[Problem]:
+    """Ports that somebody else has: not the stock master, nor its salt-api."""
+    taken = {}
+    for port in (int(config.publish_port), int(config.ret_port)):
+        who = listener(port)
+        if who and "salt-master" not in who.lower() and not daemons.stock_pid(config):
+            taken[port] = who
+    port = daemons.api_port(config)
+    who = listener(port) if port else ""
+    if who and daemons.API not in who.lower() and not daemons.api_pid(config):
+        taken[port] = who
+    for port, who in taken.items():
+        yield Problem(id="port", text=f"port {port} is used by {who}", fatal=True)
+
+
 def problems(
     config: MasterConfig, places: Places, findings: list[Finding], user: str
 ) -> Iterator[Problem]:
     """What stands in the way, or would be missed after the switch."""
-    for port in (int(config.publish_port), int(config.ret_port)):
-        who = listener(port)
-        if who and "salt-master" not in who.lower() and not daemons.stock_pid(config):
-            yield Problem(id="port", text=f"port {port} is used by {who}", fatal=True)
+    yield from _taken_ports(config)
     if os.path.exists(os.path.join(places.pki, "master.pem")):
         with open(os.path.join(places.pki, "master.pem"), "rb") as stream:
             mine = stream.read()

@@ -13,6 +13,7 @@ from typing import Any
 from saltwisted.config.api import ApiOptions
 from saltwisted.domain.api import bodies
 from saltwisted.domain.api.lowstate import CLIENTS, token_word
+from saltwisted.domain.api.paging import page
 from saltwisted.domain.api.problems import NO_RIGHT, Problem
 from saltwisted.domain.eauth import Token
 from saltwisted.domain.operations.table import Caller
@@ -111,7 +112,7 @@ class Endpoints:
         (done,) = await self._chunks.all([chunk], exchange.address, exchange.who.word)
         (found,) = done.values
         if not jid:
-            return Answer(value={"return": [found]})
+            return self._page(found, exchange)
         result = found.get("Result") if isinstance(found, Mapping) else None
         if not isinstance(result, Mapping):
             raise Problem(404, f"There is no job {jid[:100]!r}")
@@ -119,6 +120,16 @@ class Endpoints:
             minion: each.get("return") for minion, each in result.items() if "return" in each
         }
         return Answer(value={"info": [found], "return": [returns]})
+
+    def _page(self, found: Any, exchange: Exchange) -> Answer:
+        """All jobs, or a page of them with what to ask for the next one."""
+        if not isinstance(found, Mapping):
+            return Answer(value={"return": [found]})
+        shown, after = page(found, exchange.query)
+        value: dict[str, Any] = {"return": [shown]}
+        if after:
+            value["after"] = after
+        return Answer(value=value)
 
     # -- keys
 

@@ -94,6 +94,7 @@ class ApiChannel(HTTPChannel):
     factory: Any
     maxHeaders = HEADERS
     _late: Any = None
+    _ending = False
 
     def connectionMade(self) -> None:
         """Somebody is there; perhaps one too many."""
@@ -104,6 +105,8 @@ class ApiChannel(HTTPChannel):
 
     def dataReceived(self, data: bytes) -> None:
         """Something of a request; the whole of it has to be here in time."""
+        if self._ending:
+            return
         if self._late is None and not self._waiting_for_answer():
             self._late = self.callLater(ARRIVAL, self._too_slow)
         super().dataReceived(data)
@@ -126,6 +129,19 @@ class ApiChannel(HTTPChannel):
     def _send100Continue(self) -> None:
         if not self.requests[-1].refused:
             super()._send100Continue()
+
+    def _respondToBadRequestAndDisconnect(self) -> None:
+        """It is no HTTP; who has been answered already is not answered again."""
+        if not (self.requests and self.requests[-1].refused):
+            self.transport.write(bare_answer(400, "Illegal request"))
+        self.loseConnection()
+
+    def loseConnection(self) -> None:
+        """Hang up, once what was written has gone out."""
+        if not self._ending:
+            self._ending = True
+            self.arrived()
+            super().loseConnection()
 
     def _too_slow(self) -> None:
         self._late = None

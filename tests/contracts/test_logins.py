@@ -25,6 +25,7 @@ from saltwisted.worker.process import pam, proofs
 from saltwisted.worker.process.proofs import PROOFS
 from tests.contracts.logins import PASSWORD, USER, LoginProofContract
 from tests.slapd import Slapd, needs_slapd
+from tests.webserver import WebServer
 
 
 class FakeTests(LoginProofContract, SynchronousTestCase):
@@ -192,6 +193,33 @@ class LdapTests(LoginProofContract, SynchronousTestCase):
         return self.proof(), {**self.settings(), "filter": ""}
 
 
+class RestTests(LoginProofContract, SynchronousTestCase):
+    """C{rest} by a server that knows one user."""
+
+    looks = False
+
+    def setUp(self) -> None:
+        """Start it."""
+
+        def judge(path: str, form: Mapping[str, str]) -> tuple[int, bytes]:
+            known = form == {"username": USER, "password": PASSWORD}
+            return (200, b"[]") if known else (401, b"no")
+
+        self.server = WebServer(self, judge)
+
+    def proof(self) -> ILoginProof:
+        """The real one."""
+        return PROOFS.take("rest")
+
+    def settings(self) -> Mapping[str, Any]:
+        """As a site writes it."""
+        return OPTIONS.take("rest").settings({"^url": self.server.url, USER: ["test.*"]}, {})
+
+    def broken(self) -> tuple[ILoginProof, Mapping[str, Any]]:
+        """Without an address."""
+        return self.proof(), OPTIONS.take("rest").settings({}, {})
+
+
 class RegistryTests(SynchronousTestCase):
     """The names that C{external_auth} knows."""
 
@@ -207,7 +235,7 @@ class RegistryTests(SynchronousTestCase):
         tried = {
             name
             for name in LOGINS.here
-            for case in (AutoTests, SecretTests, FileTests, LdapTests, PamTests)
+            for case in (AutoTests, SecretTests, FileTests, LdapTests, PamTests, RestTests)
             if PROOFS.take(name) is case("test_right").proof()  # type: ignore[attr-defined]
         }
 

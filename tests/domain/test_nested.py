@@ -64,7 +64,7 @@ JUDGED: dict[tuple[str, str], list[tuple[str, list[Any]]]] = {
         ("state.single", ["module.wait", "x", "cmd.run=[id]"]),
     ],
     ("states/module", "_old_form"): [("state.single", ["module.run", "name=cmd.run"])],
-    ("states/saltmod", "function"): [("state.single", ["salt.function", "cmd.run", "tgt=*"])],
+    ("states/saltmod", "_commanded"): [("state.single", ["salt.function", "cmd.run", "tgt=*"])],
     ("states/saltmod", "_judged"): [
         ("state.single", ["salt.function", "test.ping", "tgt=*", "fail_function=cmd.run"]),
     ],

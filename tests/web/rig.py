@@ -13,7 +13,7 @@ from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.roles.api import api_of
-from tests.master.rig import Rig, RigMinion
+from tests.master.rig import AtOnce, Rig, RigMinion
 from tests.web.calls import CLIENTS, RULES, USERS
 
 
@@ -91,7 +91,11 @@ class ApiRig:
         self.minions = [RigMinion(self.rig, f"api-0000{n}").accepted() for n in range(2)]
         rig = self.rig
         stores: Any = SimpleNamespace(
-            config=rig.config, reactor=rig.clock, now=rig.clock.seconds, counters=rig.counters
+            config=rig.config,
+            reactor=rig.clock,
+            now=rig.clock.seconds,
+            counters=rig.counters,
+            files_threads=AtOnce(),
         )
         api = api_of(stores, rig.ctx, rig.table())
         assert api is not None

@@ -4,6 +4,8 @@ The API of one master: logins and sessions, low state, who may what.
 
 from __future__ import annotations
 
+import io
+import tarfile
 from typing import Any
 
 from twisted.internet.defer import Deferred
@@ -131,6 +133,46 @@ class LowStateTests(SynchronousTestCase):
             told = shown["api-00001"]["ret"] if full else shown["api-00001"]
             self.assertIn("Minion did not return.", told)
             self.assertEqual(reply.json["missing"], [["api-00001"]])
+
+    def test_jobs(self) -> None:
+        """C{/jobs} has all jobs, or so many of the newest, and says after which the next are."""
+        jids = []
+        for _ in range(5):
+            chunk = {**PING, "client": "local_async"}
+            done = self.api.ask("POST", "/", [chunk], token=self.token)
+            jids.append(done.json["return"][0]["jid"])
+            self.api.rig.clock.advance(1)
+        self.api.answer(True, 0, 1)
+
+        whole = self.api.ask("GET", "/jobs", token=self.token).json
+        self.assertLessEqual(set(jids), set(whole["return"][0]))
+        first = self.api.ask("GET", "/jobs?limit=2", token=self.token).json
+        shown = list(first["return"][0])
+        # Asking is a job too, and the newest
+        self.assertEqual(shown, sorted({*whole["return"][0], shown[0]}, reverse=True)[:2])
+        path = f"/jobs?limit=1000&after={first['after']}"
+        rest = self.api.ask("GET", path, token=self.token).json
+        self.assertNotIn("after", rest)
+        self.assertEqual(set(rest["return"][0]), set(whole["return"][0]) - set(shown))
+        for bad in ("0", "-1", "x", "99999999999", "1e3"):
+            path = f"/jobs?limit={bad}"
+            self.assertEqual(self.api.ask("GET", path, token=self.token).status, 400, bad)
+        one = self.api.ask("GET", f"/jobs/{jids[-1]}", token=self.token).json
+        self.assertEqual(one["return"], [{"api-00000": True, "api-00001": True}])
+        self.assertEqual(one["info"][0]["Function"], "test.ping")
+
+    def test_keys(self) -> None:
+        """C{/keys} shows keys as the wheel does, and makes a new pair for whoever may."""
+        found = self.api.ask("GET", "/keys", token=self.token).json["return"]
+        self.assertEqual(found["minions"], ["api-00000", "api-00001"])
+        one = self.api.ask("GET", "/keys/api-00000", token=self.token).json["return"]
+        self.assertEqual(list(one["minions"]), ["api-00000"])
+
+        reply = self.api.ask("POST", "/keys", {**LOGIN, "mid": "made", "keysize": 2048})
+        self.assertEqual(reply.headers["content-type"], ["application/x-tar"])
+        with tarfile.open(fileobj=io.BytesIO(reply.content)) as tar:
+            self.assertEqual(tar.getnames(), ["minion.pub", "minion.pem"])
+        self.assertIn("made", self.api.rig.keys.accepted_ids())
 
     def test_disabled(self) -> None:
         """A client that is not named is refused, with the option that names it."""

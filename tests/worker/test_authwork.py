@@ -11,6 +11,7 @@ from unittest import SkipTest
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.config.logins import OPTIONS
+from saltwisted.domain.eauth import Proof
 from saltwisted.worker.process import pam
 from saltwisted.worker.process.authwork import serve
 from saltwisted.worker.process.proofs import groups_of
@@ -56,10 +57,7 @@ class BackendTests(SynchronousTestCase):
         self.assertIn("No such file", answer["problem"])
         with open(path, "w", encoding="utf-8") as file:
             file.write("fred:word\n")
-        self.assertEqual(
-            self.judge("file", **settings),
-            {"ok": True, "groups": [], "closed": False, "problem": ""},
-        )
+        self.assertEqual(self.judge("file", **settings), Proof(ok=True).plain())
         with open(path, "w", encoding="utf-8") as file:
             file.write("s3cret\nfred:word\n")
         answer = self.judge("file", **settings)

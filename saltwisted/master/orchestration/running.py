@@ -194,7 +194,10 @@ class Orchestrating:
                 )
             if "error" in active.answer:
                 raise RemoteError("SaltInvocationError", str(active.answer["error"]))
-            outcome = {"success": True}
+            if active.answer.get("killed"):
+                run.judge(False)
+                active.why = active.why or "it was ended early (state.soft_kill)"
+            outcome = {"success": not run.failed}
             return active.answer["value"]
         except CancelledError:
             active.why = active.why or "whoever waited for it has gone"

@@ -89,7 +89,8 @@ async def orchestrate(
         arg=[mods],
         kwarg={**named, "__pub_jid": jid, "orchestration_jid": jid},
     )
-    return {"data": data, "outputter": "highstate", "retcode": 0 if succeeded(data) else 1}
+    fine = succeeded(data) and not run.failed
+    return {"data": data, "outputter": "highstate", "retcode": 0 if fine else 1}
 
 
 async def orchestrate_single(
@@ -158,7 +159,7 @@ async def orchestrate_high(
 
 async def _shown(run: Run, data: dict[str, Any]) -> dict[str, Any]:
     await run.progress({"data": data, "outputter": "highstate"}, "progress")
-    run.judge(succeeded(data))
+    run.judge(succeeded(data) and not run.failed)
     return data
 
 

@@ -25,11 +25,13 @@ class Acts:
     """
     @param path: the master's control socket.
     @param run: the jid of the run.
+    @ivar was_killed: whether it was ended early.
     """
 
     def __init__(self, path: str, run: str) -> None:
         self._path = path
-        self._run = run
+        self.run = run
+        self.was_killed = False
         self._jid = ""
 
     def __enter__(self) -> Acts:
@@ -40,7 +42,7 @@ class Acts:
 
     def stream(self, op: str, /, **args: Any) -> Generator[Any, None, Any]:
         """As L{ControlClient.stream}, in the name of who has started the run."""
-        return self._stream(f"orchestration.{op}", {"orchestration": self._run, **args})
+        return self._stream(f"orchestration.{op}", {"orchestration": self.run, **args})
 
     def call(self, op: str, /, **args: Any) -> Any:
         """As L{ControlClient.call}, likewise."""
@@ -61,11 +63,15 @@ class Acts:
         try:
             return (yield from client.stream(op, **args))
         except TransportClosed as error:
-            sys.stderr.write(f"orchestration {self._run}: {error}\n")
+            sys.stderr.write(f"orchestration {self.run}: {error}\n")
             sys.stderr.flush()
             os._exit(GONE)
         finally:
             client.close()
+
+    def killed(self) -> None:
+        """The run ends early, since somebody wished it (C{state.soft_kill})."""
+        self.was_killed = True
 
     def publish_under(self, jid: str) -> None:
         """The next job is published under this jid."""

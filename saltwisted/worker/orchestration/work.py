@@ -9,8 +9,8 @@ What is to be done comes as a map with C{do}:
 
 C{jid} is that of the run, C{path} the master's control socket. To the master go by the control
 socket that the process was born with C{run_begin}, C{step_begin}, C{step_end} (see
-L{saltwisted.interfaces.IOrchestrations}) and, at last, C{answer}: C{{"value"}}, or C{{"error"}}
-with the words of a function that refused.
+L{saltwisted.interfaces.IOrchestrations}) and, at last, C{answer}: C{{"value"}} and
+whether it was C{{"killed"}} early, or C{{"error"}} with the words of a function that refused.
 """
 
 from __future__ import annotations
@@ -86,12 +86,11 @@ def _sorted(value: Any) -> Any:
 
 
 def surroundings(
-    facts: Mapping[str, Any], payload: Mapping[str, Any], client: ControlClient
+    facts: Mapping[str, Any], payload: Mapping[str, Any], client: ControlClient, acts: Acts
 ) -> Loaders:
     """What modules find around them, as stock's C{MasterMinion} has it."""
     opts = dict(facts["opts"])
     opts.update(file_client="local", __role="master", user=payload["user"], pillar={})
-    acts = Acts(payload["path"], payload["jid"])
     master = NoMaster("an orchestration reads the roots of its master itself")
     return Loaders(
         opts,
@@ -152,9 +151,11 @@ def run(payload: Mapping[str, Any], client: ControlClient, facts: Mapping[str, A
     """The entry of the process."""
     settle_process("salt-orch")
     log_to(DaemonLog(client), facts["opts"])
-    loaders = surroundings(facts, payload, client)
+    acts = Acts(payload["path"], payload["jid"])
+    loaders = surroundings(facts, payload, client, acts)
     try:
-        answer: dict[str, Any] = {"value": value(loaders, payload)}
+        found = value(loaders, payload)
+        answer: dict[str, Any] = {"value": found, "killed": acts.was_killed}
     except SaltException as error:
         answer = {"error": str(error)}
     client.call("answer", **answer)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from typing import Any
 
 from saltwisted.domain.highstate.words import Chunk
@@ -44,10 +45,18 @@ class Around:
         else:
             acts.fire(tag, data)
 
+    def forget_wishes(self) -> None:
+        """The run is over. What is wished of the run that this one is a step of stays."""
+        acts = dict.get(self._loaders.pack, ACTS)
+        if self._jid and (acts is None or acts.run == self._jid):
+            with suppress(OSError):
+                os.remove(os.path.join(self._loaders.opts["cachedir"], "state_pause", self._jid))
+
     def paused(self, low: Chunk) -> str:
         """Wait as long as C{state.pause} says; C{kill} if C{state.soft_kill} did."""
         if not self._jid:
             return "run"
+        acts = dict.get(self._loaders.pack, ACTS)
         path = os.path.join(self._loaders.opts["cachedir"], "state_pause", str(self._jid))
         began = time.time()
         while os.path.isfile(path):
@@ -61,6 +70,8 @@ class Around:
             if "duration" in wish and time.time() - began > wish["duration"]:
                 return "run"
             if "kill" in wish:
+                if acts is not None:
+                    acts.killed()
                 return "kill"
             time.sleep(1)
         return "run"

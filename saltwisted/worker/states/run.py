@@ -167,8 +167,7 @@ class StateRun:
         self._call_beacons(chunks, running)
         cachedir = self.opts["cachedir"]
         _remove(os.path.join(cachedir, "accumulator", self.instance))
-        if self.jid is not None:
-            _remove(os.path.join(cachedir, "state_pause", self.jid))
+        self.around.forget_wishes()
         return running
 
     def call_chunks(self, chunks: Sequence[Chunk], done: Running | None = None) -> Running:

@@ -38,6 +38,7 @@ _TEXTS = (
     (re.compile(r"in \d+\.\d+ seconds"), "in SECONDS"),
     (re.compile(r"/tmp/swt[^\s'\"]*"), "PLACE"),
     (re.compile(r"Traceback \(most recent call last\):.*", re.DOTALL), "TRACEBACK"),
+    (re.compile(r" +LENGTH"), " LENGTH"),
 )
 
 

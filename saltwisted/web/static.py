@@ -1,0 +1,94 @@
+"""
+Files for browsers: the page of C{app}, and what is below C{static}. SaltGUI is served so.
+
+A name from a path is looked up below one directory and nowhere else. Whatever is not served is the
+same C{404}, whether or not it is there.
+"""
+
+from __future__ import annotations
+
+import mimetypes
+import os
+import stat
+from collections.abc import Awaitable, Callable, Sequence
+from email.utils import formatdate
+from typing import Any
+
+from saltwisted.config.api import ApiOptions
+from saltwisted.domain.api.problems import Problem
+from saltwisted.web.exchange import Answer, Endpoint, Exchange
+
+LARGEST = 64 * 1024 * 1024
+DEPTH = 20
+InThread = Callable[..., Awaitable[Any]]
+
+
+class StaticFiles:
+    """What the options name."""
+
+    def __init__(self, options: ApiOptions, in_thread: InThread) -> None:
+        """
+        @param in_thread: C{in_thread(function, *args)} works where it may wait for a disk.
+        """
+        self._options = options
+        self._in_thread = in_thread
+
+    def table(self) -> dict[str, Endpoint]:
+        """By the first words of the path."""
+        found = {}
+        if self._options.static:
+            name = self._options.static_path.strip("/")
+            found[name] = Endpoint(methods={"GET": self.file}, depth=DEPTH, plain=True)
+        if self._options.app:
+            name = self._options.app_path.strip("/")
+            found[name] = Endpoint(methods={"GET": self.app}, depth=DEPTH, plain=True)
+        return found
+
+    async def app(self, exchange: Exchange) -> Answer:
+        """The page, whatever follows in the path: it reads that itself."""
+        return await self._give(exchange, self._options.app, ())
+
+    async def file(self, exchange: Exchange) -> Answer:
+        """A file below C{static}."""
+        return await self._give(exchange, self._options.static, exchange.parts)
+
+    async def _give(self, exchange: Exchange, top: str, parts: Sequence[str]) -> Answer:
+        found = await self._in_thread(read, top, tuple(parts))
+        if found is None:
+            raise Problem(404, f"The path {exchange.path[:200]!r} was not found.")
+        content, modified = found
+        stamp = formatdate(modified, usegmt=True)
+        exchange.answer_headers["Last-Modified"] = stamp
+        if exchange.headers.get("if-modified-since") == stamp:
+            return Answer(status=304, content=b"")
+        kind, encoding = mimetypes.guess_type(parts[-1] if parts else top)
+        kind = kind if kind and not encoding else "application/octet-stream"
+        text = kind.startswith("text/") or kind.endswith(("javascript", "json"))
+        return Answer(content=content, content_type=f"{kind};charset=utf-8" if text else kind)
+
+
+def read(top: str, parts: Sequence[str]) -> tuple[bytes, float] | None:
+    """
+    A file and when it was changed; C{None} for what is not served. Blocks.
+
+    @param top: the file itself, or the directory that it is below.
+    """
+    if any(part in ("", ".", "..") or "/" in part or "\0" in part for part in parts):
+        return None
+    place = os.path.realpath(top)
+    path = os.path.realpath(os.path.join(place, *parts))
+    if parts and not path.startswith(place.rstrip("/") + "/"):
+        return None
+    try:
+        with open(path, "rb", opener=_open) as file:
+            state = os.fstat(file.fileno())
+            if not stat.S_ISREG(state.st_mode) or state.st_size > LARGEST:
+                return None
+            return file.read(LARGEST), state.st_mtime
+    except (OSError, ValueError):
+        return None
+
+
+def _open(path: str, flags: int) -> int:
+    """Without waiting for whoever writes into a pipe."""
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOFOLLOW)

@@ -1,0 +1,104 @@
+"""
+C{rest}: logins by a web server of the site, as stock's C{salt/auth/rest.py} asks one.
+
+The name and the password are posted to C{^url} as a form. 200 lets the user in; its body may be
+a JSON list of rules, which count beside those of the options. Blocks.
+"""
+
+from __future__ import annotations
+
+import json
+import ssl
+from collections.abc import Mapping
+from typing import Any
+
+from saltwisted.domain.eauth import MAX_RULES, Proof
+
+ANSWER = 20
+"""Seconds for an answer."""
+LARGEST = 1 << 20
+
+
+class Rest:
+    """The proof; all that it knows comes with the call."""
+
+    def prove(self, settings: Mapping[str, Any], username: str, password: str) -> Proof:
+        """Whether the server answers with 200, and the rules in its answer."""
+        url = str(settings.get("url") or "")
+        if not url.startswith(("http://", "https://")):
+            return Proof(problem="external_auth: rest needs ^url, an address of http or https")
+        try:
+            status, body = _posted(url, settings, {"username": username, "password": password})
+        except (OSError, ValueError) as error:
+            # urllib's errors of the network are OSErrors; a bad address is a ValueError
+            return Proof(problem=f"external_auth: rest: {_said(error)}", steps=(f"post to {url}",))
+        step = f"post to {url}: status {status}"
+        if status != 200:
+            problem = f"external_auth: rest: {url} answers with status {status}"
+            # 400 to 403 is how servers say no; others say that something is wrong
+            return Proof(problem="" if 400 <= status <= 403 else problem, steps=(step,))
+        rules = _rules(body)
+        if rules is None:
+            return Proof(
+                problem=f"external_auth: rest: {url} answers with what is no list of rules",
+                steps=(step,),
+            )
+        return Proof(ok=True, rules=rules, steps=(step, f"rules in the answer: {len(rules)}"))
+
+    def look(self, settings: Mapping[str, Any], username: str) -> Proof:
+        """The server is asked with a password or not at all."""
+        return Proof(problem="rest cannot look a user up without the password")
+
+
+def _posted(url: str, settings: Mapping[str, Any], form: Mapping[str, str]) -> tuple[int, bytes]:
+    from urllib.error import HTTPError
+    from urllib.parse import urlencode
+    from urllib.request import (
+        HTTPRedirectHandler,
+        HTTPSHandler,
+        ProxyHandler,
+        Request,
+        build_opener,
+    )
+
+    class Staying(HTTPRedirectHandler):
+        """
+        A redirection is an answer, and none that lets anybody in: where it leads, often to a page
+        that asks for a password, nobody has judged this one.
+        """
+
+        def redirect_request(self, *given: Any, **more: Any) -> None:
+            """No."""
+
+    context = ssl.create_default_context(cafile=str(settings.get("ca_file") or "") or None)
+    # Without the proxies of the environment: they would read passwords that are not theirs
+    opener = build_opener(ProxyHandler({}), HTTPSHandler(context=context), Staying)
+    request = Request(url, urlencode(form).encode(), {"Accept": "application/json"})  # noqa: S310
+    try:
+        with opener.open(request, timeout=ANSWER) as answer:
+            return int(answer.status), answer.read(LARGEST + 1)
+    except HTTPError as error:
+        error.close()
+        return error.code, b""
+
+
+def _rules(body: bytes) -> tuple[Any, ...] | None:
+    """The rules of an answer; none where it is empty, C{None} where they are not what rules are."""
+    if len(body) > LARGEST:
+        return None
+    if not body.strip():
+        return ()
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    if found is None:
+        return ()
+    if not isinstance(found, list) or len(found) > MAX_RULES:
+        return None
+    return tuple(found) if all(isinstance(rule, (str, dict)) for rule in found) else None
+
+
+def _said(error: BaseException) -> str:
+    """An error's words on one line."""
+    return " ".join(str(error).split())[:300] or type(error).__name__

@@ -1,0 +1,336 @@
+"""
+Orchestrations by a real master of ours with minions of ours: what goes wrong, and how that ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from tests.harness import OurMaster, OurMinion, scratch, until
+
+MANY = 50
+TREE = {
+    "own.sls": """
+{% set word = pillar.get('word', 'none') %}
+tell {{ word }}:
+  salt.function: [{name: test.echo}, {tgt: two}, {arg: ['{{ word }}']}]
+apply {{ word }}:
+  salt.state: [{tgt: two}, {sls: mine}, {pillar: {word: '{{ word }}'}}, {concurrent: true}]
+""",
+    "mine.sls": """
+mine:
+  test.configurable_test_state: [{changes: false}, {result: true}, {comment: "{{ pillar.word }}"}]
+""",
+    "lost.sls": "it: {salt.function: [{name: test.ping}, {tgt: '*'}, {timeout: 1}]}\n",
+    "lost_state.sls": "it: {salt.state: [{tgt: '*'}, {sls: fine}, {timeout: 1}]}\n",
+    "lost_batch.sls": """
+it: {salt.function: [{name: test.ping}, {tgt: '*'}, {timeout: 1}, {batch: 1}]}
+""",
+    "lost_allowed.sls": """
+it: {salt.function: [{name: test.ping}, {tgt: '*'}, {timeout: 1}, {expect_minions: false}]}
+""",
+    "fine.sls": "fine: {test.nop: []}\n",
+    "rolling.sls": """
+it: {salt.state: [{tgt: '*'}, {sls: mark}, {batch: 1}, {failhard: true}]}
+after: {salt.function: [{name: test.ping}, {tgt: two}, {require: [{salt: it}]}]}
+""",
+    "mark.sls": """
+mark: {file.append: [{name: MARKS}, {text: "{{ grains.id }}"}]}
+wrong: {test.fail_without_changes: []}
+""",
+    "slow.sls": """
+{% for number in range(3) %}
+step {{ number }}:
+  salt.function:
+    - name: cmd.run
+    - tgt: two
+    - arg: ['echo {{ number }} >> MARKS; while [ ! -e GO{{ number }} ]; do sleep 0.1; done']
+{% endfor %}
+""",
+    "outer.sls": """
+inner: {salt.runner: [{name: state.orchestrate}, {mods: slow}]}
+last: {test.nop: []}
+""",
+    "itself.sls": "again: {salt.runner: [{name: state.orchestrate}, {mods: itself}]}\n",
+    "raises.sls": "it: {salt.runner: [{name: jobs.lookup_jid}]}\n",
+    "huge.sls": """
+it:
+  salt.function:
+    - name: cmd.run
+    - tgt: two
+    - arg: ['head -c 52428800 /dev/zero | tr "\\\\0" x']
+that: {salt.function: [{name: test.ping}, {tgt: two}]}
+""",
+    "thousand.sls": """
+it:
+  salt.parallel_runners:
+    - runners:
+{% for number in range(1000) %}
+        r{{ number }}: [{name: test.arg}, {arg: [{{ number }}]}]
+{% endfor %}
+""",
+    "ssh.sls": "it: {salt.state: [{tgt: two}, {sls: fine}, {ssh: true}]}\n",
+    "unwell.sls": "it: {salt.wheel: [{name: no.such}]}\n",
+    "bad.sls": "it: {test.fail_without_changes: []}\n",
+    "parallel.sls": "one: {salt.function: [{name: no.such}, {tgt: two}, {parallel: true}]}\n",
+}
+
+
+class OrchestrationTests(SynchronousTestCase):
+    """A master and two minions."""
+
+    timeout = 240
+
+    def setUp(self) -> None:
+        self.home = scratch(self)
+        self.marks = os.path.join(self.home, "marks")
+        self.master = OurMaster(self.home, timeout=10, gather_job_timeout=2)
+        self.addCleanup(self.master.kill)
+        go = os.path.join(self.home, "go")
+        for name, text in TREE.items():
+            with open(os.path.join(self.master.file_root, name), "w") as handle:
+                handle.write(text.replace("MARKS", self.marks).replace("GO", go))
+        self.master.up()
+        self.minions = {
+            name: OurMinion(self.home, self.master, minion_id=name) for name in ("one", "two")
+        }
+        for minion in self.minions.values():
+            self.addCleanup(minion.kill)
+            minion.up()
+            self.master.accept(minion.id)
+        for name in self.minions:
+            self.master.ping_until(name)
+
+    def orchestrate(self, *words: str) -> tuple[int, dict[str, Any]]:
+        """The exit status of an orchestration, and its results by id."""
+        done = self.master.command("salt-run", "state.orch", *words, "--out", "json")
+        try:
+            (found,) = json.loads(done.stdout)["data"].values()
+        except (ValueError, TypeError, KeyError):
+            raise AssertionError(f"{done.stdout}\n{done.stderr}\n{self.master.tail()}") from None
+        return done.returncode, {one["__id__"]: one for one in found.values()}
+
+    def call(self, fun: str, *arg: Any, **kwarg: Any) -> dict[str, Any]:
+        """A runner by the control socket; its whole answer."""
+        client = self.master.control()
+        try:
+            answer: dict[str, Any] = client.call("runner", fun=fun, arg=list(arg), kwarg=kwarg)
+            return answer
+        finally:
+            client.close()
+
+    def marked(self) -> list[str]:
+        """What steps have written."""
+        if not os.path.exists(self.marks):
+            return []
+        with open(self.marks) as handle:
+            return handle.read().split()
+
+    def go(self, number: int) -> None:
+        """Let a step of C{slow} end."""
+        with open(os.path.join(self.home, f"go{number}"), "w"):
+            pass
+
+    def test_many(self) -> None:
+        """Fifty orchestrations with fifty pillars at once: each tells minions its own words."""
+        answers: dict[str, Mapping[str, Any]] = {}
+
+        def one(word: str) -> None:
+            answers[word] = self.call("state.orch", "own", pillar={"word": word})
+
+        threads = [threading.Thread(target=one, args=(f"w{n}",)) for n in range(MANY)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        self.assertEqual(len(answers), MANY)
+        for word, answer in answers.items():
+            self.assertTrue(answer["success"], answer)
+            (results,) = answer["return"]["data"].values()
+            told, applied = results.values()
+            self.assertEqual(told["changes"], {"ret": {"two": word}})
+            self.assertEqual(applied["comment"], "States ran successfully. No changes made to two.")
+            client = self.master.control()
+            job = client.call("runner", fun="jobs.lookup_jid", arg=[applied["__jid__"]], kwarg={})
+            client.close()
+            returned = job["return"]
+            (state,) = (
+                returned["data"]["two"].values() if "data" in returned else returned["two"].values()
+            )
+            self.assertEqual(state["comment"], word)
+
+    def test_lost(self) -> None:
+        """A minion that does not answer is named, and is a failure, unless the step says else."""
+        self.minions["one"].freeze()
+        self.addCleanup(self.minions["one"].thaw)
+
+        for name in ("lost", "lost_batch"):
+            code, found = self.orchestrate(name)
+            self.assertEqual((code, found["it"]["result"]), (1, False), found)
+            self.assertIn("Minion one did not return.", found["it"]["comment"])
+            self.assertEqual(found["it"]["changes"]["ret"]["two"], True)
+        code, found = self.orchestrate("lost_state")
+        self.assertEqual((code, found["it"]["result"]), (1, False))
+        self.assertIn("Minion one did not return a state result.", found["it"]["comment"])
+        code, found = self.orchestrate("lost_allowed")
+        self.assertEqual((code, found["it"]["result"]), (0, True), found)
+
+    def test_rolling(self) -> None:
+        """With C{batch: 1} and C{failhard} the first failure leaves the second minion untouched."""
+        code, found = self.orchestrate("rolling")
+
+        self.assertEqual((code, found["it"]["result"]), (1, False))
+        self.assertEqual(len(self.marked()), 1)
+        self.assertNotIn("after", found)
+
+    def test_no_failure_ends_with_0(self) -> None:
+        """Whatever fails, C{salt-run} does not end with 0."""
+        for words in (
+            ("state.orch", "bad"),
+            ("state.orch", "raises"),
+            ("state.orch", "unwell"),
+            ("state.orch", "ssh"),
+            ("state.orch", "parallel"),
+            ("state.orch", "nowhere"),
+            ("state.orch", "fine", "pillar=[1]"),
+            ("state.orch",),
+            ("state.orch", "fine", "colour=blue"),
+            ("state.orchestrate_single", "salt.function", "no.such", "tgt=two"),
+            ("state.orchestrate_single", "salt.function", "test.ping", "tgt=nobody"),
+            ("state.orchestrate_high", "{it: {test.fail_without_changes: []}}"),
+            ("state.orch_show_sls", "nowhere"),
+        ):
+            done = self.master.command("salt-run", *words)
+            self.assertEqual(done.returncode, 1, f"{words}:\n{done.stdout}\n{done.stderr}")
+
+    def test_soft_kill(self) -> None:
+        """
+        A run is ended at its next step by its jid, whoever has begun it: a command, a schedule
+        or a step of another run; it is then no success.
+        """
+        for begin in (self.by_command, self.by_schedule, self.by_another):
+            with self.master.events("salt/run/") as events:
+                begin()
+                new = next(one for one in events if self.is_new(one))
+                jid = new["data"]["jid"]
+                until("the first step", lambda: self.marked() == ["0"])
+
+                done = self.master.command("salt-run", "state.soft_kill", jid)
+                self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+                self.go(0)
+                ret = next(one for one in events if one["tag"] == f"salt/run/{jid}/ret")
+
+            self.assertFalse(ret["data"]["success"])
+            (results,) = ret["data"]["return"]["data"].values()
+            self.assertEqual(len(results), 1, results)
+            self.assertEqual(self.marked(), ["0"])
+            os.unlink(self.marks)
+            os.unlink(os.path.join(self.home, "go0"))
+
+    @staticmethod
+    def is_new(event: Mapping[str, Any]) -> bool:
+        """Whether a run begins that is not a step of another."""
+        data = event["data"]
+        return event["tag"].endswith("/new") and data["fun"].startswith("runner.state.orch")
+
+    def by_command(self) -> None:
+        """Begin C{slow}."""
+        self.master.command("salt-run", "--async", "state.orchestrate", "slow", check=True)
+
+    def by_schedule(self) -> None:
+        """Begin C{slow}."""
+        words = (
+            "name=now",
+            "function=state.orchestrate",
+            "job_args=[slow]",
+            "once_fmt=",
+            "seconds=3600",
+        )
+        done = self.master.command("salt-run", "schedule.add", *words[:3], words[4])
+        self.assertEqual(done.returncode, 0, done.stdout)
+        done = self.master.command("salt-run", "schedule.run_job", "now")
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+    def by_another(self) -> None:
+        """Begin C{slow} as a step of another run."""
+        self.master.command("salt-run", "--async", "state.orchestrate", "outer", check=True)
+
+    def test_within_itself(self) -> None:
+        """An orchestration that begins itself ends with a clear error."""
+        code, found = self.orchestrate("itself")
+
+        self.assertEqual((code, found["again"]["result"]), (1, False))
+        self.assertIn("does one begin itself?", json.dumps(found))
+
+    def test_large(self) -> None:
+        """A return of 50 MiB, and a thousand runners at once, harm nothing else."""
+        code, found = self.orchestrate("huge")
+        self.assertEqual(code, 0, {key: one["comment"] for key, one in found.items()})
+        self.assertEqual(len(found["it"]["changes"]["ret"]["two"]), 50 * 1024 * 1024)
+
+        code, found = self.orchestrate("thousand")
+        self.assertEqual(code, 0)
+        self.assertEqual(len(found["it"]["changes"]["ret"]), 1000)
+
+    def test_process_dies(self) -> None:
+        """A run whose process is killed ends at once and says so; the master is as before."""
+        with self.master.events("salt/run/") as events:
+            self.by_command()
+            jid = next(one for one in events if self.is_new(one))["data"]["jid"]
+            until("the first step", lambda: self.marked() == ["0"])
+
+            pids = [int(pid) for pid in os.listdir("/proc") if pid.isdigit() and self.is_ours(pid)]
+            self.assertEqual(len(pids), 1, pids)
+            os.kill(pids[0], signal.SIGKILL)
+            ret = next(one for one in events if one["tag"] == f"salt/run/{jid}/ret")
+
+        self.assertFalse(ret["data"]["success"])
+        self.assertIn("SIGKILL", ret["data"]["return"])
+        self.assertTrue(self.call("manage.up")["success"])
+
+    def is_ours(self, pid: str) -> bool:
+        """Whether a process is that of an orchestration of this test's master."""
+        try:
+            with open(f"/proc/{pid}/comm") as handle:
+                name = handle.read().strip()
+            with open(f"/proc/{pid}/stat") as handle:
+                parent = int(handle.read().rpartition(")")[2].split()[1])
+            with open(f"/proc/{parent}/stat") as handle:
+                above = int(handle.read().rpartition(")")[2].split()[1])
+        except (OSError, ValueError):
+            return False
+        return name == "salt-orch" and above == self.master.pid
+
+    def test_master_dies(self) -> None:
+        """
+        Who waits for a run whose master is killed is told its jid, and does not end with 0; the
+        process of the run ends too.
+        """
+        done: dict[str, Any] = {}
+
+        def run() -> None:
+            done["it"] = self.master.command("salt-run", "state.orch", "slow")
+
+        with self.master.events("salt/run/") as events:
+            thread = threading.Thread(target=run)
+            thread.start()
+            jid = next(one for one in events if self.is_new(one))["data"]["jid"]
+            until("the first step", lambda: self.marked() == ["0"])
+        (pid,) = (one for one in os.listdir("/proc") if one.isdigit() and self.is_ours(one))
+
+        os.kill(self.master.pid, signal.SIGKILL)
+
+        thread.join()
+        self.assertEqual(done["it"].returncode, 2)
+        self.assertIn(f"orchestration {jid}", done["it"].stderr)
+        until("the end of the run's process", lambda: not os.path.exists(f"/proc/{pid}"))
+        self.go(0)
+        self.assertEqual(self.marked(), ["0"])
