@@ -76,7 +76,6 @@ class Endpoints:
         """C{POST /}."""
         if exchange.session is None:
             raise Problem(401, NO_RIGHT)
-        exchange.answer_headers["Cache-Control"] = "private"
         chunks = bodies.low_state(exchange.body.value)
         word = exchange.session.word
         return whole(await self._chunks.all(chunks, exchange.address, word))

@@ -198,10 +198,10 @@ class Site:
         names = sorted({*endpoint.methods, *({"HEAD"} if "GET" in endpoint.methods else ())})
         exchange.answer_headers["Allow"] = ", ".join(names)
         exchange.session = await self._session(exchange)
-        if endpoint.guarded:
-            if exchange.session is None:
-                raise Problem(401, NO_RIGHT)
+        if exchange.session is not None:
             exchange.answer_headers["Cache-Control"] = "private"
+        elif endpoint.guarded:
+            raise Problem(401, NO_RIGHT)
         if handler is None:
             raise Problem(405, "Specified method is invalid for this resource")
         if foreign and exchange.session is not None and exchange.session.by_cookie:
