@@ -1,8 +1,8 @@
 """
 The calls of the HTTP API that were recorded from a stock salt-api, and how one is made.
 
-C{recorded-3008.2.json} has what stock 3008.2 with CherryPy 18.10 answers to each of them: one master with
-the users of L{USERS} and two simulated minions.
+C{recorded-3008.2.json} has what stock 3008.2 with CherryPy 18.10 answers to each of them: one
+master with the users of L{USERS} and two simulated minions.
 """
 
 from __future__ import annotations
