@@ -38,6 +38,7 @@ DEFAULTS: Mapping[str, Any] = {
     "authorized_ips": [],
     "api_acl": {},
     "events_for_all": False,
+    "webhook_signatures": {},
 }
 """Option to its default, whose type is that of the option."""
 UNUSED = frozenset(

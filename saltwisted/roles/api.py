@@ -5,15 +5,19 @@ The HTTP API of a master, where its configuration asks for one: introduces it to
 from __future__ import annotations
 
 import random
+from collections.abc import Collection
 from typing import Any
 
-from saltwisted.config.api import BLOCKS, options_of
+from saltwisted.config.api import BLOCKS, ApiOptions, options_of
+from saltwisted.domain.api.signatures import OPTION, signatures_of
 from saltwisted.domain.operations.table import Operations
 from saltwisted.master.context import Context
 from saltwisted.roles.stores import Stores
 from saltwisted.stores.files import make_dir, write_atomic
 from saltwisted.web.chunks import Chunks
 from saltwisted.web.endpoints import Endpoints
+from saltwisted.web.events import Hub
+from saltwisted.web.listening import Listening
 from saltwisted.web.service import Api
 from saltwisted.web.site import Site
 from saltwisted.web.static import StaticFiles
@@ -38,10 +42,25 @@ def api_of(stores: Stores, ctx: Context, operations: Operations) -> Api | None:
     chunks = Chunks(reactor, operations, config, random.SystemRandom().sample)
     endpoints = Endpoints(options, operations, chunks, ctx.logins, stores.now, secure)
     files = StaticFiles(options, stores.files_threads.run)
-    table = {**endpoints.table(), **files.table()}
+    hub = Hub(reactor, ctx.bus, stores.counters)
+    listening = _listening(stores, ctx, options, hub)
+    table = {**endpoints.table(), **files.table(), **listening.table()}
     page = files.app if options.app else None
     site = Site(reactor, options, ctx.logins, stores.counters, table, stores.now, page)
-    return Api(reactor, options, site, stores.counters, context, fingerprint)
+    return Api(reactor, options, site, stores.counters, context, fingerprint, [hub])
+
+
+def _listening(stores: Stores, ctx: Context, options: ApiOptions, hub: Hub) -> Listening:
+    """Events in and out."""
+
+    async def resolve(target: str) -> Collection[str]:
+        return (await ctx.find(target, "compound")).minions
+
+    block = stores.config.value(options.block)
+    signatures = signatures_of(block.get(OPTION))
+    return Listening(
+        options, signatures, ctx.logins, hub, ctx.bus, resolve, stores.now, stores.counters
+    )
 
 
 def _new(path: str, content: bytes) -> None:

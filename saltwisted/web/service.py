@@ -5,6 +5,7 @@ The API as a part of a master: listens, and hangs up at the end.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from twisted.internet.defer import maybeDeferred
@@ -23,6 +24,7 @@ class Api:
     One listening port.
 
     @ivar factory: its connections.
+    @ivar beside: what runs while it listens.
     """
 
     name = "HTTP API"
@@ -36,6 +38,7 @@ class Api:
         counters: Counter[str],
         context: Any = None,
         fingerprint: str = "",
+        beside: Sequence[Any] = (),
     ) -> None:
         """
         @param context: what TLS is spoken with; without it there is none.
@@ -47,6 +50,7 @@ class Api:
         self._context = context
         self._fingerprint = fingerprint
         self._listening: Any = None
+        self.beside = beside
         self.factory = ApiFactory(
             reactor,
             site.take,
@@ -80,6 +84,8 @@ class Api:
                 f"{options.block}: cannot listen on {options.host}:{options.port}:"
                 f" {error.socketError}"
             ) from error
+        for each in self.beside:
+            each.startService()
         self.log.info(
             "the HTTP API is at {scheme}://{host}:{port}/",
             scheme="http" if self._context is None else "https",
@@ -95,6 +101,9 @@ class Api:
     def stopService(self) -> Any:
         """Answer nobody any more."""
         listening, self._listening = self._listening, None
+        if listening is not None:
+            for each in self.beside:
+                each.stopService()
         self._site.stop()
         self.factory.hang_up()
         return maybeDeferred(listening.stopListening) if listening is not None else None

@@ -1,0 +1,83 @@
+"""
+Signatures of web hooks: an HMAC of the body, as GitHub, Gitea and others send it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from attrs import field, frozen
+
+from saltwisted.errors import ConfigError
+
+HEADER = "X-Hub-Signature-256"
+ALGORITHMS = ("sha256", "sha384", "sha512")
+OPTION = "webhook_signatures"
+_WORDS = frozenset(("secret", "header", "algorithm"))
+
+
+@frozen(kw_only=True)
+class Signed:
+    """
+    What the requests of some paths must have.
+
+    @ivar pattern: of the path below the hook's own, with C{*} and C{?}.
+    @ivar header: in small letters.
+    """
+
+    pattern: str
+    secret: bytes = field(repr=False)
+    header: str = HEADER.lower()
+    algorithm: str = "sha256"
+
+    def verify(self, headers: Mapping[str, str], body: bytes) -> bool:
+        """Whether the body is signed with the secret; takes as long whatever is wrong."""
+        given = headers.get(self.header, "")
+        _, equals, rest = given.partition("=")
+        shown = (rest if equals else given).strip().lower()
+        right = hmac.new(self.secret, body, getattr(hashlib, self.algorithm)).hexdigest()
+        return hmac.compare_digest(right.encode(), shown.encode("utf-8", "replace"))
+
+
+def signatures_of(option: Any) -> tuple[Signed, ...]:
+    """
+    The rules of C{webhook_signatures}: path to a secret, or to a map that has one.
+
+    @raises ConfigError: one cannot be read. A hook would be open that ought to be closed.
+    """
+    if option is None:
+        return ()
+    if not isinstance(option, Mapping):
+        raise ConfigError(f"{OPTION}: a map of paths is needed")
+    return tuple(_signed(str(path), rule) for path, rule in option.items())
+
+
+def _signed(path: str, rule: Any) -> Signed:
+    given = rule if isinstance(rule, Mapping) else {"secret": rule}
+    unknown = sorted(str(word) for word in given if word not in _WORDS)
+    if unknown:
+        raise ConfigError(f"{OPTION}: {path}: there is no {unknown[0]}")
+    secret = given.get("secret")
+    if not isinstance(secret, str) or len(secret) < 8:
+        raise ConfigError(f"{OPTION}: {path}: a secret of eight or more characters is needed")
+    header = given.get("header", HEADER)
+    algorithm = given.get("algorithm", "sha256")
+    if not isinstance(header, str) or not header:
+        raise ConfigError(f"{OPTION}: {path}: header is the name of one")
+    if algorithm not in ALGORITHMS:
+        raise ConfigError(f"{OPTION}: {path}: algorithm is one of {', '.join(ALGORITHMS)}")
+    return Signed(
+        pattern=path.strip("/"),
+        secret=secret.encode(),
+        header=header.lower(),
+        algorithm=algorithm,
+    )
+
+
+def rules_for(signatures: Sequence[Signed], path: str) -> list[Signed]:
+    """Those that a path has to keep, in any case: each of them."""
+    return [each for each in signatures if fnmatchcase(path, each.pattern)]

@@ -1,0 +1,282 @@
+"""
+Events for many listeners: each is made into JSON once, in pieces when it is large, and given to
+those who may see it.
+
+A listener that does not read what it gets is hung up on, so that what waits for it stays small;
+what waits for several of them is in memory once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Collection, Iterator
+from typing import Any, Protocol
+
+from attrs import define, field
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IPushProducer
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+from zope.interface import implementer
+
+from saltwisted.domain.api.pieces import NotJson, pieces
+from saltwisted.domain.api.problems import Problem
+from saltwisted.domain.api.watching import Eyes, JobUsers, minion_of
+from saltwisted.domain.events import weight
+from saltwisted.transports.bus import EventBus, Fired
+from saltwisted.transports.deferreds import let_go
+
+LISTENERS = 1000
+OF_ONE = 200
+"""Of these by one user."""
+QUEUED = 16 * 1024 * 1024
+"""Bytes of events that wait to be made into JSON."""
+UNREAD = 4 * 1024 * 1024
+"""Bytes that may wait for a listener that does not read."""
+SLICE = 65_536
+PORTION = 0.002
+"""Seconds of work in one turn of the reactor."""
+STEPS = 200
+"""Steps in one turn, at most: an event, a piece of one, or some listeners that get it."""
+AT_ONCE = 25
+"""Listeners that get an event in one step."""
+CHECK = 5.0
+"""Seconds from one look at whether a listener may listen to the next."""
+
+
+class Line(Protocol):
+    """How a listener gets what he listens to."""
+
+    def give(self, tag: str, document: bytes) -> None:
+        """An event: its tag, and JSON of all of it."""
+
+    def end(self) -> None:
+        """Nothing more comes: he may listen no longer."""
+
+    def cut(self) -> None:
+        """He is too slow."""
+
+
+@define(eq=False)
+class Listener:
+    """
+    Somebody who listens.
+
+    @ivar look: awaited now and then: what he may see now, or C{None} if his session has ended.
+    """
+
+    eyes: Eyes
+    line: Line
+    look: Callable[[], Awaitable[Eyes | None]]
+
+
+@define(eq=False)
+class _Waiting:
+    event: Fired
+    size: int
+    who: Collection[Listener] = field(repr=False)
+
+
+class Hub:
+    """
+    All listeners of one master.
+
+    @param counters: the master's.
+    """
+
+    log = Logger()
+
+    def __init__(self, reactor: Any, bus: EventBus, counters: Counter[str]) -> None:
+        self._reactor = reactor
+        self._bus = bus
+        self._counters = counters
+        self._users = JobUsers()
+        self._listeners: dict[Listener, None] = {}
+        self._queue: deque[_Waiting] = deque()
+        self._queued = 0
+        self._working: Iterator[None] | None = None
+        self._call: Any = None
+        self._looking = LoopingCall(self._look)
+        self._looking.clock = reactor
+        self._unsubscribe: Callable[[], None] = lambda: None
+
+    def startService(self) -> None:
+        """Hear what is fired."""
+        self._unsubscribe = self._bus.subscribe_events("", self._fired)
+        let_go(self._looking.start(CHECK, now=False), self.log, "listeners are no longer judged")
+
+    def stopService(self) -> None:
+        """Nobody hears any more."""
+        self._unsubscribe()
+        if self._looking.running:
+            self._looking.stop()
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None
+        self._queue.clear()
+        for listener in list(self._listeners):
+            self.remove(listener)
+            listener.line.end()
+
+    def __len__(self) -> int:
+        """How many listen."""
+        return len(self._listeners)
+
+    def add(self, listener: Listener) -> None:
+        """
+        He hears what is fired from now on.
+
+        @raises Problem: C{503}, too many do.
+        """
+        user = listener.eyes.user
+        own = sum(1 for each in self._listeners if each.eyes.user == user)
+        if len(self._listeners) >= LISTENERS or own >= OF_ONE:
+            self._counters["api:too-many-listeners"] += 1
+            raise Problem(503, "There are too many listeners", {"Retry-After": "5"})
+        self._listeners[listener] = None
+
+    def remove(self, listener: Listener) -> None:
+        """He has gone."""
+        self._listeners.pop(listener, None)
+
+    # -- events
+
+    def _fired(self, event: Fired) -> None:
+        user = self._users.heard(event.tag, event.data)
+        if not self._listeners:
+            return
+        minion = minion_of(event.tag, event.sender)
+        who = [each for each in self._listeners if each.eyes.see(minion, user)]
+        if not who:
+            return
+        size = weight(event.data)
+        if self._queued + size > QUEUED and self._queue:
+            # They would miss it; who is hung up on knows that
+            for listener in who:
+                self._cut(listener, "api:listeners-behind")
+            return
+        self._queued += size
+        self._queue.append(_Waiting(event, size, who))
+        self._later()
+
+    def _later(self) -> None:
+        if self._call is None:
+            self._call = self._reactor.callLater(0, self._go_on)
+
+    def _go_on(self) -> None:
+        self._call = None
+        began = self._reactor.seconds()
+        for _ in range(STEPS):
+            if self._working is None:
+                if not self._queue:
+                    return
+                self._working = self._give(self._queue.popleft())
+            if next(self._working, self) is self:
+                self._working = None
+            if self._reactor.seconds() - began > PORTION:
+                break
+        if self._working is not None or self._queue:
+            self._later()
+
+    def _give(self, waiting: _Waiting) -> Iterator[None]:
+        """Step by step, make JSON of an event and give it to all who see it."""
+        event = waiting.event
+        made: list[str] = []
+        try:
+            for piece in pieces({"tag": event.tag, "data": event.data}):
+                made.append(piece)
+                yield
+        except NotJson:
+            self._counters["api:events-not-json"] += 1
+            return
+        finally:
+            self._queued -= waiting.size
+        document = "".join(made).encode("utf-8", "replace")
+        for number, listener in enumerate(waiting.who, 1):
+            if listener in self._listeners:
+                listener.line.give(event.tag, document)
+            if number % AT_ONCE == 0:
+                yield
+
+    def slow(self, listener: Listener) -> None:
+        """He does not read."""
+        self._cut(listener, "api:slow-listeners")
+
+    def _cut(self, listener: Listener, counter: str) -> None:
+        if listener in self._listeners:
+            self._counters[counter] += 1
+            self.remove(listener)
+            listener.line.cut()
+
+    # -- rights
+
+    def _look(self) -> Deferred[None]:
+        return Deferred.fromCoroutine(self._look_at_all())
+
+    async def _look_at_all(self) -> None:
+        for listener in list(self._listeners):
+            try:
+                eyes = await listener.look()
+            except Exception:
+                self.log.failure("a listener could not be judged")
+                eyes = None
+            if listener not in self._listeners:
+                continue
+            if eyes is None:
+                self.remove(listener)
+                listener.line.end()
+            else:
+                listener.eyes = eyes
+
+
+@implementer(IPushProducer)
+class Outlet:
+    """
+    Bytes for one client, as fast as it reads them.
+
+    @param write: writes to its connection.
+    @param full: called when it is too far behind.
+    """
+
+    def __init__(self, write: Callable[[bytes], None], full: Callable[[], None]) -> None:
+        self._write = write
+        self._full = full
+        self._paused = False
+        self._waiting: deque[bytes] = deque()
+        self._begun = 0
+        self.unread = 0
+
+    def give(self, data: bytes) -> None:
+        """These bytes come next."""
+        self._waiting.append(data)
+        self.unread += len(data)
+        self._flow()
+        if self.unread > UNREAD:
+            self._full()
+
+    def _flow(self) -> None:
+        # In slices: what a connection has been given is copied by it, what waits here is not
+        while self._waiting and not self._paused:
+            data = self._waiting[0]
+            piece = data[self._begun : self._begun + SLICE]
+            self._begun += len(piece)
+            self.unread -= len(piece)
+            if self._begun >= len(data):
+                self._waiting.popleft()
+                self._begun = 0
+            self._write(piece)
+
+    def pauseProducing(self) -> None:
+        """The client has enough for now."""
+        self._paused = True
+
+    def resumeProducing(self) -> None:
+        """It has read."""
+        self._paused = False
+        self._flow()
+
+    def stopProducing(self) -> None:
+        """It is gone."""
+        self._paused = True
+        self._waiting.clear()
+        self.unread = 0
