@@ -367,8 +367,8 @@ class IJobHearer(Protocol):
 
 class IAcknowledging(Protocol):
     """
-    When a minion is told that its master has what it sent. Returns today; whatever else has to be
-    on another disk before that is asked for in the same way.
+    When a minion is told that its master has what it returned; for events there is
+    L{IKeptEvents}.
     """
 
     def return_stored(self, jid: str, minion_id: str) -> Any:
@@ -382,6 +382,54 @@ class IAcknowledging(Protocol):
 
     def one_copy(self, jid: str) -> Awaitable[Sequence[str]]:
         """The minions whose return is on this node alone, where there are several."""
+
+
+class IKeptEvents(Protocol):
+    """
+    Events that some reaction matches: each is on disk before its minion is answered, until its
+    reaction is claimed. Reactor thread only.
+    """
+
+    @property
+    def problem(self) -> str:
+        """Why the disk does not take events, or C{""}."""
+
+    def startService(self) -> Any:
+        """Begin to read what is owed."""
+
+    def stopService(self) -> Any:
+        """Acknowledge nothing more."""
+
+    def keep(
+        self, events: Sequence[tuple[str, str, Mapping[str, Any], Mapping[int, str]]]
+    ) -> Awaitable[Sequence[Any]]:
+        """
+        Write events down: minion, tag, data, and part to key. Fires when they are on this disk,
+        with a L{saltwisted.domain.reactions.keeping.Owed} for each.
+
+        @raises StoreError: through the Deferred, when the disk refuses or too many are owed.
+        """
+
+    def copied(self, owed: Sequence[Any]) -> Any:
+        """
+        A Deferred that fires when what one call of L{keep} has written down may be acknowledged,
+        or C{None} if it may be at once.
+        """
+
+    def begun(self, kept: Any, plan: Mapping[str, Any]) -> Awaitable[None]:
+        """
+        What a L{saltwisted.domain.reactions.keeping.Kept} asks for is claimed and about to be done;
+        fires when a restart of this node would know that. Never fails.
+        """
+
+    def done(self, kept: Any) -> None:
+        """Nothing is owed for it any more: it has ended, or was said as lost."""
+
+    def on_found(self, receiver: Callable[[Any, float], None]) -> None:
+        """
+        Call C{receiver(kept, age)} with what was left by a life of a node that is over. C{age} is
+        by the time of day, which may have been set, if it came before this life.
+        """
 
 
 class IPins(Protocol):
@@ -542,6 +590,19 @@ class IRunRecords(Protocol):
         """Call C{receiver(jid)} when this disk has more of a run."""
 
 
+class IEventKeys(Protocol):
+    """The keys of minions' events, so that they are known before the events are claimed."""
+
+    def of(self, minion: str, tag: str, data: Mapping[str, Any]) -> str | None:
+        """The key of an event that comes to this node now; C{None}: it came here before."""
+
+    def back(self, key: str) -> None:
+        """That event was refused: the minion sends it again."""
+
+    def given(self, key: str) -> None:
+        """An earlier life of this node gave this key; the event is taken up now."""
+
+
 class IClaims(Protocol):
     """
     What is to be done once, by one of the masters that stand together. Reactor thread only.
@@ -549,8 +610,12 @@ class IClaims(Protocol):
     Short acts (a reaction) begin with a claim that holds what will be done, and end with a
     result. Duties (an entry of a schedule) are held for terms that are renewed. A key is a text
     whose part before the first C{/} says of which kind it is, as in C{reaction/...}; that of a
-    minion's event is made by L{begin_event}.
+    minion's event is made by L{begin_event}, or by C{keys} before.
     """
+
+    @property
+    def keys(self) -> IEventKeys:
+        """Of minions' events."""
 
     def begin(
         self, key: str, plan: Mapping[str, Any], what: str = "", event: str = ""
@@ -573,11 +638,14 @@ class IClaims(Protocol):
         data: Mapping[str, Any],
         plan: Mapping[str, Any],
         what: str = "",
+        came: Any = None,
     ) -> Awaitable[Any]:
         """
         As L{begin}, for an event that a minion sent to this node. It is C{Taken} for the copy of an
         event that came to another node (L{saltwisted.domain.claims.copies}). To be called once for
         each event that came, at once, in their order.
+
+        @param came: a L{saltwisted.domain.claims.words.Came}, if C{keys} were asked when it came.
         """
 
     def holds(self, claim: Any) -> bool:

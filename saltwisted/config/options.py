@@ -637,7 +637,7 @@ class MasterConfig(CommonOptions):
     catchup_wait: float = 10
     #: Whether a node serves minions while it sees no peer (clusters).
     serve_alone: bool = True
-    #: Nodes that must have a return before it is acknowledged (clusters).
+    #: Nodes that must have a return or an event before it is acknowledged (clusters).
     return_copies: int = 2
     #: Who decides what is done once: pair or both (how two members decide), or etcd (clusters).
     claims: str = "pair"

@@ -17,9 +17,10 @@ from attrs import evolve, field, frozen
 from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.logger import Logger
 
-from saltwisted.domain.claims.copies import Copies, occasion_of
-from saltwisted.domain.claims.words import Answer, Claim, NoMajority, Receipt, Taken
+from saltwisted.domain.claims.copies import Copies, EventKeys, occasion_of
+from saltwisted.domain.claims.words import Answer, Came, Claim, NoMajority, Receipt, Taken
 from saltwisted.domain.masterschedule import IScheduleFacts
+from saltwisted.domain.reactions.keeping import Kept, Owed
 from saltwisted.domain.replica.pruning import PruneClock
 from saltwisted.domain.targeting.globs import globbed
 from saltwisted.interfaces import (
@@ -27,6 +28,7 @@ from saltwisted.interfaces import (
     IClaims,
     IGate,
     IJobHearer,
+    IKeptEvents,
     IKeyAgreement,
     IKeyChanges,
     IMasters,
@@ -270,8 +272,8 @@ class LoneClaims:
         """
         self._node, self._now, self._uptime = node, now, uptime
         self._counters = Counter() if counters is None else counters
-        self._copies = Copies(node)
         self._receipts: OrderedDict[str, Receipt] = OrderedDict()
+        self.keys = EventKeys(Copies(node), node, uptime, lambda key: key in self._receipts)
         self._wanted: dict[str, tuple[Callable[[Any], Any], Callable[[str], Any]]] = {}
         self._held: dict[str, Claim] = {}
         self._terms = 0
@@ -309,16 +311,13 @@ class LoneClaims:
         data: Mapping[str, Any],
         plan: Mapping[str, Any],
         what: str = "",
+        came: Came | None = None,
     ) -> Awaitable[Answer]:
         """The only copies are those that stock's C{salt-call} makes."""
-        occasion, now = occasion_of(minion, tag, data), self._uptime()
-        key = self._copies.came(occasion, now)
-        while key is not None and key in self._receipts:
-            # Its number is one that was given longer ago than numbers are remembered
-            key = self._copies.taken(key, self._node, float("inf"), (), now)
+        key = came.key if came is not None else self.keys.of(minion, tag, data)
         if key is None:
             self._counters["claims_taken"] += 1
-            return succeed(Taken(key=occasion.alike, holder=self._node))
+            return succeed(Taken(key=occasion_of(minion, tag, data).alike, holder=self._node))
         return self.begin(key, plan, what, tag)
 
     def holds(self, claim: Claim) -> bool:
@@ -420,6 +419,50 @@ class LoneOrchestrations:
         return succeed(None)
 
 
+class NothingKept:
+    """Events are not written down: for masters whose role gives them no disk for it."""
+
+    problem = ""
+
+    def startService(self) -> None:
+        """Nothing to start."""
+
+    def stopService(self) -> None:
+        """Nothing to stop."""
+
+    def keep(
+        self, events: Sequence[tuple[str, str, Mapping[str, Any], Mapping[int, str]]]
+    ) -> Awaitable[Sequence[Any]]:
+        """At once."""
+        return succeed(
+            [
+                Owed(
+                    parts={
+                        part: Kept(
+                            source="", number=0, part=part, minion=who, tag=tag, key=key,
+                            at=0.0, data=b"",
+                        )
+                        for part, key in keys.items()
+                    }
+                )
+                for who, tag, _, keys in events
+            ]
+        )  # fmt: skip
+
+    def copied(self, owed: Sequence[Any]) -> None:
+        """At once."""
+
+    def begun(self, kept: Any, plan: Mapping[str, Any]) -> Awaitable[None]:
+        """A restart knows nothing."""
+        return succeed(None)
+
+    def done(self, kept: Any) -> None:
+        """Nothing was owed."""
+
+    def on_found(self, receiver: Callable[[Any, float], None]) -> None:
+        """Nothing is."""
+
+
 @frozen(kw_only=True)
 class Seams:
     """
@@ -449,3 +492,4 @@ class Seams:
     schedule: IScheduleFacts = field(factory=LoneScheduleFacts)
     claims: IClaims = field(factory=LoneClaims)
     orchestrations: IOrchestrations = field(factory=LoneOrchestrations)
+    kept: IKeptEvents = field(factory=NothingKept)

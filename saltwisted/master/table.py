@@ -50,7 +50,7 @@ def sealed_commands() -> dict[str, Row]:
         ("_pillar", pillar.pillar, {}),
         ("_return", returns.minion_return, {"unacknowledged": StoreError}),
         ("_syndic_return", returns.syndic_return, {"unacknowledged": StoreError}),
-        ("_minion_event", events.minion_event, {"once": True}),
+        ("_minion_event", events.minion_event, {"once": True, "unacknowledged": StoreError}),
         ("_register_resources", events.register_resources, {}),
         ("_file_envs", files.envs, {}),
         ("_file_list", files.file_list, {}),

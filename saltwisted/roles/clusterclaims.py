@@ -80,7 +80,7 @@ class ClusterClaimParts:
                 facts.cluster,
                 facts.key,
             ),
-            stores.entropy(8).hex(),
+            stores.life,
             stores.now,
             str(config.claims),
             float(config.publish_window),

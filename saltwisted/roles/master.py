@@ -269,6 +269,7 @@ class Master:
             "jobs": stores.jobs,
             "cache": stores.cache,
             "pruning": seams.prune_time,
+            "events": seams.kept,
             **(disks or {}),
         }
         self.control: Any = (
@@ -420,6 +421,7 @@ class Master:
             *stores.sources,
             self.ctx.pillars,
             self.ctx.signins,
+            self.ctx.seams.kept,
             self.pause,
             self.reacting,
             self.control,

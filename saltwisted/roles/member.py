@@ -92,6 +92,7 @@ class Cluster:
             gate=facts.standstill,
             prune_time=facts.clocks,
             claims=self.claims.claims,
+            kept=self._stores.kept(facts.node, facts.peers, self.claims.claims),
         )
 
     def _introduce(self) -> None:

@@ -15,9 +15,10 @@ from typing import Any
 from saltwisted.config.options import MasterConfig
 from saltwisted.domain.jid import JidMaker, jid_mark
 from saltwisted.errors import ConfigError
-from saltwisted.interfaces import ISecrets
+from saltwisted.interfaces import IClaims, IPeers, ISecrets
 from saltwisted.kinds import FILES, JOB_STORE, MINION_CACHE
 from saltwisted.master.automation.acts import CALLER_ENTRY
+from saltwisted.master.automation.kept import KeptEvents
 from saltwisted.master.automation.rendering import ENTRY as REACTOR_ENTRY
 from saltwisted.master.fileserver import FileServer
 from saltwisted.master.logins import ENTRY as LOGIN_ENTRY
@@ -32,6 +33,7 @@ from saltwisted.stores.files import make_dir, sweep_temporary
 from saltwisted.stores.identity import identity_of, shared_pki
 from saltwisted.stores.jobs.choice import JOB_STORES
 from saltwisted.stores.jobs.store import JobStore
+from saltwisted.stores.keptevents import KeptEventStore
 from saltwisted.stores.keys import KeyStore
 from saltwisted.stores.roots.sources import FILE_SOURCES
 from saltwisted.stores.schedule import ScheduleFile
@@ -53,6 +55,7 @@ class Stores:
     """
     Opened when made; the parts that run are started by the role.
 
+    @ivar life: tells this life of this node from all others.
     @ivar shared: the publish key that masters with a common C{cluster_pki_dir} have; or C{None}.
     """
 
@@ -71,6 +74,7 @@ class Stores:
         """
         self.reactor, self.config = reactor, config
         self.now, self.entropy = time.time, os.urandom
+        self.life = self.entropy(8).hex()
         self.counters: Counter[str] = Counter()
         self.bus = EventBus(self.now)
         for path in (config.pki_dir, config.cachedir):
@@ -142,13 +146,31 @@ class Stores:
 
     def seams(self) -> Seams:
         """Those of a master alone."""
+        claims = LoneClaims(self.config.id, self.now, self.reactor.seconds, self.counters)
         return Seams(
             pins=LonePins(FileServer(self.sources, self.config, self.files_threads.run)),
             secrets=LoneSecrets(self.secrets, self.keys.acceptance),
             tokens=self.tokens,
             schedule=self.schedule,
             prune_time=LonePruneTime(self.now, lambda: time.clock_gettime(time.CLOCK_BOOTTIME)),
-            claims=LoneClaims(self.config.id, self.now, self.reactor.seconds, self.counters),
+            claims=claims,
+            kept=self.kept(self.config.id, None, claims),
+        )
+
+    def kept(self, node: str, peers: IPeers | None, claims: IClaims) -> KeptEvents:
+        """What minions were promised a reaction to; for a master alone without peers."""
+        path = os.path.join(self.config.cachedir, "saltwisted", "events.sqlite")
+        return KeptEvents(
+            self.reactor,
+            node,
+            self.life,
+            KeptEventStore(path, self.files_threads.run),
+            self.now,
+            self.counters,
+            peers,
+            int(self.config.return_copies),
+            claims.would_claim,
+            claims.keys.given,
         )
 
 

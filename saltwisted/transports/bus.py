@@ -36,6 +36,7 @@ class Fired:
     @ivar origin: the node where it arose; C{""} is this one.
     @ivar sender: the minion that sent it; C{""} for what no minion did.
     @ivar cause: L{CAUSE} as it was when it was fired, which may be before it is given out.
+    @ivar owed: for the reactor: what is written down of it (C{IKeptEvents}).
     """
 
     number: int
@@ -44,6 +45,7 @@ class Fired:
     origin: str
     sender: str = ""
     cause: Any = None
+    owed: Any = None
 
 
 class _Subscription:
@@ -90,13 +92,20 @@ class EventBus:
         self._busy = False
         self.last = 0
 
-    def fire(self, tag: str, data: Mapping[str, Any], origin: str = "", sender: str = "") -> None:
+    def fire(
+        self,
+        tag: str,
+        data: Mapping[str, Any],
+        origin: str = "",
+        sender: str = "",
+        owed: Any = None,
+    ) -> None:
         """Stamp the event (ISO, UTC, with offset) unless it has a stamp, and give it out."""
         if "_stamp" not in data:
             stamp = datetime.fromtimestamp(self._now(), UTC)
             data = {**data, "_stamp": stamp.isoformat(timespec="microseconds")}
         self.last += 1
-        event = Fired(self.last, tag, data, origin, sender, CAUSE.get())
+        event = Fired(self.last, tag, data, origin, sender, CAUSE.get(), owed)
         self._remember(event)
         self._queue.append(event)
         if self._busy:

@@ -14,9 +14,9 @@ from twisted.logger import Logger
 
 from saltwisted.cluster.claims.court import Gone, Granted, ICourt, Leave, Outcome, Refused, Wish
 from saltwisted.domain.claims.claimant import RENEW_EVERY
-from saltwisted.domain.claims.copies import Copies, occasion_of
+from saltwisted.domain.claims.copies import Copies, EventKeys, is_taken_event, occasion_of
 from saltwisted.domain.claims.messages import MAX_PLAN
-from saltwisted.domain.claims.words import Answer, Claim, NoMajority, Taken
+from saltwisted.domain.claims.words import Answer, Came, Claim, NoMajority, Taken
 from saltwisted.errors import WireError
 from saltwisted.transports.deferreds import awaited, let_go
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
@@ -44,6 +44,7 @@ class Acts:
     Those of one member. Reactor thread only.
 
     @param leave: whether this node may claim anything now.
+    @ivar keys: of events.
     @param counters: what was granted, taken by others, refused, recovered.
     """
 
@@ -63,6 +64,7 @@ class Acts:
         self._dice, self._window, self._counters = dice, window, counters
         self._leave = leave
         self._copies = Copies(node)
+        self.keys = EventKeys(self._copies, node, clock.seconds)
         self._acts: dict[str, _Act] = {}
         self._claiming: set[str] = set()
         self._recovering: set[str] = set()
@@ -119,18 +121,39 @@ class Acts:
         data: Mapping[str, Any],
         plan: Mapping[str, Any],
         what: str = "",
+        came: Came | None = None,
     ) -> Answer:
         """By the key that the event has, until it is known which one it is."""
-        occasion = occasion_of(minion, tag, data)
-        key, end = self._copies.came(occasion, self._clock.seconds()), self._end()
+        moment = self._clock.seconds() - (came.age if came is not None else 0.0)
+        if came is not None and came.source:
+            return await self._take_up(came, moment, tag, plan, what)
+        key = came.key if came is not None else self.keys.of(minion, tag, data)
+        end = self._end()
         while key is not None:
             answer, gone = await self._begin(key, plan, what, tag, end)
             if gone is None:
                 return answer
-            key = self._copies.taken(key, gone.holder, gone.age, gone.recent, self._clock.seconds())
+            # Whether it is a copy depends on when ours came, not on when this is asked
+            now = self._clock.seconds()
+            since = now - moment
+            recent = [evolve(each, age=each.age - since) for each in gone.recent]
+            key = self._copies.taken(key, gone.holder, gone.age - since, recent, now)
             if key is None:
                 return answer
-        return Taken(key=occasion.alike, holder=self._node)
+        return Taken(key=occasion_of(minion, tag, data).alike, holder=self._node)
+
+    async def _take_up(
+        self, came: Came, moment: float, tag: str, plan: Mapping[str, Any], what: str
+    ) -> Answer:
+        """An event that another life of a node took, which may have claimed it."""
+        answer, gone = await self._begin(came.key, plan, what, tag, self._end())
+        if gone is None:
+            return answer
+        since, age = self._clock.seconds() - moment, None if gone.is_old else gone.age
+        if is_taken_event(came.key, gone.by or gone.holder, age, came.source, since):
+            return answer
+        why = f"it cannot be told whether it was begun before {came.source} ended"
+        return NoMajority(key=came.key, why=why)
 
     async def _try(self, wish: Wish, end: float) -> Outcome:
         wait, outcome = FIRST_WAIT, Refused(TOO_LATE)

@@ -19,7 +19,7 @@ from saltwisted.cluster.claims.court import NOT_ALLOWED, ICourt, Leave
 from saltwisted.cluster.claims.duties import Duties
 from saltwisted.domain.claims.claimant import RENEW_EVERY
 from saltwisted.domain.claims.voter import DUTY
-from saltwisted.domain.claims.words import Answer, Claim, Receipt
+from saltwisted.domain.claims.words import Answer, Came, Claim, Receipt
 from saltwisted.interfaces import IClaims
 from saltwisted.transports.deferreds import let_go
 
@@ -53,6 +53,7 @@ class ClusterClaims:
         self._leave = Leave(settled=settled)
         self._each_second = each_second
         self.acts = Acts(clock, node, court, dice, window, counters, self._leave)
+        self.keys = self.acts.keys
         self.duties = Duties(clock, node, court, dice, self._leave)
         self._problem = ""
         self._receivers: list[Callable[[str], None]] = []
@@ -94,9 +95,10 @@ class ClusterClaims:
         data: Mapping[str, Any],
         plan: Mapping[str, Any],
         what: str = "",
+        came: Came | None = None,
     ) -> Awaitable[Answer]:
         """The same."""
-        return Deferred.fromCoroutine(self.acts.begin_event(minion, tag, data, plan, what))
+        return Deferred.fromCoroutine(self.acts.begin_event(minion, tag, data, plan, what, came))
 
     def holds(self, claim: Claim) -> bool:
         """By this moment's clock."""

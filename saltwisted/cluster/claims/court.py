@@ -48,10 +48,18 @@ class Granted:
 
 @frozen(kw_only=True)
 class Gone:
-    """Somebody has it, or has done it."""
+    """
+    Somebody has it, or has done it.
+
+    @ivar holder: the node.
+    @ivar by: the node and its life, C{node#life}, if that is known.
+    @ivar is_old: it is longer ago than C{age}; nobody knows how long.
+    """
 
     holder: str
     age: float
+    by: str = ""
+    is_old: bool = False
     ended: bool = False
     result: str = ""
     recent: tuple[Instance, ...] = ()

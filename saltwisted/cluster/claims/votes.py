@@ -144,7 +144,9 @@ class Votes:
                 await self.ballots.write(self.voter.heard_of_end(wish.key, taken, now))
             return Gone(
                 holder=node_of(taken.holder),
+                by=taken.holder,
                 age=taken.age,
+                is_old=taken.is_old,
                 ended=taken.said == DONE,
                 result=taken.result,
                 recent=taken.recent,

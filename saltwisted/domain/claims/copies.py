@@ -17,7 +17,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from attrs import define, field, frozen
@@ -26,6 +26,8 @@ from saltwisted.domain.claims.words import Occasion
 
 WINDOW = 10.0
 """Seconds within which a copy comes to another node."""
+SLACK = 1.0
+"""Seconds that an event takes from a node's disk to another one's, and then some."""
 MAX_KINDS = 100_000
 """Kinds of events that are remembered; beyond it the oldest are forgotten."""
 EACH = frozenset(("_stamp", "ts", "nonce", "tok"))
@@ -137,6 +139,20 @@ class Copies:
                 return _key(occasion.alike, str(instance.number))
         return _key(occasion.alike, str(self._new(kind, self._node, kind.last + 1, now)))
 
+    def back(self, key: str) -> None:
+        """The event was refused, and will be sent again: it is not the one that came before."""
+        self._calls.pop(key, None)
+
+    def given(self, key: str, now: float) -> None:
+        """An earlier life of this node gave this key to an event, and it is taken up now."""
+        alike, number = number_of(key)
+        if number is None:
+            self._calls[key] = now
+            return
+        kind = self._kind(alike, now)
+        if all(each.number != number for each in kind.instances):
+            self._new(kind, self._node, number, now)
+
     def claimed(self, key: str, node: str, age: float, now: float) -> None:
         """
         A node has claimed the key of an event: copies of it may come here.
@@ -194,6 +210,58 @@ class Copies:
         kind.last = max(kind.last, number)
         kind.instances.append(_Instance(number, now, {node}))
         return number
+
+
+class EventKeys:
+    """
+    The keys of events, given when they come (C{IEventKeys}).
+
+    @param seconds: monotonic.
+    @param is_taken: whether a key was claimed here longer ago than numbers are remembered.
+    """
+
+    def __init__(
+        self,
+        copies: Copies,
+        node: str,
+        seconds: Callable[[], float],
+        is_taken: Callable[[str], bool] = lambda key: False,
+    ) -> None:
+        self._copies, self._node, self._seconds, self._is_taken = copies, node, seconds, is_taken
+
+    def of(self, minion: str, tag: str, data: Mapping[str, Any]) -> str | None:
+        """By what came here before, and what others are known to have claimed."""
+        now = self._seconds()
+        key = self._copies.came(occasion_of(minion, tag, data), now)
+        while key is not None and self._is_taken(key):
+            key = self._copies.taken(key, self._node, float("inf"), (), now)
+        return key
+
+    def back(self, key: str) -> None:
+        """That event will come again."""
+        self._copies.back(key)
+
+    def given(self, key: str) -> None:
+        """No other event gets it."""
+        self._copies.given(key, self._seconds())
+
+
+def is_taken_event(key: str, holder: str, age: float | None, source: str, since: float) -> bool:
+    """
+    The key of an event that another life of a node took, and which is taken up now, was claimed:
+    whether that is known to have been for this event, or a copy of it.
+
+    It is, if that life itself has claimed it, or another since the event came, or in the time
+    before that from which it may be a copy. What is older was for a namesake, whose number that
+    life had not known of. It may have claimed this event by a later one, or not have claimed it.
+
+    @param holder: the node and life that have claimed it, C{age} seconds ago, if that is known.
+    @param source: the node and life that the event came to, C{since} seconds ago.
+    """
+    if number_of(key)[1] is None or holder == source:
+        return True
+    node, by = source.rpartition("#")[0], holder.rpartition("#")[0] or holder
+    return age is not None and age <= since + (SLACK if by == node else WINDOW)
 
 
 def _key(alike: str, number: str) -> str:

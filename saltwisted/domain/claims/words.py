@@ -125,6 +125,21 @@ def merged(receipts: Iterable[Receipt]) -> list[Receipt]:
 
 
 @frozen(kw_only=True)
+class Came:
+    """
+    An event whose key was given when it came, which may be long before it is claimed.
+
+    @ivar source: the node that it came to and its life, C{node#life}, if another life of one took
+        it than the one that claims; else C{""}.
+    @ivar age: how many seconds ago that was.
+    """
+
+    key: str
+    source: str = ""
+    age: float = 0.0
+
+
+@frozen(kw_only=True)
 class Occasion:
     """
     An event of a minion, by what tells it from others and knows its copies.

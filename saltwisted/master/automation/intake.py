@@ -16,6 +16,7 @@ from attrs import define, evolve, field
 from saltwisted.domain.events import weight
 from saltwisted.domain.reactions.chains import Chains, Link
 from saltwisted.domain.reactions.entries import Entry
+from saltwisted.domain.reactions.keeping import Kept, Owed, part_of
 from saltwisted.domain.reactions.pacing import DROP, WAIT, Pacing, kind_of
 from saltwisted.master.automation.pause import Pause
 from saltwisted.master.automation.reactions import Reactions
@@ -58,6 +59,7 @@ class Intake:
         reread: Callable[[], None],
     ) -> None:
         self._ground = ground
+        self._kept = ground.seams.kept
         self._clock = ground.clock
         self._reactions = reactions
         self._pause = pause
@@ -126,6 +128,21 @@ class Intake:
             self._held.append(event)
         else:
             self._lose_full(tag, self._link(event))
+            self._settle(event.owed)
+
+    def take_up(self, kept: Kept, data: Mapping[str, Any], age: float) -> None:
+        """An event of another life of a node, that nobody has reacted to."""
+        owed = Owed(parts={kept.part: kept}, is_found=True, age=age)
+        event = Fired(self._ground.bus.last, kept.tag, data, "", kept.minion, None, owed)
+        if self._held is None:
+            self._match(event)
+        else:
+            self._held.append(event)
+
+    def _settle(self, owed: Owed | None) -> None:
+        """Nobody reacts to it."""
+        for kept in owed.parts.values() if owed is not None else ():
+            self._kept.done(kept)
 
     def hold(self) -> None:
         """Have the entries read again; events that come meanwhile wait for them."""
@@ -170,7 +187,28 @@ class Intake:
         return found or Link(trace=f"{self.boot}/{event.number}")
 
     def _match(self, event: Fired) -> None:
+        if event.owed is None:
+            self._sort(event, {})
+            return
+        left = dict(event.owed.parts)
+        try:
+            self._sort(event, left)
+        finally:
+            for kept in left.values():
+                self._kept.done(kept)
+
+    def _sort(self, event: Fired, left: dict[int, Kept]) -> None:
+        """
+        Have each entry that matches react, now or later.
+
+        @param left: what is written down for each part; what goes on is taken out.
+        """
         entries = self._reactions.matching(event.tag)
+        if event.owed is not None and event.owed.is_found:
+            entries = [entry for entry in entries if part_of(entry) in left]
+            if not entries:
+                why = "it was taken up after a node died, and no entry matches it here"
+                self._telling.lose(event.tag, why, self._link(event), "died")
         if not entries:
             return
         if self._pause.paused:
@@ -182,6 +220,7 @@ class Intake:
         data, of = event.data, event.sender
         if not of and event.tag.startswith(_OF_A_MINION) and isinstance(data.get("id"), str):
             of = data["id"]
+        age = event.owed.age if event.owed is not None else 0.0
         waiting = Waiting(
             tag=event.tag,
             data=data,
@@ -189,20 +228,22 @@ class Intake:
             of=of,
             link=link,
             number=event.number,
+            age=age,
+            came=self._clock.seconds() - age,
         )
         together: list[Entry] = []
         for entry in entries:
             word = self._pacing.judge(entry, event.tag, data, self._clock.seconds())
             if word == DROP:
                 self._telling.figures["throttled"] += 1
-            elif word == WAIT:
-                self._wait(entry, evolve(waiting, entries=(entry,), part=entry.number))
-            elif entry.batch:
-                self._line_up(entry, evolve(waiting, entries=(entry,), part=entry.number))
+            elif word == WAIT or entry.batch:
+                kept = left.pop(entry.number, None)
+                own = evolve(waiting, entries=(entry,), part=entry.number, kept=kept)
+                (self._wait if word == WAIT else self._line_up)(entry, own)
             else:
                 together.append(entry)
         if together:
-            self._put(evolve(waiting, entries=tuple(together)))
+            self._put(evolve(waiting, entries=tuple(together), kept=left.pop(0, None)))
 
     def _may(self, event: Fired, link: Link) -> bool:
         """Whether a chain is not too long, and an event not too large."""
@@ -226,8 +267,10 @@ class Intake:
         assert entry.debounce is not None
         key = (entry.number, kind_of(entry.debounce, waiting.tag, waiting.data))
         if key in self._quiet:
-            call, _ = self._quiet[key]
+            call, before = self._quiet[key]
             self._telling.figures["debounced"] += 1
+            if before.kept is not None:
+                self._kept.done(before.kept)
             call.reset(entry.debounce.seconds)
             self._quiet[key] = (call, waiting)
             return
@@ -274,6 +317,8 @@ class Intake:
         if self.depth < self.hwm:
             return False
         self._lose_full(waiting.tag, waiting.link)
+        if waiting.kept is not None:
+            self._kept.done(waiting.kept)
         return True
 
     def _lose_full(self, tag: str, link: Link) -> None:

@@ -11,10 +11,11 @@ import os
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
-from twisted.internet.defer import DeferredLock
+from twisted.internet.defer import Deferred, DeferredLock
 from twisted.logger import Logger
 
 from saltwisted.domain.reactions.entries import Entry, Matcher, parse, reading
+from saltwisted.domain.reactions.keeping import part_of
 from saltwisted.errors import RemoteError
 from saltwisted.master.turns import in_turns
 
@@ -44,6 +45,7 @@ class Reactions:
         self._stamp: Stamp = None
         # Thousands are taken in several turns
         self._lock = DeferredLock()
+        self._unread: list[Deferred[None]] | None = None
         self.configure(option)
 
     def configure(self, option: Any) -> None:
@@ -52,16 +54,36 @@ class Reactions:
         if not self.path:
             for _ in self._taking(option):
                 pass
+            self.was_read()
 
     async def reconfigure(self, clock: Any, option: Any) -> None:
         """The same while events come."""
         self._set_path(option)
         if not self.path:
             await self.take(clock, option)
+            self.was_read()
 
     def _set_path(self, option: Any) -> None:
         self.path = option if isinstance(option, str) else ""
         self._stamp = None
+        if self.path and not self.entries and self._unread is None:
+            self._unread = []
+
+    def until_read(self) -> Deferred[None] | None:
+        """
+        What to wait for before it can be told which events are matched; C{None}: nothing. While a
+        file is read again, its entries of before are known.
+        """
+        if self._unread is None:
+            return None
+        self._unread.append(Deferred())
+        return self._unread[-1]
+
+    def was_read(self) -> None:
+        """The file was read, for good or bad."""
+        waiting, self._unread = self._unread or [], None
+        for each in waiting:
+            each.callback(None)
 
     @property
     def configured(self) -> bool:
@@ -104,6 +126,10 @@ class Reactions:
             where = f"{self.path}: " if self.path else ""
             self.log.error("{where}{problem}; it is left out", where=where, problem=problem)
             yield
+
+    def parts(self, tag: str) -> set[int]:
+        """Into which parts the reaction to an event of this tag falls; none: nobody reacts."""
+        return {part_of(entry) for entry in self._matcher.matching(tag)} if self.entries else set()
 
     def matching(self, tag: str) -> list[Entry]:
         """The entries for an event's tag."""

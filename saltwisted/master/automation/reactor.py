@@ -15,11 +15,12 @@ from typing import Any
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
-from saltwisted.domain.claims.words import Claim, NoMajority, Taken
+from saltwisted.domain.claims.words import Came, Claim, NoMajority, Taken
 from saltwisted.domain.reactions.chains import Link
 from saltwisted.domain.reactions.entries import AT_LEAST, AT_MOST
+from saltwisted.domain.reactions.keeping import Kept, occasion_for
 from saltwisted.domain.reactions.reaction import LOCAL, ReactionError, reaction_of
-from saltwisted.errors import SaltwistedError
+from saltwisted.errors import SaltwistedError, WireError
 from saltwisted.master.automation.acts import Acts, step_of
 from saltwisted.master.automation.intake import Intake
 from saltwisted.master.automation.looking import Looking
@@ -31,6 +32,7 @@ from saltwisted.master.context import Context
 from saltwisted.master.pillars import PillarWorkers
 from saltwisted.master.turns import in_turns
 from saltwisted.transports.deferreds import let_go
+from saltwisted.wire.msgpack import unpack_bin
 
 BATCH = 32
 """Events that are rendered in one call."""
@@ -75,6 +77,7 @@ class Reactor:
         for kind in ("event", "reaction"):
             self._ctx.seams.claims.on_recover(kind, self._recover)
         self._intake.start()
+        self._ctx.seams.kept.on_found(self._found)
         self._take_up()
 
     def stopService(self) -> None:
@@ -123,6 +126,7 @@ class Reactor:
             )
         else:
             await self._reactions.take(self._clock, found["value"])
+        self._reactions.was_read()
         await self._intake.resume()
         await self.looking.look()
 
@@ -188,7 +192,7 @@ class Reactor:
 
     async def _claim(self, waiting: Waiting, steps: Sequence[Step]) -> Claim | None:
         """The claim, if this node is the one that acts."""
-        age = self._clock.seconds() - waiting.since
+        age = self._clock.seconds() - waiting.since + waiting.age
         window = float(self._ctx.config.publish_window)
         if age > window:
             why = f"it waited for {age:.0f} s; publish_window is {window:.0f}"
@@ -207,12 +211,12 @@ class Reactor:
             key = f"reaction/{self._intake.boot}/{waiting.number}/{waiting.part}"
             answer = await claims.begin(key, plan, what, tag)
         else:
-            if waiting.part:
-                # An entry that goes its own way: the same event, another act
-                if tag in ("minion_start", f"salt/minion/{waiting.of}/start"):
-                    data = {}
-                tag = f"{tag}/saltwisted/entry/{waiting.part}"
-            answer = await claims.begin_event(waiting.of, tag, data, plan, what)
+            came, kept = None, waiting.kept
+            if kept is not None:
+                source = kept.source if waiting.age > 0 else ""
+                came = Came(key=kept.key, source=source, age=self._clock.seconds() - waiting.came)
+            tag, data = occasion_for(waiting.of, tag, data, waiting.part)
+            answer = await claims.begin_event(waiting.of, tag, data, plan, what, came)
         if isinstance(answer, Taken):
             self._telling.figures["taken"] += 1
             return None
@@ -221,6 +225,8 @@ class Reactor:
             return None
         assert isinstance(answer, Claim)
         self._telling.figures["reacted"] += 1
+        if waiting.kept is not None:
+            await self._ctx.seams.kept.begun(waiting.kept, plan)
         return answer
 
     async def _begin(
@@ -281,17 +287,62 @@ class Reactor:
                 results.append(await step)
         finally:
             self._intake.ended(waiting)
+            if waiting.kept is not None:
+                self._ctx.seams.kept.done(waiting.kept)
         if claim is not None:
             await self._ctx.seams.claims.end(claim, "; ".join(results)[:RESULT] or "lost")
 
     # -- what a dead node had begun ----------------------------------------------------------
 
-    async def _recover(self, key: str, plan: Mapping[str, Any], claim: Any) -> None:
-        """Finish what another node had claimed, as far as that is safe."""
+    def _found(self, kept: Kept, age: float) -> None:
+        """An event is left by a life of a node that is over."""
+        try:
+            data, plan = unpack_bin(kept.data), unpack_bin(kept.plan) if kept.plan else None
+            if not isinstance(data, dict) or not isinstance(plan, dict | None):
+                raise WireError("kept-event")
+        except WireError:
+            self._lose_found(kept, "what is written down of it is damaged")
+            return
+        if plan is not None:
+            claim = Claim(key=kept.key, term=0, holder=self._ctx.node, plan=plan)
+            recovered = self._recover(kept.key, plan, claim, kept)
+            let_go(recovered, self.log, "a reaction could not be finished")
+            return
+        window = float(self._ctx.config.publish_window)
+        if not 0 <= age <= window:
+            why = f"{kept.node} died, and it is {age:.0f} s old; publish_window is {window:.0f}"
+            # Of the time of day nothing else is believed than that it is not within the window
+            given_up = self._give_up(kept, data, age if kept.heard is not None else 0.0, why)
+            let_go(given_up, self.log, "an event was not given up")
+            return
+        self._telling.figures["taken_up"] += 1
+        self._intake.take_up(kept, data, max(age, 0.001))
+
+    async def _give_up(self, kept: Kept, data: Mapping[str, Any], age: float, why: str) -> None:
+        """It is too old, and lost if nobody has claimed it: that may have gone unheard here."""
+        claims, came = self._ctx.seams.claims, Came(key=kept.key, source=kept.source, age=age)
+        plan = {"tag": kept.tag, "steps": []}
+        tag, data = occasion_for(kept.minion, kept.tag, data, kept.part)
+        answer = await claims.begin_event(kept.minion, tag, data, plan, "nothing", came)
+        if isinstance(answer, Taken):
+            self._ctx.seams.kept.done(kept)
+            return
+        self._lose_found(kept, why)
+        if isinstance(answer, Claim):
+            await claims.end(answer, "lost")
+
+    def _lose_found(self, kept: Kept, why: str) -> None:
+        self._telling.lose(kept.tag, why, Link(kept.source), "old")
+        self._ctx.seams.kept.done(kept)
+
+    async def _recover(
+        self, key: str, plan: Mapping[str, Any], claim: Any, kept: Kept | None = None
+    ) -> None:
+        """Finish what another node, or this one before its start, had claimed, if that is safe."""
         if "steps" not in plan or "tag" not in plan:
             return
         link = Link(str(plan.get("trace", "")), int(plan.get("generation", 0)))
-        waiting = Waiting(tag=str(plan["tag"]), data={}, link=link)
+        waiting = Waiting(tag=str(plan["tag"]), data={}, link=link, kept=kept)
         late = self._ctx.now() - float(plan.get("at", 0)) > float(self._ctx.config.publish_window)
         # Where it cannot be told what was begun, another job might be given than was given then
         late = late or claim.is_doubtful

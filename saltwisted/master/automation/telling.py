@@ -16,6 +16,7 @@ from twisted.logger import Logger
 
 from saltwisted.domain.reactions.chains import Link
 from saltwisted.domain.reactions.entries import Entry
+from saltwisted.domain.reactions.keeping import Kept
 from saltwisted.transports.bus import EventBus
 
 OWN = "saltwisted/reaction/"
@@ -36,6 +37,9 @@ class Waiting:
     @ivar entries: those whose SLS react now.
     @ivar part: which entry it is for, if that one goes its own way; else 0.
     @ivar since: when it was put into the queue, by the reactor's clock.
+    @ivar kept: what is written down of it until it is claimed, or C{None}.
+    @ivar age: how many seconds old it was when it was taken up after another life of a node.
+    @ivar came: when it came to a node, by this one's clock.
     """
 
     tag: str
@@ -47,6 +51,9 @@ class Waiting:
     number: int = 0
     part: int = 0
     since: float = 0.0
+    kept: Kept | None = None
+    age: float = 0.0
+    came: float = 0.0
 
     @property
     def has_line(self) -> bool:

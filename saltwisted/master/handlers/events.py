@@ -4,43 +4,107 @@ C{_minion_event}: events of minions, onto the master's bus.
 A minion may fire any tag of its own making, but never one by which a master, a
 job or another minion speaks (T-EVT-1): those are dropped and counted, the rest
 of the request is served.
+
+An event that some reaction matches is acknowledged as a return is: when it is on this disk, and on
+another node's or after a second without that (C{IKeptEvents}). A disk that refuses means no answer.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from saltwisted.domain.events import minion_may_fire
+from twisted.python.failure import Failure
+
+from saltwisted.domain.events import minion_may_fire, weight
+from saltwisted.domain.reactions.keeping import occasion_for
 from saltwisted.master.context import Context
+from saltwisted.transports.deferreds import as_deferred
 from saltwisted.wire.commands import MinionEvent, RegisterResources
 
-
-def minion_event(ctx: Context, who: str, cmd: MinionEvent) -> None:
-    """Fire the event, or each of a list; the single form carries the whole load, as in Salt."""
-    load = cmd.load
-    if cmd.events is not None:
-        for event in cmd.events:
-            if not isinstance(event, dict):
-                continue
-            tag = event.get("tag")
-            if not isinstance(tag, str) or not tag:
-                continue
-            # An entry without data is its own data, as in Salt
-            data = event.get("data", event)
-            if cmd.pretag:
-                tag = f"{cmd.pretag}/{tag}"
-            if not isinstance(data, dict):
-                data = {"data": data}
-            _fire(ctx, who, tag, data)
-    elif cmd.tag:
-        _fire(ctx, who, cmd.tag, load)
+Events = Sequence[tuple[str, dict[str, Any]]]
 
 
-def _fire(ctx: Context, who: str, tag: str, data: dict[str, Any]) -> None:
-    if not minion_may_fire(who, tag):
-        ctx.counters["dropped:event"] += 1
+def minion_event(ctx: Context, who: str, cmd: MinionEvent) -> Any:
+    """
+    Fire the event, or each of a list; the single form carries the whole load, as in Salt.
+
+    @raises StoreError: through the Deferred, when an event that is reacted to cannot be kept.
+    """
+    events = [event for event in _events(cmd) if _may_fire(ctx, who, event[0])]
+    if not ctx.reactions.configured:
+        for tag, data in events:
+            ctx.bus.fire(tag, data, sender=who)
+        return None
+    unread = ctx.reactions.until_read()
+    if unread is not None:
+        return unread.addCallback(lambda _: _take(ctx, who, events))
+    return _take(ctx, who, events)
+
+
+def _events(cmd: MinionEvent) -> Iterator[tuple[str, dict[str, Any]]]:
+    if cmd.events is None:
+        if cmd.tag:
+            yield cmd.tag, cmd.load
         return
-    ctx.bus.fire(tag, data, sender=who)
+    for event in cmd.events:
+        if not isinstance(event, dict):
+            continue
+        tag = event.get("tag")
+        if not isinstance(tag, str) or not tag:
+            continue
+        # An entry without data is its own data, as in Salt
+        data = event.get("data", event)
+        if cmd.pretag:
+            tag = f"{cmd.pretag}/{tag}"
+        yield tag, data if isinstance(data, dict) else {"data": data}
+
+
+def _may_fire(ctx: Context, who: str, tag: str) -> bool:
+    if minion_may_fire(who, tag):
+        return True
+    ctx.counters["dropped:event"] += 1
+    return False
+
+
+def _take(ctx: Context, who: str, events: Events) -> Any:
+    """Fire them, when those that are reacted to are written down."""
+    keys = [_keys(ctx, who, tag, data) for tag, data in events]
+    matched = [at for at, found in enumerate(keys) if found]
+    if not matched:
+        for tag, data in events:
+            ctx.bus.fire(tag, data, sender=who)
+        return None
+    wanted = [(who, *events[at], keys[at]) for at in matched]
+    kept = as_deferred(ctx.seams.kept.keep(wanted))
+
+    def stored(owed: Sequence[Any]) -> Any:
+        known = dict(zip(matched, owed, strict=True))
+        for at, (tag, data) in enumerate(events):
+            ctx.bus.fire(tag, data, sender=who, owed=known.get(at))
+        return ctx.seams.kept.copied(owed)
+
+    def refused(failure: Failure) -> Failure:
+        for _, _, _, found in wanted:
+            for key in found.values():
+                ctx.seams.claims.keys.back(key)
+        return failure
+
+    return kept.addCallbacks(stored, refused)
+
+
+def _keys(ctx: Context, who: str, tag: str, data: Mapping[str, Any]) -> dict[int, str]:
+    """What is claimed for each part of the reaction to an event; nothing where nobody reacts."""
+    parts = ctx.reactions.parts(tag)
+    if not parts or weight(data) > int(ctx.config.max_event_size):
+        # One that is too large is said as lost
+        return {}
+    found = {}
+    for part in parts:
+        key = ctx.seams.claims.keys.of(who, *occasion_for(who, tag, data, part))
+        if key is not None:
+            found[part] = key
+    return found
 
 
 def register_resources(ctx: Context, who: str, cmd: RegisterResources) -> bool:

@@ -8,7 +8,13 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.domain.claims.copies import Copies, Instance, occasion_of
+from saltwisted.domain.claims.copies import (
+    Copies,
+    EventKeys,
+    Instance,
+    is_taken_event,
+    occasion_of,
+)
 
 
 def event(**data: Any) -> Any:
@@ -134,3 +140,76 @@ class CopiesTests(SynchronousTestCase):
         key = self.a.came(event(), 0.0) or ""
 
         self.assertIsNotNone(self.a.taken(key, "a", 1.0, (), 0.0))
+
+
+class KeyTests(SynchronousTestCase):
+    """Keys that are given when events come, long before they are claimed."""
+
+    def setUp(self) -> None:
+        self.taken: set[str] = set()
+        self.keys = EventKeys(Copies("a"), "a", lambda: 100.0, lambda key: key in self.taken)
+
+    def test_each(self) -> None:
+        """Each event has its own; one that was claimed here long ago gives way."""
+        first = self.keys.of("m", "tag", {"a": 1})
+        assert first is not None
+        self.taken.add(first.replace("/1", "/2"))
+
+        self.assertEqual(self.keys.of("m", "tag", {"a": 1}), first.replace("/1", "/3"))
+
+    def test_given(self) -> None:
+        """A number of an earlier life, whose event is taken up, is not given again."""
+        first = self.keys.of("m", "tag", {"a": 1})
+        assert first is not None
+        other = EventKeys(Copies("a"), "a", lambda: 100.0)
+
+        other.given(first)
+
+        self.assertEqual(other.of("m", "tag", {"a": 1}), first.replace("/1", "/2"))
+
+    def test_call(self) -> None:
+        """The same call twice is one event; one that was refused may come again."""
+        load = {"__pub_jid": "20261123071617133250"}
+        key = self.keys.of("m", "tag", load)
+        assert key is not None
+        self.assertIsNone(self.keys.of("m", "tag", load))
+
+        self.keys.back(key)
+
+        self.assertEqual(self.keys.of("m", "tag", load), key)
+        other = EventKeys(Copies("a"), "a", lambda: 100.0)
+        other.given(key)
+        self.assertIsNone(other.of("m", "tag", load))
+
+
+class TakenUpTests(SynchronousTestCase):
+    """An event that came to a#1 five seconds ago, before that ended; its key is taken."""
+
+    def is_it(self, holder: str, age: float | None) -> bool:
+        """Whether it is known to be for this event."""
+        return is_taken_event("event/k/3", holder, age, "a#1", 5.0)
+
+    def test_by_itself(self) -> None:
+        """What that life claimed under the key is the event, however long ago."""
+        self.assertTrue(self.is_it("a#1", 4.0))
+        self.assertTrue(self.is_it("a#1", None))
+
+    def test_by_whoever_takes_it_up(self) -> None:
+        """What another claimed just now is: he takes it up too, or has a copy of it."""
+        self.assertTrue(self.is_it("b#1", 0.1))
+        self.assertTrue(self.is_it("b#1", 14.0))
+        self.assertTrue(self.is_it("a#2", 1.0))
+        self.assertTrue(self.is_it("b", 1.0))
+
+    def test_namesake(self) -> None:
+        """What was claimed before is another event."""
+        self.assertFalse(self.is_it("b#1", 16.0))
+        self.assertFalse(self.is_it("a#0", 7.0))
+
+    def test_unknown_age(self) -> None:
+        """When another one claimed it, nobody knows any more."""
+        self.assertFalse(self.is_it("b#1", None))
+
+    def test_call(self) -> None:
+        """The key of a call is of that call alone."""
+        self.assertTrue(is_taken_event("event/k/j2026", "b#1", None, "a#1", 5.0))

@@ -1,0 +1,167 @@
+"""
+Events that minions were promised a reaction to, on disk until that is begun: C{events.sqlite}.
+
+What is written together is on disk together, by C{fsync}, before it is told. All blocking work is
+done in a thread, one call after another; what comes meanwhile is one transaction.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import Logger
+
+from saltwisted.domain.reactions.keeping import Id, Kept
+from saltwisted.errors import StoreError
+from saltwisted.stores import files
+from saltwisted.stores.database import insert_many, is_corrupt, open_database
+
+MIGRATIONS = (
+    """
+    CREATE TABLE events (
+        source TEXT NOT NULL, number INTEGER NOT NULL, part INTEGER NOT NULL,
+        minion TEXT NOT NULL, tag TEXT NOT NULL, key TEXT NOT NULL, at REAL NOT NULL,
+        data BLOB NOT NULL, plan BLOB, PRIMARY KEY (source, number, part)
+    ) WITHOUT ROWID;
+    """,
+)
+COLUMNS = "source, number, part, minion, tag, key, at, data, plan"
+
+Run = Callable[..., Deferred[Any]]
+
+
+class KeptEventStore:
+    """
+    @param run: calls in a thread.
+    """
+
+    log = Logger()
+
+    def __init__(self, path: str, run: Run) -> None:
+        self.path = path
+        self._run = run
+        self._db: sqlite3.Connection | None = None
+        self._queue: list[tuple[Sequence[Kept], Sequence[Id], Deferred[None]]] = []
+        self._busy = False
+        self._idle: list[Deferred[None]] = []
+
+    def load(self) -> Deferred[list[Kept]]:
+        """Open it, and read what is owed; a damaged file is put aside."""
+        return self._run(self._load)
+
+    def _load(self) -> list[Kept]:
+        try:
+            return self._open()
+        except sqlite3.Error as error:
+            if not is_corrupt(error):
+                raise StoreError(str(error), self.path) from error
+            self.log.error(
+                "{path} is damaged ({error}), and put aside: events in it that nobody has reacted"
+                " to are lost here",
+                path=self.path,
+                error=str(error),
+            )
+            self._close()
+            aside = f"{self.path}.corrupt-{os.urandom(3).hex()}"
+            for suffix in ("", "-wal", "-shm"):
+                with suppress(FileNotFoundError):
+                    os.rename(self.path + suffix, aside + suffix)
+            return self._open()
+
+    def _open(self) -> list[Kept]:
+        files.make_dir(os.path.dirname(self.path))
+        self._db = open_database(self.path, MIGRATIONS)
+        rows = self._db.execute(f"SELECT {COLUMNS} FROM events ORDER BY at, number")  # noqa: S608
+        names = COLUMNS.split(", ")
+        return [Kept(**dict(zip(names, row, strict=True))) for row in rows.fetchall()]
+
+    def close(self) -> Deferred[None]:
+        """When all is written."""
+        done: Deferred[None] = Deferred()
+        if self._busy:
+            self._idle.append(done)
+        else:
+            done.callback(None)
+        return done.addCallback(lambda _: self._close())
+
+    def _close(self) -> None:
+        db, self._db = self._db, None
+        if db is not None:
+            db.close()
+
+    def write(self, put: Iterable[Kept], delete: Iterable[Id] = ()) -> Deferred[None]:
+        """
+        Fires when all of it is on disk.
+
+        @return: fails with L{StoreError} when the disk refuses; nothing is written then.
+        """
+        done: Deferred[None] = Deferred()
+        self._queue.append((list(put), list(delete), done))
+        self._go()
+        return done
+
+    def _go(self) -> None:
+        if self._busy:
+            return
+        if not self._queue:
+            idle, self._idle = self._idle, []
+            for each in idle:
+                each.callback(None)
+            return
+        batch, self._queue = self._queue, []
+        self._busy = True
+        # In their order: a row may be put and deleted in one batch
+        rows: dict[Id, Kept | None] = {}
+        for put, delete, _ in batch:
+            rows.update((row.id, row) for row in put)
+            rows.update(dict.fromkeys(delete))
+
+        def done(result: Any) -> None:
+            self._busy = False
+            self._go()
+            for _, _, each in batch:
+                if result is None:
+                    each.callback(None)
+                else:
+                    each.errback(result)
+
+        self._run(self._write, rows).addBoth(done)  # type: ignore[unused-awaitable]
+
+    def _write(self, rows: dict[Id, Kept | None]) -> None:
+        db = self._db
+        if db is None:
+            raise StoreError("it is closed", self.path)
+        put = [row for row in rows.values() if row is not None]
+        gone = sorted(at for at, row in rows.items() if row is None)
+        try:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                insert_many(db, "INSERT OR REPLACE INTO events", [_row(row) for row in put])
+                delete = "DELETE FROM events WHERE source = ? AND number = ? AND part = ?"
+                db.executemany(delete, gone)
+                db.execute("COMMIT")
+            except BaseException:
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+                raise
+        except sqlite3.Error as error:
+            raise StoreError(str(error), self.path) from error
+
+
+def _row(row: Kept) -> tuple[Any, ...]:
+    return (
+        row.source,
+        row.number,
+        row.part,
+        row.minion,
+        row.tag,
+        row.key,
+        row.at,
+        row.data,
+        row.plan,
+    )

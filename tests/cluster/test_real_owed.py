@@ -1,0 +1,160 @@
+"""
+Real processes: an acknowledged event is reacted to, though whoever took it is killed before that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+import zmq
+from twisted.trial.unittest import TestCase
+
+from saltwisted.errors import RemoteError, TransportClosed
+from tests.attack.fleet import WireMinion, put_key
+from tests.cluster.real import OurNode, join_all, nodes
+from tests.harness import OurMaster, scratch, until
+
+TAG = "site/wanted"
+SLS = """
+{%- for i in range(25) %}
+{%- if not salt['file.file_exists']('GO') %}{% do salt['test.sleep'](1) %}{% endif %}
+{%- endfor %}
+say:
+  runner.test.arg:
+    - args:
+        n: {{ data['data']['n'] }}
+"""
+"""Rendered no further before there is a file."""
+
+
+class Owed(TestCase):
+    """A minion of wire, and a reaction that is held up until the test wants it."""
+
+    timeout = 900
+
+    def setUp(self) -> None:
+        """The SLS."""
+        folder = scratch(self)
+        self.go = os.path.join(folder, "go")
+        self.sls = os.path.join(folder, "say.sls")
+        with open(self.sls, "w") as stream:
+            stream.write(SLS.replace("GO", self.go))
+        self.reactor = [{TAG: [self.sls]}]
+
+    def let_go_on(self) -> None:
+        """From here on reactions are rendered at once."""
+        with open(self.go, "w"):
+            pass
+
+    def send(self, master: OurMaster, **data: Any) -> None:
+        """One event of a minion, acknowledged; the master is killed in the next moment."""
+        context: zmq.Context[Any] = zmq.Context()
+        self.addCleanup(context.destroy, 0)
+        minion = WireMinion(context, master.ret_port, "web1")
+        minion.sign_in()
+        self.assertIsNone(minion.ask("_minion_event", tag=TAG, data=data))
+        master.kill()
+
+    def figures(self, node: OurMaster) -> dict[str, int]:
+        """What its reactor has counted; nothing while it does not answer."""
+        client = node.control()
+        try:
+            found: dict[str, int] = client.call("automation.status")["figures"]
+        except (RemoteError, TransportClosed):
+            return {}
+        finally:
+            client.close()
+        return found
+
+    def total(self, made: Sequence[OurMaster], name: str) -> int:
+        """Of several."""
+        return sum(self.figures(node).get(name, 0) for node in made)
+
+    def file(self, master: OurMaster) -> str:
+        """Where it writes down what it owes."""
+        return os.path.join(master.root, "var/cache/salt/master/saltwisted/events.sqlite")
+
+    def rows(self, master: OurMaster) -> int:
+        """How many events a master owes by its disk."""
+        with contextlib.closing(sqlite3.connect(self.file(master))) as db:
+            (count,) = db.execute("SELECT count(*) FROM events").fetchone()
+        return int(count)
+
+
+class LoneTests(Owed):
+    """A master alone, which is started again."""
+
+    def master(self, **options: Any) -> OurMaster:
+        """One that reacts, and knows the minion."""
+        master = OurMaster(scratch(self), reactor=self.reactor, **options)
+        self.addCleanup(master.kill)
+        put_key(master.pki, "web1")
+        return master.up()
+
+    def test_killed_before_the_reaction(self) -> None:
+        """It is reacted to after the start, once, and not again at the next start."""
+        master = self.master()
+        self.send(master, n=1)
+        self.assertEqual(self.rows(master), 1)
+
+        self.let_go_on()
+        master.up()
+        until("the reaction", lambda: self.figures(master).get("reacted") == 1)
+        self.assertEqual(self.figures(master)["taken_up"], 1)
+        until("it to be struck out", lambda: not self.rows(master))
+        master.kill()
+        master.up()
+
+        self.assertEqual(self.figures(master), {})
+        self.assertEqual(self.rows(master), 0)
+
+    def test_too_late(self) -> None:
+        """What is older than publish_window when the master is back is said as lost."""
+        master = self.master()
+        self.send(master, n=1)
+
+        with contextlib.closing(sqlite3.connect(self.file(master))) as db, db:
+            db.execute("UPDATE events SET at = at - 60")
+        self.let_go_on()
+        master.up()
+
+        until("it to be lost", lambda: self.figures(master).get("lost:old") == 1)
+        master.wait_for_line(f"no reaction to event {TAG}")
+        self.assertNotIn("reacted", self.figures(master))
+        until("it to be struck out", lambda: not self.rows(master))
+
+
+class ClusterTests(Owed):
+    """Three nodes, the first of which takes the event."""
+
+    def test_killed_before_the_reaction(self) -> None:
+        """Another node reacts within publish_window, once; the first, started again, does not."""
+        made: list[OurNode] = nodes(self, "a b c", reactor=self.reactor, publish_window=20)
+        put_key(made[0].pki, "web1")
+        join_all(made)
+        a, b, c = made
+        # The second time it is said that two of three are enough from now on
+        said = "who votes for claims: a, b, c"
+        until("three votes", lambda: any(n.text().count(said) >= 2 for n in made), 500)
+        self.send(a, n=1)
+        self.assertEqual([self.rows(node) for node in made], [1, 1, 1])
+
+        self.let_go_on()
+        try:
+            until("the reaction", lambda: self.total([b, c], "reacted") == 1)
+        except AssertionError as error:
+            raise AssertionError(f"{error}\n{b.tail()}\n{c.tail()}") from None
+        a.up()
+        until("the first to look", lambda: self.figures(a).get("taken") == 1)
+
+        self.assertEqual(self.total(made, "reacted"), 1)
+        shown = json.loads(b.command("receipts", "--event", TAG, "--json", check=True).stdout)
+        # Who came late has noted the other's end under the term of his own attempt
+        self.assertEqual(len({(row["key"], row["node"], row["result"]) for row in shown}), 1, shown)
+        for node in made:
+            until("it to be struck out", lambda node=node: not self.rows(node))

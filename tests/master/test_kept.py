@@ -1,0 +1,637 @@
+"""
+Events that are reacted to: what is acknowledged when, and what becomes of them after a death.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from attrs import evolve
+from twisted.internet.defer import Deferred, execute
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.domain.reactions.keeping import PATIENCE, Kept, Owed
+from saltwisted.errors import StoreError, WireError
+from saltwisted.master.automation import kept as kept_module
+from saltwisted.master.automation.kept import KeptEvents
+from saltwisted.master.automation.pause import Pause
+from saltwisted.master.automation.reactor import Reactor
+from saltwisted.master.seams import LoneClaims, Seams
+from saltwisted.stores.keptevents import KeptEventStore
+from saltwisted.wire.msgpack import pack_bin
+from tests.cluster.memory import MemoryPeers
+from tests.master.reacting import Reacting, Workers
+from tests.master.rig import Rig, RigMinion
+
+RUNNER = """
+say:
+  runner.test.arg:
+    - args:
+        i: {{ data['data']['i'] }}
+"""
+LOCAL = """
+ping:
+  local.test.arg:
+    - tgt: m1
+    - args:
+        i: {{ data['data']['i'] }}
+"""
+EVENT = ("m1", "site/x", {"i": 1}, {0: "event/k/1"})
+
+
+class Disk:
+    """
+    Calls of the store; a thread that can be held up.
+
+    @ivar held: calls that wait, if C{holding}.
+    """
+
+    def __init__(self) -> None:
+        self.holding = self.full = False
+        self.held: list[tuple[Deferred[Any], Callable[..., Any], tuple[Any, ...]]] = []
+
+    def run(self, function: Callable[..., Any], *args: Any) -> Deferred[Any]:
+        """Now, or at L{release}."""
+        if self.full:
+            return execute(self._refuse)
+        if not self.holding:
+            return execute(function, *args)
+        self.held.append((Deferred(), function, args))
+        return self.held[-1][0]
+
+    def _refuse(self) -> None:
+        raise StoreError("the disk is full", "events.sqlite")
+
+    def release(self) -> None:
+        """Let them through, and all after them."""
+        self.holding = False
+        held, self.held = self.held, []
+        for d, function, args in held:
+            execute(function, *args).chainDeferred(d)
+
+
+class Member:
+    """One node's, in one life."""
+
+    def __init__(self, test: KeptTests, node: str, life: str, peers: MemoryPeers | None) -> None:
+        self.disk, self.found = Disk(), []
+        self.peers, self.counters = peers, Counter[str]()
+        self.store = KeptEventStore(os.path.join(test.folder, node), self.disk.run)
+        self.kept = KeptEvents(
+            test.clock, node, life, self.store, test.clock.seconds, self.counters, peers
+        )
+        self.found: list[tuple[Kept, float]] = []
+        self.kept.on_found(lambda *found: self.found.append(found))
+        self.kept.startService()
+        test.addCleanup(self.end)
+
+    def end(self) -> None:
+        """As a killed process: nothing more is written or told."""
+        if self.peers is not None:
+            for link in self.peers.links():
+                self.peers.cut(link.node)
+        if self.kept._loop is not None:
+            self.kept._loop.stop()
+            self.kept._loop = None
+        self.kept._is_open = False
+        self.store._close()
+
+
+class KeptTests(SynchronousTestCase):
+    """Nodes that are linked without sockets."""
+
+    def setUp(self) -> None:
+        self.clock = Clock()
+        self.clock.advance(1_800_000_000)
+        self.folder = os.path.abspath(self.mktemp())
+
+    def turn(self, seconds: float = 0.0) -> None:
+        """Let time pass, and all have their turns."""
+        while seconds > 0.5:
+            self.clock.advance(0.5)
+            seconds -= 0.5
+        self.clock.advance(seconds)
+        for _ in range(10):
+            self.clock.advance(0)
+
+    def member(self, node: str, life: str = "1") -> Member:
+        """A node that is linked to nobody."""
+        return Member(self, node, life, MemoryPeers(node, self.clock))
+
+    def members(self, names: str) -> list[Member]:
+        """All of them linked."""
+        made = [self.member(name) for name in names]
+        for number, one in enumerate(made):
+            for other in made[:number]:
+                self.join(one, other)
+        self.turn()
+        return made
+
+    def join(self, one: Member, other: Member) -> None:
+        """Link two."""
+        assert one.peers is not None and other.peers is not None
+        one.peers.join(other.peers)
+
+    def keep(self, at: Member, event: Any = EVENT) -> tuple[Deferred[Any], list[Owed]]:
+        """What fires at the acknowledgement, and what is owed then."""
+        owed: list[Owed] = []
+        d = at.kept.keep([event])
+
+        def stored(found: list[Owed]) -> Any:
+            owed.extend(found)
+            return at.kept.copied(found)
+
+        return d.addCallback(stored), owed
+
+    # -- when it is acknowledged ---------------------------------------------------------------
+
+    def test_two_disks(self) -> None:
+        """It is acknowledged when it is on this disk and on another node's, and not before."""
+        a, b, c = self.members("abc")
+        a.disk.holding = b.disk.holding = c.disk.holding = True
+        d, _ = self.keep(a)
+        self.turn()
+        self.assertNoResult(d)
+
+        c.disk.release()
+        self.turn()
+        self.assertNoResult(d)
+        a.disk.release()
+        self.turn()
+
+        self.successResultOf(d)
+        self.assertEqual(len(b.disk.held), 1)
+        b.disk.release()
+
+    def test_own_disk_alone_does_not_do(self) -> None:
+        """Its own disk is not enough while others are linked, but after a second."""
+        a, b = self.members("ab")
+        b.disk.holding = True
+        d, _ = self.keep(a)
+        self.turn(0.9)
+        self.assertNoResult(d)
+
+        self.turn(0.2)
+
+        self.successResultOf(d)
+        self.assertEqual(a.counters["events:copies-1"], 1)
+        b.disk.release()
+
+    def test_link_ends(self) -> None:
+        """When the last link ends, nobody is waited for."""
+        a, b = self.members("ab")
+        b.disk.holding = True
+        d, _ = self.keep(a)
+        self.turn()
+
+        assert a.peers is not None
+        a.peers.cut("b")
+
+        self.successResultOf(d)
+
+    def test_others_refuse(self) -> None:
+        """A full disk elsewhere costs a second, and not the acknowledgement."""
+        a, b = self.members("ab")
+        b.disk.full = True
+        d, _ = self.keep(a)
+        self.turn(0.9)
+        self.assertNoResult(d)
+
+        self.turn(0.2)
+
+        self.successResultOf(d)
+        self.assertEqual(len(b.kept.shelf), 0)
+
+    def test_full_disk(self) -> None:
+        """A disk that refuses: no acknowledgement, nothing is owed, and the others know that."""
+        a, b = self.members("ab")
+        a.disk.full = True
+
+        d, _ = self.keep(a)
+        self.turn(2)
+
+        self.failureResultOf(d, StoreError)
+        self.assertIn("the disk is full", a.kept.problem)
+        self.assertEqual((len(a.kept.shelf), len(b.kept.shelf)), (0, 0))
+        a.disk.full = False
+        self.successResultOf(self.keep(self.members("c")[0])[0])
+        d, _ = self.keep(a)
+        self.turn()
+        self.successResultOf(d)
+        self.assertEqual(a.kept.problem, "")
+
+    def test_too_many(self) -> None:
+        """Beyond the bound nothing is acknowledged."""
+        (a,) = self.members("a")
+        a.kept.shelf._most = 2
+        first, owed = self.keep(a)
+        self.keep(a)
+
+        self.failureResultOf(self.keep(a)[0], StoreError)
+        self.successResultOf(first)
+        a.kept.done(owed[0].parts[0])
+
+        self.successResultOf(self.keep(a)[0])
+
+    def test_disk_is_not_there(self) -> None:
+        """A file that cannot be opened is tried again; meanwhile nothing is acknowledged."""
+        a = self.member("a")
+        a.end()
+        again = Member.__new__(Member)
+        again.found, again.peers, again.counters, again.disk = [], None, Counter(), Disk()
+        again.disk.full = True
+        again.store = KeptEventStore(os.path.join(self.folder, "a"), again.disk.run)
+        again.kept = KeptEvents(
+            self.clock, "a", "2", again.store, self.clock.seconds, again.counters
+        )
+        again.kept.startService()
+        self.addCleanup(again.end)
+        self.failureResultOf(self.keep(again)[0], StoreError)
+
+        again.disk.full = False
+        self.turn(1)
+
+        self.successResultOf(self.keep(again)[0])
+
+    def test_large(self) -> None:
+        """What does not fit into a message stays on one disk, and harms nobody beside it."""
+        self.patch(kept_module, "LARGEST", 1000)
+        a, b = self.members("ab")
+        large, _ = self.keep(a, ("m1", "site/x", {"i": "x" * 2000}, {0: "event/k/1"}))
+        small, _ = self.keep(a)
+        self.turn()
+
+        self.successResultOf(small)
+        self.assertNoResult(large)
+        self.turn(1.1)
+        self.successResultOf(large)
+        self.assertEqual(len(b.kept.shelf), 1)
+
+    # -- who takes it up -----------------------------------------------------------------------
+
+    def test_node_dies(self) -> None:
+        """The first of the others takes it up, once; the next does not, when it is done."""
+        a, b, c = self.members("abc")
+        _, owed = self.keep(a)
+        self.turn()
+
+        a.end()
+        self.turn(PATIENCE + 1)
+
+        ((kept, age),) = b.found
+        self.assertEqual(kept.id, owed[0].parts[0].id)
+        self.assertTrue(PATIENCE <= age <= PATIENCE + 1, age)
+        self.assertEqual(c.found, [])
+        b.kept.done(kept)
+        self.turn(30)
+        self.assertEqual((len(b.found), c.found), (1, []))
+        self.assertEqual((len(b.kept.shelf), len(c.kept.shelf)), (0, 0))
+
+    def test_second_dies_too(self) -> None:
+        """If who took it up dies in it, the next takes it up."""
+        a, b, c = self.members("abc")
+        self.keep(a)
+        self.turn()
+        a.end()
+        self.turn(PATIENCE + 1)
+        self.assertEqual(len(b.found), 1)
+
+        b.end()
+        self.turn(PATIENCE)
+
+        self.assertEqual(len(c.found), 1)
+
+    def test_one_that_may_not(self) -> None:
+        """A node that would get no claim takes nothing up, and does when it would."""
+        a, b = self.members("ab")
+        self.keep(a)
+        self.turn()
+        may: list[bool] = []
+        b.kept._may = lambda: bool(may)
+        a.end()
+        self.turn(10)
+        self.assertEqual(b.found, [])
+
+        may.append(True)
+        self.turn(1)
+
+        self.assertEqual(len(b.found), 1)
+
+    def test_after_a_start(self) -> None:
+        """What is on disk is found by the next life, also what came from another node."""
+        a, b = self.members("ab")
+        _, owed = self.keep(a)
+        self.turn()
+        a.end()
+        b.end()
+
+        again = self.member("a", "2")
+        self.turn(1)
+        self.assertEqual([found[0] for found in again.found], [owed[0].parts[0]])
+        other = self.member("b", "2")
+        self.turn(PATIENCE + 1)
+
+        self.assertEqual([found[0].id for found in other.found], [owed[0].parts[0].id])
+
+    def test_link_is_back(self) -> None:
+        """A node whose link was lost for a moment is left to its own events."""
+        a, b = self.members("ab")
+        self.keep(a)
+        self.turn()
+        assert a.peers is not None
+        a.peers.cut("b")
+        self.turn(PATIENCE / 2)
+        self.join(a, b)
+
+        self.turn(60)
+
+        self.assertEqual(b.found, [])
+
+    def test_done_is_told(self) -> None:
+        """What is done is struck out on all disks."""
+        a, b = self.members("ab")
+        _, owed = self.keep(a)
+        self.turn()
+        self.assertEqual(len(b.kept.shelf), 1)
+
+        self.successResultOf(a.kept.begun(owed[0].parts[0], {"steps": []}))
+        self.turn(1)
+
+        for each in (a, b):
+            each.end()
+            store = KeptEventStore(each.store.path, execute)
+            self.assertEqual(self.successResultOf(store.load()), [])
+            store._close()
+
+    def test_nonsense(self) -> None:
+        """What makes no sense is refused, and a row in another node's name."""
+        (a,) = self.members("a")
+        for body in (pack_bin(None), pack_bin(["1", [[1]]]), pack_bin([1])):
+            self.assertRaises(WireError, a.kept._keep_came, "b", body)
+            self.assertRaises(WireError, a.kept._done_came, "b", body)
+        foreign = evolve(Kept(**KEPT), source="c#1").told()
+        self.assertRaises(WireError, a.kept._keep_came, "b", pack_bin(["1", [foreign]]))
+
+
+KEPT: dict[str, Any] = {
+    "source": "b#1", "number": 1, "part": 0, "minion": "m", "tag": "t", "key": "event/k/1",
+    "at": 0.0, "data": b"\x80",
+}  # fmt: skip
+
+
+class LoneRig(Rig):
+    """A master alone that keeps events in a file, whose earlier life may have left some."""
+
+    def __init__(self, test: Any, **options: Any) -> None:
+        self.test, self.path, self.life = test, options.pop("path"), options.pop("life")
+        super().__init__(test, **options)
+
+    def beside(self, alone: Seams) -> Seams:
+        """With that file."""
+        self.disk = Disk()
+        self.claims = LoneClaims("rig_master", self.clock.seconds, self.clock.seconds)
+        self.store = KeptEventStore(self.path, self.disk.run)
+        self.kept = KeptEvents(
+            self.clock,
+            "rig_master",
+            self.life,
+            self.store,
+            self.clock.seconds,
+            self.counters,
+            given=self.claims.keys.given,
+        )
+        self.kept.startService()
+        self.test.addCleanup(self.end)
+        return evolve(alone, claims=self.claims, kept=self.kept)
+
+    def end(self) -> None:
+        """As a killed process."""
+        if self.kept._loop is not None:
+            self.kept._loop.stop()
+            self.kept._loop = None
+        self.kept._is_open = False
+        self.store._close()
+
+
+class Life(Reacting):
+    """One life of a master that reacts."""
+
+    def __init__(
+        self, test: Any, reactor: Any, sls: str, path: str, life: str, **options: Any
+    ) -> None:
+        self.rig = rig = LoneRig(test, path=path, life=life, config_dir="/nowhere", **options)
+        self.minion = RigMinion(rig, "m1").accepted()
+        self.folder = os.path.join(rig.home, "reactor")
+        os.makedirs(self.folder)
+        self.write("a.sls", sls)
+        self._begin(test, reactor)
+
+    def _begin(self, test: Any, reactor: Any) -> None:
+        rig = self.rig
+        rig.ctx.reactions.configure(self.placed(reactor))
+        self.workers = Workers(rig.config.as_opts())
+        self.pause = Pause(rig.ctx.seams.schedule, rig.clock.seconds)
+        self.pause.startService()
+        self.reactor = Reactor(rig.ctx, self.workers, self.pause)
+        self.reactor.startService()
+        test.addCleanup(self.reactor.stopService)
+
+    def send(self, i: int, **fields: Any) -> list[bytes]:
+        """An event of the minion; the answers so far."""
+        load = {"cmd": "_minion_event", "tag": "site/x", "data": {"i": i}, **fields}
+        return self.rig.ask(self.minion.frame(load))
+
+    def kill(self) -> None:
+        """Nothing more is done or written."""
+        self.reactor.stopService()
+        self.rig.end()
+
+
+class OwedTests(SynchronousTestCase):
+    """A master alone and its next life, on the same file."""
+
+    def setUp(self) -> None:
+        self.path = os.path.abspath(self.mktemp())
+
+    def life(self, life: str, sls: str = RUNNER, reactor: Any = None, **options: Any) -> Life:
+        """One life."""
+        return Life(self, reactor or [{"site/x": ["@a.sls"]}], sls, self.path, life, **options)
+
+    def rows(self) -> list[Kept]:
+        """What is on disk."""
+        store = KeptEventStore(self.path, execute)
+        found: list[Kept] = self.successResultOf(store.load())
+        store._close()
+        return found
+
+    def test_reacted_to(self) -> None:
+        """It is acknowledged and reacted to, and nothing is owed after that."""
+        made = self.life("1")
+
+        self.assertEqual(len(made.send(1)), 1)
+        made.turn()
+
+        self.assertEqual(len(made.runs()), 1)
+        self.assertEqual(self.rows(), [])
+
+    def test_no_answer_before_the_disk(self) -> None:
+        """While it is not on disk, it is neither acknowledged nor reacted to nor on the bus."""
+        made = self.life("1")
+        made.rig.disk.holding = True
+        replies = made.send(1)
+        made.turn()
+        self.assertEqual((replies, made.runs(), "site/x" in made.rig.tags()), ([], [], False))
+
+        made.rig.disk.release()
+        made.turn()
+
+        self.assertEqual((len(replies), len(made.runs())), (1, 1))
+
+    def test_refused(self) -> None:
+        """A full disk: no answer at all, no reaction; the same call may come again."""
+        made = self.life("1")
+        made.rig.disk.full = True
+        self.assertEqual(made.send(1, data={"i": 1, "__pub_jid": "20261123071617133250"}), [])
+        made.turn()
+        self.assertEqual(made.runs(), [])
+        self.assertEqual(made.rig.counters["failed:_minion_event"], 1)
+
+        made.rig.disk.full = False
+        answer = made.send(1, data={"i": 1, "__pub_jid": "20261123071617133250"})
+        made.turn()
+
+        self.assertEqual((len(answer), len(made.runs())), (1, 1))
+
+    def test_others_need_no_disk(self) -> None:
+        """An event that nobody reacts to is answered whatever the disk says, without a write."""
+        made = self.life("1")
+        made.rig.disk.full = True
+
+        self.assertEqual(len(made.send(1, tag="site/other")), 1)
+
+        self.assertIn("site/other", made.rig.tags())
+
+    def test_killed_before_rendering(self) -> None:
+        """The next life reacts to what was acknowledged and not rendered yet, once."""
+        first = self.life("1")
+        first.workers.holding = True
+        self.assertEqual(len(first.send(1)), 1)
+        first.turn()
+        first.kill()
+
+        second = self.life("2")
+        second.turn(1)
+
+        self.assertEqual([run["return"]["kwargs"]["i"] for run in second.runs()], [1])
+        self.assertEqual(self.rows(), [])
+        second.kill()
+        third = self.life("3")
+        third.turn(1)
+        self.assertEqual(third.runs(), [])
+
+    def test_each_entry_of_its_own(self) -> None:
+        """An entry with batch is owed by itself: what was done is not done again."""
+        entries = [{"site/x": ["@a.sls"]}, {"site/x": {"sls": ["@a.sls"], "debounce": 5}}]
+        first = self.life("1", reactor=entries)
+        first.send(1)
+        first.turn()
+        self.assertEqual(len(first.runs()), 1)
+        self.assertEqual([row.part for row in self.rows()], [2])
+        first.kill()
+
+        second = self.life("2", reactor=entries)
+        second.turn(1)
+        self.assertEqual(second.runs(), [])
+        second.turn(5)
+
+        self.assertEqual(len(second.runs()), 1)
+        self.assertEqual(self.rows(), [])
+
+    def test_too_old(self) -> None:
+        """What is older than publish_window is said as lost."""
+        first = self.life("1")
+        first.workers.holding = True
+        first.send(1)
+        first.kill()
+        (row,) = self.rows()
+        store = KeptEventStore(self.path, execute)
+        self.successResultOf(store.load())
+        self.successResultOf(store.write([evolve(row, at=row.at - 31)]))
+        store._close()
+
+        second = self.life("2")
+        second.turn(1)
+
+        self.assertEqual(second.runs(), [])
+        self.assertEqual([lost["why"] for lost in second.said("lost")], ["old"])
+        self.assertEqual(self.rows(), [])
+
+    def killed_in_it(self, sls: str, once: str) -> Life:
+        """What had begun when the first life was killed; the second, after it has looked."""
+        entries = [{"site/x": {"sls": ["@a.sls"], "once": once}}]
+        first = self.life("1", sls, entries)
+        ends: list[Any] = []
+        self.patch(first.rig.kept, "done", ends.append)
+        first.send(1)
+        first.turn()
+        self.jobs = first.rig.published_jobs()
+        first.kill()
+        self.assertIsNotNone(self.rows()[0].plan)
+        second = self.life("2", sls, entries)
+        second.turn(1)
+        self.assertEqual(self.rows(), [])
+        return second
+
+    def test_killed_in_a_runner(self) -> None:
+        """A runner that had begun is said as lost."""
+        second = self.killed_in_it(RUNNER, "at_most")
+
+        self.assertEqual(second.runs(), [])
+        self.assertEqual([lost["why"] for lost in second.said("lost")], ["died"])
+
+    def test_killed_in_a_runner_at_least(self) -> None:
+        """With C{at_least} it runs again."""
+        second = self.killed_in_it(RUNNER, "at_least")
+
+        self.assertEqual(len(second.runs()), 1)
+
+    def test_killed_after_a_job(self) -> None:
+        """A job is published again under the same jid, by which minions know it."""
+        second = self.killed_in_it(LOCAL, "at_most")
+
+        self.assertEqual(len(self.jobs), 1)
+        self.assertEqual([job["jid"] for job in second.rig.published_jobs()], [self.jobs[0]["jid"]])
+
+    def test_equal_event_after_a_start(self) -> None:
+        """An equal event that comes while the earlier one is taken up is another one."""
+        first = self.life("1")
+        first.workers.holding = True
+        first.send(1)
+        first.kill()
+        second = self.life("2")
+        second.workers.holding = True
+        second.turn(1)
+        second.send(1)
+        second.turn()
+
+        second.workers.holding = False
+        second.workers.release()
+        second.turn()
+
+        self.assertEqual(len(second.runs()), 2)
+
+    def test_lost_is_not_owed(self) -> None:
+        """What is said as lost, since too many wait, is not owed."""
+        made = self.life("1", reactor_worker_hwm=1)
+        made.workers.holding = True
+        for i in range(40):
+            made.send(i)
+        made.turn()
+
+        lost = len(made.said("lost"))
+        self.assertTrue(lost)
+        self.assertEqual(len(self.rows()), 40 - lost)

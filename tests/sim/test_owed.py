@@ -1,0 +1,76 @@
+"""
+However nodes, disks, clocks and network fail, an event that was acknowledged is reacted to once, or
+said as lost.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest import mock
+
+from attrs import evolve
+from twisted.internet.defer import succeed
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.domain.reactions.keeping import Shelf
+from tests.sim.claims import Broken
+from tests.sim.owed import OwedNode, OwedWorld, SimKeptStore
+from tests.sim.play import count
+
+SEEDS = count(6, 100, 20_000)
+
+
+class OwedSimTests(SynchronousTestCase):
+    """Plays of up to seven nodes."""
+
+    def test_seeds(self) -> None:
+        """What is owed is reacted to once or said as lost, and all is struck out in the end."""
+        for seed in range(SEEDS):
+            OwedWorld(seed).run()
+
+
+class MutationTests(SynchronousTestCase):
+    """Rules that are broken on purpose must be found out: else the simulation proves nothing."""
+
+    def caught(self, most: int = 60) -> str:
+        """What one of some seeds breaks."""
+        for seed in range(most):
+            try:
+                OwedWorld(seed).run()
+            except Broken as broken:
+                self.flushLoggedErrors()
+                return str(broken).partition("\n")[0]
+        raise self.failureException(f"{most} seeds broke no promise")
+
+    def test_acknowledged_before_the_disk(self) -> None:
+        """What is acknowledged before it is written is forgotten."""
+        write = SimKeptStore.write
+
+        def at_once(self: SimKeptStore, put: Any, delete: Any = ()) -> Any:
+            write(self, put, delete).addErrback(lambda failure: None)
+            return succeed(None)
+
+        with mock.patch.object(SimKeptStore, "write", at_once):
+            self.assertIn("forgotten", self.caught())
+
+    def test_nobody_takes_up(self) -> None:
+        """Rows that nobody looks at are no help."""
+        with mock.patch.object(Shelf, "due", lambda self, now, place: []):
+            self.assertRegex(self.caught(), "forgotten|owes")
+
+    def test_another_key(self) -> None:
+        """An event that is taken up by a key of one's own is no longer the same event."""
+        later = OwedNode.later
+
+        def own(self: OwedNode, event: int, kind: str, kept: Any, came: Any) -> None:
+            if came.source:
+                came = evolve(came, key=f"{came.key}{ord(self.name)}")
+            later(self, event, kind, kept, came)
+
+        with mock.patch.object(OwedNode, "later", own):
+            self.caught()
+
+    def test_no_word_of_what_is_owed(self) -> None:
+        """Nodes that are linked again and do not tell what they owe have rows for ever."""
+        with mock.patch.object(Shelf, "struck_out", lambda *args: []):
+            self.assertIn("owes", self.caught())
