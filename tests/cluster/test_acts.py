@@ -82,7 +82,8 @@ class LateTests(SynchronousTestCase):
         """
         answer = Deferred.fromCoroutine(self.acts.begin_event("m", "t", {"x": 1}, {}))
         self.clock.advance(20 * WINDOW)
-        self.court.say(Gone(holder="b", age=20 * WINDOW))
+        # A minute before ours came, so that it was another event
+        self.court.say(Gone(holder="b", age=20 * WINDOW + 60))
 
         self.assertEqual(len(self.court.asked), 1)
         self.assertIsInstance(self.successResultOf(answer), NoMajority)

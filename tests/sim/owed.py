@@ -296,10 +296,10 @@ class OwedWorld(World):
         self.acts += 1
         event, kind = self.acts, self.dice.choice(("local", "once"))
         if self.dice.random() < 0.4:
-            names = [self.dice.choice(sorted(self.nodes))]
+            names = [self.dice.choice(sorted(node.name for node in self.members()))]
             data = {"home": names[0], "like": self.dice.choice((1, 2))}
         else:
-            names = [name for name in self.nodes if self.dice.random() < 0.6]
+            names = [node.name for node in self.members() if self.dice.random() < 0.6]
             data = {"event": event}
         for name in names:
             node, life = self.nodes[name], self.nodes[name].life

@@ -137,7 +137,7 @@ class Acts:
             now = self._clock.seconds()
             since = now - moment
             recent = [evolve(each, age=each.age - since) for each in gone.recent]
-            key = self._copies.taken(key, gone.holder, gone.age - since, recent, now)
+            key = self._copies.taken(key, gone.holder, gone.age - since, recent, moment)
             if key is None:
                 return answer
         return Taken(key=occasion_of(minion, tag, data).alike, holder=self._node)
