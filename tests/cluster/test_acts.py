@@ -13,7 +13,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.claims.acts import MOST_WAIT, Acts
 from saltwisted.cluster.claims.court import Gone, Granted, Leave, Outcome, Refused, Wish
-from saltwisted.domain.claims.words import Claim, NoMajority
+from saltwisted.domain.claims.copies import Instance
+from saltwisted.domain.claims.words import Came, Claim, NoMajority, Taken
 
 WINDOW = 30.0
 
@@ -115,3 +116,33 @@ class LateTests(SynchronousTestCase):
         later = Deferred.fromCoroutine(self.acts.begin("act/2", {}))
         self.court.say(Granted(term=7, until=40.0))
         self.assertIsInstance(self.successResultOf(later), Claim)
+
+    def test_taken_up_after_members_that_are_gone(self) -> None:
+        """An event counts from when it came, though it is claimed a while later."""
+        self.clock.advance(20.0)
+        self.court.doubts = 15.0
+        for source in ("", "b#1"):
+            came = Came(key="event/x/1", source=source, age=8.0)
+
+            answer = Deferred.fromCoroutine(self.acts.begin_event("m", "t", {}, {}, "", came))
+
+            self.assertIn("gone for good", self.successResultOf(answer).why)
+
+    def test_others_are_remembered_from_when_they_came(self) -> None:
+        """
+        A copy of what another node had claimed long before ours was asked for does not hide the
+        next event.
+        """
+        self.clock.advance(100.0)
+        key = self.acts.keys.of("m", "t", {})
+        assert key is not None
+        self.clock.advance(25.0)
+        answer = Deferred.fromCoroutine(
+            self.acts.begin_event("m", "t", {}, {}, "", Came(key=key, age=25.0))
+        )
+        alike = key.rpartition("/")[0]
+        recent = (Instance(1, "b", 26.0), Instance(2, "c", 24.0))
+        self.court.say(Gone(holder="b", age=26.0, recent=recent))
+        self.assertIsInstance(self.successResultOf(answer), Taken)
+
+        self.assertEqual(self.acts.keys.of("m", "t", {}), f"{alike}/3")

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from attrs import define, evolve
+from attrs import define, evolve, frozen
 from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.internet.task import deferLater
 from twisted.logger import Logger
@@ -28,6 +28,14 @@ TOO_LATE = "it is older than publish_window"
 DOUBTFUL = "members that are gone for good may have done it: they could decide without this one"
 MOST_RECOVERED = 50
 """Acts of dead members that are finished at the same time."""
+
+
+@frozen
+class _Span:
+    """When something came, and until when it is tried; by this node's monotonic clock."""
+
+    came: float
+    end: float
 
 
 @define
@@ -76,14 +84,15 @@ class Acts:
         self, key: str, plan: Mapping[str, Any], what: str = "", event: str = ""
     ) -> Answer:
         """Tried until the window is over."""
-        return (await self._begin(key, plan, what, event, self._end()))[0]
+        return (await self._begin(key, plan, what, event, self._span()))[0]
 
-    def _end(self) -> float:
-        """Until when what came now may be begun."""
-        return float(self._clock.seconds()) + self._window
+    def _span(self, age: float = 0.0) -> _Span:
+        """Of what came so many seconds ago, and is tried from now on."""
+        now = float(self._clock.seconds())
+        return _Span(now - age, now + self._window)
 
     async def _begin(
-        self, key: str, plan: Mapping[str, Any], what: str, event: str, end: float
+        self, key: str, plan: Mapping[str, Any], what: str, event: str, span: _Span
     ) -> tuple[Answer, Gone | None]:
         packed = pack_bin(dict(plan))
         if len(packed) > MAX_PLAN:
@@ -94,7 +103,7 @@ class Acts:
         wish = Wish(key=key, plan=packed, what=what[:1000], event=event[:1000])
         self._claiming.add(key)
         try:
-            outcome = await self._try(wish, end)
+            outcome = await self._try(wish, span)
         finally:
             self._claiming.discard(key)
         if isinstance(outcome, Granted):
@@ -124,39 +133,37 @@ class Acts:
         came: Came | None = None,
     ) -> Answer:
         """By the key that the event has, until it is known which one it is."""
-        moment = self._clock.seconds() - (came.age if came is not None else 0.0)
+        span = self._span(came.age if came is not None else 0.0)
         if came is not None and came.source:
-            return await self._take_up(came, moment, tag, plan, what)
+            return await self._take_up(came, span, tag, plan, what)
         key = came.key if came is not None else self.keys.of(minion, tag, data)
-        end = self._end()
         while key is not None:
-            answer, gone = await self._begin(key, plan, what, tag, end)
+            answer, gone = await self._begin(key, plan, what, tag, span)
             if gone is None:
                 return answer
             # Whether it is a copy depends on when ours came, not on when this is asked
-            now = self._clock.seconds()
-            since = now - moment
+            since = self._clock.seconds() - span.came
             recent = [evolve(each, age=each.age - since) for each in gone.recent]
-            key = self._copies.taken(key, gone.holder, gone.age - since, recent, moment)
+            key = self._copies.taken(key, gone.holder, gone.age - since, recent, span.came)
             if key is None:
                 return answer
         return Taken(key=occasion_of(minion, tag, data).alike, holder=self._node)
 
     async def _take_up(
-        self, came: Came, moment: float, tag: str, plan: Mapping[str, Any], what: str
+        self, came: Came, span: _Span, tag: str, plan: Mapping[str, Any], what: str
     ) -> Answer:
         """An event that another life of a node took, which may have claimed it."""
-        answer, gone = await self._begin(came.key, plan, what, tag, self._end())
+        answer, gone = await self._begin(came.key, plan, what, tag, span)
         if gone is None:
             return answer
-        since, age = self._clock.seconds() - moment, None if gone.is_old else gone.age
+        since, age = self._clock.seconds() - span.came, None if gone.is_old else gone.age
         if is_taken_event(came.key, gone.by or gone.holder, age, came.source, since):
             return answer
         why = f"it cannot be told whether it was begun before {came.source} ended"
         return NoMajority(key=came.key, why=why)
 
-    async def _try(self, wish: Wish, end: float) -> Outcome:
-        wait, outcome = FIRST_WAIT, Refused(TOO_LATE)
+    async def _try(self, wish: Wish, span: _Span) -> Outcome:
+        wait, outcome, end = FIRST_WAIT, Refused(TOO_LATE), span.end
         while True:
             now = self._clock.seconds()
             if now >= end + MOST_WAIT:
@@ -164,7 +171,7 @@ class Acts:
                 return outcome
             if not self._leave.running or not self._leave.may:
                 return Refused(self._leave.why)
-            if end - self._window < self._court.doubts_until():
+            if span.came < self._court.doubts_until():
                 return Refused(DOUBTFUL)
             got = await self._court.ask(wish)
             if not isinstance(got, Refused):
