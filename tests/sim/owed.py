@@ -32,6 +32,7 @@ from saltwisted.domain.reactions.keeping import Id, Kept, Owed
 from saltwisted.errors import StoreError
 from saltwisted.master.automation.kept import KeptEvents
 from saltwisted.transports.deferreds import as_deferred
+from saltwisted.wire.msgpack import unpack_bin
 from tests.sim.claims import WINDOW, Broken, SimClock, SimNode, World
 from tests.sim.play import play
 
@@ -261,7 +262,8 @@ class OwedWorld(World):
     @ivar events: row to event, and what kind of reaction it asks for.
     @ivar owed: events that were acknowledged, and by whom.
     @ivar first: when an event came to any node.
-    @ivar late: copies that came so late that they may be taken for others, to what they copy.
+    @ivar late: copies that came so late that they may be taken for others, and those that nobody
+        was told of, to what they copy.
     @ivar said: events that were said as lost.
     """
 
@@ -285,6 +287,8 @@ class OwedWorld(World):
     def unknown(self, kept: Kept) -> tuple[int, str]:
         """One that nobody was told of."""
         self.unknowns -= 1
+        # Others may have had a copy of it
+        self.late[self.unknowns] = unpack_bin(kept.data).get("event", self.unknowns)
         return self.events.setdefault(kept.id, (self.unknowns, "once"))
 
     def event(self) -> None:
@@ -324,9 +328,10 @@ class OwedWorld(World):
 
     def check(self) -> None:
         """Nothing is owed."""
-        ended = self.reacted.keys() | self.said
+        # Two that come late to two nodes are copies of one another, whichever of them is reacted to
+        ended = {self.late.get(event, event) for event in self.reacted.keys() | self.said}
         for event, takers in self.owed.items():
-            if {event, self.late.get(event)} & ended or takers & self.removed:
+            if self.late.get(event, event) in ended or takers & self.removed:
                 continue
             self.broken(f"event {event} was acknowledged by {sorted(takers)}, and forgotten")
         for node in self.nodes.values():
