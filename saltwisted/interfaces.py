@@ -385,10 +385,7 @@ class IAcknowledging(Protocol):
 
 
 class IKeptEvents(Protocol):
-    """
-    Events that some reaction matches: each is on disk before its minion is answered, until its
-    reaction is claimed. Reactor thread only.
-    """
+    """Events that some reaction matches, on disk until it is claimed. Reactor thread only."""
 
     @property
     def problem(self) -> str:
@@ -411,10 +408,7 @@ class IKeptEvents(Protocol):
         """
 
     def copied(self, owed: Sequence[Any]) -> Any:
-        """
-        A Deferred that fires when what one call of L{keep} has written down may be acknowledged,
-        or C{None} if it may be at once.
-        """
+        """When what one L{keep} wrote may be acknowledged: a Deferred, or C{None}: at once."""
 
     def begun(self, kept: Any, plan: Mapping[str, Any]) -> Awaitable[None]:
         """

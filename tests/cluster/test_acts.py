@@ -40,6 +40,10 @@ class Court:
         """See L{saltwisted.cluster.claims.court.ICourt}."""
         return self.doubts
 
+    async def end(self, wish: Wish, term: int, result: str) -> bool:
+        """It is kept."""
+        return True
+
     def on_claimed(self, receiver: Any) -> None:
         """Nobody else claims."""
 
@@ -146,3 +150,25 @@ class LateTests(SynchronousTestCase):
         self.assertIsInstance(self.successResultOf(answer), Taken)
 
         self.assertEqual(self.acts.keys.of("m", "t", {}), f"{alike}/3")
+
+    def begun_before(self, by: str, age: float) -> Any:
+        """What is said of an event whose number has a plan of somebody who died."""
+        answer = Deferred.fromCoroutine(self.acts.begin_event("m", "t", {"x": 1}, {}))
+        self.court.say(Granted(term=7, until=40.0, planned=b"\x80", by=by, age=age))
+        if not answer.called:
+            self.court.say(Granted(term=8, until=40.0))
+        return self.successResultOf(answer)
+
+    def test_like_one_that_this_node_had_begun(self) -> None:
+        """
+        An event that is like one that an earlier life of this node had begun is another event:
+        that one is finished, and this one begun.
+        """
+        for age in (3.0, float("inf")):
+            self.assertIsInstance(self.begun_before("a#0", age), Claim)
+
+    def test_like_one_that_another_node_had_begun(self) -> None:
+        """That is a copy, within ten seconds and where it is not known; later another event."""
+        for age, kind in ((3.0, Taken), (20.0, Claim), (float("inf"), Taken)):
+            self.setUp()
+            self.assertIsInstance(self.begun_before("b#0", age), kind)

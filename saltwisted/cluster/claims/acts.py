@@ -5,6 +5,7 @@ Short acts: what this member begins and ends, and what it finishes for members t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import isinf
 from typing import Any
 
 from attrs import define, evolve, frozen
@@ -16,6 +17,7 @@ from saltwisted.cluster.claims.court import Gone, Granted, ICourt, Leave, Outcom
 from saltwisted.domain.claims.claimant import RENEW_EVERY
 from saltwisted.domain.claims.copies import Copies, EventKeys, is_taken_event, occasion_of
 from saltwisted.domain.claims.messages import MAX_PLAN
+from saltwisted.domain.claims.voter import node_of
 from saltwisted.domain.claims.words import Answer, Came, Claim, NoMajority, Taken
 from saltwisted.errors import WireError
 from saltwisted.transports.deferreds import awaited, let_go
@@ -111,7 +113,10 @@ class Acts:
                 # Somebody had begun it, and died
                 self._counters["claims_taken"] += 1
                 self._finish(wish, outcome)
-                return Taken(key=key, holder=""), None
+                is_old, by = isinf(outcome.age), outcome.by
+                age = 0.0 if is_old else outcome.age
+                gone = Gone(holder=node_of(by), by=by, age=age, is_old=is_old)
+                return Taken(key=key, holder=""), gone
             self._counters["claims_granted"] += 1
             return self._act(wish, outcome, plan), None
         if isinstance(outcome, Gone):

@@ -36,12 +36,14 @@ class Granted:
 
     @ivar until: the last moment by this node's clock.
     @ivar planned: what a dead holder had planned, packed; C{None} where there was none.
+    @ivar by: that holder: the node and its life, C{node#life}, if that is known.
     @ivar age: seconds since that.
     """
 
     term: int
     until: float
     planned: bytes | None = None
+    by: str = ""
     age: float = 0.0
     is_doubtful: bool = False
 

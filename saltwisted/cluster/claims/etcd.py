@@ -294,6 +294,7 @@ class EtcdCourt:
             term=done.revision,
             until=lease.until,
             planned=found.planned,
+            by=f"{found.record.node}#" if found.record is not None else "",
             age=self._revisions.at_most(found.since, now) if found.planned is not None else 0.0,
         )
 

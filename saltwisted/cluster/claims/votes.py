@@ -130,6 +130,7 @@ class Votes:
                     term=term,
                     until=last_moment(sent),
                     planned=plan,
+                    by=planned.holder,
                     age=age,
                     # After that somebody may have ended it, and those who knew not vote any more
                     is_doubtful=is_doubtful or age > self._window,
