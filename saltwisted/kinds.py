@@ -78,7 +78,7 @@ class Kind:
 LOGINS = Kind(
     option="external_auth",
     noun="external authentication system",
-    here=("auto", "file", "ldap", "pam", "rest", "sharedsecret"),
+    here=("auto", "file", "ldap", "oidc", "pam", "rest", "sharedsecret"),
     elsewhere=("django", "keystone", "mysql", "pki", "yubico"),
 )
 """A proof of a login: L{saltwisted.parts.ILoginProof}."""

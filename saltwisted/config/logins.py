@@ -31,6 +31,17 @@ FILE_DEFAULTS: Mapping[str, Any] = {
 }
 
 
+OIDC_DEFAULTS: Mapping[str, Any] = {
+    "issuer": "",
+    "audience": "",
+    "jwks_uri": "",
+    "ca_file": "",
+    "username_claim": "sub",
+    "groups_claim": "groups",
+    "leeway": 60,
+}
+
+
 class LoginOptions:
     """What the configuration says of one proof of logins, and so what that proof is told."""
 
@@ -76,6 +87,13 @@ OPTIONS = Parts[LoginOptions](
                 name.removeprefix(LDAP): name for name in LOGIN_OPTIONS if name.startswith(LDAP)
             },
             fresh=True,
+        ),
+        "oidc": LoginOptions(
+            OIDC_DEFAULTS,
+            {
+                "issuer": "the provider whose tokens log in",
+                "audience": "for whom a token has to be made",
+            },
         ),
         "pam": LoginOptions(options={"service": "auth.pam.service"}),
         "rest": LoginOptions(
@@ -143,6 +161,12 @@ def problems(external_auth: Mapping[str, Any], extra: Mapping[str, Any] = {}) ->
             for name, what in options.needs.items()
             if not config.get("^" + name)
         ]
+        if eauth == "oidc":
+            found += [
+                f"{where}: {text}; its logins are refused"
+                for text in oidc_faults(options.settings(config, extra))
+                if "is needed" not in text
+            ]
         if _is_plain(str(config.get("^url") or "")):
             found.append(f"{where}: ^url: passwords go over the network unencrypted: use https")
         for key, rules in config.items():
@@ -188,6 +212,23 @@ def ldap_faults(settings: Mapping[str, Any]) -> list[str]:
             for option in ("group_basedn", "group_filter")
             if not settings[option]
         ]
+    return found
+
+
+def oidc_faults(settings: Mapping[str, Any]) -> list[str]:
+    """Why nobody can log in with these parameters of OIDC; nothing if somebody can."""
+    found = [f"^{name} is needed" for name in ("issuer", "audience") if not settings[name]]
+    for name in ("issuer", "jwks_uri"):
+        url = str(settings[name] or "")
+        if url and (_is_plain(url) or not url.startswith(("http://", "https://"))):
+            found.append(f"^{name}: {url} is no address of https, and keys come from there")
+    audience = settings["audience"]
+    rows = audience if isinstance(audience, list) else [audience]
+    if not all(isinstance(row, str) for row in rows):
+        found.append("^audience is a text or a list of texts")
+    leeway = settings["leeway"]
+    if isinstance(leeway, bool) or not isinstance(leeway, (int, float)) or not 0 <= leeway <= 600:
+        found.append("^leeway is a number of seconds up to 600")
     return found
 
 

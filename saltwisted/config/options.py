@@ -559,7 +559,7 @@ class MasterConfig(CommonOptions):
     client_acl_verify: bool = True
     #: Whether publisher_acl also binds users who came by sudo.
     sudo_acl: bool = False
-    #: Who may do what, by authentication backend (file, ldap, pam, rest, sharedsecret, auto).
+    #: Who may do what, by authentication backend (file, ldap, oidc, pam, rest, sharedsecret, auto).
     external_auth: dict[str, Any] = {}
     #: Seconds for which a token is good.
     token_expire: float = 43200

@@ -29,6 +29,8 @@ INTERNAL = frozenset(
 """Fields of a request for a token; any other, such as a PAM service, is refused (T-EAUTH-1)."""
 NAME_LENGTH = 256
 PASSWORD_LENGTH = 4096
+BEARER_LENGTH = 16384
+"""Of the token that C{oidc} takes for a password; it may have many groups in it."""
 MAX_RULES = 4096
 """Rules that a backend may grant."""
 LONGEST = 100 * 365 * 86400.0
@@ -110,6 +112,8 @@ class Proof:
     @ivar rules: what the one who judges grants him, beside the rules of the options.
     @ivar until: from when on the proof means nothing, in seconds since 1970; 0: it has no end.
     @ivar steps: what was asked and what came of it, for a person. Never with a secret.
+    @ivar keep: what is handed in with the next call as the setting C{kept}, such as keys that
+        were fetched; empty where what was handed in goes on to count.
     """
 
     ok: bool = False
@@ -120,6 +124,7 @@ class Proof:
     rules: Sequence[Any] = ()
     until: float = 0.0
     steps: Sequence[str] = ()
+    keep: Mapping[str, Any] = {}
 
     def plain(self) -> dict[str, Any]:
         """As it goes from one process to another."""
@@ -132,6 +137,7 @@ class Proof:
             "rules": list(self.rules),
             "until": self.until,
             "steps": list(self.steps),
+            "keep": dict(self.keep),
         }
 
 
@@ -164,7 +170,8 @@ def credentials(given: Mapping[str, Any]) -> Credentials | None:
         password = str(password)
     if not isinstance(password, str) or "service" in given:
         return None
-    if not 0 < len(username) <= NAME_LENGTH or len(password) > PASSWORD_LENGTH:
+    longest = BEARER_LENGTH if eauth == "oidc" else PASSWORD_LENGTH
+    if not 0 < len(username) <= NAME_LENGTH or len(password) > longest:
         return None
     if any(ord(letter) < 32 for letter in username) or "\0" in password:
         return None

@@ -174,6 +174,7 @@ class Logins:
         self._later: dict[str, Any] = {}
         self._slowness = Slowness()
         self._told: dict[str, float] = {}
+        self._kept: dict[str, Any] = {}
         self._groups = Groups(lambda: self.tokens.now(), self._look, self._gone, self._tell)
 
     # -- who is it
@@ -321,21 +322,8 @@ class Logins:
 
     async def _judge(self, asked: Credentials, entry: str) -> Verdict:
         began = self._clock.seconds()
-        problem = why_not(asked.eauth)
-        answer: Mapping[str, Any] = {}
-        if not problem and self._workers is not None:
-            payload = {
-                "eauth": asked.eauth,
-                "settings": settings(asked.eauth, self._config),
-                "username": asked.username,
-                "password": asked.password,
-            }
-            try:
-                answer = await self._workers.call(entry, payload, PATIENCE)
-            except SaltwistedError as error:
-                problem = f"{asked.eauth} did not judge: {error}"
-        problem = problem or str(answer.get("problem") or "")
-        if problem:
+        answer = await self._ask(entry, asked.eauth, asked.username, asked.password)
+        if problem := str(answer.get("problem") or ""):
             self._tell(f"problem {asked.eauth}", problem)
         name = str(answer.get("name") or "")
         if answer.get("closed"):
@@ -351,19 +339,29 @@ class Logins:
 
     async def _look(self, eauth: str, username: str) -> Mapping[str, Any]:
         """What is known of a user without his password."""
+        return await self._ask(LOOK_ENTRY, eauth, username, None)
+
+    async def _ask(
+        self, entry: str, eauth: str, username: str, password: str | None
+    ) -> Mapping[str, Any]:
+        """A backend's answer, as plain data; with a C{problem} if there is none."""
         if problem := why_not(eauth):
             return {"problem": problem}
         if self._workers is None:
             return {"problem": f"{eauth} is not asked here"}
-        payload = {
-            "eauth": eauth,
-            "settings": settings(eauth, self._config),
-            "username": username,
-        }
+        told = settings(eauth, self._config)
+        before = self._kept.get(eauth) or {}
+        payload = {"eauth": eauth, "settings": {**told, "kept": before}, "username": username}
+        if password is not None:
+            payload["password"] = password
         try:
-            answer: Mapping[str, Any] = await self._workers.call(LOOK_ENTRY, payload, PATIENCE)
+            answer: Mapping[str, Any] = await self._workers.call(entry, payload, PATIENCE)
         except SaltwistedError as error:
-            return {"problem": f"{eauth} did not answer: {error}"}
+            return {"problem": f"{eauth} did not judge: {error}"}
+        keep = answer.get("keep") or {}
+        # Of two that fetched at the same time the one that got something counts
+        if keep and keep.get("at", 0) >= (self._kept.get(eauth) or {}).get("at", 0):
+            self._kept[eauth] = keep
         return answer
 
     async def _gone(self, eauth: str, username: str) -> None:
@@ -387,13 +385,7 @@ class Logins:
         asked = credentials(given)
         if asked is None:
             raise DeniedError("no login has such a name, or such a password")
-        if password is None:
-            answer = await self._look(eauth, username)
-        elif self._workers is None or why_not(eauth):
-            answer = {"problem": why_not(eauth)}
-        else:
-            payload = {**given, "password": password, "settings": settings(eauth, self._config)}
-            answer = await self._workers.call(LOOK_ENTRY, payload, PATIENCE)
+        answer = await self._ask(LOOK_ENTRY, eauth, username, password)
         config = self._config
         name = str(answer.get("name") or username)
         groups = [str(each) for each in answer.get("groups") or ()]

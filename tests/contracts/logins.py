@@ -20,11 +20,13 @@ class LoginProofContract:
     """
     The claims. A test case gives the proof, and what it is told.
 
+    @cvar password: what the user proves himself with.
     @cvar knows: whether it tells one password from another at all.
     @cvar names: whether it tells one user from another.
     @cvar looks: whether it can say something of a user without his password.
     """
 
+    password = PASSWORD
     knows = True
     names = True
     looks = True
@@ -51,7 +53,7 @@ class LoginProofContract:
 
     def test_right(self: Any) -> None:
         """The right password of a user is proven, and nothing is said to be wrong."""
-        found = self.ask(PASSWORD)
+        found = self.ask(self.password)
 
         self.assertEqual((found.ok, found.closed, found.problem), (True, False, ""))
 
@@ -65,7 +67,7 @@ class LoginProofContract:
     def test_other_names(self: Any) -> None:
         """Nobody else is proven by it, whatever the name means to files, PAM or directories."""
         for name in ODD:
-            self.assertEqual(self.ask(PASSWORD, name).ok, not self.names, name[:20])
+            self.assertEqual(self.ask(self.password, name).ok, not self.names, name[:20])
 
     def test_longest(self: Any) -> None:
         """As long a password as may come is judged like any other."""
@@ -74,10 +76,9 @@ class LoginProofContract:
     def test_forgets(self: Any) -> None:
         """One call means nothing for the next, in either order."""
         proof, settings = self.proof(), self.settings()
+        words = (self.password, "x", self.password, "", self.password)
 
-        found = [
-            proof.prove(settings, USER, word).ok for word in (PASSWORD, "x", PASSWORD, "", PASSWORD)
-        ]
+        found = [proof.prove(settings, USER, word).ok for word in words]
 
         self.assertEqual(found, [True, not self.knows, True, not self.knows, True])
 
@@ -93,14 +94,14 @@ class LoginProofContract:
             self.assertNotEqual(found.problem, "")
             return
         self.assertEqual((found.ok, found.closed, found.problem), (True, False, ""))
-        self.assertEqual(found.groups, self.ask(PASSWORD).groups)
+        self.assertEqual(found.groups, self.ask(self.password).groups)
         for name in ODD:
             other = self.proof().look(self.settings(), name)
             self.assertEqual((other.ok, other.problem), (not self.names, ""), name[:20])
 
     def test_plain(self: Any) -> None:
         """What it says goes from one process to another as it is."""
-        plain = self.ask(PASSWORD).plain()
+        plain = self.ask(self.password).plain()
 
         self.assertEqual(unpack_bin(pack_bin(plain)), plain)
         self.assertTrue(all(isinstance(group, str) for group in plain["groups"]))
@@ -112,8 +113,8 @@ class LoginProofContract:
             self.assertFalse(self.knows)
             return
         proof, settings = broken
-        for word in (PASSWORD, ""):
+        for word in (self.password, ""):
             found = proof.prove(settings, USER, word)
             self.assertFalse(found.ok)
             self.assertNotEqual(found.problem, "")
-            self.assertNotIn(PASSWORD, found.problem)
+            self.assertNotIn(self.password, found.problem)

@@ -24,6 +24,7 @@ from saltwisted.testing.logins import FakeProof
 from saltwisted.worker.process import pam, proofs
 from saltwisted.worker.process.proofs import PROOFS
 from tests.contracts.logins import PASSWORD, USER, LoginProofContract
+from tests.provider import Provider
 from tests.slapd import Slapd, needs_slapd
 from tests.webserver import WebServer
 
@@ -220,6 +221,29 @@ class RestTests(LoginProofContract, SynchronousTestCase):
         return self.proof(), OPTIONS.take("rest").settings({}, {})
 
 
+class OidcTests(LoginProofContract, SynchronousTestCase):
+    """C{oidc} by a provider whose token is the password."""
+
+    looks = False
+
+    def setUp(self) -> None:
+        """A provider."""
+        self.provider = Provider(self)
+        self.password = self.provider.token(sub=USER)
+
+    def proof(self) -> ILoginProof:
+        """The real one."""
+        return PROOFS.take("oidc")
+
+    def settings(self) -> Mapping[str, Any]:
+        """As a site writes it."""
+        return OPTIONS.take("oidc").settings({**self.provider.options(), USER: ["test.*"]}, {})
+
+    def broken(self) -> tuple[ILoginProof, Mapping[str, Any]]:
+        """Without a provider."""
+        return self.proof(), OPTIONS.take("oidc").settings({}, {})
+
+
 class RegistryTests(SynchronousTestCase):
     """The names that C{external_auth} knows."""
 
@@ -235,7 +259,15 @@ class RegistryTests(SynchronousTestCase):
         tried = {
             name
             for name in LOGINS.here
-            for case in (AutoTests, SecretTests, FileTests, LdapTests, PamTests, RestTests)
+            for case in (
+                AutoTests,
+                SecretTests,
+                FileTests,
+                LdapTests,
+                OidcTests,
+                PamTests,
+                RestTests,
+            )
             if PROOFS.take(name) is case("test_right").proof()  # type: ignore[attr-defined]
         }
 

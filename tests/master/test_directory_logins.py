@@ -11,6 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.master.logins import LOOK_ENTRY, NotProven, User
 from tests.master.rig import Rig
+from tests.provider import Provider
 
 RULES = {"ops%": ["@runner"], "web%": ["state.*"], "fred": ["test.*"]}
 
@@ -128,6 +129,22 @@ class DirectoryTests(SynchronousTestCase):
         self.assertEqual(self.rules(**given), ["grains.*", {"web*": ["cmd.run"]}])
         self.answer(ok=True)
         self.assertEqual(self.rules(**given), ["test.ping"])
+
+    def test_keys_are_kept(self) -> None:
+        """What a backend fetched is handed in with the next call; what is older does not count."""
+        provider = Provider(self)
+        self.rig.ctx.config.external_auth["oidc"] = {**provider.options(), "fred": ["test.*"]}
+        self.rig.backends.answer = None
+        for kid in ("r1", "e1", "r1"):
+            given = {"eauth": "oidc", "username": "fred", "password": provider.token(kid)}
+            self.assertEqual(self.rules(**given), ["test.*"])
+        self.assertEqual(provider.server.asked.count("/realm/keys"), 1)
+
+        self.answer(ok=True, keep={"source": [], "tried": 1.0})
+        self.rules(**given)
+        self.rig.backends.answer = None
+        self.rules(**given)
+        self.assertEqual(provider.server.asked.count("/realm/keys"), 1)
 
     def test_explain(self) -> None:
         """C{auth.test} names what gives each right, and lets nobody in."""

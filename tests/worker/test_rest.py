@@ -11,7 +11,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.config.logins import OPTIONS, problems
 from saltwisted.domain.eauth import Proof
-from saltwisted.worker.process.rest import LARGEST, Rest
+from saltwisted.worker.process.rest import Rest
+from saltwisted.worker.process.web import LARGEST
 from tests.certificates import Authority
 from tests.harness import scratch
 from tests.webserver import WebServer

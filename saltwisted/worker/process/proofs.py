@@ -1,5 +1,5 @@
 """
-The proofs of logins that there are: anybody, a shared secret, a file, PAM, LDAP, REST.
+The proofs of logins that there are: anybody, a shared secret, a file, PAM, LDAP, REST, OIDC.
 
 Each is a L{saltwisted.parts.ILoginProof}. They read files, ask PAM and servers, and may block.
 """
@@ -20,6 +20,7 @@ from saltwisted.parts import ILoginProof
 from saltwisted.worker import libcrypt
 from saltwisted.worker.process import pam
 from saltwisted.worker.process.ldap import Ldap
+from saltwisted.worker.process.oidc import Oidc
 from saltwisted.worker.process.rest import Rest
 
 LARGEST = 16 * 1024 * 1024
@@ -107,6 +108,7 @@ PROOFS = Parts[ILoginProof](
         "auto": Anybody(),
         "file": PasswordFile(),
         "ldap": Ldap(),
+        "oidc": Oidc(),
         "pam": Pam(),
         "rest": Rest(),
         "sharedsecret": SharedSecret(),

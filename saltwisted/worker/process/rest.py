@@ -8,15 +8,11 @@ a JSON list of rules, which count beside those of the options. Blocks.
 from __future__ import annotations
 
 import json
-import ssl
 from collections.abc import Mapping
 from typing import Any
 
 from saltwisted.domain.eauth import MAX_RULES, Proof
-
-ANSWER = 20
-"""Seconds for an answer."""
-LARGEST = 1 << 20
+from saltwisted.worker.process.web import LARGEST, ask, said
 
 
 class Rest:
@@ -25,13 +21,13 @@ class Rest:
     def prove(self, settings: Mapping[str, Any], username: str, password: str) -> Proof:
         """Whether the server answers with 200, and the rules in its answer."""
         url = str(settings.get("url") or "")
-        if not url.startswith(("http://", "https://")):
-            return Proof(problem="external_auth: rest needs ^url, an address of http or https")
+        if not url:
+            return Proof(problem="external_auth: rest needs ^url")
         try:
-            status, body = _posted(url, settings, {"username": username, "password": password})
+            form = {"username": username, "password": password}
+            status, body = ask(url, str(settings.get("ca_file") or ""), form)
         except (OSError, ValueError) as error:
-            # urllib's errors of the network are OSErrors; a bad address is a ValueError
-            return Proof(problem=f"external_auth: rest: {_said(error)}", steps=(f"post to {url}",))
+            return Proof(problem=f"external_auth: rest: {said(error)}", steps=(f"post to {url}",))
         step = f"post to {url}: status {status}"
         if status != 200:
             problem = f"external_auth: rest: {url} answers with status {status}"
@@ -50,38 +46,6 @@ class Rest:
         return Proof(problem="rest cannot look a user up without the password")
 
 
-def _posted(url: str, settings: Mapping[str, Any], form: Mapping[str, str]) -> tuple[int, bytes]:
-    from urllib.error import HTTPError
-    from urllib.parse import urlencode
-    from urllib.request import (
-        HTTPRedirectHandler,
-        HTTPSHandler,
-        ProxyHandler,
-        Request,
-        build_opener,
-    )
-
-    class Staying(HTTPRedirectHandler):
-        """
-        A redirection is an answer, and none that lets anybody in: where it leads, often to a page
-        that asks for a password, nobody has judged this one.
-        """
-
-        def redirect_request(self, *given: Any, **more: Any) -> None:
-            """No."""
-
-    context = ssl.create_default_context(cafile=str(settings.get("ca_file") or "") or None)
-    # Without the proxies of the environment: they would read passwords that are not theirs
-    opener = build_opener(ProxyHandler({}), HTTPSHandler(context=context), Staying)
-    request = Request(url, urlencode(form).encode(), {"Accept": "application/json"})  # noqa: S310
-    try:
-        with opener.open(request, timeout=ANSWER) as answer:
-            return int(answer.status), answer.read(LARGEST + 1)
-    except HTTPError as error:
-        error.close()
-        return error.code, b""
-
-
 def _rules(body: bytes) -> tuple[Any, ...] | None:
     """The rules of an answer; none where it is empty, C{None} where they are not what rules are."""
     if len(body) > LARGEST:
@@ -97,8 +61,3 @@ def _rules(body: bytes) -> tuple[Any, ...] | None:
     if not isinstance(found, list) or len(found) > MAX_RULES:
         return None
     return tuple(found) if all(isinstance(rule, (str, dict)) for rule in found) else None
-
-
-def _said(error: BaseException) -> str:
-    """An error's words on one line."""
-    return " ".join(str(error).split())[:300] or type(error).__name__

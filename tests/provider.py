@@ -1,0 +1,108 @@
+"""
+An OpenID Connect provider for tests: it publishes its keys, and signs what it is told to.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+from cryptography.hazmat.primitives.hashes import SHA256
+
+from tests.webserver import WebServer
+
+AUDIENCE = "salt"
+Private = rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey
+
+
+def encoded(data: bytes) -> str:
+    """As JWTs write bytes."""
+    return urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+@cache
+def rsa_key(bits: int = 2048, number: int = 0) -> rsa.RSAPrivateKey:
+    """One of this length; the same for the same number."""
+    return rsa.generate_private_key(65537, bits)
+
+
+@cache
+def ec_key(number: int = 0) -> ec.EllipticCurvePrivateKey:
+    """One of P-256; the same for the same number."""
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def jwk(kid: str, key: Private, **more: Any) -> dict[str, Any]:
+    """The public half as providers publish it."""
+    if isinstance(key, rsa.RSAPrivateKey):
+        numbers = key.public_key().public_numbers()
+        size = (numbers.n.bit_length() + 7) // 8
+        return {
+            "kid": kid, "kty": "RSA", "use": "sig",
+            "n": encoded(numbers.n.to_bytes(size, "big")),
+            "e": encoded(numbers.e.to_bytes(3, "big")), **more,
+        }  # fmt: skip
+    point = key.public_key().public_numbers()
+    return {
+        "kid": kid, "kty": "EC", "crv": "P-256",
+        "x": encoded(point.x.to_bytes(32, "big")), "y": encoded(point.y.to_bytes(32, "big")),
+        **more,
+    }  # fmt: skip
+
+
+def signed(header: Mapping[str, Any], claims: Any, key: Private | None) -> str:
+    """A token."""
+    text = ".".join(encoded(json.dumps(part).encode()) for part in (header, claims))
+    if key is None:
+        return f"{text}."
+    if isinstance(key, rsa.RSAPrivateKey):
+        return f"{text}.{encoded(key.sign(text.encode(), padding.PKCS1v15(), SHA256()))}"
+    r, s = decode_dss_signature(key.sign(text.encode(), ec.ECDSA(SHA256())))
+    return f"{text}.{encoded(r.to_bytes(32, 'big') + s.to_bytes(32, 'big'))}"
+
+
+class Provider:
+    """
+    One provider.
+
+    @ivar keys: what it signs with, by C{kid}; what it publishes follows.
+    @ivar away: whether it answers with 503.
+    """
+
+    def __init__(self, test: Any) -> None:
+        self.keys: dict[str, Private] = {"r1": rsa_key(), "e1": ec_key()}
+        self.away = False
+        self.changes: dict[str, Any] = {}
+        self.server = WebServer(test, self._answer)
+        self.issuer = f"{self.server.url}/realm"
+
+    def _answer(self, path: str, form: Mapping[str, str]) -> tuple[int, bytes]:
+        if self.away:
+            return 503, b""
+        if path == "/realm/.well-known/openid-configuration":
+            found = {"issuer": self.issuer, "jwks_uri": f"{self.issuer}/keys", **self.changes}
+            return 200, json.dumps(found).encode()
+        if path == "/realm/keys":
+            rows = [jwk(kid, key) for kid, key in self.keys.items()]
+            return 200, json.dumps({"keys": rows}).encode()
+        return 404, b""
+
+    def options(self, **more: Any) -> dict[str, Any]:
+        """What C{external_auth} says of it."""
+        usual = {"issuer": self.issuer, "audience": AUDIENCE, **more}
+        return {f"^{name}": value for name, value in usual.items()}
+
+    def token(self, kid: str = "r1", **claims: Any) -> str:
+        """A good one, but for what is said."""
+        now = int(time.time())
+        usual = {"iss": self.issuer, "aud": AUDIENCE, "sub": "fred", "exp": now + 300, "iat": now}
+        key = self.keys[kid]
+        algorithm = "RS256" if isinstance(key, rsa.RSAPrivateKey) else "ES256"
+        header = {"alg": algorithm, "kid": kid, "typ": "JWT"}
+        return signed(header, {**usual, **claims}, key)

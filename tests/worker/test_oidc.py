@@ -1,0 +1,165 @@
+"""
+Logins by tokens of a provider, whose keys are fetched and kept.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.config.logins import OPTIONS, problems
+from saltwisted.domain.bearer import AGAIN, FRESH, STALE
+from saltwisted.domain.eauth import Proof, credentials
+from saltwisted.worker.process.oidc import Oidc
+from tests.certificates import Authority
+from tests.harness import scratch
+from tests.provider import Provider, rsa_key
+from tests.webserver import WebServer
+
+
+class OidcTests(SynchronousTestCase):
+    """One provider, and a master that keeps what it is told to."""
+
+    def setUp(self) -> None:
+        self.provider = Provider(self)
+        self.kept: Mapping[str, Any] = {}
+        self.now = time.time()
+
+    def ask(self, token: str, username: str = "fred", **more: Any) -> Proof:
+        """One login."""
+        settings = OPTIONS.take("oidc").settings(self.provider.options(**more), {})
+        proof = Oidc(lambda: self.now)
+        found = proof.prove({**settings, "kept": self.kept}, username, token)
+        self.kept = found.keep or self.kept
+        return found
+
+    def fetched(self) -> int:
+        """How often the keys were asked for."""
+        return self.provider.server.asked.count("/realm/keys")
+
+    def test_login(self) -> None:
+        """A token proves its user, with groups and an end; both algorithms do."""
+        for kid in ("r1", "e1"):
+            found = self.ask(self.provider.token(kid, groups=["web", "ops"]))
+            self.assertEqual((found.ok, found.problem), (True, ""), found.steps)
+            self.assertEqual(found.groups, ("ops", "web"))
+            self.assertTrue(self.now + 300 < found.until < self.now + 400)
+        self.assertEqual(self.fetched(), 1)
+
+    def test_T_EAUTH_9_other_name(self) -> None:
+        """T-EAUTH-9: a good token proves nobody but its user, letter by letter."""
+        for name in ("root", "Fred", "fred ", "*"):
+            found = self.ask(self.provider.token(), name)
+            self.assertEqual((found.ok, found.problem), (False, ""))
+
+    def test_T_EAUTH_9_no_keys_of_others(self) -> None:
+        """T-EAUTH-9: another issuer's document, or one with keys in the clear, gives none."""
+        for changes in (
+            {"issuer": "https://other"},
+            {"issuer": self.provider.issuer + "/"},
+            {"jwks_uri": "http://other.example/keys"},
+            {"jwks_uri": "file:///etc/passwd"},
+            {"jwks_uri": None},
+        ):
+            self.provider.changes = changes
+            self.kept = {}
+            found = self.ask(self.provider.token())
+            self.assertFalse(found.ok)
+            self.assertIn("could not be fetched", found.problem)
+        self.assertEqual(self.fetched(), 0)
+
+    def test_rotation(self) -> None:
+        """A new key counts from its first token on; one that is withdrawn ends within minutes."""
+        self.assertTrue(self.ask(self.provider.token()).ok)
+        old = self.provider.token(exp=self.now + 10 * FRESH)
+        self.provider.keys = {"r2": rsa_key(2048, 2)}
+        self.now += AGAIN
+        self.assertTrue(self.ask(self.provider.token("r2")).ok)
+        self.assertFalse(self.ask(old).ok)
+
+        self.provider.keys = {"r3": rsa_key(2048, 1)}
+        late = self.provider.token("r3", exp=self.now + 10 * FRESH)
+        self.now += FRESH
+        self.assertTrue(self.ask(late).ok)
+        self.assertEqual(self.fetched(), 3)
+
+    def test_unknown_keys(self) -> None:
+        """Who sends tokens of keys that nobody has does not make the master ask each time."""
+        self.provider.keys["x"] = rsa_key(2048, 1)
+        token = self.provider.token("x")
+        del self.provider.keys["x"]
+        for _ in range(5):
+            self.assertFalse(self.ask(token).ok)
+            self.now += AGAIN / 4
+        self.assertEqual(self.fetched(), 2)
+
+    def test_away(self) -> None:
+        """While the provider is away its keys count, for a day; then the log says why not."""
+        token = self.provider.token(exp=self.now + 2 * STALE)
+        self.assertTrue(self.ask(token).ok)
+        self.provider.away = True
+        self.now += FRESH
+        found = self.ask(token)
+        self.assertTrue(found.ok, found.steps)
+        self.assertIn("503", found.steps[0])
+
+        self.now += STALE
+        found = self.ask(token)
+        self.assertFalse(found.ok)
+        self.assertIn("503", found.problem)
+        self.provider.away = False
+        self.now += AGAIN
+        self.assertTrue(self.ask(token).ok)
+
+    def test_T_TLS_1_certificate(self) -> None:
+        """T-TLS-1: the provider's certificate is verified, for the document and for the keys."""
+        authority = Authority(scratch(self))
+        for name, file, good in (
+            ("localhost", authority.ca, True),
+            ("localhost", "", False),
+            ("other.example", authority.ca, False),
+        ):
+            server = WebServer(self, self.provider._answer, authority.issue(name))
+            self.provider.issuer, self.kept = f"{server.url}/realm", {}
+            found = self.ask(self.provider.token(), ca_file=file)
+            self.assertEqual(found.ok, good, found.problem)
+            self.assertEqual("CERTIFICATE_VERIFY_FAILED" in found.problem, not good)
+
+    def test_T_LOG_1_told(self) -> None:
+        """T-LOG-1: what is told of a token says whose it is and what is wrong, and is not it."""
+        token = self.provider.token(exp=self.now - 500)
+        found = self.ask(token)
+
+        self.assertFalse(found.ok)
+        self.assertIn("token: it has ended", found.steps[-1])
+        for part in token.split("."):
+            self.assertNotIn(part, repr(found))
+
+    def test_long(self) -> None:
+        """A token with many groups is not too long for a login; other passwords stay bounded."""
+        token = self.provider.token(groups=[f"group-{number}" for number in range(400)])
+        self.assertGreater(len(token), 4096)
+        given = {"username": "fred", "password": token}
+        self.assertIsNotNone(credentials({**given, "eauth": "oidc"}))
+        self.assertIsNone(credentials({**given, "eauth": "pam"}))
+        self.assertEqual(len(self.ask(token).groups), 400)
+
+    def test_options(self) -> None:
+        """What of the option cannot work, or is not to be trusted, is said at the start."""
+        good = {"^issuer": "https://a", "^audience": ["x"], "ops%": ["test.*"]}
+        self.assertEqual(problems({"oidc": good}), [])
+        for changes, words in (
+            ({"^issuer": ""}, "^issuer is needed"),
+            ({"^audience": ""}, "^audience is needed"),
+            ({"^issuer": "http://a"}, "no address of https"),
+            ({"^jwks_uri": "ftp://a"}, "no address of https"),
+            ({"^audience": [5]}, "text"),
+            ({"^leeway": "long"}, "^leeway"),
+            ({"^leeway": 5000}, "^leeway"),
+            ({"^isuer": "x"}, "did you mean '^issuer'?"),
+        ):
+            (found,) = problems({"oidc": {**good, **changes}})
+            self.assertIn(words, found)
