@@ -60,6 +60,7 @@ class DirectoryTests(SynchronousTestCase):
             self.prove(eauth="ldap", username=name, password="x")
             for name in ("fred", "Fred", "FRED")
         ]
+        self.rig.clock.pump([0.1] * 5)
         self.assertEqual(len(self.rig.backends.asked), 1)
         for _ in range(6):
             self.rig.clock.advance(1)
