@@ -17,6 +17,7 @@ from attrs import evolve, field, frozen
 from twisted.internet.defer import Deferred, maybeDeferred, succeed
 from twisted.logger import Logger
 
+from saltwisted.claiming import IClaims, IKeptEvents
 from saltwisted.domain.claims.copies import Copies, EventKeys, occasion_of
 from saltwisted.domain.claims.words import Answer, Came, Claim, NoMajority, Receipt, Taken
 from saltwisted.domain.masterschedule import IScheduleFacts
@@ -25,10 +26,8 @@ from saltwisted.domain.replica.pruning import PruneClock
 from saltwisted.domain.targeting.globs import globbed
 from saltwisted.interfaces import (
     IAcknowledging,
-    IClaims,
     IGate,
     IJobHearer,
-    IKeptEvents,
     IKeyAgreement,
     IKeyChanges,
     IMasters,

@@ -12,10 +12,11 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from saltwisted.claiming import IClaims
 from saltwisted.config.options import MasterConfig
 from saltwisted.domain.jid import JidMaker, jid_mark
 from saltwisted.errors import ConfigError
-from saltwisted.interfaces import IClaims, IPeers, ISecrets
+from saltwisted.interfaces import IPeers, ISecrets
 from saltwisted.kinds import FILES, JOB_STORE, MINION_CACHE
 from saltwisted.master.automation.acts import CALLER_ENTRY
 from saltwisted.master.automation.kept import KeptEvents

@@ -14,13 +14,13 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
+from saltwisted.claiming import IClaims
 from saltwisted.cluster.claims.acts import Acts
 from saltwisted.cluster.claims.court import NOT_ALLOWED, ICourt, Leave
 from saltwisted.cluster.claims.duties import Duties
 from saltwisted.domain.claims.claimant import RENEW_EVERY
 from saltwisted.domain.claims.voter import DUTY
 from saltwisted.domain.claims.words import Answer, Came, Claim, Receipt
-from saltwisted.interfaces import IClaims
 from saltwisted.transports.deferreds import let_go
 
 TICK = 0.25

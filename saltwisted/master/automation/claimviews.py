@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from saltwisted.claiming import IClaims
 from saltwisted.domain.operations.arguments import TEXT, WHOLE, Argument
 from saltwisted.domain.operations.table import Call, Operation, owner_only
-from saltwisted.interfaces import IClaims
 
 OWNER = owner_only("only root and the master's own user may see receipts")
 MOST = 10_000

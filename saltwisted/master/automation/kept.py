@@ -17,9 +17,10 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
+from saltwisted.claiming import IKeptEvents
 from saltwisted.domain.reactions.keeping import Id, Kept, Owed, Shelf, read_ids, read_told
 from saltwisted.errors import SaltwistedError, StoreError, WireError
-from saltwisted.interfaces import IKeptEvents, IPeers
+from saltwisted.interfaces import IPeers
 from saltwisted.transports.deferreds import as_deferred, let_go
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from saltwisted.claiming import IClaims
 from saltwisted.domain.orchestration.life import StepState
 from saltwisted.domain.orchestration.takeover import OFF, Known
 from saltwisted.domain.orchestration.words import (
@@ -26,7 +27,7 @@ from saltwisted.domain.orchestration.words import (
     step_line,
 )
 from saltwisted.errors import DeniedError, TakenOver
-from saltwisted.interfaces import IClaims, IRunRecords
+from saltwisted.interfaces import IRunRecords
 from saltwisted.master.orchestration.going import Fire, Going, Goings
 from saltwisted.master.orchestration.successor import Resume, Successor
 

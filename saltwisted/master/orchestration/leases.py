@@ -15,8 +15,8 @@ from typing import Any
 from twisted.internet.defer import Deferred, succeed
 from twisted.logger import Logger
 
+from saltwisted.claiming import IClaims
 from saltwisted.domain.claims.words import Claim
-from saltwisted.interfaces import IClaims
 from saltwisted.transports.deferreds import let_go, wait_for
 
 KIND = "orch/"

@@ -13,12 +13,13 @@ from twisted.internet.defer import maybeDeferred
 from twisted.internet.task import LoopingCall, deferLater
 from twisted.logger import Logger
 
+from saltwisted.claiming import IClaims
 from saltwisted.domain.claims.words import Claim, Taken
 from saltwisted.domain.orchestration.life import RunState, StepState
 from saltwisted.domain.orchestration.takeover import Known, plan
 from saltwisted.domain.orchestration.words import Run, Step, read_run, resumed_line, taken_line
 from saltwisted.errors import DeniedError, SaltwistedError, StoreError, TakenOver, WireError
-from saltwisted.interfaces import IClaims, IRunRecords
+from saltwisted.interfaces import IRunRecords
 from saltwisted.master.orchestration.going import Going, Goings
 from saltwisted.master.orchestration.leases import Leases
 from saltwisted.transports.deferreds import awaited, let_go
