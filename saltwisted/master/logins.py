@@ -350,8 +350,9 @@ class Logins:
         if self._workers is None:
             return {"problem": f"{eauth} is not asked here"}
         told = settings(eauth, self._config)
-        before = self._kept.get(eauth) or {}
-        payload = {"eauth": eauth, "settings": {**told, "kept": before}, "username": username}
+        if eauth in self._kept:
+            told["kept"] = self._kept[eauth]
+        payload = {"eauth": eauth, "settings": told, "username": username}
         if password is not None:
             payload["password"] = password
         try:
