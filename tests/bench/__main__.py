@@ -39,6 +39,17 @@ TARGETS = {
     "salt test.ping, one minion, s": 0.15,
     "wait of others, flood of junk, p99 ms": 100.0,
     "wait of others, flood of auth, p99 ms": 100.0,
+    "reaction, local": 1.5,
+    "reaction, runner": 1.5,
+    "reaction, wheel": 1.5,
+    "event to publication, idle, p99 ms": 30.0,
+    "event to publication, three nodes, p99 ms": 60.0,
+    "1000 reactions in a burst, local, s": 2.0,
+    "1000 reactions in a burst, runner, s": 2.0,
+    "1000 reactions in a burst, wheel, s": 2.0,
+    "10000 in a burst, hwm 10000: lost, and said": 0.0,
+    "10000 in a burst, hwm 10000: lost without a word": 0.0,
+    "10000 in a burst, hwm 1000: lost without a word": 0.0,
     "minion at rest, MiB PSS": 60.0,
     "test.ping, published to returned, ms": 20.0,
     "salt-call --local test.ping, s": 0.25,
@@ -89,7 +100,7 @@ def main() -> None:
     )
     parser.add_argument("--seconds", type=int, default=5, help="of each load without an end")
     parser.add_argument(
-        "--only", nargs="*", default=[], help="sections: startup few signins ... minion"
+        "--only", nargs="*", default=[], help="sections: startup few signins ... reactor minion"
     )
     options = parser.parse_args()
     if not os.path.exists(options.swarm):

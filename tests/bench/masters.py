@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from tests.bench import reactor
 from tests.bench.machine import pss_mib
 from tests.harness import ROOT, OurMaster, OurMinion, StockMaster, StockMinion, until
 
@@ -130,14 +131,14 @@ class MasterBench:
         for _ in range(repeat):
             values.append(float(self.swarm(scenario, *args)["master"]["cpu_ms_per_op"]))
         self.put(name, statistics.median(values))
-        self.reactor(name)
+        self.latencies(name)
 
     def put(self, name: str, value: float) -> None:
         """Keep a figure, and show it at once."""
         self.figures[name] = value
         print(f"  {self.kind:6} {name:42} {value:10.3f}", flush=True)
 
-    def reactor(self, name: str) -> None:
+    def latencies(self, name: str) -> None:
         """What our reactor says of itself, from the start of this master until after this load."""
         if self.stock:
             return
@@ -163,7 +164,7 @@ class MasterBench:
         """All sections, or those named."""
         sections: list[Callable[[], None]] = [
             self.startup, self.few, self.signins, self.many, self.files, self.pillars, self.idle,
-            self.command, self.flood,
+            self.command, self.flood, self.reactor,
         ]  # fmt: skip
         if self.kind == DEBIAN:
             sections = [self.startup, self.few, self.signins, self.files, self.pillars]
@@ -193,7 +194,7 @@ class MasterBench:
         self.put("start to first sign-in, s", statistics.median(times) - baseline)
         time.sleep(8 if self.stock else 3)
         self.put("memory at rest, MiB PSS", pss_mib(master.pid))
-        self.reactor("start")
+        self.latencies("start")
 
     def _swarm_own(self) -> float:
         """What the load generator itself takes to sign one minion in."""
@@ -239,14 +240,18 @@ class MasterBench:
             walls.append(found["seconds"])
         self.put("ping to 2000, per return", statistics.median(cpus))
         self.put("ping to 2000, wall, s", statistics.median(walls))
-        self.reactor("ping to 2000")
+        self.latencies("ping to 2000")
+
+    def tool(self, name: str) -> list[str]:
+        """How a command of this master's own kind begins."""
+        if self.stock:
+            return [f"{self.master.venv}/bin/{name}", "-c", self.master.conf]
+        python = self.python or sys.executable
+        return [python, "-m", "saltwisted.cli.main", name, "-c", self.master.conf]
 
     def salt(self, words: str) -> str:
         """A shell command that runs this master's own salt command."""
-        if self.stock:
-            return f"{self.master.venv}/bin/salt -c {self.master.conf} {words}"
-        python = self.python or sys.executable
-        return f"{python} -m saltwisted.cli.main salt -c {self.master.conf} {words}"
+        return f"{' '.join(self.tool('salt'))} {words}"
 
     def files(self) -> None:
         """The file server."""
@@ -274,7 +279,7 @@ class MasterBench:
         found = self.swarm("idle", "-n", str(N), "--seconds", "5")
         self.put("memory with 2000 minions, MiB PSS", float(found["pss_connected_mb"]))
         self.put("CPU with 2000 idle minions, % of one", float(found["master"]["cpu_pct"]))
-        self.reactor("2000 minions connected")
+        self.latencies("2000 minions connected")
 
     def command(self) -> None:
         """The salt command from prompt to prompt, with one minion of the same kind."""
@@ -303,6 +308,10 @@ class MasterBench:
         done = master.command("salt", "one", "test.ping", "-t", "3", "--out", "json", "--static")
         return '"one": true' in done.stdout
 
+    def reactor(self) -> None:
+        """What reactions to events cost."""
+        reactor.section(self)
+
     def flood(self) -> None:
         """How long eight minions wait for their answers while a stranger floods the port."""
         self.start(self.make())
@@ -326,5 +335,5 @@ class MasterBench:
                 process.wait(20)
             lat = found.get("lat_ms") or {}
             self.put(f"wait of others, flood of {kind}, p99 ms", float(lat.get("p99", math.inf)))
-            self.reactor(f"flood of {kind}")
+            self.latencies(f"flood of {kind}")
             time.sleep(2)
