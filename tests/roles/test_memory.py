@@ -33,6 +33,29 @@ class CollectorTests(SynchronousTestCase):
 
         self.assertGreaterEqual(gc.get_freeze_count() - before, len(kept))
 
+    def test_small_steps(self) -> None:
+        """
+        However much the start has made, a whole collection looks at what has come since the last
+        one: the first does not wait until that is a quarter of all there was.
+        """
+        made: list[Any] = [[] for _ in range(300_000)]
+        self.collector.stopService()
+        self.collector.startService()
+        looked: list[int] = []
+
+        def collecting(phase: str, info: dict[str, int]) -> None:
+            if phase == "start" and info["generation"] == 2:
+                looked.append(len(gc.get_objects()))
+
+        gc.callbacks.append(collecting)
+        try:
+            made += [[] for _ in range(100_000)]
+        finally:
+            gc.callbacks.remove(collecting)
+
+        self.assertGreater(len(looked), 3)
+        self.assertLess(max(looked), 20_000)
+
     def test_cycles_that_die_late(self) -> None:
         """
         A cycle that was frozen alive and died is gone after the hourly collection, which

@@ -5,6 +5,7 @@ What follows when a batch of the job cache is on disk: the log hears of it, then
 from __future__ import annotations
 
 from collections import deque
+from time import thread_time
 from typing import Any
 
 from twisted.python.failure import Failure
@@ -23,16 +24,21 @@ from saltwisted.stores.jobs.writes import (
 )
 
 _SLICE = 16
+PORTION = 0.001
+"""Seconds of the reactor thread's CPU in one go, and there may be two in a turn of the reactor."""
 
 
 class Delivery:
     """
-    Tells the log, and fires Deferreds, a few per turn: what follows each may take 0.1 ms.
+    Tells the log, and fires Deferreds, a few per turn: what follows each may take 0.1 ms for a
+    return, and ten times as long for a job, which is then signed and published.
 
     @param reactor: for C{callLater}.
+    @param portion: after how much of the thread's CPU the rest waits for another turn.
     """
 
-    def __init__(self, reactor: Any, replica: JobLog) -> None:
+    def __init__(self, reactor: Any, replica: JobLog, portion: float = PORTION) -> None:
+        self.portion = portion
         self._reactor = reactor
         self._replica = replica
         self._waiting: deque[list[Write]] = deque()
@@ -82,6 +88,7 @@ class Delivery:
                     write.done.callback(write.result)
 
     def _deliver_some(self) -> None:
+        until = thread_time() + self.portion
         for _ in range(_SLICE):
             if not self._waiting:
                 return
@@ -91,6 +98,8 @@ class Delivery:
                 self._waiting.popleft()
             if not write.done.called:
                 write.done.callback(write.result)
+            if thread_time() > until:
+                break
         if self._waiting:
             self._reactor.callLater(0, self._deliver_some)
 
