@@ -30,7 +30,7 @@ mark:
   local.cmd.run:
     - tgt: {{{{ sender }}}}
     - args:
-        cmd: echo {{{{ tag }}}} >> {done}
+        cmd: {command}
 """,
     "runner": """
 mark:
@@ -38,16 +38,25 @@ mark:
     - args:
         tgt: {target}
         fun: cmd.run
-        arg: ["echo {{{{ tag }}}} >> {done}"]
+        arg: ["{command}"]
         timeout: 5
 """,
     "caller": """
 mark:
   caller.cmd.run:
     - args:
-        cmd: sleep 0.3; echo {{{{ tag }}}} >> {done}
+        cmd: {command}
 """,
 }
+COMMANDS = {
+    "local": "echo {{ tag }} >> DONE",
+    "most": "echo {{ tag }} >> DONE; sleep 1",
+    "least": "sleep 1; echo {{ tag }} >> DONE",
+}
+"""
+By the end of a kind. Where it may be done once it is done first, and where it must be done last: a
+node is often killed in between.
+"""
 MODULE = '''
 import os
 import time
@@ -92,8 +101,8 @@ def lay_out(place: str, target: str) -> list[Any]:
     for kind in KINDS:
         path = f"{place}/sls/{kind}.sls"
         with open(path, "w") as stream:
-            text = SLS[kind.partition("-")[0]]
-            stream.write(text.format(done=f"{place}/done/{kind}", target=target))
+            command = COMMANDS[kind.split("-")[-1]].replace("DONE", f"{place}/done/{kind}")
+            stream.write(SLS[kind.partition("-")[0]].format(command=command, target=target))
         once = "at_least" if kind.endswith("least") else "at_most"
         entries.append({f"storm/{kind}/*": {"sls": path, "once": once}})
     return entries

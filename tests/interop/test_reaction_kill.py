@@ -27,7 +27,7 @@ from tests.interop.reactions import KINDS, Ear, Judgement, done_at, fired_at, la
 from tests.interop.storm import LONG, Storm
 
 SECONDS = float(os.environ.get("SALTWISTED_STORM", "600" if LONG else "60" if PEERS else "25"))
-PACE = 0.5
+PACE = 0.4
 """Seconds between two events of a minion."""
 WINDOW = 10
 """C{publish_window}: longer than a term, and members vote soon after they have joined."""

@@ -344,6 +344,40 @@ class MinionsTests(SynchronousTestCase):
         self.assertEqual(status["figures"].get("failed", 0), 0)
         self.assertEqual(status["figures"]["reacted"], 2)
 
+    def test_from_states(self) -> None:
+        """
+        An event that a state sends is reacted to once, whether a job or C{salt-call} has run the
+        state, with each release of stock minions.
+        """
+        home = scratch(self)
+        with open(os.path.join(home, "say.sls"), "w") as stream:
+            stream.write("say:\n  runner.test.arg:\n    - args: {n: {{ data['data']['n'] }}}\n")
+        master = OurMaster(home, reactor=[{"site/state": [f"{home}/say.sls"]}], auto_accept=True)
+        self.addCleanup(master.kill)
+        master.up()
+        minions = [StockMinion(home, version, master) for version in ("3006", "3007", "3008")]
+        for minion in minions:
+            self.addCleanup(minion.kill)
+            minion.up()
+        for minion in minions:
+            master.ping_until(minion.id)
+
+        sends = ("state.single", "event.send", "site/state")
+        for number, minion in enumerate(minions):
+            # Both answer when the state has ended, and with it all that it sends
+            master.salt(minion.id, *sends, f"data={{n: {number}}}")
+            minion.call(*sends, f"data={{n: {number + 10}}}")
+        with master.control() as client:
+            until(
+                "the reactions",
+                lambda: client.call("automation.status")["figures"].get("reacted", 0) >= 6,
+            )
+            figures = client.call("automation.status")["figures"]
+            receipts = client.call("receipts", event="site/state")
+
+        self.assertEqual(figures["reacted"], 6)
+        self.assertEqual(len(receipts), 6)
+
 
 @needs_peers
 class HotMinionTests(SynchronousTestCase):
@@ -377,11 +411,12 @@ class HotMinionTests(SynchronousTestCase):
 
         for number in (0, 1, 1):
             minion.call("event.send", "site/mark", json.dumps({"n": number}))
+        nodes[1].salt(minion.id, "state.single", "event.send", "site/mark", "data={n: 2}")
         marks = os.path.join(folder, "marks")
-        until("three marks", lambda: len(self.lines(marks)) >= 3)
-        until("three calls", lambda: self.figures(nodes)["reacted"] == 3)
+        until("four marks", lambda: len(self.lines(marks)) >= 4)
+        until("four calls", lambda: self.figures(nodes)["reacted"] == 4)
 
-        self.assertEqual(sorted(self.lines(marks)), ["0", "1", "1"])
+        self.assertEqual(sorted(self.lines(marks)), ["0", "1", "1", "2"])
         figures = self.figures(nodes)
         self.assertEqual(figures["failed"], 0)
         self.assertGreaterEqual(figures["taken"], 6)
