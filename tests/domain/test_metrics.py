@@ -126,6 +126,18 @@ class FamilyTests(SynchronousTestCase):
         )
         self.assertEqual(counted, sum(counters.values()))
 
+    def test_claims(self) -> None:
+        """What is counted of claims has a family of its own, and is told once."""
+        claims = {"would_claim": False, "held": 2, "figures": {"granted": 3, "lost": 1}}
+        figures = {"counters": {"claims_granted": 3, "kept": 7}, "claims": claims}
+        found = {f.name: dict(f.samples) for f in families_of(figures)}
+
+        self.assertEqual(found["saltwisted_duties_held"], {(): 2})
+        self.assertEqual(
+            found["saltwisted_claims_total"], {(("what", "granted"),): 3, (("what", "lost"),): 1}
+        )
+        self.assertEqual(found["saltwisted_counted_total"], {(("name", "kept"),): 7})
+
     def test_nothing_known(self) -> None:
         """Of a node that has no master yet there is little to tell, and that is told."""
         found = {f.name: f.samples for f in families_of({"id": "a", "role": "cluster"})}

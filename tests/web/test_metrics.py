@@ -55,7 +55,7 @@ FIGURES: dict[str, Any] = {
     "events": 77,
     "reactor": {"depth": 1, "oldest": 2.5, "running": 1, "figures": {"taken": 4}, "paused": {}},
     "schedule_running": 0,
-    "claims": {"would_claim": True},
+    "claims": {"would_claim": True, "held": 1, "figures": {"granted": 3, "lost": 1}},
     "links": {"b": 1.0, "c": 0.0},
     "lag": {"b": {"keys": 0, "returns": 3}, "c": {"keys": None, "returns": None}},
     "roots_lag": {"file/base/0": 0},

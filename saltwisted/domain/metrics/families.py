@@ -126,7 +126,8 @@ def _counters(counters: Mapping[str, int]) -> Iterator[Family]:
             found[_COUNTED[first]][rest] += count
         elif name.startswith("_") or name in PLAIN_COMMANDS:
             commands[name] += count
-        else:
+        elif not name.startswith(OF_CLAIMS):
+            # Those of claims are a family of their own
             found[_REST][name] += count
     yield labelled(
         "saltwisted_requests_total", COUNTER, "Requests that were taken", "command", commands
@@ -135,6 +136,7 @@ def _counters(counters: Mapping[str, int]) -> Iterator[Family]:
         yield labelled(f"saltwisted_{family}_total", COUNTER, says, label, values)
 
 
+OF_CLAIMS = "claims_"
 PLAIN_COMMANDS = frozenset(("publish", "runner", "wheel", "mk_token", "get_token", "ping"))
 """Commands on the wire whose names do not begin with an underscore."""
 
@@ -196,6 +198,14 @@ def _claims(claims: Mapping[str, Any]) -> Iterator[Family]:
         GAUGE,
         "Whether this node could take a duty over now",
         float(bool(claims["would_claim"])),
+    )
+    yield single("saltwisted_duties_held", GAUGE, "Duties that this node holds", claims["held"])
+    yield labelled(
+        "saltwisted_claims_total",
+        COUNTER,
+        "What became of claims of short acts, such as reactions",
+        "what",
+        claims["figures"],
     )
 
 
