@@ -25,6 +25,7 @@ class Api:
 
     @ivar factory: its connections.
     @ivar beside: what runs while it listens.
+    @ivar site: who answers.
     """
 
     name = "HTTP API"
@@ -46,7 +47,7 @@ class Api:
         """
         self._reactor = reactor
         self._options = options
-        self._site = site
+        self.site = site
         self._context = context
         self._fingerprint = fingerprint
         self._listening: Any = None
@@ -104,7 +105,7 @@ class Api:
         if listening is not None:
             for each in self.beside:
                 each.stopService()
-        self._site.stop()
+        self.site.stop()
         self.factory.hang_up()
         return maybeDeferred(listening.stopListening) if listening is not None else None
 

@@ -1,0 +1,91 @@
+"""
+A takeover beside a stock salt-api: its port becomes ours.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.config.options import MasterConfig
+from saltwisted.errors import StoreError
+from saltwisted.testing.ports import reserve_ports
+from saltwisted.tools import daemons
+from saltwisted.tools.ports import listener
+
+LISTENING = """
+import socket, sys
+sock = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+print("listens", flush=True)
+sys.stdin.read()
+"""
+
+
+class SaltApiTests(SynchronousTestCase):
+    """Without systemd: by the pid file."""
+
+    def setUp(self) -> None:
+        self.patch(daemons, "under_systemd", lambda: False)
+        self.home = self.mktemp()
+        os.makedirs(self.home)
+        self.api, publish, ret = reserve_ports(3)
+        self.options: dict[str, Any] = {
+            "root_dir": "/",
+            "publish_port": publish,
+            "ret_port": ret,
+            "pidfile": os.path.join(self.home, "master.pid"),
+            "extra": {"api_pidfile": os.path.abspath(os.path.join(self.home, "api.pid"))},
+        }
+        self.child = subprocess.Popen(
+            [sys.executable, "-c", LISTENING, str(self.api)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        self.addCleanup(self.end)
+        assert self.child.stdout is not None
+        self.child.stdout.readline()
+        with open(os.path.join(self.home, "api.pid"), "w", encoding="utf-8") as file:
+            file.write(str(self.child.pid))
+
+    def end(self) -> None:
+        """The pretended salt-api goes."""
+        self.child.kill()
+        self.child.wait()
+        for stream in (self.child.stdin, self.child.stdout):
+            assert stream is not None
+            stream.close()
+
+    def config(self, **options: Any) -> MasterConfig:
+        """A stock master's."""
+        return MasterConfig(**{**self.options, **options})
+
+    def test_stopped(self) -> None:
+        """The salt-api of a configuration that has one is stopped with its master."""
+        block = {"port": self.api, "disable_ssl": True}
+        daemons.stop_stock(self.config(rest_cherrypy=block), {}, "salt-master")
+
+        self.child.wait(30)
+        self.assertEqual(listener(self.api), "")
+
+    def test_left(self) -> None:
+        """A salt-api that the configuration does not name is nobody's business."""
+        daemons.stop_stock(self.config(), {}, "salt-master")
+        self.assertIsNone(self.child.poll())
+
+    def test_somebody_else(self) -> None:
+        """A port that somebody else keeps ends the takeover, with his name."""
+        self.patch(daemons, "_wait", lambda condition, seconds: condition())
+        self.patch(daemons, "api_pid", lambda config: 0)
+        block = {"port": self.api}
+        error = self.assertRaises(
+            StoreError,
+            daemons.stop_stock,
+            self.config(rest_cherrypy=block),
+            {},
+            "salt-master",
+        )
+        self.assertIn(str(self.api), str(error))
