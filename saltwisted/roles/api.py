@@ -12,7 +12,7 @@ from saltwisted.config.api import BLOCKS, ApiOptions, options_of
 from saltwisted.domain.api.signatures import OPTION, signatures_of
 from saltwisted.domain.operations.table import Operations
 from saltwisted.master.context import Context
-from saltwisted.roles.stores import Stores
+from saltwisted.roles.stores import WEB_ENTRY, Stores
 from saltwisted.stores.files import make_dir, write_atomic
 from saltwisted.web.chunks import Chunks
 from saltwisted.web.endpoints import Endpoints
@@ -22,6 +22,9 @@ from saltwisted.web.service import Api
 from saltwisted.web.site import Site
 from saltwisted.web.static import StaticFiles
 from saltwisted.web.tls import context_of
+
+PATIENCE = 30.0
+"""Seconds that a document may take in a worker."""
 
 
 def api_of(stores: Stores, ctx: Context, operations: Operations) -> Api | None:
@@ -46,7 +49,16 @@ def api_of(stores: Stores, ctx: Context, operations: Operations) -> Api | None:
     listening = _listening(stores, ctx, options, hub)
     table = {**endpoints.table(), **files.table(), **listening.table()}
     page = files.app if options.app else None
-    site = Site(reactor, options, ctx.logins, stores.counters, table, stores.now, page)
+    site = Site(
+        reactor,
+        options,
+        ctx.logins,
+        stores.counters,
+        table,
+        stores.now,
+        lambda payload: stores.warm.call(WEB_ENTRY, payload, PATIENCE),
+        page,
+    )
     return Api(reactor, options, site, stores.counters, context, fingerprint, [hub])
 
 

@@ -50,6 +50,7 @@ from saltwisted.wire.crypticle import SessionKey
 from saltwisted.worker.process.warm import exec_warm_parent
 
 ROOTS_ENTRY = "saltwisted.stores.roots.filework:serve"
+WEB_ENTRY = "saltwisted.worker.process.webwork:serve"
 
 
 class Stores:
@@ -193,5 +194,6 @@ def warm_pool(reactor: Any) -> WarmPool:
             # PAM waits for seconds after a wrong password
             LOGIN_ENTRY: PoolLimits(size=4, queue=256),
             NEAR_ENTRY: PoolLimits(size=4, queue=256),
+            WEB_ENTRY: PoolLimits(size=1, queue=64),
         },
     )

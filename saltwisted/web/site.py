@@ -8,21 +8,21 @@ is looked at before anything is done. Endpoints are in L{saltwisted.web.endpoint
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from email.utils import formatdate
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, unquote_to_bytes, urlsplit
 
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.interfaces import IPullProducer
+from twisted.internet.interfaces import IPushProducer
 from twisted.internet.task import Cooperator
 from twisted.logger import Logger
 from zope.interface import implementer
 
 from saltwisted.config.api import ApiOptions
 from saltwisted.domain.api import accept, bodies
-from saltwisted.domain.api.pieces import NotJson, pieces
+from saltwisted.domain.api.pieces import NotJson, is_small, pieces
 from saltwisted.domain.api.problems import NO_RIGHT, Problem, of_remote, page
 from saltwisted.domain.eauth import Token
 from saltwisted.errors import DeniedError, RemoteError, StoreError
@@ -39,6 +39,8 @@ OF_ONE = 500
 WITHOUT_SESSION = 65_536
 """Bytes of a body that are read for somebody who has not said who he is."""
 CHUNK = 65_536
+YAML_VALUES = 50
+"""Values that are written as YAML at once."""
 STALLED = 60.0
 """Seconds for which a client may read nothing of its answer."""
 HTML = "text/html;charset=utf-8"
@@ -75,9 +77,11 @@ class Site:
         counters: Counter[str],
         endpoints: Mapping[str, Endpoint],
         now: Callable[[], float],
+        in_worker: Callable[[Any], Awaitable[Any]],
         page_of: Handler | None = None,
     ) -> None:
         """
+        @param in_worker: has a process do what L{saltwisted.worker.process.webwork} does.
         @param page_of: what a browser gets that asks for a page, if there is an app.
         """
         self._reactor = reactor
@@ -87,6 +91,7 @@ class Site:
         self.endpoints = endpoints
         self._page_of = page_of
         self._now = now
+        self._in_worker = in_worker
         self._running: Counter[str] = Counter()
         self._answering: set[Deferred[None]] = set()
         self._prefix = [part for part in options.root_prefix.split("/") if part]
@@ -210,7 +215,7 @@ class Site:
         form = "" if endpoint.plain else accept.best(exchange.headers.get("accept"))
         self._query(exchange)
         if endpoint.reads and exchange.method == "POST":
-            exchange.body = self._read(exchange)
+            exchange.body = await self._read(exchange)
         return await handler(exchange), form
 
     def _cross_origin(self, exchange: Exchange) -> bool:
@@ -312,11 +317,22 @@ class Site:
         except ValueError:
             raise Problem(400, "The query has too many fields") from None
 
-    def _read(self, exchange: Exchange) -> bodies.Body:
+    async def _read(self, exchange: Exchange) -> bodies.Body:
         content = exchange.request.content.read()
         if exchange.session is None and len(content) > WITHOUT_SESSION:
             raise Problem(413, f"Without a session a request may have {WITHOUT_SESSION} bytes")
-        return bodies.read(exchange.headers.get("content-type"), content)
+        kind = exchange.headers.get("content-type")
+        if not bodies.is_long_yaml(kind, content):
+            return bodies.read(kind, content)
+        done = await self._in_worker({"read": content})
+        if "problem" in done:
+            raise Problem(*done["problem"])
+        return bodies.Body(done["value"], done["raw"])
+
+    async def _yaml(self, value: Any) -> bytes:
+        if is_small(value, YAML_VALUES):
+            return bodies.yaml_text(value)
+        return bytes((await self._in_worker({"write": value}))["text"])
 
     # -- what is answered
 
@@ -325,7 +341,7 @@ class Site:
         if form == accept.MSGPACK:
             return [pack(value)]
         if form == accept.YAML:
-            return [yaml_text(value)]
+            return [await self._yaml(value)]
         made: list[bytes] = []
 
         def work() -> Iterator[None]:
@@ -378,7 +394,7 @@ class Site:
         Sending(self._reactor, request, content).start()
 
 
-@implementer(IPullProducer)
+@implementer(IPushProducer)
 class Sending:
     """A large answer, given as fast as the client reads it."""
 
@@ -387,30 +403,44 @@ class Sending:
         self._request = request
         self._content = iter(content)
         self._stalled: Any = None
+        self._paused = False
 
     def start(self) -> None:
         """Begin."""
         self._stalled = self._reactor.callLater(STALLED, self._give_up)
-        self._request.registerProducer(self, False)
+        self._request.registerProducer(self, True)
+        self._go()
+
+    def _go(self) -> None:
+        while not self._paused:
+            chunk: list[bytes] = []
+            size = 0
+            for piece in self._content:
+                chunk.append(piece)
+                size += len(piece)
+                if size >= CHUNK:
+                    break
+            if not chunk:
+                self.stopProducing()
+                self._request.unregisterProducer()
+                self._request.finish()
+                return
+            self._request.write(b"".join(chunk))
+
+    def pauseProducing(self) -> None:
+        """The client has enough for now."""
+        self._paused = True
 
     def resumeProducing(self) -> None:
         """The client has read what it was given."""
-        self._stalled.reset(STALLED)
-        chunk: list[bytes] = []
-        size = 0
-        for piece in self._content:
-            chunk.append(piece)
-            size += len(piece)
-            if size >= CHUNK:
-                break
-        self._request.write(b"".join(chunk))
-        if size < CHUNK:
-            self.stopProducing()
-            self._request.unregisterProducer()
-            self._request.finish()
+        if self._stalled.active():
+            self._stalled.reset(STALLED)
+            self._paused = False
+            self._go()
 
     def stopProducing(self) -> None:
         """It is over, or nobody is there."""
+        self._paused = True
         if self._stalled.active():
             self._stalled.cancel()
 
@@ -445,11 +475,3 @@ def cookie_of(header: str) -> str:
     except CookieError:
         return ""
     return found.value if found is not None else ""
-
-
-def yaml_text(value: Any) -> bytes:
-    """As Salt shows YAML."""
-    import yaml
-
-    text = yaml.dump(value, Dumper=yaml.CSafeDumper, default_flow_style=False, allow_unicode=True)
-    return text.encode("utf-8", "replace")

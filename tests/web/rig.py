@@ -9,10 +9,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from attrs import frozen
+from twisted.internet.defer import Deferred, succeed
 from twisted.internet.testing import StringTransport
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.roles.api import api_of
+from saltwisted.wire.msgpack import pack_bin, unpack_bin
+from saltwisted.worker.process.webwork import serve
 from tests.master.rig import AtOnce, Rig, RigMinion
 from tests.web.calls import CLIENTS, RULES, USERS
 
@@ -76,6 +79,7 @@ class ApiRig:
     """One master of the users of L{USERS}, with two minions."""
 
     def __init__(self, test: SynchronousTestCase, **options: Any) -> None:
+        self.worked = 0
         users = test.mktemp()
         with open(users, "w", encoding="utf-8") as file:
             file.write(USERS)
@@ -96,11 +100,18 @@ class ApiRig:
             now=rig.clock.seconds,
             counters=rig.counters,
             files_threads=AtOnce(),
+            warm=SimpleNamespace(call=self.work),
         )
         api = api_of(stores, rig.ctx, rig.table())
         assert api is not None
         self.api = api
         self.test = test
+
+    def work(self, entry: str, payload: Any, timeout: float) -> Deferred[Any]:
+        """What a worker process does, and how often one was asked."""
+        self.worked += 1
+        # As it comes through the socket of a process
+        return succeed(unpack_bin(pack_bin(serve(unpack_bin(pack_bin(payload)), None, {}))))
 
     def wait(self, seconds: float) -> None:
         """Let time go by."""

@@ -5,9 +5,11 @@ The API of one master: logins and sessions, low state, who may what.
 from __future__ import annotations
 
 import io
+import json
 import tarfile
 from typing import Any
 
+import yaml
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -119,6 +121,67 @@ class LowStateTests(SynchronousTestCase):
         (reply,) = connection.replies
         self.assertEqual(reply.json, {"return": [{"api-00000": True, "api-00001": True}]})
         self.assertEqual(self.api.rig.published_jobs()[0]["user"], "admin")
+
+    def test_long_yaml(self) -> None:
+        """A long document of YAML, sent or wanted, is a worker's business; a short one is not."""
+        for count, worked in ((1, 0), (2000, 2)):
+            arg = [f"a{number}" for number in range(count)]
+            low = yaml.safe_dump([{**ARG, "arg": arg}]).encode()
+            reply = self.api.ask(
+                "POST",
+                "/",
+                body=low,
+                token=self.token,
+                Content_Type="application/x-yaml",
+                Accept="application/x-yaml",
+            )
+            self.assertEqual(
+                yaml.safe_load(reply.content), {"return": [{"args": arg, "kwargs": {}}]}
+            )
+            self.assertEqual(self.api.worked, worked)
+        bad = b"a: [" + b" " * 5000
+        kind = {"Content_Type": "application/x-yaml"}
+        self.assertEqual(self.api.ask("POST", "/", body=bad, token=self.token, **kind).status, 400)
+
+    def test_large_answers(self) -> None:
+        """A large answer is whole, whatever is in it, and is what C{json.dumps} makes of it."""
+        value = {
+            "text": "x\u00e4\n" * 50_000,
+            "list": [{"a": [1, 2.5, None, True, "b"]}] * 3000,
+            "map": {str(number): {"n": number} for number in range(3000)},
+            "numbers": list(range(5000)),
+            "empty": [{}, [], ""],
+        }
+        connection = self.api.open("POST", "/", [PING], token=self.token)
+        self.api.answer(value, 0, 1)
+        self.api.wait(2)
+
+        (reply,) = connection.replies
+        whole = {"return": [{"api-00000": value, "api-00001": value}]}
+        self.assertEqual(reply.json, whole)
+        self.assertEqual(reply.text, json.dumps(whole, ensure_ascii=False))
+
+    def test_stalled(self) -> None:
+        """A large answer waits for a client that reads slowly, and ends for one that does not."""
+        again = self.api.open("POST", "/", [PING], token=self.token)
+        channel = again.protocol
+        write = again.transport.write
+
+        def pausing(data: bytes) -> None:
+            write(data)
+            if len(data) > 60_000:
+                channel.pauseProducing()
+
+        self.patch(again.transport, "write", pausing)
+        self.api.answer("x" * 1_000_000, 0, 1)
+        self.api.wait(1)
+        got = len(again.transport.value())
+        self.assertLess(got, 200_000)
+        channel.resumeProducing()
+        self.assertGreater(len(again.transport.value()), got)
+        self.assertFalse(again.transport.disconnected)
+        self.api.rig.clock.advance(61)
+        self.assertTrue(again.transport.disconnected)
 
     def test_silent(self) -> None:
         """A minion that did not answer is neither false nor empty, and is listed apart."""

@@ -27,7 +27,7 @@ def pieces(value: Any) -> Iterator[str]:
 
     @raises NotJson: something in it is no JSON.
     """
-    if _is_small(value):
+    if is_small(value):
         yield _whole(value)
     elif isinstance(value, str):
         yield '"'
@@ -60,7 +60,7 @@ def _items(run: list[Any], value: Any) -> Iterator[str]:
     """Small items of a list go together, since each piece costs something too."""
     first = True
     for item in value:
-        if len(run) < PIECE and not isinstance(item, (Mapping, list, tuple)) and _is_small(item):
+        if len(run) < PIECE and not isinstance(item, (Mapping, list, tuple)) and is_small(item):
             run.append(item)
             continue
         if run:
@@ -81,9 +81,9 @@ def _whole(value: Any) -> str:
         raise NotJson(str(error)) from None
 
 
-def _is_small(value: Any) -> bool:
+def is_small(value: Any, most: int = PIECE) -> bool:
     """Whether so few values and characters are in it that it is one piece."""
-    left = PIECE
+    left = most
     characters = TEXT
     waiting = [value]
     while waiting:

@@ -42,6 +42,9 @@ _STATUS: Mapping[str, int] = {
     "ClusterError": 503,
     "SaltReqTimeoutError": 503,
     "SaltClientTimeout": 504,
+    "WorkerBusy": 503,
+    "WorkerDied": 503,
+    "WorkerTimeout": 504,
 }
 _PAGE = """<!DOCTYPE html PUBLIC
 "-//W3C//DTD XHTML 1.0 Transitional//EN"

@@ -52,6 +52,7 @@ ENTRIES = frozenset(
         "saltwisted.worker.process.authwork:serve_near",
         "saltwisted.worker.process.authwork:serve_look",
         "saltwisted.worker.process.targetwork:serve",
+        "saltwisted.worker.process.webwork:serve",
         "saltwisted.stores.roots.filework:serve",
     }
 )
