@@ -92,11 +92,13 @@ class Api:
             scheme="http" if self._context is None else "https",
             host=options.host,
             port=self.port,
+            always=True,
         )
         if self._fingerprint:
             self.log.info(
                 "its certificate is vouched for by nobody; its SHA-256 is {fingerprint}",
                 fingerprint=self._fingerprint,
+                always=True,
             )
 
     def stopService(self) -> Any:

@@ -67,6 +67,8 @@ def context_of(
             certificate=own,
             extraCertChain=more,
             raiseMinimumTo=TLSVersion.TLSv1_2,
+            # Without a name of ours a client that offers one is hung up on
+            acceptableProtocols=[b"http/1.1"],
         )
         made.getContext().check_privatekey()
     except (ValueError, TypeError, SSL.Error, crypto.Error) as error:

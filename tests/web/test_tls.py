@@ -109,6 +109,8 @@ class PortTests(TestCase):
             trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
             trust.check_hostname = False
             trust.verify_mode = ssl.CERT_NONE
+            # As curl and browsers do
+            trust.set_alpn_protocols(["h2", "http/1.1"])
             connection = http.client.HTTPSConnection("127.0.0.1", port, context=trust, timeout=30)
             connection.request("GET", "/")
             shown = connection.sock.getpeercert(True) or b""
