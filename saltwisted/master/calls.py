@@ -32,6 +32,7 @@ from saltwisted.master.ground import Ground
 from saltwisted.master.runners.auth import hidden_arguments, hidden_value
 from saltwisted.transports.deferreds import let_go
 
+ORCHESTRATION = "orchestration_jid"
 Stream = Callable[[Any], Awaitable[None]]
 
 
@@ -145,6 +146,10 @@ class Calls:
             await self._chosen.single(jid, f"runner.{fun}", list(arg), user)
         else:
             jid = own or self._new_jid()
+        takes = self.parameters("runner", fun)
+        if takes is not None and ORCHESTRATION in takes[0]:
+            # As stock's salt-run does, so that events and records of a run say it
+            kwarg = {ORCHESTRATION: jid, **kwarg}
         tag = f"salt/run/{jid}"
         stream = stream or _silent
         run = runners.Run(ctx, jid, user, self._progress(tag, stream), stream, exact=exact)

@@ -15,6 +15,8 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -122,13 +124,70 @@ class Place:
             each.kill()
 
     def answer(self, name: str, case: Mapping[str, Any]) -> dict[str, Any]:
-        """What one case gives: the exit status, and what was printed."""
+        """What one case gives: the exit status, and what was printed, or the events."""
+        if case.get("events"):
+            return self.events(name, case)
         done = self.master.command("salt-run", *words_of(name, case))
         if "out" in case:
             shown: Any = normal(done.stdout)
         else:
             shown = [normal(one) for one in documents(done.stdout)]
         return {"exit": done.returncode, "shown": shown}
+
+    def events(self, name: str, case: Mapping[str, Any]) -> dict[str, Any]:
+        """The events of a run as C{salt-run state.event} shows them: tags, and what they have."""
+        path = os.path.join(self.master.root, "events.out")
+        listener = self._listen(path)
+        try:
+            until("the listener", lambda: self._heard(path))
+            done = self.master.command("salt-run", *words_of(name, case))
+
+            def over() -> bool:
+                return any("/ret\t" in each and f'"case.{name}"' in each for each in _lines(path))
+
+            until("the end of the run", over)
+        finally:
+            listener.kill()
+            listener.wait()
+        shown = [
+            [tag, event(json.loads(data))]
+            for tag, _, data in (one.partition("\t") for one in _lines(path))
+            if tag.startswith(("salt/run/", "salt/job/", "salt/state_result/"))
+            and "event.send" not in data
+        ]
+        shown = [each for each in shown if "find_job" not in json.dumps(each)]
+        return {"exit": done.returncode, "shown": normal(shown)}
+
+    def _listen(self, path: str) -> subprocess.Popen[bytes]:
+        """Start C{salt-run state.event}, with its output in a file."""
+        master = self.master
+        argv = (
+            [sys.executable, "-m", "saltwisted.cli.main", "salt-run"]
+            if isinstance(master, OurMaster)
+            else [f"{master.venv}/bin/salt-run"]
+        )
+        with open(path, "wb") as out:
+            return subprocess.Popen(
+                [*argv, "-c", master.conf, "state.event", "salt/*"],
+                stdout=out,
+                stderr=subprocess.DEVNULL,
+                cwd=master.root,
+                env={**master.env, "PYTHONUNBUFFERED": "1"},
+            )
+
+    def _heard(self, path: str) -> bool:
+        self.master.command("salt-run", "event.send", "salt/ready")
+        return any(one.startswith("salt/ready") for one in _lines(path))
+
+
+def event(data: Mapping[str, Any]) -> Any:
+    """What is compared of an event: arguments whole, of others which words they have."""
+    return data if "args" in data else sorted(data)
+
+
+def _lines(path: str) -> list[str]:
+    with open(path, encoding="utf-8", errors="replace") as handle:
+        return [one for one in handle.read().splitlines() if "\t" in one]
 
 
 def _options() -> dict[str, Any]:
