@@ -152,8 +152,9 @@ class Place:
         shown = [
             [tag, event(json.loads(data))]
             for tag, _, data in (one.partition("\t") for one in _lines(path))
-            if tag.startswith(("salt/run/", "salt/job/", "salt/state_result/"))
-            and "event.send" not in data
+            # What 3008's own parts tell one another of a publication is not fired by ours
+            if tag.startswith(("salt/run/", "salt/job/")) and not tag.endswith("/publish")
+            if "event.send" not in data
         ]
         shown = [each for each in shown if "find_job" not in json.dumps(each)]
         return {"exit": done.returncode, "shown": normal(shown)}
@@ -181,8 +182,10 @@ class Place:
 
 
 def event(data: Mapping[str, Any]) -> Any:
-    """What is compared of an event: arguments whole, of others which words they have."""
-    return data if "args" in data else sorted(data)
+    """What is compared of an event: what a step is about to do, of others which words they have."""
+    if "type" in data:
+        return {key: data.get(key) for key in ("type", "name", "tgt", "kwargs")}
+    return sorted(data)
 
 
 def _lines(path: str) -> list[str]:
