@@ -19,9 +19,7 @@ DEFAULTS: Mapping[str, Any] = {
     "ssl_key": "",
     "ssl_chain": "",
     "disable_ssl": False,
-    "debug": False,
     "log_access_file": "",
-    "log_error_file": "",
     "webhook_url": "/hook",
     "webhook_disable_auth": False,
     "stats_disable_auth": False,
@@ -42,10 +40,13 @@ DEFAULTS: Mapping[str, Any] = {
 }
 """Option to its default, whose type is that of the option."""
 UNUSED = frozenset(
-    ("thread_pool", "queue_size", "socket_queue_size", "expire_responses", "favicon")
-)
-"""What a block for Salt may say and nothing here needs: there are no threads and no queue of
-sockets to be measured."""
+    ("thread_pool", "queue_size", "socket_queue_size", "expire_responses", "favicon", "debug",
+     "log_error_file")
+)  # fmt: skip
+"""
+What a block for Salt may say and nothing here needs: there are no threads and no queue of sockets
+to be measured, no traceback is shown to anybody, and errors are in the master's log.
+"""
 LISTS = ("cors_origin",)
 """Options that may also be a list of texts."""
 _NAMES = {bool: "true or false", int: "a whole number", str: "text", list: "a list", dict: "a map"}

@@ -5,7 +5,7 @@ The HTTP API of a master, where its configuration asks for one: introduces it to
 from __future__ import annotations
 
 import random
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from saltwisted.config.api import BLOCKS, ApiOptions, options_of
@@ -14,6 +14,7 @@ from saltwisted.domain.operations.table import Operations
 from saltwisted.master.context import Context
 from saltwisted.roles.stores import WEB_ENTRY, Stores
 from saltwisted.stores.files import make_dir, write_atomic
+from saltwisted.web.accesslog import AccessLog
 from saltwisted.web.chunks import Chunks
 from saltwisted.web.endpoints import Endpoints
 from saltwisted.web.events import Hub
@@ -59,7 +60,20 @@ def api_of(stores: Stores, ctx: Context, operations: Operations) -> Api | None:
         lambda payload: stores.warm.call(WEB_ENTRY, payload, PATIENCE),
         page,
     )
-    return Api(reactor, options, site, stores.counters, context, fingerprint, [hub])
+    beside: list[Any] = [hub]
+    written: Callable[[Any], None] = _not_written
+    if options.log_access_file:
+        access = AccessLog(options.log_access_file)
+        beside.append(access)
+
+        def written(request: Any) -> None:
+            access.write(request, stores.now())
+
+    return Api(reactor, options, site, stores.counters, context, fingerprint, beside, written)
+
+
+def _not_written(request: Any) -> None:
+    """Without a log of requests."""
 
 
 def _listening(stores: Stores, ctx: Context, options: ApiOptions, hub: Hub) -> Listening:

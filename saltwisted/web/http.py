@@ -36,6 +36,7 @@ class ApiRequest(Request):
     One request; L{process} hands it over when it is whole.
 
     @ivar query: what is behind the question mark.
+    @ivar who: the user who asks, when that is known; for the log.
     @ivar refused: whether it has its answer before it was whole.
     """
 
@@ -44,6 +45,7 @@ class ApiRequest(Request):
     _came = 0
     refused = False
     query = b""
+    who = ""
 
     def gotLength(self, length: int | None) -> None:
         """A body of this length is announced, or one in chunks."""

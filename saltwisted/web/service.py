@@ -5,7 +5,7 @@ The API as a part of a master: listens, and hangs up at the end.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from twisted.internet.defer import maybeDeferred
@@ -15,7 +15,7 @@ from twisted.protocols.tls import TLSMemoryBIOFactory
 
 from saltwisted.config.api import ApiOptions
 from saltwisted.errors import PortError
-from saltwisted.web.http import ApiFactory
+from saltwisted.web.http import ApiFactory, ApiRequest
 from saltwisted.web.site import Site
 
 
@@ -40,10 +40,12 @@ class Api:
         context: Any = None,
         fingerprint: str = "",
         beside: Sequence[Any] = (),
+        written: Callable[[ApiRequest], None] = lambda request: None,
     ) -> None:
         """
         @param context: what TLS is spoken with; without it there is none.
         @param fingerprint: of a certificate that nobody vouches for.
+        @param written: told of each request that has its answer.
         """
         self._reactor = reactor
         self._options = options
@@ -57,7 +59,7 @@ class Api:
             site.take,
             lambda: int(options.max_request_body_size),
             counters,
-            self._written,
+            written,
         )
 
     @property
@@ -110,6 +112,3 @@ class Api:
         self.site.stop()
         self.factory.hang_up()
         return maybeDeferred(listening.stopListening) if listening is not None else None
-
-    def _written(self, request: Any) -> None:
-        """A request has its answer."""

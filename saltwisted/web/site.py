@@ -308,6 +308,7 @@ class Site:
         ):
             self._counters["api:bad-token"] += 1
             return None
+        exchange.request.who = token.name
         return Session(word=word, token=token, by_cookie=by_cookie)
 
     def _query(self, exchange: Exchange) -> None:

@@ -12,6 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.api import bodies, lowstate
 from saltwisted.web import http
+from saltwisted.web.accesslog import AccessLog
 from tests.web.calls import LOGIN, PING
 from tests.web.rig import ApiRig
 
@@ -372,6 +373,29 @@ class HeaderTests(SynchronousTestCase):
             self.api.wait(3)
             for reply in connection.replies:
                 self.assertNotIn("x-bad", reply.headers)
+
+    def test_T_LOG_1_access(self) -> None:
+        """
+        T-LOG-1, T-LOG-2: the log of requests has a line for each, with the user; no token, no
+        password, and no line that a client wrote.
+        """
+        path = self.mktemp()
+        api = ApiRig(self, block={"log_access_file": path})
+        (access,) = [each for each in api.api.beside if isinstance(each, AccessLog)]
+        access.startService()
+        self.addCleanup(access.stopService)
+        token = api.login()
+        api.ask("POST", f"/?token={token}", [ARG], token=token, User_Agent='a"\\ b\x1b[2J')
+        api.ask("GET", "/%0a1.2.3.4-root")
+
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+        self.assertEqual(len(lines), 3)
+        self.assertIn('"POST /login HTTP/1.1" 200', lines[0])
+        self.assertIn("- admin [", lines[1])
+        self.assertIn('"a\\x22\\x5c b\\x1b[2J"', lines[1])
+        for secret in (token, "adminpw"):
+            self.assertNotIn(secret, "".join(lines))
 
     def test_elsewhere(self) -> None:
         """A page of somebody whom C{cors_origin} does not name does nothing with a cookie."""
