@@ -148,12 +148,6 @@ class IKeptEvents(Protocol):
     def copied(self, owed: Sequence[Any]) -> Any:
         """When what one L{keep} wrote may be acknowledged: a Deferred, or C{None}: at once."""
 
-    def begun(self, kept: Any, plan: Mapping[str, Any]) -> Awaitable[None]:
-        """
-        What a L{saltwisted.domain.reactions.keeping.Kept} asks for is claimed and about to be done;
-        fires when a restart of this node would know that. Never fails.
-        """
-
     def done(self, kept: Any) -> None:
         """Nothing is owed for it any more: it has ended, or was said as lost."""
 

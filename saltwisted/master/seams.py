@@ -8,22 +8,17 @@ acknowledged events) is one more of them. docs/adr/009-seams-before-walls.md say
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
-from attrs import evolve, field, frozen
-from twisted.internet.defer import Deferred, maybeDeferred, succeed
-from twisted.logger import Logger
+from attrs import field, frozen
+from twisted.internet.defer import succeed
 
 from saltwisted.claiming import IClaims, IKeptEvents
-from saltwisted.domain.claims.copies import Copies, EventKeys, occasion_of
-from saltwisted.domain.claims.words import Answer, Came, Claim, NoMajority, Receipt, Taken
 from saltwisted.domain.masterschedule import IScheduleFacts
 from saltwisted.domain.reactions.keeping import Kept, Owed
 from saltwisted.domain.replica.pruning import PruneClock
-from saltwisted.domain.targeting.globs import globbed
 from saltwisted.interfaces import (
     IAcknowledging,
     IGate,
@@ -41,7 +36,8 @@ from saltwisted.interfaces import (
 )
 from saltwisted.master.fileserver import FileServer
 from saltwisted.master.logins import Tokens
-from saltwisted.transports.deferreds import let_go
+from saltwisted.master.loneclaims import LoneClaims
+from saltwisted.master.receipts import ReceiptBook
 
 
 class LoneKeyChanges:
@@ -248,154 +244,6 @@ class LoneScheduleFacts:
         """Nobody else changes anything."""
 
 
-NOT_ALLOWED = "this node was told to claim nothing (reactor.set_leader)"
-MAX_RECEIPTS = 100_000
-
-
-class LoneClaims:
-    """A master alone grants to itself, at no cost."""
-
-    log = Logger()
-
-    def __init__(
-        self,
-        node: str = "",
-        now: Callable[[], float] = lambda: 0.0,
-        uptime: Callable[[], float] = lambda: 0.0,
-        counters: Any = None,
-    ) -> None:
-        """
-        @param now: time of day, for receipts.
-        @param uptime: seconds that nobody sets.
-        @param counters: what was granted, taken and refused.
-        """
-        self._node, self._now, self._uptime = node, now, uptime
-        self._counters = Counter() if counters is None else counters
-        self._receipts: OrderedDict[str, Receipt] = OrderedDict()
-        self.keys = EventKeys(Copies(node), node, uptime, lambda key: key in self._receipts)
-        self._wanted: dict[str, tuple[Callable[[Any], Any], Callable[[str], Any]]] = {}
-        self._held: dict[str, Claim] = {}
-        self._terms = 0
-        self._may = True
-        self._receivers: list[Callable[[str], None]] = []
-
-    def begin(
-        self, key: str, plan: Mapping[str, Any], what: str = "", event: str = ""
-    ) -> Awaitable[Answer]:
-        """At once, if the key is new."""
-        return succeed(self._begin(key, plan, what, event))
-
-    def _begin(self, key: str, plan: Mapping[str, Any], what: str, event: str) -> Answer:
-        if not self._may:
-            self._counters["claims_refused"] += 1
-            return NoMajority(key=key, why=NOT_ALLOWED)
-        known = self._receipts.get(key)
-        if known is not None:
-            self._counters["claims_taken"] += 1
-            ended = known.ended is not None
-            return Taken(key=key, holder=self._node, ended=ended, result=known.result)
-        self._counters["claims_granted"] += 1
-        self._terms += 1
-        self._receipts[key] = Receipt(
-            key=key, term=self._terms, node=self._node, what=what, event=event, begun=self._now()
-        )
-        while len(self._receipts) > MAX_RECEIPTS:
-            self._receipts.popitem(last=False)
-        return Claim(key=key, term=self._terms, holder=self._node, plan=plan)
-
-    def begin_event(
-        self,
-        minion: str,
-        tag: str,
-        data: Mapping[str, Any],
-        plan: Mapping[str, Any],
-        what: str = "",
-        came: Came | None = None,
-    ) -> Awaitable[Answer]:
-        """The only copies are those that stock's C{salt-call} makes."""
-        key = came.key if came is not None else self.keys.of(minion, tag, data)
-        if key is None:
-            self._counters["claims_taken"] += 1
-            return succeed(Taken(key=occasion_of(minion, tag, data).alike, holder=self._node))
-        return self.begin(key, plan, what, tag)
-
-    def holds(self, claim: Claim) -> bool:
-        """For ever."""
-        return True
-
-    def end(self, claim: Claim, result: str) -> Awaitable[None]:
-        """Noted."""
-        known = self._receipts.get(claim.key)
-        if known is not None:
-            self._receipts[claim.key] = evolve(known, ended=self._now(), result=result)
-        return succeed(None)
-
-    def on_recover(self, kind: str, recover: Callable[[str, Mapping[str, Any], Any], Any]) -> None:
-        """There is no other holder that could die."""
-
-    def duty(
-        self, name: str, begin: Callable[[Any], Any], end: Callable[[str], Awaitable[None] | None]
-    ) -> None:
-        """Begun at once."""
-        self._wanted[name] = (begin, end)
-        self._take(name)
-
-    def _take(self, name: str) -> None:
-        if self._may and name in self._wanted and name not in self._held:
-            self._terms += 1
-            claim = Claim(key=f"duty/{name}", term=self._terms, holder=self._node)
-            self._held[name] = claim
-            self._wanted[name][0](claim)
-
-    def release(self, name: str) -> Awaitable[None]:
-        """Ended at once."""
-        wanted = self._wanted.pop(name, None)
-        return self._ended(name, wanted, "released")
-
-    def _ended(self, name: str, wanted: Any, why: str) -> Deferred[None]:
-        if wanted is None or self._held.pop(name, None) is None:
-            return succeed(None)
-        d = maybeDeferred(wanted[1], why)
-        return d.addCallbacks(
-            lambda _: None,
-            lambda failure: self.log.failure("{name} did not end", failure=failure, name=name),
-        )
-
-    def would_claim(self) -> bool:
-        """Unless it was told not to."""
-        return self._may
-
-    def set_leader(self, may: bool) -> None:
-        """Duties end, or are begun again."""
-        if may == self._may:
-            return
-        self._may = may
-        for name in list(self._wanted):
-            if may:
-                self._take(name)
-            else:
-                let_go(self._ended(name, self._wanted[name], NOT_ALLOWED), self.log, "it stays")
-        for receiver in self._receivers:
-            receiver(self.problem())
-
-    def problem(self) -> str:
-        """Only what somebody has told it."""
-        return "" if self._may else NOT_ALLOWED
-
-    def on_problem(self, receiver: Callable[[str], None]) -> None:
-        """Told by L{set_leader}."""
-        self._receivers.append(receiver)
-
-    def holders(self) -> Mapping[str, tuple[str, int]]:
-        """All is held here."""
-        return {name: (self._node, claim.term) for name, claim in self._held.items()}
-
-    def receipts(self, event: str = "", limit: int = 1000) -> Awaitable[Sequence[Receipt]]:
-        """Those of this life."""
-        found = [r for r in self._receipts.values() if not event or globbed(r.event, event)]
-        return succeed(found[-limit:])
-
-
 class LoneOrchestrations:
     """Steps are told of nowhere: a run ends with its master."""
 
@@ -451,10 +299,6 @@ class NothingKept:
     def copied(self, owed: Sequence[Any]) -> None:
         """At once."""
 
-    def begun(self, kept: Any, plan: Mapping[str, Any]) -> Awaitable[None]:
-        """A restart knows nothing."""
-        return succeed(None)
-
     def done(self, kept: Any) -> None:
         """Nothing was owed."""
 
@@ -473,6 +317,7 @@ class Seams:
     @ivar schedule: what was changed of the schedule at runtime, and what has run.
     @ivar prune_time: for who forgets old jobs.
     @ivar orchestrations: where orchestrations are written down.
+    @ivar book: where a master alone keeps its receipts; it is started with the master.
     """
 
     pins: IPins
@@ -492,3 +337,4 @@ class Seams:
     claims: IClaims = field(factory=LoneClaims)
     orchestrations: IOrchestrations = field(factory=LoneOrchestrations)
     kept: IKeptEvents = field(factory=NothingKept)
+    book: ReceiptBook | None = None

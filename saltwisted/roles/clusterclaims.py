@@ -6,7 +6,6 @@ Introduces L{saltwisted.cluster.claims} to the stores and the facts; nothing is 
 
 from __future__ import annotations
 
-import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -22,8 +21,9 @@ from saltwisted.domain.claims.etcd import Names
 from saltwisted.roles.clusterfacts import ClusterFacts
 from saltwisted.roles.stores import Stores
 from saltwisted.roles.uptime import LookFirst
-from saltwisted.stores.claims import ClaimStore
 from saltwisted.transports.etcd import Gateway, tls_policy
+
+ABSTAINS = "this member abstains from votes until what it voted has run out"
 
 
 class ClusterClaimParts:
@@ -74,12 +74,7 @@ class ClusterClaimParts:
             self.seats.members,
             self.seats.gone,
             lambda link: str(link.session.key),
-            ClaimStore(
-                os.path.join(config.cachedir, "saltwisted", "claims.sqlite"),
-                stores.files_threads.run,
-                facts.cluster,
-                facts.key,
-            ),
+            stores.claim_store(facts.cluster, facts.key, ABSTAINS),
             stores.life,
             stores.now,
             str(config.claims),

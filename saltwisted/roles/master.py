@@ -270,6 +270,7 @@ class Master:
             "cache": stores.cache,
             "pruning": seams.prune_time,
             "events": seams.kept,
+            **({"receipts": seams.book} if seams.book is not None else {}),
             **(disks or {}),
         }
         self.control: Any = (
@@ -421,6 +422,7 @@ class Master:
             *stores.sources,
             self.ctx.pillars,
             self.ctx.signins,
+            *([self.ctx.seams.book] if self.ctx.seams.book is not None else []),
             self.ctx.seams.kept,
             self.pause,
             self.reacting,

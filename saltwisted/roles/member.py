@@ -92,7 +92,9 @@ class Cluster:
             gate=facts.standstill,
             prune_time=facts.clocks,
             claims=self.claims.claims,
-            kept=self._stores.kept(facts.node, facts.peers, self.claims.claims),
+            kept=self._stores.kept(
+                facts.node, facts.peers, self.claims.claims, self.claims.claims.would_claim
+            ),
         )
 
     def _introduce(self) -> None:

@@ -24,12 +24,15 @@ from saltwisted.master.automation.rendering import ENTRY as REACTOR_ENTRY
 from saltwisted.master.fileserver import FileServer
 from saltwisted.master.logins import ENTRY as LOGIN_ENTRY
 from saltwisted.master.logins import NEAR_ENTRY
+from saltwisted.master.loneclaims import LoneClaims
 from saltwisted.master.pillars import ENTRY as PILLAR_ENTRY
 from saltwisted.master.publisher import Publisher
+from saltwisted.master.receipts import ReceiptBook
 from saltwisted.master.reserve import Reserve
-from saltwisted.master.seams import LoneClaims, LonePins, LonePruneTime, LoneSecrets, Seams
+from saltwisted.master.seams import LonePins, LonePruneTime, LoneSecrets, Seams
 from saltwisted.parts import IJobStore
 from saltwisted.stores.cache import CACHES
+from saltwisted.stores.claims import MOST_RECEIPTS, ClaimStore
 from saltwisted.stores.files import make_dir, sweep_temporary
 from saltwisted.stores.identity import identity_of, shared_pki
 from saltwisted.stores.jobs.choice import JOB_STORES
@@ -148,19 +151,49 @@ class Stores:
 
     def seams(self) -> Seams:
         """Those of a master alone."""
-        claims = LoneClaims(self.config.id, self.now, self.reactor.seconds, self.counters)
+        book, prune_time = self._book()
+        claims = LoneClaims(
+            self.config.id, self.now, self.reactor.seconds, self.counters, self.life, book
+        )
         return Seams(
             pins=LonePins(FileServer(self.sources, self.config, self.files_threads.run)),
             secrets=LoneSecrets(self.secrets, self.keys.acceptance),
             tokens=self.tokens,
             schedule=self.schedule,
-            prune_time=LonePruneTime(self.now, lambda: time.clock_gettime(time.CLOCK_BOOTTIME)),
+            prune_time=prune_time,
             claims=claims,
-            kept=self.kept(self.config.id, None, claims),
+            # Before it is known what had begun, nothing is taken up
+            kept=self.kept(
+                self.config.id, None, claims, lambda: book.is_open and claims.would_claim()
+            ),
+            book=book,
         )
 
-    def kept(self, node: str, peers: IPeers | None, claims: IClaims) -> KeptEvents:
-        """What minions were promised a reaction to; for a master alone without peers."""
+    def claim_store(self, cluster: str, key: str, damaged: str, most: int = 0) -> ClaimStore:
+        """What was claimed: the votes of a member, or the receipts of a master alone."""
+        path = os.path.join(self.config.cachedir, "saltwisted", "claims.sqlite")
+        return ClaimStore(path, self.files_threads.run, cluster, key, damaged, most)
+
+    def _book(self) -> tuple[ReceiptBook, LonePruneTime]:
+        """The receipts of a master alone, and what time it is for who forgets old ones."""
+        prune_time = LonePruneTime(self.now, lambda: time.clock_gettime(time.CLOCK_BOOTTIME))
+        keep = float(self.config.keep_jobs_seconds)
+
+        def before() -> float | None:
+            now = prune_time.time()
+            return now - keep if now is not None and keep > 0 else None
+
+        store = self.claim_store("", "alone", "its receipts are lost", MOST_RECEIPTS)
+        return ReceiptBook(self.reactor, store, before), prune_time
+
+    def kept(
+        self, node: str, peers: IPeers | None, claims: IClaims, may: Callable[[], bool]
+    ) -> KeptEvents:
+        """
+        What minions were promised a reaction to; for a master alone without peers.
+
+        @param may: whether this node takes up what it finds.
+        """
         path = os.path.join(self.config.cachedir, "saltwisted", "events.sqlite")
         return KeptEvents(
             self.reactor,
@@ -171,7 +204,7 @@ class Stores:
             self.counters,
             peers,
             int(self.config.return_copies),
-            claims.would_claim,
+            may,
             claims.keys.given,
         )
 

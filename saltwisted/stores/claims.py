@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, DeferredLock
 from twisted.logger import Logger
 
 from saltwisted.domain.claims.electorate import decode_electorate, encode_electorate
@@ -31,7 +31,7 @@ from saltwisted.domain.claims.voter import (
 from saltwisted.domain.claims.words import Receipt
 from saltwisted.domain.targeting.globs import globbed
 from saltwisted.errors import StoreError, WireError
-from saltwisted.stores.database import is_corrupt, open_database
+from saltwisted.stores.database import insert_many, is_corrupt, open_database
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 MIGRATIONS = (
@@ -50,6 +50,8 @@ COLUMNS = (
     "number, key, term, holder, is_duty, plan, accepted, is_first, what, event, begun, ended,"
     " result"
 )
+MOST_RECEIPTS = 1_000_000
+"""Of a master alone."""
 MOST_ENDED = 20_000
 """Ended acts that are remembered after a start, so that they are not begun again."""
 
@@ -63,14 +65,26 @@ class ClaimStore:
 
     log = Logger()
 
-    def __init__(self, path: str, run: Run, cluster: str, key: str) -> None:
+    def __init__(
+        self,
+        path: str,
+        run: Run,
+        cluster: str,
+        key: str,
+        damaged: str = "what was voted is lost",
+        most: int = 0,
+    ) -> None:
         """
         @param cluster: whose votes these are, with C{key}: what this node voted in another cluster
             is no vote in this one. A master that was alone keeps its key when it joins.
+        @param damaged: what it means that the file is.
+        @param most: how many rows of what has ended stay at most; 0: all that are young enough.
         """
         self.path = path
         self._owner = cluster, key
+        self._damaged, self._most = damaged, most
         self._run = run
+        self._turn = DeferredLock()
         self._db: sqlite3.Connection | None = None
         self._queue: list[tuple[list[Write], Deferred[None]]] = []
         self._busy = False
@@ -82,7 +96,11 @@ class ClaimStore:
         """
         Open it, and read what was voted; a damaged file is put aside, as if it were lost.
         """
-        return self._run(self._load)
+        return self._in_turn(self._load)
+
+    def _in_turn(self, function: Callable[..., Any], *args: Any) -> Deferred[Any]:
+        """In a thread, when what was asked for before is done: all have one connection."""
+        return self._turn.run(lambda: self._run(function, *args))
 
     def _load(self) -> Memory:
         try:
@@ -93,10 +111,10 @@ class ClaimStore:
             if isinstance(error, sqlite3.Error) and not is_corrupt(error):
                 raise StoreError(str(error), self.path) from error
             self.log.error(
-                "{path} is damaged ({error}): this member abstains from votes until what it voted"
-                " has run out",
+                "{path} is damaged ({error}), and put aside: {means}",
                 path=self.path,
                 error=str(error),
+                means=self._damaged,
             )
             if self._db is not None:
                 self._db.close()
@@ -115,7 +133,7 @@ class ClaimStore:
             self._idle.append(done)
         else:
             done.callback(None)
-        return done.addCallback(lambda _: self._close())
+        return done.addCallback(lambda _: self._turn.run(self._close))
 
     def _close(self) -> None:
         db, self._db = self._db, None
@@ -158,7 +176,7 @@ class ClaimStore:
                 else:
                     each.errback(result)
 
-        self._run(self._write, work).addBoth(done)  # type: ignore[unused-awaitable]
+        self._in_turn(self._write, work).addBoth(done)  # type: ignore[unused-awaitable]
 
     def _write(self, work: Sequence[Write]) -> None:
         if self._db is None:
@@ -172,7 +190,7 @@ class ClaimStore:
 
     def receipts(self, event: str, limit: int) -> Deferred[Sequence[Receipt]]:
         """The newest, oldest first."""
-        return self._run(self._receipts, event, limit)
+        return self._in_turn(self._receipts, event, limit)
 
     def _receipts(self, event: str, limit: int) -> Sequence[Receipt]:
         if self._db is None:
@@ -184,13 +202,13 @@ class ClaimStore:
 
     def prune(self, before: float) -> Deferred[int]:
         """Delete the receipts of what had ended by then."""
-        return self._run(self._prune, before)
+        return self._in_turn(self._prune, before)
 
     def _prune(self, before: float) -> int:
         if self._db is None:
             return 0
         try:
-            return delete_receipts(self._db, before)
+            return delete_receipts(self._db, before, self._most)
         except sqlite3.Error as error:
             raise StoreError(str(error), self.path) from error
 
@@ -216,15 +234,13 @@ def commit(db: sqlite3.Connection, work: Iterable[Write]) -> None:
     """One transaction."""
     db.execute("BEGIN IMMEDIATE")
     try:
+        # In their order: a row may be put and deleted in one transaction
+        votes: dict[int, Vote | None] = {}
         for write in work:
             if isinstance(write, Put):
-                db.execute(
-                    f"INSERT OR REPLACE INTO votes ({COLUMNS})"  # noqa: S608 - a constant
-                    " VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)",
-                    _row(write.vote),
-                )
+                votes[write.vote.number] = write.vote
             elif isinstance(write, Delete):
-                db.execute("DELETE FROM votes WHERE number = ?", (write.number,))
+                votes[write.number] = None
             elif isinstance(write, Adopt):
                 value = pack_bin(encode_electorate(write.electorate))
                 _set(db, "electorate", value)
@@ -232,6 +248,10 @@ def commit(db: sqlite3.Connection, work: Iterable[Write]) -> None:
                 _set(db, "whole", b"1")
             elif isinstance(write, Floor):
                 _raise_floor(db, write.term)
+        rows = [_row(vote) for _, vote in sorted(votes.items()) if vote is not None]
+        insert_many(db, f"INSERT OR REPLACE INTO votes ({COLUMNS})", rows)
+        gone = [(number,) for number, vote in votes.items() if vote is None]
+        db.executemany("DELETE FROM votes WHERE number = ?", gone)
         db.execute("COMMIT")
     except BaseException:
         db.execute("ROLLBACK")
@@ -340,16 +360,25 @@ def read_receipts(db: sqlite3.Connection, event: str, limit: int) -> list[Receip
     return found[::-1]
 
 
-def delete_receipts(db: sqlite3.Connection, before: float) -> int:
-    """What had ended by then, or begun and was left; the highest term among it is kept."""
-    old = "ended < ? OR (ended IS NULL AND is_duty = 0 AND begun < ?)"
+def delete_receipts(db: sqlite3.Connection, before: float, most: int = 0) -> int:
+    """
+    What had ended by then, or begun and was left; the highest term among it is kept.
+
+    @param most: how many of what has ended stay, the newest; 0: all.
+    """
+    old = (
+        "ended < ? OR (ended IS NULL AND is_duty = 0 AND begun < ?)"
+        " OR (ended IS NOT NULL AND number <= ?)"
+    )
     db.execute("BEGIN IMMEDIATE")
     try:
+        newest = db.execute("SELECT max(number) FROM votes").fetchone()[0] or 0
+        what = (before, before, newest - most if most else -1)
         query = f"SELECT max(term) FROM votes WHERE {old}"  # noqa: S608 - a constant
-        highest = db.execute(query, (before, before)).fetchone()[0]
+        highest = db.execute(query, what).fetchone()[0]
         if highest is not None:
             _raise_floor(db, int(highest))
-        count = db.execute(f"DELETE FROM votes WHERE {old}", (before, before)).rowcount  # noqa: S608
+        count = db.execute(f"DELETE FROM votes WHERE {old}", what).rowcount  # noqa: S608
         db.execute("COMMIT")
     except BaseException:
         db.execute("ROLLBACK")

@@ -26,11 +26,11 @@ MIGRATIONS = (
     CREATE TABLE events (
         source TEXT NOT NULL, number INTEGER NOT NULL, part INTEGER NOT NULL,
         minion TEXT NOT NULL, tag TEXT NOT NULL, key TEXT NOT NULL, at REAL NOT NULL,
-        data BLOB NOT NULL, plan BLOB, PRIMARY KEY (source, number, part)
+        data BLOB NOT NULL, PRIMARY KEY (source, number, part)
     ) WITHOUT ROWID;
     """,
 )
-COLUMNS = "source, number, part, minion, tag, key, at, data, plan"
+COLUMNS = "source, number, part, minion, tag, key, at, data"
 
 Run = Callable[..., Deferred[Any]]
 
@@ -163,5 +163,4 @@ def _row(row: Kept) -> tuple[Any, ...]:
         row.key,
         row.at,
         row.data,
-        row.plan,
     )

@@ -8,7 +8,7 @@ import contextlib
 import json
 import os
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import zmq
@@ -30,6 +30,12 @@ say:
         n: {{ data['data']['n'] }}
 """
 """Rendered no further before there is a file."""
+LONG = """
+long:
+  runner.test.sleep:
+    - args:
+        s_time: 600
+"""
 
 
 class Owed(TestCase):
@@ -51,13 +57,14 @@ class Owed(TestCase):
         with open(self.go, "w"):
             pass
 
-    def send(self, master: OurMaster, **data: Any) -> None:
-        """One event of a minion, acknowledged; the master is killed in the next moment."""
+    def send(self, master: OurMaster, then: Callable[[], Any] = lambda: None, **data: Any) -> None:
+        """One event of a minion, acknowledged; then the master is killed."""
         context: zmq.Context[Any] = zmq.Context()
         self.addCleanup(context.destroy, 0)
         minion = WireMinion(context, master.ret_port, "web1")
         minion.sign_in()
         self.assertIsNone(minion.ask("_minion_event", tag=TAG, data=data))
+        then()
         master.kill()
 
     def figures(self, node: OurMaster) -> dict[str, int]:
@@ -127,6 +134,40 @@ class LoneTests(Owed):
         master.wait_for_line(f"no reaction to event {TAG}")
         self.assertNotIn("reacted", self.figures(master))
         until("it to be struck out", lambda: not self.rows(master))
+
+    def test_killed_in_the_reaction(self) -> None:
+        """
+        What had begun is known after the start: a runner is said as lost, and not run again. The
+        receipts of before the kill are shown.
+        """
+        with open(self.sls, "w") as stream:
+            stream.write(LONG)
+        master = self.master()
+
+        def begun() -> None:
+            until("it to begin", lambda: self.figures(master).get("reacted") == 1)
+
+        self.send(master, begun, n=1)
+
+        master.up()
+
+        until("it to be lost", lambda: self.figures(master).get("lost:died") == 1)
+        until("its end", lambda: self.receipts(master)[0]["ended"] is not None)
+        (receipt,) = self.receipts(master)
+        self.assertEqual((receipt["event"], receipt["result"]), (TAG, "lost"))
+        self.assertEqual(receipt["what"], "runner.test.sleep")
+        self.assertNotIn("reacted", self.figures(master))
+        until("it to be struck out", lambda: not self.rows(master))
+        master.kill()
+        master.up()
+        self.assertEqual(self.receipts(master), [receipt])
+
+    def receipts(self, master: OurMaster) -> list[dict[str, Any]]:
+        """What the command shows."""
+        shown: list[dict[str, Any]] = json.loads(
+            master.command("receipts", "--event", TAG, "--json", check=True).stdout
+        )
+        return shown
 
 
 class ClusterTests(Owed):

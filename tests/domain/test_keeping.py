@@ -115,18 +115,8 @@ class ShelfTests(SynchronousTestCase):
         self.assertEqual(len(self.shelf), 0)
         self.assertTrue(self.shelf.has_room([evolve(row(4), data=b"x" * 4500)]))
 
-    def test_planned(self) -> None:
-        """What is begun is put to the row, and found with it; not once it is done."""
-        self.shelf.put([row(1, "a#9")], 0.0)
-
-        self.assertEqual(self.shelf.planned(row(1, "a#9"), b"P"), evolve(row(1, "a#9"), plan=b"P"))
-        self.shelf.done([row(1, "a#9").id])
-
-        self.assertIsNone(self.shelf.planned(row(1, "a#9"), b"P"))
-        self.assertEqual(len(self.shelf), 0)
-
     def test_room_is_what_is_there(self) -> None:
-        """However rows come, come again, are planned and are done: nothing is left counted."""
+        """However rows come, come again and are done: nothing is left counted."""
         dice = Random(4)
         shelf = Shelf("a", "9")
         for _ in range(2000):
@@ -134,7 +124,7 @@ class ShelfTests(SynchronousTestCase):
             if dice.random() < 0.5:
                 shelf.put([one], 0.0)
             elif dice.random() < 0.5:
-                shelf.planned(one, b"P" * dice.randrange(50))
+                shelf.put([evolve(one, data=b"P" * dice.randrange(50))], 0.0)
             else:
                 shelf.done([one.id])
         all_ids = [

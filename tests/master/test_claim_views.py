@@ -13,8 +13,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.doctor import claims as findings
 from saltwisted.master.automation.claimviews import ClaimViews
+from saltwisted.master.loneclaims import LoneClaims
 from saltwisted.master.runners import reactor
-from saltwisted.master.seams import LoneClaims
 
 
 class ClaimViewTests(SynchronousTestCase):

@@ -6,11 +6,10 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable
 from typing import Any
 
 from attrs import evolve
-from twisted.internet.defer import Deferred, execute
+from twisted.internet.defer import Deferred, execute, succeed
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -20,10 +19,14 @@ from saltwisted.master.automation import kept as kept_module
 from saltwisted.master.automation.kept import KeptEvents
 from saltwisted.master.automation.pause import Pause
 from saltwisted.master.automation.reactor import Reactor
-from saltwisted.master.seams import LoneClaims, Seams
+from saltwisted.master.loneclaims import LoneClaims
+from saltwisted.master.receipts import ReceiptBook
+from saltwisted.master.seams import Seams
+from saltwisted.stores.claims import ClaimStore
 from saltwisted.stores.keptevents import KeptEventStore
 from saltwisted.wire.msgpack import pack_bin
 from tests.cluster.memory import MemoryPeers
+from tests.fakes.disk import Disk
 from tests.master.reacting import Reacting, Workers
 from tests.master.rig import Rig, RigMinion
 
@@ -41,37 +44,6 @@ ping:
         i: {{ data['data']['i'] }}
 """
 EVENT = ("m1", "site/x", {"i": 1}, {0: "event/k/1"})
-
-
-class Disk:
-    """
-    Calls of the store; a thread that can be held up.
-
-    @ivar held: calls that wait, if C{holding}.
-    """
-
-    def __init__(self) -> None:
-        self.holding = self.full = False
-        self.held: list[tuple[Deferred[Any], Callable[..., Any], tuple[Any, ...]]] = []
-
-    def run(self, function: Callable[..., Any], *args: Any) -> Deferred[Any]:
-        """Now, or at L{release}."""
-        if self.full:
-            return execute(self._refuse)
-        if not self.holding:
-            return execute(function, *args)
-        self.held.append((Deferred(), function, args))
-        return self.held[-1][0]
-
-    def _refuse(self) -> None:
-        raise StoreError("the disk is full", "events.sqlite")
-
-    def release(self) -> None:
-        """Let them through, and all after them."""
-        self.holding = False
-        held, self.held = self.held, []
-        for d, function, args in held:
-            execute(function, *args).chainDeferred(d)
 
 
 class Member:
@@ -358,7 +330,7 @@ class KeptTests(SynchronousTestCase):
         self.turn()
         self.assertEqual(len(b.kept.shelf), 1)
 
-        self.successResultOf(a.kept.begun(owed[0].parts[0], {"steps": []}))
+        a.kept.done(owed[0].parts[0])
         self.turn(1)
 
         for each in (a, b):
@@ -393,7 +365,11 @@ class LoneRig(Rig):
     def beside(self, alone: Seams) -> Seams:
         """With that file."""
         self.disk = Disk()
-        self.claims = LoneClaims("rig_master", self.clock.seconds, self.clock.seconds)
+        seconds = self.clock.seconds
+        self.receipts = ClaimStore(f"{self.path}-claims", self.disk.run, "", "alone")
+        self.book = ReceiptBook(self.clock, self.receipts, lambda: None)
+        self.claims = LoneClaims("rig_master", seconds, seconds, None, self.life, self.book)
+        self.book.startService()
         self.store = KeptEventStore(self.path, self.disk.run)
         self.kept = KeptEvents(
             self.clock,
@@ -406,15 +382,17 @@ class LoneRig(Rig):
         )
         self.kept.startService()
         self.test.addCleanup(self.end)
-        return evolve(alone, claims=self.claims, kept=self.kept)
+        return evolve(alone, claims=self.claims, kept=self.kept, book=self.book)
 
     def end(self) -> None:
         """As a killed process."""
-        if self.kept._loop is not None:
-            self.kept._loop.stop()
-            self.kept._loop = None
-        self.kept._is_open = False
+        for part in (self.kept, self.book):
+            if part._loop is not None:
+                part._loop.stop()
+                part._loop = None
+        self.kept._is_open = self.book.is_open = False
         self.store._close()
+        self.receipts._close()
 
 
 class Life(Reacting):
@@ -462,7 +440,7 @@ class OwedTests(SynchronousTestCase):
         return Life(self, reactor or [{"site/x": ["@a.sls"]}], sls, self.path, life, **options)
 
     def rows(self) -> list[Kept]:
-        """What is on disk."""
+        """What is on disk, when what is done has been struck out."""
         store = KeptEventStore(self.path, execute)
         found: list[Kept] = self.successResultOf(store.load())
         store._close()
@@ -476,6 +454,7 @@ class OwedTests(SynchronousTestCase):
         made.turn()
 
         self.assertEqual(len(made.runs()), 1)
+        made.turn(1)
         self.assertEqual(self.rows(), [])
 
     def test_no_answer_before_the_disk(self) -> None:
@@ -527,6 +506,7 @@ class OwedTests(SynchronousTestCase):
         second.turn(1)
 
         self.assertEqual([run["return"]["kwargs"]["i"] for run in second.runs()], [1])
+        second.turn(1)
         self.assertEqual(self.rows(), [])
         second.kill()
         third = self.life("3")
@@ -538,7 +518,7 @@ class OwedTests(SynchronousTestCase):
         entries = [{"site/x": ["@a.sls"]}, {"site/x": {"sls": ["@a.sls"], "debounce": 5}}]
         first = self.life("1", reactor=entries)
         first.send(1)
-        first.turn()
+        first.turn(1)
         self.assertEqual(len(first.runs()), 1)
         self.assertEqual([row.part for row in self.rows()], [2])
         first.kill()
@@ -549,6 +529,7 @@ class OwedTests(SynchronousTestCase):
         second.turn(5)
 
         self.assertEqual(len(second.runs()), 1)
+        second.turn(1)
         self.assertEqual(self.rows(), [])
 
     def test_too_old(self) -> None:
@@ -568,20 +549,22 @@ class OwedTests(SynchronousTestCase):
 
         self.assertEqual(second.runs(), [])
         self.assertEqual([lost["why"] for lost in second.said("lost")], ["old"])
+        second.turn(1)
         self.assertEqual(self.rows(), [])
 
     def killed_in_it(self, sls: str, once: str) -> Life:
         """What had begun when the first life was killed; the second, after it has looked."""
         entries = [{"site/x": {"sls": ["@a.sls"], "once": once}}]
         first = self.life("1", sls, entries)
-        ends: list[Any] = []
-        self.patch(first.rig.kept, "done", ends.append)
+        self.patch(first.rig.claims, "end", lambda claim, result: succeed(None))
         first.send(1)
         first.turn()
         self.jobs = first.rig.published_jobs()
         first.kill()
-        self.assertIsNotNone(self.rows()[0].plan)
+        # What was claimed had not left this disk yet
+        self.assertEqual(len(self.rows()), 1)
         second = self.life("2", sls, entries)
+        second.turn(1)
         second.turn(1)
         self.assertEqual(self.rows(), [])
         return second
@@ -630,7 +613,7 @@ class OwedTests(SynchronousTestCase):
         made.workers.holding = True
         for i in range(40):
             made.send(i)
-        made.turn()
+        made.turn(1)
 
         lost = len(made.said("lost"))
         self.assertTrue(lost)

@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.claims.words import Claim, NoMajority, Taken
-from saltwisted.master.seams import LoneClaims
+from saltwisted.master.loneclaims import LoneClaims
 
 
 class LoneClaimsTests(SynchronousTestCase):

@@ -16,7 +16,8 @@ from saltwisted.domain.claims.words import Claim, Taken
 from saltwisted.domain.operations.table import Caller
 from saltwisted.domain.schedule import ScheduleError
 from saltwisted.errors import RemoteError, StoreError
-from saltwisted.master.seams import LoneClaims, Seams
+from saltwisted.master.loneclaims import LoneClaims
+from saltwisted.master.seams import Seams
 from tests.master.rig import Rig
 
 START = 1_800_000_000
@@ -594,7 +595,7 @@ class Claims(LoneClaims):
 
     def lose(self) -> None:
         """It has it no more."""
-        self._ended("schedule", self._wanted["schedule"], "another node has it")
+        self._end_duty("schedule", self._wanted["schedule"], "another node has it")
 
     def begin(self, key: str, plan: Mapping[str, Any], what: str = "", event: str = "") -> Any:
         """Once for all nodes."""

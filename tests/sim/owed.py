@@ -228,7 +228,7 @@ class OwedNode(SimNode):
             if isinstance(answer, NoMajority):
                 self.lose(event, kept)
             elif isinstance(answer, Claim):
-                _ = self.kept.begun(kept, plan)
+                self.kept.done(kept)
                 self.act(answer.key, plan, answer)
             else:
                 world.taken[event] = answer.key

@@ -96,6 +96,32 @@ class ClaimStoreTests(SynchronousTestCase):
         self.successResultOf(third)
         self.assertEqual(len(calls), 2)
 
+    def test_one_after_another(self) -> None:
+        """
+        All calls have one connection: none begins before the one before it has ended, whatever it
+        is, since two transactions at a time would be refused.
+        """
+        calls: list[tuple[Any, Any, Deferred[Any]]] = []
+
+        def run(function: Any, *args: Any) -> Deferred[Any]:
+            done: Deferred[Any] = Deferred()
+            calls.append((function, args, done))
+            return done
+
+        self.store._run = run
+        pruned, written = self.store.prune(1.0), self.store.write([Put(ENDED)])
+        shown, closed = self.store.receipts("", 10), self.store.close()
+        for number in range(3):
+            self.assertEqual(len(calls), number + 1)
+            self.assertNoResult(closed)
+            function, args, done = calls[number]
+            done.callback(function(*args))
+
+        self.assertEqual(self.successResultOf(pruned), 0)
+        self.successResultOf(written)
+        self.assertEqual([each.key for each in self.successResultOf(shown)], [ENDED.key])
+        self.successResultOf(closed)
+
     def test_refused(self) -> None:
         """A disk that refuses is told to who wrote, and nothing of it is there."""
         assert self.store._db is not None

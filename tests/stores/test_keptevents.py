@@ -25,7 +25,7 @@ ROW = Kept(
     at=10.5,
     data=b"\x80",
 )
-OTHER = evolve(ROW, number=2, at=11.0, plan=b"P")
+OTHER = evolve(ROW, number=2, at=11.0, data=b"P")
 
 
 class KeptEventStoreTests(SynchronousTestCase):
@@ -53,9 +53,9 @@ class KeptEventStoreTests(SynchronousTestCase):
         self.successResultOf(self.store.write([OTHER, ROW]))
         self.assertEqual(self.again(), [ROW, OTHER])
 
-        self.successResultOf(self.store.write([evolve(ROW, plan=b"Q")], [OTHER.id]))
+        self.successResultOf(self.store.write([evolve(ROW, data=b"Q")], [OTHER.id]))
 
-        self.assertEqual(self.again(), [evolve(ROW, plan=b"Q")])
+        self.assertEqual(self.again(), [evolve(ROW, data=b"Q")])
         self.assertEqual(os.stat(self.path).st_mode & 0o777, 0o600)
 
     def test_order_in_a_batch(self) -> None:

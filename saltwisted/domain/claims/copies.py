@@ -110,10 +110,11 @@ class Copies:
     What one node knows of instances; times are seconds of its own monotonic clock.
 
     @param node: this node.
+    @param mark: what keys of numbered instances have besides, where nobody else gives such keys.
     """
 
-    def __init__(self, node: str) -> None:
-        self._node = node
+    def __init__(self, node: str, mark: str = "") -> None:
+        self._node, self._mark = node, mark
         self._kinds: OrderedDict[str, _Kind] = OrderedDict()
         self._calls: OrderedDict[str, float] = OrderedDict()
 
@@ -132,12 +133,13 @@ class Copies:
                 return None
             self._calls[key] = now
             return key
-        kind = self._kind(occasion.alike, now)
+        alike = occasion.alike + self._mark
+        kind = self._kind(alike, now)
         for instance in kind.instances:
             if self._node not in instance.nodes:
                 instance.nodes.add(self._node)
-                return _key(occasion.alike, str(instance.number))
-        return _key(occasion.alike, str(self._new(kind, self._node, kind.last + 1, now)))
+                return _key(alike, str(instance.number))
+        return _key(alike, str(self._new(kind, self._node, kind.last + 1, now)))
 
     def back(self, key: str) -> None:
         """The event was refused, and will be sent again: it is not the one that came before."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
 
 from saltwisted.errors import WireError
 
@@ -41,7 +41,6 @@ class Kept:
     @ivar at: time of day when it was written down, by the clock of the node that has the row.
     @ivar heard: the same by the monotonic clock of this life; C{None}: in an earlier life.
     @ivar data: the event's data, packed.
-    @ivar plan: what was begun, packed; of a master alone.
     """
 
     source: str
@@ -52,7 +51,6 @@ class Kept:
     key: str
     at: float
     data: bytes = field(repr=False)
-    plan: bytes | None = field(default=None, repr=False)
     heard: float | None = field(default=None, eq=False, repr=False)
 
     @property
@@ -68,7 +66,7 @@ class Kept:
     @property
     def size(self) -> int:
         """About how many bytes it takes."""
-        return 200 + len(self.tag) + len(self.key) + len(self.data) + len(self.plan or b"")
+        return 200 + len(self.tag) + len(self.key) + len(self.data)
 
     def told(self) -> list[Any]:
         """For another node."""
@@ -206,16 +204,6 @@ class Shelf:
             self._count += old is None
             self._bytes += row.size - (old.size if old is not None else 0)
             life.rows[row.number, row.part] = row
-
-    def planned(self, kept: Kept, plan: bytes) -> Kept | None:
-        """What is begun because of it is known; C{None}: it is not kept any more."""
-        life = self._lives.get(kept.source)
-        row = life.rows.get((kept.number, kept.part)) if life is not None else None
-        if row is None:
-            return None
-        new = evolve(row, plan=plan)
-        self.put([new], 0.0)
-        return new
 
     def done(self, ids: Iterable[Id]) -> list[Id]:
         """These are owed no longer; gives back those that were kept."""

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from attrs import define
-from twisted.internet.defer import Deferred, fail, maybeDeferred, succeed
+from twisted.internet.defer import Deferred, fail, maybeDeferred
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -82,8 +82,7 @@ class KeptEvents:
     @param clock: of the reactor; nobody sets it.
     @param life: another text each time the process is started.
     @param now: time of day.
-    @param peers: the links; C{None} for a master alone, whose claims are gone with its process, so
-        that what is begun is written down here.
+    @param peers: the links; C{None} for a master alone.
     @param copies: on how many disks an event is to be (C{return_copies}).
     @param may: whether this node would claim anything now: if not, it takes nothing up.
     @param given: told of the keys that an earlier life of this node gave, before new ones are.
@@ -107,7 +106,6 @@ class KeptEvents:
     ) -> None:
         self._clock, self._node, self._life = clock, node, life
         self._store, self._now, self._counters = store, now, counters
-        self._is_alone = peers is None
         self._peers: IPeers = peers if peers is not None else NoPeers()
         self._copies, self._may, self._given = copies, may, given
         self.problem = ""
@@ -247,28 +245,10 @@ class KeptEvents:
         copy.timer = self._clock.callLater(SECOND_COPY, self._acknowledge, copy)
         return copy.waiting
 
-    def begun(self, kept: Kept, plan: Mapping[str, Any]) -> Deferred[None]:
-        """In a cluster the claim says it; alone it is written down."""
-        if not self._is_alone:
-            self.done(kept)
-            return succeed(None)
-        row = self.shelf.planned(kept, pack_bin(dict(plan)))
-        if row is None:
-            return succeed(None)
-
-        def refused(failure: Failure) -> None:
-            self.log.error(
-                "the disk refuses to note that a reaction to {tag} begins, which it does: {why}",
-                tag=kept.tag[:200],
-                why=failure.getErrorMessage(),
-            )
-
-        return self._store.write([row]).addErrback(refused)
-
     def done(self, kept: Kept) -> None:
-        """Struck out soon, here and elsewhere; a master alone does so at once."""
+        """Struck out soon, here and elsewhere."""
         self._done += self.shelf.done([kept.id])
-        if self._done and (self._is_alone or len(self._done) >= MOST_DONE):
+        if len(self._done) >= MOST_DONE:
             self._strike_out()
 
     def on_found(self, receiver: Callable[[Kept, float], None]) -> None:

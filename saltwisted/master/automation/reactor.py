@@ -226,7 +226,8 @@ class Reactor:
         assert isinstance(answer, Claim)
         self._telling.figures["reacted"] += 1
         if waiting.kept is not None:
-            await self._ctx.seams.kept.begun(waiting.kept, plan)
+            # From here on the claim says what is to be done
+            self._ctx.seams.kept.done(waiting.kept)
         return answer
 
     async def _begin(
@@ -297,16 +298,11 @@ class Reactor:
     def _found(self, kept: Kept, age: float) -> None:
         """An event is left by a life of a node that is over."""
         try:
-            data, plan = unpack_bin(kept.data), unpack_bin(kept.plan) if kept.plan else None
-            if not isinstance(data, dict) or not isinstance(plan, dict | None):
+            data = unpack_bin(kept.data)
+            if not isinstance(data, dict):
                 raise WireError("kept-event")
         except WireError:
             self._lose_found(kept, "what is written down of it is damaged")
-            return
-        if plan is not None:
-            claim = Claim(key=kept.key, term=0, holder=self._ctx.node, plan=plan)
-            recovered = self._recover(kept.key, plan, claim, kept)
-            let_go(recovered, self.log, "a reaction could not be finished")
             return
         window = float(self._ctx.config.publish_window)
         if not 0 <= age <= window:
@@ -335,14 +331,12 @@ class Reactor:
         self._telling.lose(kept.tag, why, Link(kept.source), "old")
         self._ctx.seams.kept.done(kept)
 
-    async def _recover(
-        self, key: str, plan: Mapping[str, Any], claim: Any, kept: Kept | None = None
-    ) -> None:
+    async def _recover(self, key: str, plan: Mapping[str, Any], claim: Any) -> None:
         """Finish what another node, or this one before its start, had claimed, if that is safe."""
         if "steps" not in plan or "tag" not in plan:
             return
         link = Link(str(plan.get("trace", "")), int(plan.get("generation", 0)))
-        waiting = Waiting(tag=str(plan["tag"]), data={}, link=link, kept=kept)
+        waiting = Waiting(tag=str(plan["tag"]), data={}, link=link)
         late = self._ctx.now() - float(plan.get("at", 0)) > float(self._ctx.config.publish_window)
         # Where it cannot be told what was begun, another job might be given than was given then
         late = late or claim.is_doubtful
