@@ -7,7 +7,7 @@ phase: a node that waits for admission says so.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
@@ -34,6 +34,19 @@ from saltwisted.stores.facts.node import LEFT, REMOVED
 
 MAX_TTL = 365 * 86400.0
 OWNER = "only root and the master's own user may "
+RECORDED: Mapping[str, tuple[str, ...]] = {
+    "members_approve": ("node",),
+    "members_declare_dead": ("node",),
+    "members_rights": ("node", "rights"),
+    "token_create": ("role", "ttl", "uses", "pattern", "rights"),
+    "token_revoke": ("id",),
+    "cluster_init": (),
+    "cluster_join": (),
+    "cluster_leave": (),
+    "cluster_remove": ("node", "compromised"),
+    "identity_change": (),
+}
+"""What of these is on record, with which arguments."""
 MAY = owner_only(f"{OWNER}ask about the cluster")
 NODE = Argument("node", TEXT, needed=True)
 
@@ -343,7 +356,7 @@ def waiting_room(node: ClusterControl, status: Callable[[], dict[str, Any]]) -> 
 
 
 def _row(name: str, handler: Handler, *takes: Argument) -> Operation:
-    return Operation(name=name, right=MAY, handler=handler, takes=takes)
+    return Operation(name=name, right=MAY, handler=handler, takes=takes, record=RECORDED.get(name))
 
 
 def views(drift: Drift, ring: Ring, keys: KeyView) -> list[Operation]:

@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
+from attrs import evolve
+
 from saltwisted.domain.operations.arguments import (
     ANYTHING,
     FLAG,
@@ -28,6 +30,7 @@ from saltwisted.domain.operations.table import (
     ACCOUNT,
     ANYBODY,
     Call,
+    Caller,
     Operation,
     Operations,
     owner_only,
@@ -38,7 +41,7 @@ from saltwisted.master.context import Context
 from saltwisted.master.loads import arguments_of, delimiter_of
 from saltwisted.master.logins import NotProven
 from saltwisted.master.logintest import LoginTest
-from saltwisted.master.permits import CREDENTIALS
+from saltwisted.master.permits import CREDENTIALS, tell_done
 from saltwisted.master.rights import BESIDE, Rights, as_job, as_ping
 
 TARGET = (
@@ -60,6 +63,16 @@ JOB = (
     Argument("full", FLAG),
     *(Argument(name, ANYTHING) for name in BESIDE),
 )
+WHAT = ("fun", "tgt", "tgt_type")
+RECORD: Mapping[str, tuple[str, ...]] = {
+    "publish": WHAT,
+    "run": WHAT,
+    "runner": ("fun",),
+    "wheel": ("fun",),
+    "fire_event": ("tag",),
+    "schedule": ("func", "name"),
+}
+"""What is on record of what is done; arguments of functions are not, which may be secrets."""
 LOGIN = tuple(Argument(name, ANYTHING) for name in CREDENTIALS)
 FUNCTION = (
     Argument("fun", TEXT, needed=True),
@@ -79,7 +92,8 @@ class Control:
 
     def operations(self) -> list[Operation]:
         """The rows."""
-        return [*self._rows(), *LoginTest(self._ctx).operations()]
+        rows = [evolve(row, record=RECORD.get(row.name)) for row in self._rows()]
+        return [*rows, *LoginTest(self._ctx).operations()]
 
     def _rows(self) -> list[Operation]:
         may = Rights(self._ctx)
@@ -140,6 +154,10 @@ class Control:
             ),
             Operation(name="status", right=ACCOUNT, handler=self.status),
         ]
+
+    def recorded(self, user: str, what: str, caller: Caller) -> None:
+        """Write down who does what, and where from."""
+        tell_done(self._ctx, user, what, f"{caller.door}, {caller.source}")
 
     async def publish(self, call: Call) -> Any:
         """Publish a job, and say who is expected to answer."""
@@ -241,7 +259,7 @@ def table_of(control: Control, counters: Counter[str]) -> Operations:
     def denied() -> None:
         counters["denied:control"] += 1
 
-    return Operations("this master", control.operations(), denied=denied)
+    return Operations("this master", control.operations(), denied=denied, recorded=control.recorded)
 
 
 def load_of(args: Mapping[str, Any]) -> dict[str, Any]:

@@ -456,6 +456,14 @@ class Logins:
         await self._make_room(token)
         await self.tokens.put(token_digest(word), token)
         self._counters["login:token-made"] += 1
+        self.log.info(
+            "{who} made a token by {eauth} (from {source})",
+            who=asked.username,
+            eauth=asked.eauth,
+            source=source,
+            foreign=True,
+            always=True,
+        )
         return {**token.shown(), "token": word}
 
     async def _make_room(self, token: Token) -> None:

@@ -96,6 +96,23 @@ def tell_refusal(ctx: Context, who: str, what: str, source: str) -> None:
     )
 
 
+def tell_done(ctx: Context, who: str, what: str, source: str) -> None:
+    """
+    Somebody does something, and may: one line, at every log level, for who asks later who it was.
+
+    @param what: the operation and what it is about, without secrets.
+    @param source: by which way it came, and from where.
+    """
+    ctx.log.info(
+        "{who} does {what} (by {source})",
+        who=who[:200],
+        what=what[:400],
+        source=source,
+        foreign=True,
+        always=True,
+    )
+
+
 def may_call(who: User, kind: str, fun: str, arg: Sequence[Any], kwarg: Mapping[str, Any]) -> None:
     """
     Whether a login may call a runner or wheel function.

@@ -113,6 +113,8 @@ class Operation:
     @ivar handler: a coroutine function; its docstring says what the operation does.
     @ivar streams: whether items come before the answer.
     @ivar more: what arguments beside C{takes} are for; without it there are none.
+    @ivar record: what is on record of a call beside its name: the names of arguments that say what
+        is done and have no secrets. C{None}: it does nothing that is worth a record.
     """
 
     name: str
@@ -121,6 +123,7 @@ class Operation:
     takes: tuple[Argument, ...] = ()
     streams: bool = False
     more: str = ""
+    record: tuple[str, ...] | None = None
 
 
 class Operations:
@@ -129,6 +132,8 @@ class Operations:
 
     @param where: whose table it is, as an error says it: C{this master}.
     @param denied: told of each refusal.
+    @param recorded: C{recorded(user, what, caller)}: told of each call that is on record, when it
+        is allowed and before it is done.
     @param otherwise: awaited with who asks for a name that is not there; it may raise what is
         truer than that the name is unknown.
     """
@@ -139,12 +144,14 @@ class Operations:
         rows: Iterable[Operation] = (),
         *,
         denied: Callable[[], None] = lambda: None,
+        recorded: Callable[[str, str, Caller], None] = lambda user, what, caller: None,
         otherwise: Callable[[Caller], Awaitable[None]] | None = None,
     ) -> None:
         self._where = where
         self._rows: dict[str, Operation] = {}
         self._families: dict[str, tuple[str, str]] = {}
         self._denied = denied
+        self._recorded = recorded
         self._otherwise = otherwise
         self.add(rows)
 
@@ -182,6 +189,8 @@ class Operations:
             # A rule of rights may read the arguments, so that they are checked first
             given = checked(row.name, row.takes, bool(row.more), args)
             user = await row.right.judge(caller, given)
+            if row.record is not None:
+                self._recorded(user, in_words(row, given), caller)
             return await row.handler(
                 Call(
                     args=given,
@@ -205,6 +214,17 @@ class Operations:
             "UnknownOperation",
             f"{self._where} does not know {shown!r}{nearest(name, [*self._rows, *self._families])}",
         )
+
+
+def in_words(row: Operation, given: Mapping[str, Any]) -> str:
+    """What a call does, on one line, for the record."""
+    told = [f"{name}={_shown(given[name])}" for name in row.record or () if name in given]
+    return " ".join((row.name, *told))
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
 
 
 def _no_items(item: Any) -> None:

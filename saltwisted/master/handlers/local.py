@@ -19,6 +19,7 @@ from saltwisted.master.permits import (
     CREDENTIALS,
     local_may_publish,
     may_call,
+    tell_done,
     tell_refusal,
     user_may_publish,
     wants_login,
@@ -35,6 +36,10 @@ def _refusal(name: str, message: str) -> bytes:
 def _failed(ctx: Context) -> bytes:
     ctx.counters["denied:local"] += 1
     return _refusal("AuthenticationError", "Authentication error occurred.")
+
+
+def _way(peer: str) -> str:
+    return f"the request port, from {peer}"
 
 
 def ping(ctx: Context, request: ClearRequest, peer: str) -> bytes:
@@ -62,8 +67,9 @@ async def publish(ctx: Context, request: ClearRequest, peer: str) -> bytes:
             may = await local_may_publish(ctx, user, owner, load)
         if not may:
             ctx.counters["denied:local"] += 1
-            tell_refusal(ctx, user, f"publish {cmd.fun}", f"the request port, from {peer}")
+            tell_refusal(ctx, user, f"publish {cmd.fun}", _way(peer))
             return _refusal("AuthorizationError", "Authorization error occurred.")
+        tell_done(ctx, user, f"publish fun={cmd.fun!r} tgt={cmd.tgt!r}", _way(peer))
         published = await ctx.dispatcher.publish(load, user)
     except NotProven:
         return _failed(ctx)
@@ -87,7 +93,7 @@ async def _caller(
             may_call(who, kind, str(load.get("fun")), arg, kwarg)
         except NotProven:
             what = f"run {kind} {load.get('fun')}"
-            tell_refusal(ctx, who.name, what, f"the request port, from {peer}")
+            tell_refusal(ctx, who.name, what, _way(peer))
             raise
         return who.name
     key, user = load.get("key"), load.get("user")
@@ -117,6 +123,7 @@ async def runner(ctx: Context, request: ClearRequest, peer: str) -> bytes:
         user = await _caller(ctx, request.load, "runner", peer, arg, kwarg)
     except (NotProven, RemoteError) as error:
         return _denied(ctx, error)
+    tell_done(ctx, user, f"runner fun={cmd.fun!r}", _way(peer))
     started = await ctx.runner(cmd.fun, arg, kwarg, user, background=True)
     return pack({"tag": started["tag"], "jid": started["jid"]})
 
@@ -134,6 +141,7 @@ async def wheel(ctx: Context, request: ClearRequest, peer: str) -> bytes:
         user = await _caller(ctx, request.load, "wheel", peer, arg, kwarg)
     except (NotProven, RemoteError) as error:
         return _denied(ctx, error)
+    tell_done(ctx, user, f"wheel fun={cmd.fun!r}", _way(peer))
     try:
         result = await ctx.wheel(cmd.fun, arg, kwarg, user, keep=True)
     except (DeniedError, RemoteError) as error:

@@ -1,0 +1,142 @@
+"""
+The record: every action has a line with the name of whoever does it, and where from.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.logger import LogEvent, formatEvent, globalLogPublisher
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.cluster.control import RECORDED, ClusterControl
+from saltwisted.domain.operations.table import Caller, in_words
+from saltwisted.transports.ipc import PeerProcess
+from saltwisted.wire.msgpack import pack, unpack
+from tests.master.rig import Rig, RigMinion
+
+READS = {"match", "events", "status", "auth.test"}
+BY_ITSELF = {"mk_token"}
+"""Who asks is known only when it is done; the login writes it down."""
+
+
+class RecordTests(SynchronousTestCase):
+    """One master, with a user of C{file}, and what is logged at every level."""
+
+    def setUp(self) -> None:
+        self.users = self.mktemp()
+        with open(self.users, "w", encoding="utf-8") as file:
+            file.write("fred:s3cret\n")
+        rules = {"^filename": self.users, "fred": ["test.*", "@runner", "@wheel"]}
+        self.rig = Rig(self, external_auth={"file": rules})
+        RigMinion(self.rig, "web1").accepted()
+        self.fred = {"eauth": "file", "username": "fred", "password": "s3cret"}
+        self.lines: list[str] = []
+        globalLogPublisher.addObserver(self._listen)
+        self.addCleanup(globalLogPublisher.removeObserver, self._listen)
+
+    def _listen(self, event: LogEvent) -> None:
+        if event.get("always"):
+            self.lines.append(formatEvent(event))
+
+    def clear(self, cmd: str, **load: Any) -> Any:
+        """One request on the request port, from 10.0.0.9."""
+        frame = pack({"enc": "clear", "load": {"cmd": cmd, **load}, "version": 3})
+        (reply,) = self.rig.ask(frame, "10.0.0.9")
+        return unpack(reply)
+
+    def on_record(self, *lines: str) -> None:
+        """These lines were written since the last look, and no secret in any."""
+        self.assertEqual(self.lines, list(lines))
+        self.assertNotIn("s3cret", repr(lines))
+        self.lines.clear()
+
+    def test_T_LOG_3_request_port(self) -> None:
+        """T-LOG-3: who came by the network is named as the user that he has proven to be."""
+        job = {"fun": "test.echo", "tgt": "web*", "arg": ["x"], "user": "root"}
+        way = "(by the request port, from 10.0.0.9)"
+        self.clear("publish", **job, kwargs=self.fred)
+        self.on_record(f"fred does publish fun='test.echo' tgt='web*' {way}")
+        made = self.clear("mk_token", **self.fred)
+        self.on_record("fred made a token by file (from 10.0.0.9)")
+        self.clear("publish", **job, kwargs={"token": made["token"]})
+        self.on_record(f"fred does publish fun='test.echo' tgt='web*' {way}")
+        self.clear("wheel", fun="key.list_all", **self.fred)
+        self.on_record(f"fred does wheel fun='key.list_all' {way}")
+        self.clear("runner", fun="test.arg", arg=["secret"], **self.fred)
+        self.on_record(f"fred does runner fun='test.arg' {way}")
+
+    def test_T_LOG_3_operations(self) -> None:
+        """T-LOG-3: so is whoever comes by another door; an account is one with its number."""
+        door = self.rig.door()
+        peer = PeerProcess(12345, 12345, 1)
+        kwargs = {**self.fred, "x": 1}
+
+        def ask(op: str, who: PeerProcess = peer, **args: Any) -> None:
+            d = Deferred.fromCoroutine(door.handle(op, args, who, lambda item: None))
+            d.addErrback(lambda failure: None)
+
+        ask("publish", tgt="web1", fun="test.ping", kwargs=kwargs)
+        ask("wheel", fun="key.list_all", **self.fred)
+        ask("fire_event", PeerProcess(0, 0, 1), tag="a/b", data={"password": "s3cret"})
+        ask("status", PeerProcess(0, 0, 1))
+        lines = list(self.lines)
+        self.assertEqual(
+            [line.partition(" (by ")[0] for line in lines],
+            [
+                "fred does publish fun='test.ping' tgt='web1'",
+                "fred does wheel fun='key.list_all'",
+                "root does fire_event tag='a/b'",
+            ],
+        )
+        self.assertIn("uid 12345", lines[0])
+        self.assertIn("uid 0", lines[2])
+        self.assertNotIn("s3cret", repr(lines))
+
+    def test_T_LOG_3_other_doors(self) -> None:
+        """T-LOG-3: a door that knows only an address says that, and its own name."""
+        caller = Caller(source="10.1.2.3", door="the API", proof=self.fred)
+        args = {"fun": "test.ping", "tgt": "*", "kwargs": {}}
+        Deferred.fromCoroutine(self.rig.table().call("publish", args, caller, print)).addErrback(
+            lambda failure: None
+        )
+
+        self.on_record("fred does publish fun='test.ping' tgt='*' (by the API, 10.1.2.3)")
+
+    def test_T_LOG_2_one_line(self) -> None:
+        """T-LOG-2: what somebody names is told as one line, of a length that has an end."""
+        (row,) = (row for row in self.rig.table() if row.name == "publish")
+        told = in_words(
+            row, {"tgt": "*\nroot does nothing", "fun": ["x" * 500] * 500, "arg": ["y"]}
+        )
+
+        self.assertNotIn("\n", told)
+        self.assertLess(len(told), 600)
+        self.assertNotIn("y", told)
+
+    def test_refused(self) -> None:
+        """What is refused is not done, and not on record as done."""
+        bad = {**self.fred, "password": "wrong"}
+        job = {"fun": "test.echo", "tgt": "*", "arg": [], "user": "root"}
+        frame = pack({"enc": "clear", "load": {"cmd": "publish", **job, "kwargs": bad},
+                      "version": 3})  # fmt: skip
+        self.rig.ask(frame, "10.0.0.9")
+        self.rig.clock.advance(20)
+        self.clear("publish", **{**job, "fun": "cmd.run"}, kwargs=self.fred)
+        self.on_record()
+
+    def test_every_row(self) -> None:
+        """Each operation of a master is on record, or only tells something."""
+        rows = {row.name: row.record for row in self.rig.table()}
+        self.assertEqual(
+            {name for name, record in rows.items() if record is None}, READS | BY_ITSELF
+        )
+        cluster = {row.name: row for row in ClusterControl(None).operations()}  # type: ignore[arg-type]
+        self.assertEqual(
+            cluster.keys() - RECORDED.keys(),
+            {"members", "token_list", "identity_prepare", "identity_installed", "identity_forget"},
+        )
+        self.assertEqual(RECORDED.keys() - cluster.keys(), set())
+        for name, told in RECORDED.items():
+            self.assertEqual(set(told) - {each.name for each in cluster[name].takes}, set(), name)
