@@ -46,6 +46,14 @@ FAMILY = "roots"
 BY_WORD = {FAMILY: ("do", "status")}
 # Older commands send the option peer of the configuration, a map, where no node is named
 PEER = Kind("text", lambda value: isinstance(value, (str, Mapping)))
+RECORDED: Mapping[str, tuple[str, ...]] = {
+    "resolve": ("share", "path", "take"),
+    "rollback": ("share", "generation"),
+    "approve": ("share",),
+    "adopt": ("share", "how"),
+    "export": ("share", "directory", "generation"),
+}
+"""What of these is on record, with which arguments; the others only tell, or hurry."""
 MAY = owner_only("only root and the master's own user may ask about roots")
 TELL = 1.0
 """Seconds after which a waiting caller is told how far the work is, again and again."""
@@ -104,6 +112,7 @@ class RootControl:
                 handler=self._telling(handler),
                 takes=(Argument("share", TEXT), *takes),
                 streams=True,
+                record=RECORDED.get(word),
             )
             for word, handler, takes in rows
         ]
