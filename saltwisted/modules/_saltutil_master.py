@@ -225,7 +225,9 @@ def runner(
     told = {"fun": name, "arg": list(arg or ()), "kwarg": words}
     if _orchestration() is not None:
         told["saltenv"] = str(saltenv)
-    _tell_arguments(orchestration, {"type": "runner", "name": name, "args": arg, "kwargs": words})
+    _tell_arguments(
+        orchestration, {"type": "runner", "name": name, "args": list(arg or ()), "kwargs": words}
+    )
     with _refusals(), _master_control() as master:
         answer = master.call("runner", **told)
     return answer if full_return else answer.get("return")
