@@ -7,8 +7,8 @@ from __future__ import annotations
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.cluster.life.drift import option_of
-from saltwisted.config.options import MasterConfig
-from saltwisted.domain.replica.settings import differences, texts_of
+from saltwisted.config.options import LOGIN_OPTIONS, MasterConfig
+from saltwisted.domain.replica.settings import COMPARED, differences, texts_of
 
 
 class SecretTests(SynchronousTestCase):
@@ -29,6 +29,26 @@ class SecretTests(SynchronousTestCase):
         self.assertNotIn("h0sh", repr(texts))
         self.assertNotIn("s3cret", repr(texts))
         self.assertIn("https://bot:(sha256 ", repr(rows))
+
+    def test_directories(self) -> None:
+        """Nodes that ask different directories for logins are told apart, and no password told."""
+        texts = {}
+        for node, server in (("a", "ldaps://one"), ("b", "ldaps://two")):
+            config = MasterConfig(
+                extra={"auth.ldap.uri": server, "auth.ldap.bindpw": f"s3cret{node}"}
+            )
+            texts[node] = texts_of(lambda name, config=config: option_of(config, name))
+
+        options = [row["option"] for row in differences(texts)]
+
+        self.assertEqual(options, ["auth.ldap.bindpw", "auth.ldap.uri"])
+        self.assertNotIn("s3cret", repr(texts))
+
+    def test_every_option_of_ldap(self) -> None:
+        """Each option of LDAP is compared but for those that are a node's own or do nothing."""
+        own = {"auth.ldap.ca_file", "auth.ldap.auth_by_group_membership_only"}
+
+        self.assertEqual({*LOGIN_OPTIONS} - {*COMPARED}, own)
 
     def test_history_is_kept_alike(self) -> None:
         """Members that keep jobs for different times are told apart."""
