@@ -97,6 +97,8 @@ class JudgementTests(SynchronousTestCase):
 class ReactionKillTests(Storm):
     """Each event comes to all nodes that live, and is reacted to by one."""
 
+    maxDiff = None
+
     log = Logger()
 
     def test_kill_stop_and_cut(self) -> None:
