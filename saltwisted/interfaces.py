@@ -474,74 +474,6 @@ class IPruneTime(Protocol):
         """Why nothing may be, or C{""}; for the status."""
 
 
-class IRunWriter(Protocol):
-    """One run of an orchestration that is written by this node."""
-
-    @property
-    def lines(self) -> Sequence[bytes]:
-        """All, packed (L{saltwisted.domain.orchestration.words})."""
-
-    def add(self, line: Mapping[str, Any]) -> Awaitable[None]:
-        """
-        One line more; fires when it counts.
-
-        @raises TakenOver: another node writes this run now, or the claim is lost.
-        @raises StoreError: the own disk refuses.
-        """
-
-    def close(self) -> None:
-        """Nothing more is written here."""
-
-
-class IRunRecords(Protocol):
-    """
-    What is written down of orchestrations, on the disks of a majority of those that stand together.
-    Reactor thread only.
-    """
-
-    def begin(
-        self, jid: str, claim: int, line: Mapping[str, Any], holds: Callable[[], bool]
-    ) -> Awaitable[IRunWriter]:
-        """
-        Begin to write a run that is new; fires when its first line counts.
-
-        @param claim: the number of the claim under which it is written.
-        @param holds: whether that claim may still be acted on.
-        @raises TakenOver: it is lost before that.
-        @raises StoreError: the own disk refuses.
-        """
-
-    def take(
-        self, jid: str, attempt: int, claim: int, holds: Callable[[], bool]
-    ) -> Awaitable[IRunWriter]:
-        """
-        Write a run that another node, or another life of this one, has written before. When it
-        fires, nobody else can write it, and its lines are all that ever counted.
-
-        @param attempt: how often it was begun or resumed by somebody.
-        @raises TakenOver: the claim is lost before that.
-        @raises StoreError: the own disk refuses.
-        """
-
-    def read(self, jid: str) -> Awaitable[Sequence[bytes]]:
-        """What the nodes that can be asked have of a run; nothing of one that nobody knows."""
-
-    def jids(self) -> Awaitable[Sequence[str]]:
-        """The runs that the nodes that can be asked know of."""
-
-    def unfinished(self) -> Mapping[str, str]:
-        """The runs that have not ended, as far as this disk knows, and on which node they go on."""
-
-    def all_unfinished(self) -> Awaitable[Mapping[str, str]]:
-        """The same, of all nodes that can be asked."""
-
-    def forget(self, before: float) -> Awaitable[None]:
-        """Nothing is kept any more of runs whose jid was given before this time of day."""
-
-    def on_change(self, receiver: Callable[[str], None]) -> None:
-        """Call C{receiver(jid)} when this disk has more of a run."""
-
-
 class IOrchestrations(Protocol):
     """
     Where orchestrations are written down as they go, so that they can be shown and gone on with.
@@ -588,6 +520,21 @@ class IOrchestrations(Protocol):
 
         @param outcome: C{success}, and C{why} if it was ended from outside.
         """
+
+    def serve(self, orchestrating: IOrchestrating) -> None:
+        """To be called once, before the start: by whom runs are gone on with here, and ended."""
+
+    def holds(self, jid: str) -> bool:
+        """Whether a run may still act here: asked in the same turn, just before each effect."""
+
+    def inherited(self, jid: str, job: str) -> bool:
+        """Whether a job of a run has its jid from another node, which may have published it."""
+
+    def startService(self) -> Any:
+        """Go on with what was left. It may be awaited."""
+
+    def stopService(self) -> Any:
+        """Leave what goes on here to others. It may be awaited."""
 
 
 class IOrchestrating(Protocol):

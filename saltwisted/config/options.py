@@ -633,6 +633,10 @@ class MasterConfig(CommonOptions):
     cli_summary: bool = False
     #: Seconds within which a job may still reach a minion (clusters).
     publish_window: float = 30
+    #: What becomes of an orchestration whose master has died or was started again: another one,
+    #: or the same, does `continue` it; or it is called interrupted (`interrupt`). With `off`
+    #: nothing is written down of orchestrations, and they end with their master, as in Salt.
+    orchestrate_takeover: str = "continue"
     #: Seconds a starting node waits for its peers (clusters).
     catchup_wait: float = 10
     #: Whether a node serves minions while it sees no peer (clusters).

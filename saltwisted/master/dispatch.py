@@ -32,7 +32,7 @@ from saltwisted.errors import DeniedError, RemoteError, TargetError
 from saltwisted.master.chosen import Chosen
 from saltwisted.master.ground import Ground
 from saltwisted.master.loads import check_size, delimiter_of, seconds_of
-from saltwisted.master.runs import AwaitedJob
+from saltwisted.master.runs import AttachedJob, AwaitedJob
 from saltwisted.master.targets import Targets
 from saltwisted.master.workers import WorkerPool
 from saltwisted.transports.deferreds import let_go
@@ -291,6 +291,29 @@ class Dispatcher:
             partial(self.publish_rest if rest else self.publish, exact=exact, own=own),
             self.new_jid,
             dict(load),
+            user,
+            seconds_of(timeout, config.timeout),
+            seconds_of(gather_job_timeout, config.gather_job_timeout),
+        ).items()
+
+    def attach(
+        self,
+        job: Mapping[str, Any],
+        user: str,
+        timeout: Any = None,
+        gather_job_timeout: Any = None,
+    ) -> AsyncIterator[dict[str, Any]]:
+        """
+        Follow a job that was published before, by this master or another one, to its end.
+
+        @param job: its record. What was returned already comes first.
+        """
+        config = self._ground.config
+        return AttachedJob(
+            self._ground,
+            partial(self.publish, own=True),
+            self.new_jid,
+            dict(job),
             user,
             seconds_of(timeout, config.timeout),
             seconds_of(gather_job_timeout, config.gather_job_timeout),

@@ -76,7 +76,7 @@ class AwaitedJob:
         jid = self._chosen or own
         self._listen(f"salt/job/{jid}/ret/", self._returned)
         try:
-            published = await self._publish(self._load, self._user, own)
+            published = await self._go_out(own)
             yield {
                 "kind": "published",
                 "jid": published.get("jid"),
@@ -96,6 +96,9 @@ class AwaitedJob:
                 await self._wake
         finally:
             self._stop()
+
+    async def _go_out(self, own: str) -> dict[str, Any]:
+        return await self._publish(self._load, self._user, own)
 
     def _listen(self, prefix: str, receiver: Callable[[str, Mapping[str, Any]], None]) -> None:
         self._stops.append(self._ground.bus.subscribe(prefix, receiver))
@@ -191,3 +194,16 @@ class AwaitedJob:
             self._timer = None
         while self._stops:
             self._stops.pop()()
+
+
+class AttachedJob(AwaitedJob):
+    """
+    A job that was published before, by its record. Nothing is published but the question whether
+    the silent still run it.
+    """
+
+    async def _go_out(self, own: str) -> dict[str, Any]:
+        jid, minions = str(self._load["jid"]), list(self._load.get("minions") or ())
+        for minion, data in (await self._ground.jobs.returns(jid)).items():
+            self._returned(f"salt/job/{jid}/ret/{minion}", {**data, "id": minion, "jid": jid})
+        return {"jid": jid, "minions": minions, "missing": []}

@@ -26,6 +26,7 @@ from saltwisted.interfaces import (
     IKeyAgreement,
     IKeyChanges,
     IMasters,
+    IOrchestrating,
     IOrchestrations,
     IPillarHolders,
     IPins,
@@ -264,6 +265,23 @@ class LoneOrchestrations:
     def run_end(self, jid: str, outcome: Mapping[str, Any]) -> Awaitable[None]:
         """At once."""
         return succeed(None)
+
+    def serve(self, orchestrating: IOrchestrating) -> None:
+        """Nothing is gone on with."""
+
+    def holds(self, jid: str) -> bool:
+        """For ever."""
+        return True
+
+    def inherited(self, jid: str, job: str) -> bool:
+        """There is nobody to inherit of."""
+        return False
+
+    def startService(self) -> None:
+        """Nothing was left."""
+
+    def stopService(self) -> None:
+        """Nothing is left."""
 
 
 class NothingKept:

@@ -312,6 +312,7 @@ class Master:
         self.orchestrating = Orchestrating(
             ground, stores.warm, dispatcher.new_jid, lambda: self.ctx
         )
+        seams.orchestrations.serve(self.orchestrating)
         return Context.of(
             ground,
             dispatcher=dispatcher,
@@ -433,6 +434,8 @@ class Master:
 
     def _doors(self) -> list[Any]:
         return [
+            # Stopped after the ports, and before claims are: others get what goes on here at once
+            self.ctx.seams.orchestrations,
             self.ports,
             *([self.api] if self.api is not None else []),
             self.meter,

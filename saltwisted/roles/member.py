@@ -95,6 +95,13 @@ class Cluster:
             kept=self._stores.kept(
                 facts.node, facts.peers, self.claims.claims, self.claims.claims.would_claim
             ),
+            orchestrations=self._stores.orchestrations(
+                facts.node,
+                self.claims.claims,
+                facts.peers,
+                lambda: [seat.node for seat in self.claims.seats.members()],
+                facts.clocks,
+            ),
         )
 
     def _introduce(self) -> None:

@@ -9,14 +9,17 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from saltwisted.claiming import IClaims
 from saltwisted.config.options import MasterConfig
-from saltwisted.domain.jid import JidMaker, jid_mark
+from saltwisted.domain.claims.electorate import BOTH, PAIR
+from saltwisted.domain.jid import JidMaker, jid_mark, jid_seconds
+from saltwisted.domain.orchestration.takeover import Known
+from saltwisted.domain.orchestration.words import Step
 from saltwisted.errors import ConfigError
-from saltwisted.interfaces import IPeers, ISecrets
+from saltwisted.interfaces import IPeers, IPruneTime, ISecrets
 from saltwisted.kinds import FILES, JOB_STORE, MINION_CACHE
 from saltwisted.master.automation.acts import CALLER_ENTRY
 from saltwisted.master.automation.kept import KeptEvents
@@ -25,6 +28,8 @@ from saltwisted.master.fileserver import FileServer
 from saltwisted.master.logins import ENTRY as LOGIN_ENTRY
 from saltwisted.master.logins import NEAR_ENTRY
 from saltwisted.master.loneclaims import LoneClaims
+from saltwisted.master.orchestration.kept import KeptOrchestrations
+from saltwisted.master.orchestration.records import RunRecords
 from saltwisted.master.pillars import ENTRY as PILLAR_ENTRY
 from saltwisted.master.publisher import Publisher
 from saltwisted.master.receipts import ReceiptBook
@@ -40,6 +45,7 @@ from saltwisted.stores.jobs.store import JobStore
 from saltwisted.stores.keptevents import KeptEventStore
 from saltwisted.stores.keys import KeyStore
 from saltwisted.stores.roots.sources import FILE_SOURCES
+from saltwisted.stores.runs import RunStore
 from saltwisted.stores.schedule import ScheduleFile
 from saltwisted.stores.secrets import SecretFile
 from saltwisted.stores.sessions import SessionStore
@@ -167,6 +173,9 @@ class Stores:
                 self.config.id, None, claims, lambda: book.is_open and claims.would_claim()
             ),
             book=book,
+            orchestrations=self.orchestrations(
+                self.config.id, claims, None, lambda: [self.config.id], prune_time
+            ),
         )
 
     def claim_store(self, cluster: str, key: str, damaged: str, most: int = 0) -> ClaimStore:
@@ -206,6 +215,42 @@ class Stores:
             int(self.config.return_copies),
             may,
             claims.keys.given,
+        )
+
+    def orchestrations(
+        self,
+        node: str,
+        claims: IClaims,
+        peers: IPeers | None,
+        members: Callable[[], Collection[str]],
+        times: IPruneTime,
+    ) -> KeptOrchestrations:
+        """What is written down of orchestrations; for a master alone without peers."""
+        config = self.config
+        path = os.path.join(config.cachedir, "saltwisted", "runs.sqlite")
+        two = str(config.claims) if config.claims in (PAIR, BOTH) else PAIR
+        store = RunStore(path, self.files_threads.run)
+
+        async def known(step: Step) -> Known:
+            job = await self.jobs.job(step.jid) if step.jid else None
+            age = self.now() - (jid_seconds(step.jid) or 0.0)
+            return Known(published=job is not None and not job.get("claimed"), age=age)
+
+        def before() -> float | None:
+            now, keep = times.time(), float(config.keep_jobs_seconds)
+            return now - keep if now is not None and keep > 0 else None
+
+        return KeptOrchestrations(
+            self.reactor,
+            node,
+            claims,
+            RunRecords(self.reactor, node, peers, members, store, two),
+            self.now,
+            known,
+            lambda: str(config.orchestrate_takeover),
+            lambda: float(config.publish_window),
+            self.bus.fire,
+            before,
         )
 
 

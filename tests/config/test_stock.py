@@ -23,6 +23,7 @@ RECORDED = json.loads((Path(__file__).parent / "config_cases.json").read_text())
 OWN = {
     "config_dir",
     "publish_window",
+    "orchestrate_takeover",
     "catchup_wait",
     "serve_alone",
     "return_copies",

@@ -12,14 +12,14 @@ from twisted.trial.unittest import SynchronousTestCase
 from saltwisted.errors import RemoteError
 from saltwisted.master.orchestration import running
 from saltwisted.master.orchestration.operations import OrchestrationOperations
-from saltwisted.master.seams import Seams
+from saltwisted.master.seams import LoneOrchestrations, Seams
 from tests.master.rig import FakeChild, Rig, RigMinion
 
 FINE = {"state_|-it_|-it_|-nop": {"result": True, "changes": {}, "__id__": "it"}}
 BAD = {"state_|-it_|-it_|-nop": {"result": False, "changes": {}, "__id__": "it"}}
 
 
-class Kept:
+class Kept(LoneOrchestrations):
     """What was written down of runs; C{results} are those of steps that have ended before."""
 
     def __init__(self) -> None:

@@ -107,6 +107,29 @@ def new_lines() -> sqlite3.Connection:
     return db
 
 
+class SimProcesses:
+    """What C{Orchestrating} is for a node."""
+
+    def __init__(self, node: OrchNode) -> None:
+        self.node = node
+
+    @property
+    def active(self) -> Mapping[str, Any]:
+        """By jid."""
+        return self.node.workers
+
+    def resume(
+        self, jid: str, run: Mapping[str, Any], done: Mapping[str, Mapping[str, Any]]
+    ) -> Deferred[Any]:
+        """Go on."""
+        self.node.go_on(jid, run, done)
+        return succeed({})
+
+    def stop(self, jid: str, why: str) -> bool:
+        """The process is gone."""
+        return self.node.workers.pop(jid, None) is not None
+
+
 @define(eq=False)
 class OrchNode(SimNode):
     """
@@ -126,7 +149,7 @@ class OrchNode(SimNode):
         """A new life."""
         SimNode.start(self)
         self.workers = {}
-        world, life = self.world, self.life
+        world = self.world
         self.run_store = SimRunStore(self)
         self.records = RunRecords(
             SimClock(self),
@@ -141,19 +164,12 @@ class OrchNode(SimNode):
             self.claims,
             self.records,
             lambda: world.clock.seconds() + self.offset,
-            self.go_on,
-            lambda jid, why: self.workers.pop(jid, None),
             self.known,
             lambda: "continue",
             lambda: 30.0,
         )
-        started = as_deferred(self.records.startService())
-
-        def then(_: Any) -> None:
-            if self.life == life:
-                self.kept.startService()
-
-        started.addCallback(then)  # type: ignore[unused-awaitable]
+        self.kept.serve(SimProcesses(self))
+        started = as_deferred(self.kept.startService())
         started.addErrback(world.failed)  # type: ignore[unused-awaitable]
 
     def kill(self) -> None:

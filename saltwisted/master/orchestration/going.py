@@ -13,7 +13,7 @@ from twisted.logger import Logger
 from saltwisted.domain.orchestration.life import StepState
 from saltwisted.domain.orchestration.words import Run, ended_line, interrupted_line, unpack_line
 from saltwisted.errors import SaltwistedError, StoreError, TakenOver
-from saltwisted.interfaces import IRunWriter
+from saltwisted.master.orchestration.protocols import IRunWriter
 
 Fire = Callable[[str, dict[str, Any]], None]
 
@@ -24,11 +24,13 @@ class Going:
     A run that goes on here.
 
     @ivar attach: steps whose job has a jid from another node, or another life.
+    @ivar inherited: the jids of those of them that were begun again here.
     """
 
     run: Run
     writer: IRunWriter
     attach: dict[int, str] = field(factory=dict)
+    inherited: set[str] = field(factory=set)
     stopping: str = ""
 
     async def write(self, line: Mapping[str, Any]) -> None:

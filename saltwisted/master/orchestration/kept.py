@@ -13,6 +13,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from twisted.internet.task import LoopingCall
+from twisted.logger import Logger
+
 from saltwisted.claiming import IClaims
 from saltwisted.domain.orchestration.life import StepState
 from saltwisted.domain.orchestration.takeover import OFF, Known
@@ -27,21 +30,26 @@ from saltwisted.domain.orchestration.words import (
     step_line,
 )
 from saltwisted.errors import DeniedError, TakenOver
-from saltwisted.interfaces import IRunRecords
+from saltwisted.interfaces import IOrchestrating, IOrchestrations
 from saltwisted.master.orchestration.going import Fire, Going, Goings
-from saltwisted.master.orchestration.successor import Resume, Successor
+from saltwisted.master.orchestration.protocols import IRunRecords
+from saltwisted.master.orchestration.successor import Successor
+from saltwisted.transports.deferreds import let_go, wait_for
+
+PRUNE_EVERY = 600.0
 
 
 class KeptOrchestrations:
     """
     Those of one node. Reactor thread only.
 
-    @param resume: has a run go on here that was compiled before: C{IOrchestrating.resume}.
-    @param kill: ends the process of a run here at once: C{IOrchestrating.stop}.
     @param mode: C{orchestrate_takeover}.
     @param window: C{publish_window}.
     @param known: what is known of the job of a step; waits until the log has been heard.
+    @param before: runs that began before this time of day are forgotten; C{None}: none now.
     """
+
+    log = Logger()
 
     def __init__(
         self,
@@ -50,29 +58,58 @@ class KeptOrchestrations:
         claims: IClaims,
         records: IRunRecords,
         now: Callable[[], float],
-        resume: Resume,
-        kill: Callable[[str, str], Any],
         known: Callable[[Step], Awaitable[Known]],
         mode: Callable[[], str],
         window: Callable[[], float],
         fire: Fire = lambda tag, data: None,
+        before: Callable[[], float | None] = lambda: None,
     ) -> None:
         self._node, self._records, self._now, self._mode = node, records, now, mode
-        self._goings = Goings(now, kill, fire)
+        self._before = before
+        self._orchestrating: IOrchestrating | None = None
+        self._goings = Goings(now, self._kill, fire)
         self._successor = Successor(
-            clock, node, claims, records, self._goings, resume, known, mode, window
+            clock, node, claims, records, self._goings, self._resume, known, mode, window
         )
+        self._pruning = LoopingCall(self._prune)
+        self._pruning.clock = clock
         self._leases = self._successor.leases
 
-    def startService(self) -> None:
+    # -- the service
+
+    def serve(self, orchestrating: IOrchestrating) -> None:
+        """By whom the steps are done."""
+        self._orchestrating = orchestrating
+
+    def _kill(self, jid: str, why: str) -> bool:
+        return self._orchestrating is not None and self._orchestrating.stop(jid, why)
+
+    def _resume(
+        self, jid: str, run: Mapping[str, Any], done: Mapping[str, Mapping[str, Any]]
+    ) -> Awaitable[Any]:
+        assert self._orchestrating is not None
+        return self._orchestrating.resume(jid, run, done)
+
+    async def startService(self) -> None:
         """Go on with what an earlier life has left, and look for what others leave."""
+        await self._records.startService()
         self._goings.open(True)
         self._successor.start()
+        let_go(self._pruning.start(PRUNE_EVERY, now=False), self.log, "nothing is forgotten")
 
     async def stopService(self) -> None:
         """What goes on here goes on elsewhere, or here after the next start."""
+        if self._pruning.running:
+            self._pruning.stop()
         self._goings.open(False)
         await self._successor.stop()
+        await self._records.stopService()
+
+    def _prune(self) -> None:
+        before = self._before()
+        if before is not None:
+            forgotten = wait_for(self._records.forget(before))
+            let_go(forgotten, self.log, "old orchestrations are not forgotten")
 
     # -- what goes on here
 
@@ -84,7 +121,15 @@ class KeptOrchestrations:
     def holds(self, jid: str) -> bool:
         """Whether a run still goes on here: ask in the same turn, just before each effect."""
         going = self._goings.find(jid)
-        return going is not None and not going.stopping and self._leases.holds()
+        if going is None:
+            # It was begun without being written down
+            return self._mode() == OFF
+        return not going.stopping and self._leases.holds()
+
+    def inherited(self, jid: str, job: str) -> bool:
+        """Known since the takeover."""
+        going = self._goings.find(jid)
+        return going is not None and job in going.inherited
 
     async def run_begin(self, jid: str, run: Mapping[str, Any]) -> None:
         """
@@ -99,6 +144,7 @@ class KeptOrchestrations:
             # It goes on here, and was written down when it began
             return
         if self._mode() == OFF:
+            # As in stock: it ends with its master
             return
         await self._successor.may_begin(jid)
         line = begun_line(self._node, self._now(), run)
@@ -127,7 +173,9 @@ class KeptOrchestrations:
         if step is not None and step.state is StepState.INTERRUPTED:
             raise TakenOver(f"step {number + 1} of orchestration {jid} was interrupted")
         known = going.attach.pop(number, "")
-        if not known:
+        if known:
+            going.inherited.add(known)
+        else:
             known = proposed
             more = None if step is not None and step.low else low
             await self._goings.write(going, step_line(number, known, self._node, self._now(), more))
@@ -194,3 +242,6 @@ class KeptOrchestrations:
     async def listed(self) -> list[Run]:
         """All that are known, oldest first."""
         return [read_run(jid, await self._records.read(jid)) for jid in await self._records.jids()]
+
+
+_Kept: type[IOrchestrations] = KeptOrchestrations  # mypy compares them

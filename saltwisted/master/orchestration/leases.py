@@ -93,14 +93,18 @@ class Leases:
 
     # -- duties
 
-    def _begin_own(self, claim: Claim) -> Awaitable[None]:
+    def _begin_own(self, claim: Claim) -> None:
         self._own = claim
         waiting, self._waiting = self._waiting, []
         for each in waiting:
             if not each.called:
                 each.callback(None)
         # What an earlier life has left, or this one when it had lost its duty
-        return self._left(self._node, lambda: self._claims.holds(claim))
+        self._go_on(self._node, lambda: self._claims.holds(claim))
+
+    def _go_on(self, node: str, holds: Callable[[], bool]) -> None:
+        left = wait_for(self._left(node, holds))
+        let_go(left, self.log, "what {node} has left is not gone on with", node=node)
 
     def _end_own(self, why: str) -> None:
         self._own = None
@@ -108,8 +112,8 @@ class Leases:
         self.want(())
 
     def _want(self, node: str) -> None:
-        def begin(claim: Claim) -> Awaitable[None]:
-            return self._left(node, lambda: self.holds() and self._claims.holds(claim))
+        def begin(claim: Claim) -> None:
+            self._go_on(node, lambda: self.holds() and self._claims.holds(claim))
 
         # Nothing goes on under it: what is taken over goes on under the own one
         self._claims.duty(f"{KIND}{node}", begin, lambda why: None)

@@ -38,8 +38,9 @@ from saltwisted.errors import (
     TakenOver,
     WireError,
 )
-from saltwisted.interfaces import IPeers, IRunRecords, IRunWriter
+from saltwisted.interfaces import IPeers
 from saltwisted.master.orchestration.disk import JIDS, LOOK, OPEN, READ, SEND, IRunStore, RunDisk
+from saltwisted.master.orchestration.protocols import IRunRecords, IRunWriter
 from saltwisted.transports.deferreds import as_deferred, let_go
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 

@@ -9,7 +9,7 @@ C{Seams.orchestrations}.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -17,7 +17,7 @@ from attrs import define, field
 from twisted.internet.defer import CancelledError, Deferred, DeferredSemaphore
 from twisted.logger import Logger, LogLevel
 
-from saltwisted.errors import RemoteError, SaltwistedError
+from saltwisted.errors import RemoteError, SaltwistedError, TakenOver
 from saltwisted.interfaces import IOrchestrating
 from saltwisted.master.context import Context
 from saltwisted.master.ground import Ground
@@ -255,9 +255,29 @@ class Orchestrating:
     async def act(self, jid: str, call: Callable[[Active], Any]) -> Any:
         """Do something for a run: its place among runs and events is known to what is done."""
         active = self.found(jid)
+        if active.begun and not self._ground.seams.orchestrations.holds(jid):
+            raise TakenOver(f"orchestration {jid} does not go on here any more")
         DEPTH.set((*active.above, active.jid))
         CAUSE.set(active.cause)
         return await call(active)
+
+    async def following(
+        self, active: Active, load: dict[str, Any], timeout: Any, gather: Any
+    ) -> AsyncIterator[dict[str, Any]]:
+        """
+        Publish a job for a run, and follow it to its end; or only follow it, if a master that died
+        has published it.
+        """
+        jid = str(load.get("jid") or "")
+        if jid and self._ground.seams.orchestrations.inherited(active.jid, jid):
+            job = await self._ground.jobs.job(jid)
+            if job is not None and not job.get("claimed"):
+                dispatcher = active.run.ctx.dispatcher
+                async for item in dispatcher.attach(job, active.run.user, timeout, gather):
+                    yield item
+                return
+        async for item in active.run.publish(load, timeout, gather):
+            yield item
 
     async def resume(
         self, jid: str, run: Mapping[str, Any], done: Mapping[str, Mapping[str, Any]]

@@ -19,9 +19,9 @@ from saltwisted.domain.orchestration.life import RunState, StepState
 from saltwisted.domain.orchestration.takeover import Known, plan
 from saltwisted.domain.orchestration.words import Run, Step, read_run, resumed_line, taken_line
 from saltwisted.errors import DeniedError, SaltwistedError, StoreError, TakenOver, WireError
-from saltwisted.interfaces import IRunRecords
 from saltwisted.master.orchestration.going import Going, Goings
 from saltwisted.master.orchestration.leases import Leases
+from saltwisted.master.orchestration.protocols import IRunRecords
 from saltwisted.transports.deferreds import awaited, let_go
 
 RESUME = "orchresume"
