@@ -530,6 +530,35 @@ class IOrchestrations(Protocol):
     def inherited(self, jid: str, job: str) -> bool:
         """Whether a job of a run has its jid from another node, which may have published it."""
 
+    def show(self, jid: str) -> Awaitable[Any]:
+        """
+        What all nodes know of a run (L{saltwisted.domain.orchestration.words.Run}).
+
+        @raises DeniedError: nobody knows it.
+        """
+
+    def listed(self) -> Awaitable[Sequence[Any]]:
+        """All runs that are known, oldest first."""
+
+    def go_on(self, jid: str, first: str, user: str) -> Awaitable[Any]:
+        """
+        An operator has a run go on here that failed, was interrupted or stopped; what is known of
+        it then.
+
+        @param first: the number or id of the step to go on from; C{""}: the first one that is not
+            done. Those before it count as done.
+        @raises DeniedError: it cannot go on.
+        @raises TakenOver: somebody else has it by now.
+        """
+
+    def stop(self, jid: str, user: str) -> Awaitable[Any]:
+        """
+        An operator ends a run at once, on whichever node it goes on. What minions do goes on there.
+
+        @raises DeniedError: it does not go on, or its node cannot be asked.
+        @raises TakenOver: somebody else has it by now.
+        """
+
     def startService(self) -> Any:
         """Go on with what was left. It may be awaited."""
 

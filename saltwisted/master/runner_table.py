@@ -32,6 +32,7 @@ MODULES = (
     "match",
     "mine",
     "network",
+    "orch",
     "pillar",
     "reactor",
     "salt",

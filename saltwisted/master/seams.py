@@ -13,12 +13,13 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from attrs import field, frozen
-from twisted.internet.defer import succeed
+from twisted.internet.defer import fail, succeed
 
 from saltwisted.claiming import IClaims, IKeptEvents
 from saltwisted.domain.masterschedule import IScheduleFacts
 from saltwisted.domain.reactions.keeping import Kept, Owed
 from saltwisted.domain.replica.pruning import PruneClock
+from saltwisted.errors import DeniedError
 from saltwisted.interfaces import (
     IAcknowledging,
     IGate,
@@ -276,6 +277,22 @@ class LoneOrchestrations:
     def inherited(self, jid: str, job: str) -> bool:
         """There is nobody to inherit of."""
         return False
+
+    def show(self, jid: str) -> Awaitable[Any]:
+        """Nobody knows it."""
+        return fail(DeniedError(f"orchestration {jid} was not written down"))
+
+    def listed(self) -> Awaitable[Sequence[Any]]:
+        """None is known."""
+        return succeed(())
+
+    def go_on(self, jid: str, first: str, user: str) -> Awaitable[Any]:
+        """Nobody knows it."""
+        return self.show(jid)
+
+    def stop(self, jid: str, user: str) -> Awaitable[Any]:
+        """Nobody knows it."""
+        return self.show(jid)
 
     def startService(self) -> None:
         """Nothing was left."""

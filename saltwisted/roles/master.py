@@ -41,6 +41,7 @@ from saltwisted.master.logins import Logins
 from saltwisted.master.maintenance import Maintenance
 from saltwisted.master.orchestration.operations import OrchestrationOperations
 from saltwisted.master.orchestration.running import Orchestrating
+from saltwisted.master.orchestration.views import OrchestrationViews
 from saltwisted.master.pillars import Pillars
 from saltwisted.master.presence import Presence
 from saltwisted.master.requests import Requests
@@ -262,6 +263,7 @@ class Master:
         operations.add(self.claim_views.operations())
         operations.add(AutomationOperations(self.reacting, self.pause).operations())
         operations.add(OrchestrationOperations(self.orchestrating).operations())
+        operations.add(OrchestrationViews(seams.orchestrations).operations())
         for more, by_word in rows:
             operations.add(more, by_word)
         self.disks: dict[str, Any] = {

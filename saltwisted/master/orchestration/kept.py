@@ -17,7 +17,7 @@ from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
 from saltwisted.claiming import IClaims
-from saltwisted.domain.orchestration.life import StepState
+from saltwisted.domain.orchestration.life import RunState, StepState
 from saltwisted.domain.orchestration.takeover import OFF, Known
 from saltwisted.domain.orchestration.words import (
     Run,
@@ -92,6 +92,7 @@ class KeptOrchestrations:
 
     async def startService(self) -> None:
         """Go on with what an earlier life has left, and look for what others leave."""
+        self._records.on_stop(self._stop)
         await self._records.startService()
         self._goings.open(True)
         self._successor.start()
@@ -207,8 +208,20 @@ class KeptOrchestrations:
         await self._goings.over(jid, outcome)
 
     async def stop(self, jid: str, user: str) -> Run:
+        """Here, or by the node on which it goes on."""
+        if self._goings.find(jid) is None:
+            run = await self.show(jid)
+            if run.state is not RunState.RUNNING:
+                raise DeniedError(f"orchestration {jid} has ended: it is {run.state.value}")
+            if run.node == self._node:
+                raise DeniedError(f"orchestration {jid} is being taken over just now")
+            await self._records.stop_at(run.node, jid, user)
+            return await self.show(jid)
+        return await self._stop(jid, user)
+
+    async def _stop(self, jid: str, user: str) -> Run:
         """
-        End a run that goes on here: no step begins any more. What runs on minions goes on there.
+        No step begins any more. What runs on minions goes on there.
 
         @raises TakenOver: it does not go on here.
         """

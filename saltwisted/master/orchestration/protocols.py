@@ -75,6 +75,16 @@ class IRunRecords(Protocol):
     def on_change(self, receiver: Callable[[str], None]) -> None:
         """Call C{receiver(jid)} when this disk has more of a run."""
 
+    def stop_at(self, node: str, jid: str, user: str) -> Awaitable[None]:
+        """
+        Have another node stop a run.
+
+        @raises DeniedError: it cannot be asked, or refuses.
+        """
+
+    def on_stop(self, receiver: Callable[[str, str], Awaitable[Any]]) -> None:
+        """Call C{receiver(jid, user)} when another node asks for that."""
+
     async def startService(self) -> None:
         """Read what is on the disk."""
 

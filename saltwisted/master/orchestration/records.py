@@ -44,6 +44,7 @@ from saltwisted.master.orchestration.protocols import IRunRecords, IRunWriter
 from saltwisted.transports.deferreds import as_deferred, let_go
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
+STOP = "run-stop"
 PATIENCE = 5.0
 """Seconds that an answer is waited for."""
 AGAIN = 0.25
@@ -386,6 +387,29 @@ class RunRecords:
             if jid not in busy and (jid_seconds(jid) or 0.0) < before
         ]
         return Deferred.fromCoroutine(self._disk.forget(old)) if old else succeed(None)
+
+    def stop_at(self, node: str, jid: str, user: str) -> Awaitable[None]:
+        """One question."""
+        return Deferred.fromCoroutine(self._stop_at(node, jid, user))
+
+    async def _stop_at(self, node: str, jid: str, user: str) -> None:
+        try:
+            await self._ask(node, STOP, pack_bin([jid, user]))
+        except SaltwistedError as error:
+            raise DeniedError(f"{node} does not stop orchestration {jid}: {error}") from error
+
+    def on_stop(self, receiver: Callable[[str, str], Awaitable[Any]]) -> None:
+        """One receiver."""
+
+        async def asked(node: str, body: bytes) -> bytes:
+            try:
+                jid, user = map(str, unpack_bin(body))
+            except (TypeError, ValueError) as error:
+                raise WireError("orchestration-stop") from error
+            await receiver(jid, f"{user} on {node}")
+            return b""
+
+        self._peers.answer(STOP, asked)
 
     def on_change(self, receiver: Callable[[str], None]) -> None:
         """Also what others write."""

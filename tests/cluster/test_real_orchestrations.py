@@ -1,0 +1,162 @@
+"""
+Real processes: an orchestration goes on after its node was killed in the middle of a step.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+from twisted.trial.unittest import TestCase
+
+from saltwisted.errors import RemoteError, TransportClosed
+from tests.cluster.real import OurNode, join_all, let_all_vote, nodes
+from tests.harness import OurMaster, scratch, until
+
+SLS = """
+first:
+  cmd.run:
+    - name: echo first >> LOG
+middle:
+  salt.runner:
+    - name: test.sleep
+    - s_time: 600
+    RETRY
+    - require: [{cmd: first}]
+last:
+  cmd.run:
+    - name: echo last >> LOG
+    - require: [{salt: middle}]
+"""
+
+
+class Orchestrated(TestCase):
+    """A run that is killed in a step which does not end."""
+
+    timeout = 900
+
+    def setUp(self) -> None:
+        """Where steps leave a trace."""
+        self.folder = scratch(self)
+        self.log = os.path.join(self.folder, "log")
+
+    def sls(self, retry: bool = False) -> dict[str, list[str]]:
+        """File roots with the orchestration."""
+        path = os.path.join(self.folder, "deploy.sls")
+        text = SLS.replace("LOG", self.log)
+        with open(path, "w") as stream:
+            stream.write(text.replace("RETRY", "- retry_on_takeover: true" if retry else ""))
+        return {"base": [self.folder]}
+
+    def ask(self, node: OurMaster, op: str, **args: Any) -> Any:
+        """An operation of a node."""
+        client = node.control()
+        try:
+            return client.call(op, **args)
+        finally:
+            client.close()
+
+    def states(self, node: OurMaster, jid: str) -> tuple[str, list[str]]:
+        """Of a run and its steps, as a node says."""
+        try:
+            shown = self.ask(node, "orch.show", jid=jid)
+        except (RemoteError, TransportClosed):
+            return "", []
+        return shown["state"], [step["state"] for step in shown["steps"]]
+
+    def begin(self, node: OurMaster) -> str:
+        """Begin it by the command, and wait for the step in the middle; the jid."""
+        words = ["salt-run", "-c", node.conf, "state.orch", "deploy"]
+        self.command = subprocess.Popen(
+            [sys.executable, "-m", "saltwisted.cli.main", *words],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=node.env,
+        )
+        self.addCleanup(self.command.wait)
+        self.addCleanup(self.command.kill)
+
+        def jids() -> list[str]:
+            return [run["jid"] for run in self.ask(node, "orch.list")]
+
+        until("the run", lambda: len(jids()) == 1)
+        (jid,) = jids()
+        until("the middle", lambda: self.states(node, jid) == ("running", MIDDLE))
+        return jid
+
+    def traces(self) -> list[str]:
+        """What steps have left."""
+        with open(self.log) as stream:
+            return stream.read().split()
+
+    def gone(self, jid: str) -> None:
+        """The command that waited on the dead node ends badly, and names the run."""
+        _, said = self.command.communicate(timeout=60)
+        self.assertNotEqual(self.command.returncode, 0)
+        self.assertIn(jid, said)
+
+
+class LoneTests(Orchestrated):
+    """A master alone, which is started again."""
+
+    def test_killed(self) -> None:
+        """
+        The run is interrupted in the step of which nobody knows what it did; an operator has it go
+        on behind that, and what was done is not done again.
+        """
+        master = OurMaster(scratch(self), file_roots=self.sls())
+        self.addCleanup(master.kill)
+        jid = self.begin(master.up())
+        master.kill()
+        self.gone(jid)
+
+        master.up()
+        interrupted = ("interrupted", ["done", "interrupted", "waiting"])
+        until("the interruption", lambda: self.states(master, jid) == interrupted)
+        self.assertRaises(RemoteError, self.ask, master, "orch.resume", jid=jid, step="first")
+        self.assertRaises(RemoteError, self.ask, master, "orch.stop", jid=jid)
+        self.ask(master, "orch.resume", jid=jid, step="last")
+
+        done = ("done", ["done", "skipped", "done"])
+        until("the end", lambda: self.states(master, jid) == done)
+        self.assertEqual(self.traces(), ["first", "last"])
+
+
+class ClusterTests(Orchestrated):
+    """Three nodes, the first of which orchestrates."""
+
+    def test_killed(self) -> None:
+        """Another node goes on with a step that may be done again; it can be stopped by any."""
+        made: list[OurNode] = nodes(self, "a b c", file_roots=self.sls(retry=True))
+        join_all(made)
+        let_all_vote(made)
+        a, b, c = made
+        jid = self.begin(a)
+        self.assertEqual(self.ask(b, "orch.show", jid=jid)["node"], "a")
+        a.kill()
+        self.gone(jid)
+
+        def node() -> str:
+            try:
+                return str(self.ask(b, "orch.show", jid=jid)["node"])
+            except (RemoteError, TransportClosed):
+                return ""
+
+        until("another node", lambda: node() in ("b", "c"))
+        until("the middle again", lambda: self.states(c, jid) == ("running", MIDDLE))
+        other = c if node() == "b" else b
+        self.ask(other, "orch.stop", jid=jid)
+
+        stopped = ("stopped", ["done", "interrupted", "waiting"])
+        for each in (b, c):
+            self.assertEqual(self.states(each, jid), stopped)
+        self.assertEqual(self.traces(), ["first"])
+        # Who comes back does not go on with it either
+        a.up()
+        until("the first to know", lambda: self.states(a, jid) == stopped)
+
+
+MIDDLE = ["done", "running", "waiting"]
