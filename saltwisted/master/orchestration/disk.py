@@ -151,7 +151,8 @@ class RunDisk:
             self._unwritten.add(jid)
             raise
 
-    async def _ready(self) -> None:
+    async def ready(self) -> None:
+        """Returns when it was read."""
         if self._keeper is None:
             loaded: Deferred[None] = Deferred()
             self._loaded.append(loaded)
@@ -159,25 +160,25 @@ class RunDisk:
 
     async def _asked_to_look(self, node: str, body: bytes) -> bytes:
         look = decode_look(body)
-        await self._ready()
+        await self.ready()
         return encode_reply(await self.looked(look))
 
     async def _was_sent(self, node: str, body: bytes) -> bytes:
         sent = decode_send(body)
-        await self._ready()
+        await self.ready()
         return encode_reply(await self.took(sent))
 
     async def _asked_to_read(self, node: str, body: bytes) -> bytes:
         jid = unpack_bin(body)
         if not isinstance(jid, str):
             raise WireError("orchestration-jid")
-        await self._ready()
+        await self.ready()
         return pack_bin(encode_record(self.keeper.record(jid)))
 
     async def _asked_for_jids(self, node: str, body: bytes) -> bytes:
-        await self._ready()
+        await self.ready()
         return pack_bin(list(self.own()))
 
     async def _asked_for_open(self, node: str, body: bytes) -> bytes:
-        await self._ready()
+        await self.ready()
         return pack_bin([list(item) for item in self.unfinished().items()])

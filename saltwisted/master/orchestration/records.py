@@ -324,6 +324,7 @@ class RunRecords:
         return Deferred.fromCoroutine(self._read(jid))
 
     async def _read(self, jid: str) -> Sequence[bytes]:
+        await self._disk.ready()
         best = self._disk.keeper.record(jid)
         for body in await self._ask_all(READ, pack_bin(jid)):
             try:
@@ -342,6 +343,7 @@ class RunRecords:
         return Deferred.fromCoroutine(self._jids())
 
     async def _jids(self) -> Sequence[str]:
+        await self._disk.ready()
         found = set(self._disk.own())
         for body in await self._ask_all(JIDS, b""):
             try:
