@@ -33,6 +33,7 @@ COMMANDS = {
     "rotate-identity": ("rotate", "give all masters of the cluster a new identity key"),
     "cluster": ("cluster:cluster", "begin a cluster with this node"),
     "schedule": ("schedule", "list, add and change the scheduled jobs of the master"),
+    "orch": ("orch", "show orchestrations, have one go on, or stop one"),
     "roots": ("roots", "keep file_roots and pillar_roots alike on all masters of a cluster"),
     "reactor": ("automation:reactor", "show what an event would set off, and run nothing"),
     "receipts": ("automation:receipts", "show which node did what, because of which event"),
