@@ -65,6 +65,8 @@ RUNTIME_KEYWORDS = frozenset(
         "unless",
         "creates",
         "retry",
+        # Ours: whether a step of an orchestration may be done again after its master died in it
+        "retry_on_takeover",
         "order",
         "parallel",
         "prereq",

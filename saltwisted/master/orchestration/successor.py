@@ -66,7 +66,7 @@ class Successor:
         self.leases = Leases(clock, node, claims, self._left, goings.all_lost)
         self._looking = LoopingCall(self._look)
         self._looking.clock = clock
-        self._taking = 0
+        self._taking: list[str] = []
 
     def start(self) -> None:
         """Go on with what an earlier life has left, and look for what others leave."""
@@ -87,7 +87,7 @@ class Successor:
         if self._goings.stops:
             return
         unfinished = self._records.unfinished()
-        self.leases.want(set(unfinished.values()))
+        self.leases.want({*unfinished.values(), *self._taking})
         if self.leases.holds() and not self._taking:
             own = {jid for jid, node in unfinished.items() if node == self._node}
             if own - set(self._goings) - self._goings.beginning:
@@ -104,7 +104,7 @@ class Successor:
 
     async def _left(self, node: str, holds: Callable[[], bool]) -> None:
         """This node may go on with what another one, or an earlier life, has left."""
-        self._taking += 1
+        self._taking.append(node)
         try:
             while holds() and not self._goings.stops:
                 left = [
@@ -117,7 +117,7 @@ class Successor:
                 for jid in left:
                     await self._try(jid, node, holds)
         finally:
-            self._taking -= 1
+            self._taking.remove(node)
         self._look()
 
     async def _try(self, jid: str, node: str, holds: Callable[[], bool]) -> None:
