@@ -32,7 +32,6 @@ from saltwisted.domain.orchestration.copies import (
 from saltwisted.domain.orchestration.words import pack_line
 from saltwisted.errors import (
     DeniedError,
-    RemoteError,
     SaltwistedError,
     StoreError,
     TakenOver,
@@ -40,34 +39,16 @@ from saltwisted.errors import (
 )
 from saltwisted.interfaces import IPeers
 from saltwisted.master.orchestration.disk import JIDS, LOOK, OPEN, READ, SEND, IRunStore, RunDisk
+from saltwisted.master.orchestration.keepers import Alone, Keepers
 from saltwisted.master.orchestration.protocols import IRunRecords, IRunWriter
-from saltwisted.transports.deferreds import as_deferred, let_go
+from saltwisted.transports.deferreds import let_go
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 STOP = "run-stop"
-PATIENCE = 5.0
-"""Seconds that an answer is waited for."""
 AGAIN = 0.25
 """Seconds after which it is tried again, and the claim is looked at."""
 LOST = "another node has taken this run over"
 DOUBTED = "the claim of this run was lost: this node stood still, or is cut off"
-
-
-class Alone:
-    """The peers of a master that has none."""
-
-    def links(self) -> Sequence[Any]:
-        """Nobody."""
-        return ()
-
-    def on_link(self, receiver: Callable[[Any, bool], None]) -> None:
-        """Nobody comes."""
-
-    def answer(self, word: str, handler: Callable[[str, bytes], Any]) -> None:
-        """Nobody asks."""
-
-    def stream(self, purpose: str, factory: Callable[[str, bool], Any]) -> None:
-        """There is nobody."""
 
 
 @define(eq=False)
@@ -136,7 +117,7 @@ class Writing:
         self.look()
 
     def _send(self) -> None:
-        for node in self.records.reachable():
+        for node in self.records.keepers.reachable():
             sent = None if node in self.busy else self.writer.to_send(node)
             if sent is not None:
                 self.busy.add(node)
@@ -158,7 +139,7 @@ class Writing:
         self.look()
 
     def _count(self) -> None:
-        counted = self.writer.counted(*self.records.voters())
+        counted = self.writer.counted(*self.records.keepers.voters())
         ready = [each for each in self.waiting if each[0] <= counted]
         self.waiting = [each for each in self.waiting if each[0] > counted]
         for _, done in ready:
@@ -175,8 +156,8 @@ class RunRecords:
     """
     Those of one node. Reactor thread only.
 
-    @param members: the ids of all nodes that count for a majority, this one too.
-    @param two: what holds for two members: C{pair} or C{both}.
+    @param members: as for L{Keepers}, and C{two}.
+    @ivar keepers: who has the lines.
     """
 
     log = Logger()
@@ -190,12 +171,10 @@ class RunRecords:
         store: IRunStore,
         two: str = PAIR,
     ) -> None:
-        self._two = two
         self.clock, self._node = clock, node
         self._peers: IPeers = Alone() if peers is None else peers
-        self._members = members
+        self.keepers = Keepers(node, self._peers, members, two)
         self._writing: list[Writing] = []
-        self._deaf: set[str] = set()
         self._disk = RunDisk(self._peers, store)
         self._peers.on_link(self._link)
 
@@ -210,20 +189,7 @@ class RunRecords:
             each.close()
         await self._disk.stop()
 
-    # -- who there is
-
-    def reachable(self) -> list[str]:
-        """This node, and the others that can be asked."""
-        return [self._node, *(link.node for link in self._peers.links())]
-
-    def voters(self) -> tuple[Collection[str], Collection[str], str]:
-        """The members, those that are there and know these words, and what holds for two."""
-        members = set(self._members()) | {self._node}
-        return members, set(self.reachable()) - self._deaf, self._two
-
     def _link(self, link: Any, up: bool) -> None:
-        # After an upgrade it may know what it did not know before
-        self._deaf.discard(link.node)
         for each in list(self._writing):
             each.look()
 
@@ -273,7 +239,7 @@ class RunRecords:
             mine = found.best.rank
             asked = [
                 (node, self._look(node, Look(jid=jid, term=term, have=mine)))
-                for node in self.reachable()
+                for node in self.keepers.reachable()
             ]
             for node, waiting in asked:
                 reply = await waiting
@@ -281,7 +247,7 @@ class RunRecords:
                     found.add(node, reply)
             if not holds():
                 raise TakenOver(DOUBTED)
-            if found.is_enough(*self.voters()):
+            if found.is_enough(*self.keepers.voters()):
                 break
             await deferLater(self.clock, AGAIN)
             term = next_term(attempt, claim, max(found.refused, term))
@@ -292,7 +258,7 @@ class RunRecords:
             try:
                 if node == self._node:
                     return await self._disk.looked(look)
-                return decode_reply(await self._ask(node, LOOK, encode_look(look)))
+                return decode_reply(await self.keepers.ask(node, LOOK, encode_look(look)))
             except StoreError:
                 raise
             except SaltwistedError:
@@ -300,24 +266,11 @@ class RunRecords:
 
         return Deferred.fromCoroutine(asked())
 
-    async def _ask(self, node: str, word: str, body: bytes) -> bytes:
-        for link in self._peers.links():
-            if link.node == node:
-                try:
-                    answer = bytes(await as_deferred(link.ask(word, body, PATIENCE)))
-                except RemoteError:
-                    # It is of an earlier release, or its disk refuses: it has no copy
-                    self._deaf.add(node)
-                    raise
-                self._deaf.discard(node)
-                return answer
-        raise TakenOver("it is not linked")
-
     async def send(self, node: str, sent: Send) -> Reply:
         """Bring lines to a disk."""
         if node == self._node:
             return await self._disk.took(sent)
-        return decode_reply(await self._ask(node, SEND, encode_send(sent)))
+        return decode_reply(await self.keepers.ask(node, SEND, encode_send(sent)))
 
     def read(self, jid: str) -> Awaitable[Sequence[bytes]]:
         """Of the highest rank."""
@@ -326,7 +279,7 @@ class RunRecords:
     async def _read(self, jid: str) -> Sequence[bytes]:
         await self._disk.ready()
         best = self._disk.keeper.record(jid)
-        for body in await self._ask_all(READ, pack_bin(jid)):
+        for body in await self.keepers.ask_all(READ, pack_bin(jid)):
             try:
                 found = decode_record(unpack_bin(body))
             except WireError:
@@ -345,23 +298,12 @@ class RunRecords:
     async def _jids(self) -> Sequence[str]:
         await self._disk.ready()
         found = set(self._disk.own())
-        for body in await self._ask_all(JIDS, b""):
+        for body in await self.keepers.ask_all(JIDS, b""):
             try:
                 found.update(jid for jid in unpack_bin(body) if isinstance(jid, str))
             except (WireError, TypeError):
                 continue
         return sorted(found)
-
-    async def _ask_all(self, word: str, body: bytes) -> list[bytes]:
-        asked = [Deferred.fromCoroutine(self._ask(n, word, body)) for n in self.reachable()[1:]]
-        answers = []
-        for waiting in asked:
-            try:
-                answers.append(await waiting)
-            except SaltwistedError:
-                # It is away, or of an earlier release
-                continue
-        return answers
 
     def unfinished(self) -> Mapping[str, str]:
         """By what this disk has."""
@@ -373,7 +315,7 @@ class RunRecords:
 
     async def _all_unfinished(self) -> Mapping[str, str]:
         found = dict(self.unfinished())
-        for body in await self._ask_all(OPEN, b""):
+        for body in await self.keepers.ask_all(OPEN, b""):
             try:
                 found = {**{str(jid): str(node) for jid, node in unpack_bin(body)}, **found}
             except (WireError, TypeError, ValueError):
@@ -396,7 +338,7 @@ class RunRecords:
 
     async def _stop_at(self, node: str, jid: str, user: str) -> None:
         try:
-            await self._ask(node, STOP, pack_bin([jid, user]))
+            await self.keepers.ask(node, STOP, pack_bin([jid, user]))
         except SaltwistedError as error:
             raise DeniedError(f"{node} does not stop orchestration {jid}: {error}") from error
 
