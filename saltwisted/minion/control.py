@@ -135,6 +135,7 @@ class Control:
         self._schedule = schedule
         self._status = status
         self._join = join
+        self._fired = 0
         self._table = Operations("this minion", self.operations())
 
     # -- doors
@@ -286,6 +287,10 @@ class Control:
         self._bus.fire(tag, data)
         if call.args.get("to_master"):
             load = {"cmd": "_minion_event", "tag": tag, "data": data, "pretag": None}
+            if not data.get("__pub_jid"):
+                # It is sent again where no answer comes, and is the same event then
+                self._fired += 1
+                load["__pub_jid"] = f"{self._clock.seconds():.6f}-{self._fired}"
             await self.request(evolve(call, args={"load": load}))
         return True
 

@@ -13,6 +13,7 @@ from twisted.internet.task import Clock
 from twisted.logger import LogLevel, globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.domain.claims.copies import occasion_of
 from saltwisted.errors import AuthenticationError, RemoteError, RequestTimeout, TransportClosed
 from saltwisted.minion.control import Control
 from saltwisted.transports.ipc import PeerProcess
@@ -199,10 +200,25 @@ class ControlTests(SynchronousTestCase):
         self.successResultOf(self.ask("fire_event", tag="c", data="word", to_master=True))
 
         self.assertEqual(self.bus.fired, [("a/b", {"x": 1}), ("c", {"data": "word"})])
+        load = self.links.asked[0][1]
+        self.assertTrue(load.pop("__pub_jid"))
         self.assertEqual(
-            self.links.asked[0][1],
-            {"cmd": "_minion_event", "tag": "c", "data": {"data": "word"}, "pretag": None},
+            load, {"cmd": "_minion_event", "tag": "c", "data": {"data": "word"}, "pretag": None}
         )
+
+    def test_each_event_is_one(self) -> None:
+        """
+        An event carries what tells it from others that are alike, so that a master to which it is
+        sent again knows it; that of a job keeps what it has.
+        """
+        for data in ({"x": 1}, {"x": 1}, {"x": 1, "__pub_jid": "20260701120000000000"}):
+            self.successResultOf(self.ask("fire_event", tag="c", data=data, to_master=True))
+
+        first, second, third = (load for _, load, *_ in self.links.asked)
+        keys = [occasion_of("m", "c", {**load, "id": "m"}).call for load in (first, second, third)]
+        self.assertEqual(len(set(keys)), 3)
+        self.assertNotIn("__pub_jid", third)
+        self.assertEqual(keys[2], "20260701120000000000")
 
     def test_stream(self) -> None:
         """Events are streamed by tag until the listener goes away."""
