@@ -31,7 +31,7 @@ from saltwisted.domain.claims.voter import (
 from saltwisted.domain.claims.words import Receipt
 from saltwisted.domain.targeting.globs import globbed
 from saltwisted.errors import StoreError, WireError
-from saltwisted.stores.database import insert_many, is_corrupt, open_database
+from saltwisted.stores.database import change_many, insert_many, is_corrupt, open_database
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 MIGRATIONS = (
@@ -250,8 +250,8 @@ def commit(db: sqlite3.Connection, work: Iterable[Write]) -> None:
                 _raise_floor(db, write.term)
         rows = [_row(vote) for _, vote in sorted(votes.items()) if vote is not None]
         insert_many(db, f"INSERT OR REPLACE INTO votes ({COLUMNS})", rows)
-        gone = [(number,) for number, vote in votes.items() if vote is None]
-        db.executemany("DELETE FROM votes WHERE number = ?", gone)
+        gone = [number for number, vote in votes.items() if vote is None]
+        change_many(db, "DELETE FROM votes WHERE number", gone)
         db.execute("COMMIT")
     except BaseException:
         db.execute("ROLLBACK")

@@ -19,7 +19,7 @@ from twisted.logger import Logger
 from saltwisted.domain.reactions.keeping import Id, Kept
 from saltwisted.errors import StoreError
 from saltwisted.stores import files
-from saltwisted.stores.database import insert_many, is_corrupt, open_database
+from saltwisted.stores.database import change_many, insert_many, is_corrupt, open_database
 
 MIGRATIONS = (
     """
@@ -30,6 +30,7 @@ MIGRATIONS = (
     ) WITHOUT ROWID;
     """,
 )
+DELETE = "DELETE FROM events WHERE source = ? AND part = ? AND number"
 COLUMNS = "source, number, part, minion, tag, key, at, data"
 
 Run = Callable[..., Deferred[Any]]
@@ -137,13 +138,16 @@ class KeptEventStore:
         if db is None:
             raise StoreError("it is closed", self.path)
         put = [row for row in rows.values() if row is not None]
-        gone = sorted(at for at, row in rows.items() if row is None)
+        gone: dict[tuple[str, int], list[int]] = {}
+        for (source, number, part), row in rows.items():
+            if row is None:
+                gone.setdefault((source, part), []).append(number)
         try:
             db.execute("BEGIN IMMEDIATE")
             try:
                 insert_many(db, "INSERT OR REPLACE INTO events", [_row(row) for row in put])
-                delete = "DELETE FROM events WHERE source = ? AND number = ? AND part = ?"
-                db.executemany(delete, gone)
+                for (source, part), numbers in gone.items():
+                    change_many(db, DELETE, sorted(numbers), source, part)
                 db.execute("COMMIT")
             except BaseException:
                 if db.in_transaction:
