@@ -279,19 +279,23 @@ class Kill(SynchronousTestCase):
     def _check_whole(self) -> None:
         """Every file below the master's directories can be read as what it is."""
         count = 0
+        databases = []
         cache = os.path.join(self.master.root, "var/cache/salt/master")
         for top in (self.master.pki, cache):
             for folder, _, names in os.walk(top):
                 for name in names:
                     path = os.path.join(folder, name)
-                    if "jobs.sqlite" in name:
+                    if ".sqlite" in name:
+                        databases += [path] * name.endswith(".sqlite")
                         continue
                     with contextlib.suppress(FileNotFoundError), open(path, "rb") as handle:
                         self._check_file(path, handle.read())
                         count += 1
         self.assertGreater(count, SENDERS)
-        with contextlib.closing(sqlite3.connect(self._database())) as db:
-            self.assertEqual(db.execute("PRAGMA integrity_check").fetchall(), [("ok",)])
+        self.assertIn(self._database(), databases)
+        for path in databases:
+            with contextlib.closing(sqlite3.connect(path, timeout=30)) as db:
+                self.assertEqual(db.execute("PRAGMA integrity_check").fetchall(), [("ok",)], path)
 
     def _check_file(self, path: str, data: bytes) -> None:
         kind = os.path.basename(os.path.dirname(path))

@@ -32,6 +32,7 @@ CARELESS = re.compile(
 KNOWN = {
     "modules/_http.py": "where the caller says verify_ssl=False",
     "worker/fetch.py": "where the caller says verify_ssl=False",
+    "worker/process/ldap.py": "where the configuration says auth.ldap.no_verify",
     "worker/pillar/git.py": "where the configuration says git_pillar_ssl_verify: False",
     "transports/ssl_options.py": "where the configuration says cert_reqs: CERT_NONE",
 }
