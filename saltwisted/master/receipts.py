@@ -23,6 +23,7 @@ from saltwisted.domain.targeting.globs import globbed
 from saltwisted.errors import StoreError
 from saltwisted.master.loneclaims import IReceiptBook, receipt_of
 from saltwisted.transports.deferreds import let_go
+from saltwisted.transports.reasons import why
 
 TICK = 0.5
 PRUNE_EVERY = 60.0
@@ -120,7 +121,7 @@ class ReceiptBook:
 
     def _refused(self, failure: Failure) -> None:
         failure.trap(StoreError)
-        problem = failure.getErrorMessage()
+        problem = why(failure)
         if problem != self.problem:
             self.problem = problem
             self.log.error(

@@ -22,6 +22,7 @@ from saltwisted.domain.reactions.keeping import Id, Kept, Owed, Shelf, read_ids,
 from saltwisted.errors import SaltwistedError, StoreError, WireError
 from saltwisted.interfaces import IPeers
 from saltwisted.transports.deferreds import as_deferred, let_go
+from saltwisted.transports.reasons import why
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 KEEP, DONE, LIFE = "event-keep", "event-done", "event-life"
@@ -161,7 +162,7 @@ class KeptEvents:
 
         def refused(failure: Failure) -> None:
             failure.trap(StoreError)
-            problem = failure.getErrorMessage()
+            problem = why(failure)
             if problem != self.problem:
                 self.problem = problem
                 self.log.error(
@@ -204,7 +205,7 @@ class KeptEvents:
             return owed
 
         def refused(failure: Failure) -> Failure:
-            self.problem = failure.getErrorMessage()
+            self.problem = why(failure)
             # Others may have them: the minion sends them again
             for row in rows:
                 self.done(row)
