@@ -179,7 +179,7 @@ class Doctor(Looker):
         """
         found: list[Finding] = list(self._try("daemon", self._daemon))
         publish, ret = int(self.config.publish_port), int(self.config.ret_port)
-        listeners = {port: listener(port) for port in (publish, ret)}
+        listeners = {port: listener(port, self.pid) for port in (publish, ret)}
         found += self._try(
             "ports",
             lambda: doctor.ports(self.pid, listeners, self._reach(from_minion), self.unit),

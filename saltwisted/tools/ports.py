@@ -25,16 +25,20 @@ def listening(port: int) -> set[str]:
     return found
 
 
-def listener(port: int) -> str:
+def listener(port: int, first: int = 0) -> str:
     """
     Which process listens on a port, as C{name (pid N)}; empty when none does.
 
     Processes of others are C{another user's process} to whoever is not root.
+
+    @param first: the pid that is looked at first: a child that it has just forked holds its sockets
+        for a moment, too.
     """
     inodes = {f"socket:[{inode}]" for inode in listening(port)}
     if not inodes:
         return ""
-    for pid in filter(str.isdigit, os.listdir("/proc")):
+    pids = filter(str.isdigit, os.listdir("/proc"))
+    for pid in (str(first), *pids) if first else pids:
         try:
             for descriptor in os.listdir(f"/proc/{pid}/fd"):
                 if os.readlink(f"/proc/{pid}/fd/{descriptor}") in inodes:

@@ -27,6 +27,7 @@ CONNECTIONS = 2000
 FROM_ONE = 1000
 """Connections from one address."""
 LINGER = 2.0
+VERSIONS = (b"HTTP/1.0", b"HTTP/1.1")
 HEADERS = 50
 """Header lines of a request."""
 
@@ -75,6 +76,11 @@ class ApiRequest(Request):
         """It is whole. Nothing is read out of its body here."""
         self.channel.arrived()
         if self.refused:
+            self.channel.loseConnection()
+            return
+        if version not in VERSIONS:
+            # Older releases of Twisted would begin the answer with these very bytes
+            self.refuse(400, "The request is not of HTTP/1.0 or HTTP/1.1")
             self.channel.loseConnection()
             return
         self.content.seek(0, 0)

@@ -68,6 +68,9 @@ class _Asking(Framed):
         self._unread = unread
         if self._server.unread > UNREAD_BYTES and unread:
             self.refuse("no room")
+            # Its end comes in a later turn; until then nobody else is to pay for it
+            self._server.unread -= self._unread
+            self._unread = 0
 
     def connectionMade(self) -> None:
         """Listen to how much it reads of its answers."""
