@@ -130,6 +130,20 @@ def join_all(made: list[OurNode]) -> None:
         node.command("join", token, check=True)
 
 
+def do_all_vote(made: list[OurNode]) -> bool:
+    """Whether all of them have votes, and nobody else, by the disk of each."""
+    names = sorted(node.name for node in made)
+    for node in made:
+        path = os.path.join(node.root, "var/cache/salt/master/saltwisted/claims.sqlite")
+        with closing(sqlite3.connect(path)) as db:
+            electorate = claims.read(db).electorate
+        if electorate is None or electorate.changes:
+            return False
+        if [seat.node for seat in electorate.seats()] != names:
+            return False
+    return True
+
+
 def let_all_vote(made: list[OurNode]) -> None:
     """
     Have nodes that serve as one cluster all vote on claims, as they do a minute or two after they

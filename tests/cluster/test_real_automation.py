@@ -10,7 +10,7 @@ import os
 from twisted.trial.unittest import TestCase
 
 from saltwisted.errors import RemoteError, TransportClosed
-from tests.cluster.real import OurNode, cluster
+from tests.cluster.real import OurNode, cluster, let_all_vote
 from tests.harness import scratch, until
 
 
@@ -37,6 +37,7 @@ class AutomationTests(TestCase):
         with open(sls, "w") as stream:
             stream.write("say:\n  runner.test.arg: []\n")
         a, b, c = cluster(self, "a b c", reactor=[{"site/say": [sls]}])
+        let_all_vote([a, b, c])
 
         c.kill()
         done = a.command("automation", "pause")

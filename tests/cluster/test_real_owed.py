@@ -16,7 +16,7 @@ from twisted.trial.unittest import TestCase
 
 from saltwisted.errors import RemoteError, TransportClosed
 from tests.attack.fleet import WireMinion, put_key
-from tests.cluster.real import OurNode, join_all, nodes
+from tests.cluster.real import OurNode, join_all, let_all_vote, nodes
 from tests.harness import OurMaster, scratch, until
 
 TAG = "site/wanted"
@@ -179,9 +179,7 @@ class ClusterTests(Owed):
         put_key(made[0].pki, "web1")
         join_all(made)
         a, b, c = made
-        # The second time it is said that two of three are enough from now on
-        said = "who votes for claims: a, b, c"
-        until("three votes", lambda: any(n.text().count(said) >= 2 for n in made), 500)
+        let_all_vote(made)
         self.send(a, n=1)
         self.assertEqual([self.rows(node) for node in made], [1, 1, 1])
 

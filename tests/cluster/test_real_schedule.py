@@ -10,7 +10,7 @@ from typing import Any
 from twisted.trial.unittest import TestCase
 
 from saltwisted.errors import RemoteError, TransportClosed
-from tests.cluster.real import OurNode, cluster
+from tests.cluster.real import OurNode, cluster, do_all_vote
 from tests.harness import until
 
 
@@ -88,9 +88,7 @@ class ScheduleTests(TestCase):
             },
         )
         by_name = {node.name: node for node in nodes}
-        # Once as the members that it changes to, and once as all that there are
-        said = "who votes for claims: a, b, c"
-        until("three votes", lambda: sum(node.text().count(said) for node in nodes) >= 2)
+        until("three votes", lambda: do_all_vote(nodes))
         until("a run", lambda: self.runs(nodes[0], "test.arg"))
         until(
             "runs on all nodes of what is for each",

@@ -788,10 +788,10 @@ class World:
         self.meet()
 
     def remembered(self, lost: set[str]) -> bool:
-        """Whether somebody else has what was voted, whoever of them goes by which electorate."""
+        """Whether others have all that was voted, whoever of them goes by which electorate."""
         memories = [table.read(node.disk) for node in self.members()]
         known = [memory.electorate for memory in memories if memory.electorate is not None]
-        return all({s.key for s in seats} - lost for each in known for seats in each.sets)
+        return not any(each.may_forget(lost) for each in known)
 
     def remove(self) -> None:
         """

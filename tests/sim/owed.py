@@ -14,7 +14,9 @@ What must hold beside what holds there:
 
 Exceptions: what one node acknowledged with its own disk alone, and that node was removed; and an
 event that is like one of an earlier life of its node that was said as lost while no majority was
-there, if what some member had noted for that one is finished at the same moment.
+there, if what some member had noted for that one is finished at the same moment; and an event that
+is found when it is too old, if one like it with the same key is finished: then it is not said as
+lost.
 
 C{python -m tests.sim.owed --seeds 10000 [--first N]} plays many; exit status 1 when one broke.
 """
@@ -175,6 +177,7 @@ class OwedNode(SimNode):
         world.tell(f"{self.name} finds {event}, {age:.1f} s old")
         world.counts["found"] += 1
         if not 0 <= age <= WINDOW:
+            world.too_old.add(event)
             known = age if kept.heard is not None else 0.0
             self.give_up(event, kept, Came(key=kept.key, source=kept.source, age=known))
             return
@@ -271,6 +274,7 @@ class OwedWorld(World):
     @ivar said: events that were said as lost.
     @ivar keyed: key to the events that got it when they came.
     @ivar taken: events that seemed to be another's, to the key that it has.
+    @ivar too_old: events that were found when it was too late to react to them.
     """
 
     def __init__(self, seed: int) -> None:
@@ -282,6 +286,7 @@ class OwedWorld(World):
         self.late: dict[int, int] = {}
         self.keyed: dict[str, set[int]] = {}
         self.taken: dict[int, str] = {}
+        self.too_old: set[int] = set()
         self.unknowns = 0
         super().__init__(seed)
 
@@ -335,6 +340,12 @@ class OwedWorld(World):
         if before != (key, plan["jid"]):
             self.broken(f"event {event}: {node.name} does {key} {plan['jid']} after {before}")
 
+    def namesakes(self, event: int) -> set[int]:
+        """Others that got the same key."""
+        return {other for alike in self.keyed.values() if event in alike for other in alike} - {
+            event
+        }
+
     def check(self) -> None:
         """Nothing is owed."""
         # Two that come late to two nodes are copies of one another, whichever of them is reacted to
@@ -348,6 +359,9 @@ class OwedWorld(World):
                 continue
             if alike & self.said:
                 self.counts["taken for one that was lost"] += 1
+                continue
+            if event in self.too_old and self.namesakes(event) & ended:
+                self.counts["too old, and taken for one before it"] += 1
                 continue
             self.broken(f"event {event} was acknowledged by {sorted(takers)}, and forgotten")
         for node in self.nodes.values():

@@ -158,6 +158,8 @@ class Acts:
         self, came: Came, span: _Span, tag: str, plan: Mapping[str, Any], what: str
     ) -> Answer:
         """An event that another life of a node took, which may have claimed it."""
+        now = self._clock.seconds()
+        self._copies.taken_up(came.key, node_of(came.source), now - span.came, now)
         answer, gone = await self._begin(came.key, plan, what, tag, span)
         if gone is None:
             return answer

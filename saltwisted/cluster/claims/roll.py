@@ -147,6 +147,11 @@ class Roll:
             had_others = bool(self._ballots.gone())
             await self._ballots.write(voter.found(first, self._clock.seconds(), had_others))
             await self._ballots.tell_all()
+            self._tell_who(first)
+
+    def _tell_who(self, electorate: Electorate) -> None:
+        names = ", ".join(seat.node for seat in electorate.sets[-1])
+        self.log.info("who votes for claims: {names}", names=names)
 
     def _asked_to_found(self, node: str, body: bytes) -> bytes:
         """Whether nobody votes here either, and the members are the same."""
@@ -184,8 +189,7 @@ class Roll:
         decided = decode_electorate(unpack_bin(plan))
         await self._ballots.learn(decided)
         await self._ballots.tell_all()
-        names = ", ".join(seat.node for seat in step.sets[-1])
-        self.log.info("who votes for claims: {names}", names=names)
+        self._tell_who(step)
         await self._court.end(wish, outcome.term, "done")
 
     async def _with_votes(self, present: Electorate, wanted: Sequence[Seat]) -> list[Seat]:

@@ -117,6 +117,7 @@ class Copies:
         self._node, self._mark = node, mark
         self._kinds: OrderedDict[str, _Kind] = OrderedDict()
         self._calls: OrderedDict[str, float] = OrderedDict()
+        self._taken_up: OrderedDict[str, tuple[str, float]] = OrderedDict()
 
     def came(self, occasion: Occasion, now: float) -> str | None:
         """
@@ -155,6 +156,20 @@ class Copies:
         if all(each.number != number for each in kind.instances):
             self._new(kind, self._node, number, now)
 
+    def taken_up(self, key: str, node: str, age: float, now: float) -> None:
+        """
+        This node does what came to another one, which is gone. A copy that comes here is no second
+        event, although it is this node that has claimed the first.
+
+        @param age: how many seconds ago it came there.
+        """
+        if node == self._node or number_of(key)[1] is None:
+            return
+        while self._taken_up and next(iter(self._taken_up.values()))[1] <= now - KEEP:
+            self._taken_up.popitem(last=False)
+        self._taken_up[key] = node, now
+        self.claimed(key, node, age, now)
+
     def claimed(self, key: str, node: str, age: float, now: float) -> None:
         """
         A node has claimed the key of an event: copies of it may come here.
@@ -189,8 +204,11 @@ class Copies:
         kind.instances = [each for each in kind.instances if each.number != number]
         for instance in (Instance(number, holder, age), *recent):
             kind.last = max(kind.last, instance.number)
+            name, node = _key(alike, str(instance.number)), instance.node
+            if node == self._node and name in self._taken_up:
+                node = self._taken_up[name][0]
             if instance.age <= WINDOW:
-                self.claimed(_key(alike, str(instance.number)), instance.node, instance.age, now)
+                self.claimed(name, node, instance.age, now)
         for known in kind.instances:
             if self._node not in known.nodes:
                 known.nodes.add(self._node)

@@ -94,6 +94,30 @@ class CopiesTests(SynchronousTestCase):
         self.assertEqual(copy, key)
         self.assertNotEqual(another, key)
 
+    def test_taken_up(self) -> None:
+        """
+        What this node does for another one that is gone is no event of its own: a copy that comes
+        here is one, and what comes after that is not.
+        """
+        mine = Copies("a")
+        key = "event/" + event(x=1).alike + "/1"
+        mine.taken_up(key, "f", 2.0, 100.0)
+
+        self.assertEqual(mine.came(event(x=1), 100.5), key)
+        self.assertIsNone(mine.taken(key, "a", 0.5, (), 100.6))
+
+        again = mine.came(event(x=1), 100.7)
+        self.assertNotEqual(again, key)
+
+    def test_taken_up_after_a_copy(self) -> None:
+        """It is the same when the copy had its key before it was known whose the first was."""
+        mine = Copies("a")
+        key = mine.came(event(x=1), 100.0)
+        assert key is not None
+        mine.taken_up(key, "f", 2.0, 100.5)
+
+        self.assertIsNone(mine.taken(key, "a", 0.5, (), 100.6))
+
     def test_two_of_one_node(self) -> None:
         """Two from the same node are two events."""
         self.assertNotEqual(self.a.came(event(), 0.0), self.a.came(event(), 0.1))
