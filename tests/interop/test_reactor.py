@@ -17,7 +17,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from tests.cluster.real import cluster
+from tests.cluster.real import cluster, let_all_vote
 from tests.harness import (
     OurMaster,
     StockMaster,
@@ -396,6 +396,7 @@ class HotMinionTests(SynchronousTestCase):
                 "say:\n  runner.test.arg:\n    - args:\n        n: {{ data['data']['n'] }}\n"
             )
         nodes = cluster(self, "a b c", reactor=[{"site/mark": [f"{folder}/mark.sls"]}])
+        let_all_vote(nodes)
         minion = StockMinion(folder, "3008", nodes[0])
         addresses = json.dumps([node.address for node in nodes])
         conf = os.path.join(minion.conf, "minion")
