@@ -11,6 +11,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 from twisted.internet.defer import Deferred, DeferredLock
@@ -31,6 +32,7 @@ from saltwisted.domain.claims.voter import (
 from saltwisted.domain.claims.words import Receipt
 from saltwisted.domain.targeting.globs import globbed
 from saltwisted.errors import StoreError, WireError
+from saltwisted.stores.batches import Batches
 from saltwisted.stores.database import change_many, insert_many, is_corrupt, open_database
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
@@ -86,9 +88,7 @@ class ClaimStore:
         self._run = run
         self._turn = DeferredLock()
         self._db: sqlite3.Connection | None = None
-        self._queue: list[tuple[list[Write], Deferred[None]]] = []
-        self._busy = False
-        self._idle: list[Deferred[None]] = []
+        self._batches: Batches[list[Write]] = Batches(lambda work: self._in_turn(self._write, work))
 
     # -- start and end
 
@@ -128,12 +128,7 @@ class ClaimStore:
 
     def close(self) -> Deferred[None]:
         """When all is written."""
-        done: Deferred[None] = Deferred()
-        if self._busy:
-            self._idle.append(done)
-        else:
-            done.callback(None)
-        return done.addCallback(lambda _: self._turn.run(self._close))
+        return self._batches.written().addCallback(lambda _: self._turn.run(self._close))
 
     def _close(self) -> None:
         db, self._db = self._db, None
@@ -148,41 +143,13 @@ class ClaimStore:
 
         @return: fails with L{StoreError} when the disk refuses; nothing is written then.
         """
-        done: Deferred[None] = Deferred()
-        self._queue.append((list(writes), done))
-        self._go()
-        return done
+        return self._batches.add(list(writes))
 
-    def _go(self) -> None:
-        if self._busy:
-            return
-        if not self._queue:
-            idle, self._idle = self._idle, []
-            for each in idle:
-                each.callback(None)
-            return
-        batch, self._queue = self._queue, []
-        self._busy = True
-        work = [write for writes, _ in batch for write in writes]
-
-        def done(result: Any) -> None:
-            self._busy = False
-            self._go()
-            for _, each in batch:
-                if each.called:
-                    continue
-                if result is None:
-                    each.callback(None)
-                else:
-                    each.errback(result)
-
-        self._in_turn(self._write, work).addBoth(done)  # type: ignore[unused-awaitable]
-
-    def _write(self, work: Sequence[Write]) -> None:
+    def _write(self, work: Sequence[Sequence[Write]]) -> None:
         if self._db is None:
             raise StoreError("it is closed", self.path)
         try:
-            commit(self._db, work)
+            commit(self._db, chain.from_iterable(work))
         except sqlite3.Error as error:
             raise StoreError(str(error), self.path) from error
 

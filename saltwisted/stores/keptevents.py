@@ -19,6 +19,7 @@ from twisted.logger import Logger
 from saltwisted.domain.reactions.keeping import Id, Kept
 from saltwisted.errors import StoreError
 from saltwisted.stores import files
+from saltwisted.stores.batches import Batches
 from saltwisted.stores.database import change_many, insert_many, is_corrupt, open_database
 
 MIGRATIONS = (
@@ -47,9 +48,9 @@ class KeptEventStore:
         self.path = path
         self._run = run
         self._db: sqlite3.Connection | None = None
-        self._queue: list[tuple[Sequence[Kept], Sequence[Id], Deferred[None]]] = []
-        self._busy = False
-        self._idle: list[Deferred[None]] = []
+        self._batches: Batches[tuple[list[Kept], list[Id]]] = Batches(
+            lambda work: self._run(self._write, work)
+        )
 
     def load(self) -> Deferred[list[Kept]]:
         """Open it, and read what is owed; a damaged file is put aside."""
@@ -83,12 +84,7 @@ class KeptEventStore:
 
     def close(self) -> Deferred[None]:
         """When all is written."""
-        done: Deferred[None] = Deferred()
-        if self._busy:
-            self._idle.append(done)
-        else:
-            done.callback(None)
-        return done.addCallback(lambda _: self._close())
+        return self._batches.written().addCallback(lambda _: self._close())
 
     def _close(self) -> None:
         db, self._db = self._db, None
@@ -101,39 +97,14 @@ class KeptEventStore:
 
         @return: fails with L{StoreError} when the disk refuses; nothing is written then.
         """
-        done: Deferred[None] = Deferred()
-        self._queue.append((list(put), list(delete), done))
-        self._go()
-        return done
+        return self._batches.add((list(put), list(delete)))
 
-    def _go(self) -> None:
-        if self._busy:
-            return
-        if not self._queue:
-            idle, self._idle = self._idle, []
-            for each in idle:
-                each.callback(None)
-            return
-        batch, self._queue = self._queue, []
-        self._busy = True
+    def _write(self, work: Sequence[tuple[Sequence[Kept], Sequence[Id]]]) -> None:
         # In their order: a row may be put and deleted in one batch
         rows: dict[Id, Kept | None] = {}
-        for put, delete, _ in batch:
-            rows.update((row.id, row) for row in put)
+        for each, delete in work:
+            rows.update((row.id, row) for row in each)
             rows.update(dict.fromkeys(delete))
-
-        def done(result: Any) -> None:
-            self._busy = False
-            self._go()
-            for _, _, each in batch:
-                if result is None:
-                    each.callback(None)
-                else:
-                    each.errback(result)
-
-        self._run(self._write, rows).addBoth(done)  # type: ignore[unused-awaitable]
-
-    def _write(self, rows: dict[Id, Kept | None]) -> None:
         db = self._db
         if db is None:
             raise StoreError("it is closed", self.path)

@@ -20,6 +20,7 @@ from twisted.logger import Logger
 from saltwisted.domain.orchestration.copies import Put, Record
 from saltwisted.errors import StoreError
 from saltwisted.stores import files
+from saltwisted.stores.batches import Batches
 from saltwisted.stores.database import is_corrupt, open_database
 
 MIGRATIONS = (
@@ -48,9 +49,9 @@ class RunStore:
         self.path = path
         self._run = run
         self._db: sqlite3.Connection | None = None
-        self._queue: list[tuple[list[Put], list[str], Deferred[None]]] = []
-        self._busy = False
-        self._idle: list[Deferred[None]] = []
+        self._batches: Batches[tuple[list[Put], list[str]]] = Batches(
+            lambda work: self._run(self._write, work)
+        )
 
     def load(self) -> Deferred[list[Record]]:
         """Open it, and read all; a damaged file is put aside."""
@@ -82,12 +83,7 @@ class RunStore:
 
     def close(self) -> Deferred[None]:
         """When all is written."""
-        done: Deferred[None] = Deferred()
-        if self._busy:
-            self._idle.append(done)
-        else:
-            done.callback(None)
-        return done.addCallback(lambda _: self._close())
+        return self._batches.written().addCallback(lambda _: self._close())
 
     def _close(self) -> None:
         db, self._db = self._db, None
@@ -101,33 +97,7 @@ class RunStore:
         @param forget: runs of which nothing is kept any more.
         @return: fails with L{StoreError} when the disk refuses; nothing is written then.
         """
-        done: Deferred[None] = Deferred()
-        self._queue.append((list(puts), list(forget), done))
-        self._go()
-        return done
-
-    def _go(self) -> None:
-        if self._busy:
-            return
-        if not self._queue:
-            idle, self._idle = self._idle, []
-            for each in idle:
-                each.callback(None)
-            return
-        batch, self._queue = self._queue, []
-        self._busy = True
-
-        def done(result: Any) -> None:
-            self._busy = False
-            self._go()
-            for _, _, each in batch:
-                if result is None:
-                    each.callback(None)
-                else:
-                    each.errback(result)
-
-        work = [(puts, forget) for puts, forget, _ in batch]
-        self._run(self._write, work).addBoth(done)  # type: ignore[unused-awaitable]
+        return self._batches.add((list(puts), list(forget)))
 
     def _write(self, work: Sequence[tuple[Sequence[Put], Sequence[str]]]) -> None:
         if self._db is None:

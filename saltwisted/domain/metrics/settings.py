@@ -35,7 +35,7 @@ class MetricsSettings:
     What the block says.
 
     @ivar host: the address that is listened on.
-    @ivar port: C{None} when the block names none: then the API's serves, if there is one.
+    @ivar port: C{None} when the block names none: then L{PORT}.
     @ivar minions: whether there are series for each minion.
     @ivar functions: of these the last result is told for each minion.
     """

@@ -1,0 +1,54 @@
+"""
+What comes while something is being written is the next transaction.
+"""
+
+from __future__ import annotations
+
+from twisted.internet.defer import Deferred
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.errors import StoreError
+from saltwisted.stores.batches import Batches
+
+
+class BatchesTests(SynchronousTestCase):
+    """A disk that answers when the test says so."""
+
+    def setUp(self) -> None:
+        self.writes: list[tuple[list[str], Deferred[None]]] = []
+        self.batches: Batches[str] = Batches(self.write)
+
+    def write(self, work: list[str]) -> Deferred[None]:
+        """One transaction."""
+        done: Deferred[None] = Deferred()
+        self.writes.append((work, done))
+        return done
+
+    def test_together(self) -> None:
+        """One at a time; all that waits is written together, and fails together."""
+        first, second, third = map(self.batches.add, "abc")
+        self.assertEqual([work for work, _ in self.writes], [["a"]])
+        written = self.batches.written()
+
+        self.writes[0][1].callback(None)
+        self.successResultOf(first)
+        self.assertEqual(self.writes[1][0], ["b", "c"])
+        self.assertNoResult(second)
+        self.assertNoResult(written)
+        self.writes[1][1].errback(StoreError("full"))
+
+        self.failureResultOf(second, StoreError)
+        self.failureResultOf(third, StoreError)
+        self.successResultOf(written)
+        self.successResultOf(self.batches.written())
+
+    def test_cancelled(self) -> None:
+        """Who waits no longer harms nobody else."""
+        first, second = map(self.batches.add, "ab")
+        second.addErrback(lambda failure: None)
+        second.cancel()
+        self.writes[0][1].callback(None)
+        self.writes[1][1].callback(None)
+
+        self.successResultOf(first)
+        self.successResultOf(self.batches.written())
