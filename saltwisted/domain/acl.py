@@ -5,7 +5,8 @@ The rules are written as in Salt: a list whose items are patterns of functions
 (for all minions), or maps of one target to such patterns, which may in turn
 restrict arguments. Two things are stricter than in Salt, where they were holes: every
 function of a compound command must be allowed, those that a function calls by
-name included (T-ACL-1), and a target that resolves to nobody allows nothing (T-ACL-2).
+name included (T-ACL-1), and a target that resolves to nobody is allowed by rules for all minions
+alone (T-ACL-2).
 How a user proves who he is, is not here (L{saltwisted.domain.eauth}, L{saltwisted.master.logins}).
 """
 
@@ -226,6 +227,10 @@ def allowed(
     A target by pillar values must not have wildcards, not even in what it excludes, and means the
     same minions when read exactly, since with them a user could guess secrets. Node groups are the
     operator's words.
+
+    A target that means nobody is covered by a rule for all minions, and by no other (T-ACL-2): who
+    may run a function anywhere may learn that there is nobody, while somebody with rules for some
+    minions would learn which others there are. Nothing is published to nobody.
     """
     wanted = calls(fun, arg)
     if not wanted or any(not name for name, _ in wanted):
@@ -239,7 +244,7 @@ def allowed(
             return False
     except TargetError:
         return False
-    if not minions:
+    if not tgt:
         return False
     covered: dict[str, bool] = {"*": True}
     for name, own in wanted:
@@ -278,7 +283,8 @@ def _one_allowed(
                 continue
             if target not in covered:
                 try:
-                    covered[target] = minions <= (yield target, "compound", DELIMITER)
+                    meant = yield target, "compound", DELIMITER
+                    covered[target] = bool(minions) and minions <= meant
                 except TargetError:
                     covered[target] = False
             if covered[target]:

@@ -211,8 +211,23 @@ class PublisherTests(SynchronousTestCase):
         self.assertEqual(asked, [("a|b", "pillar", "|"), ("a|b", "pillar_exact", "|")])
 
     def test_T_ACL_2_nobody_meant(self) -> None:
-        """T-ACL-2: a target that means nobody, or cannot be understood, allows nothing."""
-        for tgt in ("none", "unknown", "broken", ""):
+        """
+        T-ACL-2: a target that means nobody is allowed by rules for all minions alone. Rules for
+        some answer as for minions of others, and so do not tell which there are.
+        """
+        for tgt in ("none", "unknown"):
+            self.assertTrue(may(["test.*"], "test.ping", tgt=tgt), tgt)
+            self.assertTrue(may([{"*": ["test.*"]}], "test.ping", tgt=tgt), tgt)
+            self.assertFalse(may(["test.*"], "test.ping,cmd.run", tgt=tgt), tgt)
+            self.assertFalse(may([{"*": ["test.*"]}], "cmd.run", tgt=tgt), tgt)
+            for target in ("web*", "none", "G@os:*", "*1"):
+                rules = [{target: ["test.*"]}, {"*": ["sys.*"]}]
+                self.assertFalse(may(rules, "test.ping", tgt=tgt), (target, tgt))
+        self.assertFalse(may([{"web*": ["test.*"]}], "test.ping", tgt="db1"))
+
+    def test_T_ACL_2_not_understood(self) -> None:
+        """T-ACL-2: a target that cannot be understood, or that is empty, allows nothing."""
+        for tgt in ("broken", ""):
             self.assertFalse(may(["test.*"], "test.ping", tgt=tgt), tgt)
             self.assertFalse(may([{"*": ["test.*"]}], "test.ping", tgt=tgt), tgt)
 

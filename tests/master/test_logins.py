@@ -106,7 +106,8 @@ class LoginTests(SynchronousTestCase):
             ("test.fib", "*", self.good()),
             ("test.ping", "*", ann),
             ("test.echo", "web1", ann),
-            ("test.ping", "none", self.good()),
+            ("test.ping", "none", ann),
+            ("cmd.run", "none", self.good()),
             ("test.ping,cmd.run", "web1", self.good()),
         ):
             self.assertEqual(self.publish(fun, tgt, **kwargs), [{"error": refused}], fun)
@@ -120,6 +121,16 @@ class LoginTests(SynchronousTestCase):
                 [line.partition(" (")[0] for line in lines], [f"{user} may not publish {fun}"] * 2
             )
             lines.clear()
+        self.assertEqual(self.rig.publications.sent, [])
+
+    def test_T_ACL_2_nobody_meant(self) -> None:
+        """T-ACL-2: who may run it everywhere hears that nobody is meant; nothing is published."""
+        (answer,) = self.publish("test.ping", "none", **self.good())
+        self.assertEqual((answer["load"]["jid"], answer["load"]["minions"]), (None, []))
+        other = self.successResultOf(
+            self.ask("publish", tgt="none", fun="test.ping", kwargs=self.good())
+        )
+        self.assertEqual((other["jid"], other["minions"]), (None, []))
         self.assertEqual(self.rig.publications.sent, [])
 
     def test_find_job(self) -> None:
