@@ -50,7 +50,7 @@ LAW: dict[str, tuple[set[str], set[str], bool]] = {
     "master": (BELOW, PEERS, False),
     "minion": (BELOW, PEERS, False),
     "cluster": (BELOW, PEERS, False),
-    "web": (BELOW, PEERS | {"prometheus_client"}, False),
+    "web": (BELOW, PEERS | {"autobahn", "prometheus_client"}, False),
     "roles": (BELOW | {"master", "minion", "cluster", "web"}, PEERS, False),
     "tap": (ZERO | {"roles"}, TWISTED, False),
     "tools": (PURE | {"worker"}, LIBRARIES, False),
@@ -77,7 +77,7 @@ LAZY = {"worker", "modules", "states", "utils", "tools", "cli"}
 These may import inside a function: a job or a command waits for what it needs, and no longer.
 Such an import is no way round a circle: C{test_circles} sees it as any other.
 """
-LATE = {"saltwisted.domain.render.tree", "saltwisted.roles.metrics"}
+LATE = {"saltwisted.domain.render.tree", "saltwisted.roles.api", "saltwisted.roles.metrics"}
 """
 Modules elsewhere that import something of ours inside a function: the YAML reader takes 35 ms
 to load, and few keys need it; what speaks HTTP needs libraries that not every master has.

@@ -5,8 +5,11 @@ The HTTP API of a master, where its configuration asks for one: introduces it to
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Awaitable, Callable, Collection
+from importlib.util import find_spec
 from typing import Any
+
+from twisted.logger import Logger
 
 from saltwisted.config.api import BLOCKS, ApiOptions, options_of
 from saltwisted.domain.api.signatures import OPTION, signatures_of
@@ -21,9 +24,11 @@ from saltwisted.web.events import Hub
 from saltwisted.web.listening import Listening
 from saltwisted.web.service import Api
 from saltwisted.web.site import Site
+from saltwisted.web.sockets import MISSING, Begin, Sockets
 from saltwisted.web.static import StaticFiles
 from saltwisted.web.tls import context_of
 
+log = Logger()
 PATIENCE = 30.0
 """Seconds that a document may take in a worker."""
 
@@ -48,7 +53,10 @@ def api_of(stores: Stores, ctx: Context, operations: Operations) -> Api | None:
     files = StaticFiles(options, stores.files_threads.run)
     hub = Hub(reactor, ctx.bus, stores.counters)
     listening = _listening(stores, ctx, options, hub)
-    table = {**endpoints.table(), **files.table(), **listening.table()}
+    sockets = Sockets(
+        reactor, ctx.logins, hub, listening.looking, _loading(stores), stores.counters
+    )
+    table = {**endpoints.table(), **files.table(), **listening.table(), **sockets.table()}
     page = files.app if options.app else None
     site = Site(
         reactor,
@@ -70,6 +78,25 @@ def api_of(stores: Stores, ctx: Context, operations: Operations) -> Api | None:
             access.write(request, stores.now())
 
     return Api(reactor, options, site, stores.counters, context, fingerprint, beside, written)
+
+
+def _loading(stores: Stores) -> Callable[[], Awaitable[Begin]] | None:
+    """What loads the library of web sockets, when the first of them comes."""
+    if find_spec("autobahn") is None:
+        log.warn("the HTTP API has no web sockets: {missing}", missing=MISSING)
+        return None
+
+    async def load() -> Begin:
+        # It takes up to a tenth of a second: in a thread nobody waits for it
+        return await stores.files_threads.run(_begin)
+
+    return load
+
+
+def _begin() -> Begin:
+    from saltwisted.web.talking import begin
+
+    return begin
 
 
 def _not_written(request: Any) -> None:

@@ -7,6 +7,7 @@ that everybody has who reads it.
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 from typing import Any, TextIO
 
@@ -14,6 +15,8 @@ from saltwisted.errors import ConfigError
 
 LONGEST = 500
 """Characters of a word of the client's."""
+TOKEN = re.compile(rb"(?<=/)[0-9A-Fa-f]{32,}(?=/|$)")
+"""What looks like one in a path: C{/ws/TOKEN} is for browsers, which have no other way."""
 
 
 class AccessLog:
@@ -48,9 +51,8 @@ class AccessLog:
         if self._file is None:
             return
         moment = datetime.fromtimestamp(now, UTC).strftime("%d/%b/%Y:%H:%M:%S +0000")
-        asked = " ".join(
-            quoted(part) for part in (request.method, request.path, request.clientproto)
-        )
+        path = TOKEN.sub(b"...", request.path or b"")
+        asked = " ".join(quoted(part) for part in (request.method, path, request.clientproto))
         agent = quoted(request.getHeader(b"user-agent") or b"-")
         address = getattr(request.client, "host", "-")
         try:

@@ -9,7 +9,7 @@ what waits for several of them is in memory once.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from typing import Any, Protocol
 
 from attrs import define, field
@@ -50,8 +50,8 @@ class Line(Protocol):
     def give(self, tag: str, document: bytes) -> None:
         """An event: its tag, and JSON of all of it."""
 
-    def end(self) -> None:
-        """Nothing more comes: he may listen no longer."""
+    def end(self, stopping: bool = False) -> None:
+        """Nothing more comes: he may listen no longer, or the master stops."""
 
     def cut(self) -> None:
         """He is too slow."""
@@ -63,16 +63,21 @@ class Listener:
     Somebody who listens.
 
     @ivar look: awaited now and then: what he may see now, or C{None} if his session has ended.
+    @ivar heard: gets events as they are, where he is told something else than these.
     """
 
     eyes: Eyes
     line: Line
     look: Callable[[], Awaitable[Eyes | None]]
+    heard: Callable[[Fired], None] | None = None
 
 
 @define(eq=False)
 class _Waiting:
-    event: Fired
+    """Something that is not JSON yet, and who gets it."""
+
+    tag: str
+    value: Mapping[str, Any] = field(repr=False)
     size: int
     who: Collection[Listener] = field(repr=False)
 
@@ -116,7 +121,7 @@ class Hub:
         self._queue.clear()
         for listener in list(self._listeners):
             self.remove(listener)
-            listener.line.end()
+            listener.line.end(stopping=True)
 
     def __len__(self) -> int:
         """How many listen."""
@@ -147,16 +152,23 @@ class Hub:
             return
         minion = minion_of(event.tag, event.sender)
         who = [each for each in self._listeners if each.eyes.see(minion, user)]
-        if not who:
-            return
-        size = weight(event.data)
+        for each in who:
+            if each.heard is not None:
+                each.heard(event)
+        who = [each for each in who if each.heard is None]
+        if who:
+            self.show(event.tag, {"tag": event.tag, "data": event.data}, who)
+
+    def show(self, tag: str, value: Mapping[str, Any], who: Collection[Listener]) -> None:
+        """Make JSON of a value that nobody changes any more, and give it to them."""
+        size = weight(value)
         if self._queued + size > QUEUED and self._queue:
             # They would miss it; who is hung up on knows that
             for listener in who:
                 self._cut(listener, "api:listeners-behind")
             return
         self._queued += size
-        self._queue.append(_Waiting(event, size, who))
+        self._queue.append(_Waiting(tag, value, size, who))
         self._later()
 
     def _later(self) -> None:
@@ -180,10 +192,9 @@ class Hub:
 
     def _give(self, waiting: _Waiting) -> Iterator[None]:
         """Step by step, make JSON of an event and give it to all who see it."""
-        event = waiting.event
         made: list[str] = []
         try:
-            for piece in pieces({"tag": event.tag, "data": event.data}):
+            for piece in pieces(waiting.value):
                 made.append(piece)
                 yield
         except NotJson:
@@ -194,7 +205,7 @@ class Hub:
         document = "".join(made).encode("utf-8", "replace")
         for number, listener in enumerate(waiting.who, 1):
             if listener in self._listeners:
-                listener.line.give(event.tag, document)
+                listener.line.give(waiting.tag, document)
             if number % AT_ONCE == 0:
                 yield
 
@@ -274,6 +285,13 @@ class Outlet:
         """It has read."""
         self._paused = False
         self._flow()
+
+    def flush(self) -> None:
+        """All that waits goes to the connection, which is about to end."""
+        self.resumeProducing()
+        while self._waiting:
+            self._paused = False
+            self._flow()
 
     def stopProducing(self) -> None:
         """It is gone."""

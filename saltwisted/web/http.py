@@ -12,6 +12,7 @@ from collections.abc import Callable
 from io import BytesIO
 from typing import Any
 
+from twisted.internet.defer import Deferred
 from twisted.internet.protocol import ServerFactory, connectionDone
 from twisted.python.failure import Failure
 from twisted.web.http import HTTPChannel, Request
@@ -27,6 +28,8 @@ CONNECTIONS = 2000
 FROM_ONE = 1000
 """Connections from one address."""
 LINGER = 2.0
+GOODBYE = 2.0
+"""Seconds that a client has for reading the last that it gets."""
 VERSIONS = (b"HTTP/1.0", b"HTTP/1.1")
 HEADERS = 50
 """Header lines of a request."""
@@ -102,7 +105,9 @@ class ApiChannel(HTTPChannel):
     factory: Any
     maxHeaders = HEADERS
     _late: Any = None
+    _last: Any = None
     _ending = False
+    _speaker: Callable[[bytes], None] | None = None
 
     def connectionMade(self) -> None:
         """Somebody is there; perhaps one too many."""
@@ -115,9 +120,32 @@ class ApiChannel(HTTPChannel):
         """Something of a request; the whole of it has to be here in time."""
         if self._ending:
             return
+        if self._speaker is not None:
+            self._speaker(data)
+            return
         if self._late is None and not self._waiting_for_answer():
             self._late = self.callLater(ARRIVAL, self._too_slow)
         super().dataReceived(data)
+
+    def rawDataReceived(self, data: bytes) -> None:
+        """The same, or what comes with the request that begins another protocol."""
+        if self._speaker is not None:
+            self._speaker(data)
+        else:
+            super().rawDataReceived(data)
+
+    def switch(self, speaker: Callable[[bytes], None]) -> None:
+        """
+        Another protocol is spoken here from now on; its request stays open as long as it is.
+
+        @param speaker: gets all that comes, and what is here of it already.
+        """
+        self._speaker = speaker
+        self.arrived()
+        early, self._dataBuffer = b"".join(self._dataBuffer), []
+        self.transport.resumeProducing()
+        if early:
+            speaker(early)
 
     def _waiting_for_answer(self) -> bool:
         return bool(getattr(self, "_handlingRequest", False))
@@ -151,6 +179,12 @@ class ApiChannel(HTTPChannel):
             self.arrived()
             super().loseConnection()
 
+    def hang_up(self) -> None:
+        """The same, but not for long: a client that does not read has its connection reset."""
+        self.loseConnection()
+        if self._last is None:
+            self._last = self.callLater(GOODBYE, self.transport.abortConnection)
+
     def _too_slow(self) -> None:
         self._late = None
         self.factory.counters["api:slow"] += 1
@@ -160,8 +194,10 @@ class ApiChannel(HTTPChannel):
     def connectionLost(self, reason: Failure = connectionDone) -> None:
         """It is gone."""
         self.arrived()
-        self.factory.leave(self)
+        if self._last is not None and self._last.active():
+            self._last.cancel()
         super().connectionLost(reason)
+        self.factory.leave(self)
 
 
 def bare_answer(status: int, message: str, retry: str = "") -> bytes:
@@ -205,6 +241,7 @@ class ApiFactory(ServerFactory):
         self._told = written
         self._open: dict[Any, str] = {}
         self._by_address: Counter[str] = Counter()
+        self._empty: Deferred[None] | None = None
 
     def log(self, request: ApiRequest) -> None:
         """A request has its answer; Twisted's channel says so by this name."""
@@ -235,9 +272,17 @@ class ApiFactory(ServerFactory):
             self._by_address[address] -= 1
             if not self._by_address[address]:
                 del self._by_address[address]
+        if not self._open and self._empty is not None:
+            empty, self._empty = self._empty, None
+            empty.callback(None)
 
-    def hang_up(self) -> None:
-        """End all connections."""
+    def hang_up(self) -> Deferred[None]:
+        """End all connections; what was written to them goes out first."""
+        gone: Deferred[None] = Deferred()
+        self._empty = gone
         for channel in list(self._open):
-            if channel.transport is not None:
-                channel.transport.abortConnection()
+            channel.hang_up()
+        if not self._open and self._empty is not None:
+            self._empty = None
+            gone.callback(None)
+        return gone

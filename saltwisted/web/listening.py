@@ -88,7 +88,7 @@ class Listening:
             raise Problem(401, NO_RIGHT)
         if exchange.request.method == b"HEAD":
             return Answer(content=b"", content_type=STREAM)
-        look = self._looking(session, exchange.address)
+        look = self.looking(session, exchange.address)
         eyes = await look()
         if eyes is None:
             raise Problem(401, NO_RIGHT)
@@ -107,7 +107,7 @@ class Listening:
         )
         return STREAMED
 
-    def _looking(self, session: Session, address: str) -> Callable[[], Awaitable[Eyes | None]]:
+    def looking(self, session: Session, address: str) -> Callable[[], Awaitable[Eyes | None]]:
         """What the user of a session may see, whenever it is asked; C{None} when it has ended."""
 
         async def look() -> Eyes | None:
@@ -220,7 +220,7 @@ class EventStream:
         line = clean(tag)
         self._outlet.give(b"tag: %b\ndata: %b\n\n" % (line, document))
 
-    def end(self) -> None:
+    def end(self, stopping: bool = False) -> None:
         """Nothing more comes."""
         if not self._ended:
             self._ended = True

@@ -103,12 +103,14 @@ class Api:
                 always=True,
             )
 
-    def stopService(self) -> Any:
-        """Answer nobody any more."""
+    async def stopService(self) -> None:
+        """Answer nobody any more; who listens is told that it is over."""
         listening, self._listening = self._listening, None
+        closed = maybeDeferred(listening.stopListening) if listening is not None else None
         if listening is not None:
             for each in self.beside:
                 each.stopService()
         self.site.stop()
-        self.factory.hang_up()
-        return maybeDeferred(listening.stopListening) if listening is not None else None
+        if closed is not None:
+            await closed
+        await self.factory.hang_up()

@@ -94,6 +94,7 @@ class Site:
         self._in_worker = in_worker
         self._running: Counter[str] = Counter()
         self._answering: set[Deferred[None]] = set()
+        self._stopping = False
         self._prefix = [part for part in options.root_prefix.split("/") if part]
         self._cooperator = Cooperator(
             scheduler=lambda work: reactor.callLater(0.0001, work), started=True
@@ -115,7 +116,8 @@ class Site:
         return result
 
     def stop(self) -> None:
-        """Answer nobody any more."""
+        """Answer nobody any more: who waits for an answer is told to come again."""
+        self._stopping = True
         for working in list(self._answering):
             working.cancel()
         self._cooperator.stop()
@@ -148,7 +150,11 @@ class Site:
                 content, content_type = await self._shown(answer.value, form), form
             self._send(request, exchange, answer.status, content_type, content)
         except CancelledError:
-            raise
+            if not self._stopping:
+                # The client is gone
+                raise
+            problem = Problem(503, "The master stops", {"Retry-After": "5"})
+            self._tell(request, exchange, problem)
         except Problem as problem:
             self._tell(request, exchange, problem)
         except RemoteError as error:

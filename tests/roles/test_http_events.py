@@ -1,10 +1,9 @@
 """
-C{/events} of a real master: real sockets, and clients that read or do not.
+C{/events} and C{/ws} of a real master: real sockets, and clients that read or do not.
 """
 
 from __future__ import annotations
 
-import contextlib
 import http.client
 import json
 import os
@@ -16,6 +15,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.testing.ports import reserve_ports
 from tests.harness import OurMaster, scratch, until
+from tests.web import frames
 
 EVENTS = 200
 LISTENERS = 5
@@ -43,10 +43,29 @@ class Listener:
         return thread
 
     def _read(self) -> None:
-        # A master that stops resets what is open
-        with contextlib.suppress(ConnectionResetError):
-            while data := self.socket.recv(65536):
-                self.heard += data
+        while data := self.socket.recv(65536):
+            self.heard += data
+
+
+class Talker(Listener):
+    """A client of C{/ws}, by a token in the path, as browsers have it."""
+
+    def __init__(self, port: int, token: str) -> None:
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=120)
+        lines = [f"{name}: {text}" for name, text in frames.UPGRADE.items()]
+        asked = "\r\n".join([f"GET /ws/{token} HTTP/1.1", "Host: x", *lines, "", ""])
+        self.socket.sendall(asked.encode() + frames.frame(b"websocket client ready"))
+        self.heard = b""
+        while b"server received message" not in self.heard:
+            data = self.socket.recv(65536)
+            if not data:
+                raise AssertionError(self.heard)
+            self.heard += data
+
+    @property
+    def frames(self) -> list[tuple[int, bytes]]:
+        """The frames that came."""
+        return frames.frames(self.heard.partition(b"\r\n\r\n")[2])
 
 
 class RealEventsTests(SynchronousTestCase):
@@ -98,12 +117,14 @@ class RealEventsTests(SynchronousTestCase):
     def test_all_hear(self) -> None:
         """
         Every listener hears every event; who may do less hears nothing of them; a hook is heard;
-        one that does not read is hung up on, and all the others go on.
+        one that does not read is hung up on, and all the others go on. When the master stops,
+        every stream has its end, and no connection is reset.
         """
         admin = self.login("admin")
         listeners = [Listener(self.port, admin) for _ in range(LISTENERS)]
         other, mute = Listener(self.port, self.login("reader")), Listener(self.port, admin)
-        threads = [listener.read() for listener in (*listeners, other)]
+        talker, silent = Talker(self.port, admin), Talker(self.port, admin)
+        threads = [listener.read() for listener in (*listeners, other, talker)]
         for n in range(EVENTS):
             self.fire("test/small", n=n)
         for _ in range(120):
@@ -112,19 +133,27 @@ class RealEventsTests(SynchronousTestCase):
         def counters() -> Any:
             return self.control.call("status")["counters"]
 
-        until("the mute one to be hung up on", lambda: counters().get("api:slow-listeners") == 1)
+        until("the mute one to be hung up on", lambda: counters().get("api:slow-listeners") == 2)
         self.assertEqual(self.post("/hook/done", {"a": 1}, admin), {"success": True})
         last = b"tag: salt/netapi/hook/done\n"
         until("all", lambda: all(last in listener.heard for listener in listeners))
-        self.assertEqual(counters()["api:slow-listeners"], 1)
+        until("the talker", lambda: b"salt/netapi/hook/done" in talker.heard)
+        self.assertEqual(counters()["api:slow-listeners"], 2)
         self.master.stop()
         for thread in threads:
             thread.join(120)
         mute.socket.close()
+        silent.socket.close()
 
         for listener in listeners:
             self.assertEqual(listener.heard.count(b"tag: test/small\n"), EVENTS)
             self.assertEqual(listener.heard.count(b"tag: test/large\n"), 120)
+            self.assertTrue(listener.heard.endswith(b"\r\n0\r\n\r\n"))
             listener.socket.close()
+        events = [text for _, text in talker.frames if text.startswith(b"data: ")]
+        tags = [json.loads(text[6:])["tag"] for text in events]
+        self.assertEqual((tags.count("test/small"), tags.count("test/large")), (EVENTS, 120))
+        self.assertEqual(frames.code_of(talker.frames), 1001)
+        talker.socket.close()
         self.assertEqual(other.heard.count(b"tag: "), 0)
         other.socket.close()
