@@ -88,7 +88,8 @@ def _loading(stores: Stores) -> Callable[[], Awaitable[Begin]] | None:
 
     async def load() -> Begin:
         # It takes up to a tenth of a second: in a thread nobody waits for it
-        return await stores.files_threads.run(_begin)
+        begin: Begin = await stores.files_threads.run(_begin)
+        return begin
 
     return load
 

@@ -13,7 +13,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from autobahn.twisted.websocket import WebSocketServerFactory, WebSocketServerProtocol
-from twisted.logger import Logger
+from twisted.logger import ILogObserver, Logger
+from zope.interface import provider
 
 from saltwisted.domain.api.formatted import SaltInfo
 from saltwisted.domain.api.watching import Eyes
@@ -41,11 +42,12 @@ PAUSE = 0.2
 TEXT, GOING_AWAY, POLICY = 1, 1001, 1008
 
 
+@provider(ILogObserver)
 def _unheard(event: Any) -> None:
     """The library writes requests into its log, and a line for every client that errs."""
 
 
-class Speaker(WebSocketServerProtocol):  # type: ignore[misc]
+class Speaker(WebSocketServerProtocol):
     """The library's side: tells its L{Talk} what it hears."""
 
     log = Logger(observer=_unheard)
@@ -288,7 +290,6 @@ class Talk:
 
 def _speaker(reactor: Any) -> Speaker:
     factory = WebSocketServerFactory(server=SERVER.decode(), reactor=reactor)
-    factory.protocol = Speaker
     factory.setProtocolOptions(
         versions=[13],
         webStatus=False,
@@ -300,7 +301,8 @@ def _speaker(reactor: Any) -> Speaker:
         openHandshakeTimeout=0,
         closeHandshakeTimeout=0,
     )
-    speaker: Speaker = factory.buildProtocol(None)
+    speaker = Speaker()
+    speaker.factory = factory
     return speaker
 
 
