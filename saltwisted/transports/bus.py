@@ -1,10 +1,9 @@
 """
-The event bus inside one process, with a short memory.
+The event bus inside one process. It remembers nothing.
 
-Subscribers name a prefix of tags. The last events are kept with a number, so
-that somebody who comes late, or lost the connection, can ask what happened
-since. Nothing is packed here: an event that nobody listens to costs a few
-microseconds. Which tags a minion may fire is decided in L{saltwisted.domain.events}.
+Subscribers name a prefix of tags. Nothing is packed or weighed here: an event that
+nobody listens to costs a microsecond or two, and is gone. Which tags a minion may fire is
+decided in L{saltwisted.domain.events}.
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from typing import Any
 from attrs import frozen
 from twisted.logger import Logger
 
-from saltwisted.domain.events import weight
 from saltwisted.interfaces import IEventBus
 
 Receiver = Callable[[str, Mapping[str, Any]], None]
@@ -29,7 +27,7 @@ CAUSE: ContextVar[Any] = ContextVar("event_cause", default=None)
 @frozen
 class Fired:
     """
-    One event as the ring keeps it.
+    One event.
 
     @ivar number: counts from 1 without gaps, per bus.
     @ivar data: with C{_stamp}; shared by all receivers: never change it.
@@ -71,23 +69,15 @@ class EventBus:
     one, so every subscriber sees the same order.
 
     @param now: seconds since 1970.
-    @param keep: how many events the ring holds.
-    @param keep_bytes: how many bytes they may weigh together (estimated); the oldest go first.
     """
 
     log = Logger()
 
-    def __init__(
-        self, now: Callable[[], float], keep: int = 1000, keep_bytes: int = 8 * 1024 * 1024
-    ) -> None:
+    def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._by_prefix: dict[str, list[_Subscription]] = {}
         self._lengths: tuple[int, ...] = ()
         self._order = 0
-        self._ring: deque[tuple[Fired, int]] = deque()
-        self._keep = keep
-        self._keep_bytes = keep_bytes
-        self._kept_bytes = 0
         self._queue: deque[Fired] = deque()
         self._busy = False
         self.last = 0
@@ -106,7 +96,6 @@ class EventBus:
             data = {**data, "_stamp": stamp.isoformat(timespec="microseconds")}
         self.last += 1
         event = Fired(self.last, tag, data, origin, sender, CAUSE.get(), owed)
-        self._remember(event)
         self._queue.append(event)
         if self._busy:
             return
@@ -173,29 +162,6 @@ class EventBus:
     def listening(self, tag: str) -> bool:
         """Whether anybody would get an event of this tag."""
         return any(tag[:length] in self._by_prefix for length in self._lengths)
-
-    def since(self, number: int, prefix: str = "") -> tuple[list[Fired], bool]:
-        """
-        Events after C{number} that are still kept, oldest first.
-
-        @return: the events, and whether that is all (false: some were forgotten already).
-        """
-        oldest = self._ring[0][0].number if self._ring else self.last + 1
-        events = [
-            event
-            for event, _ in self._ring
-            if event.number > number and event.tag.startswith(prefix)
-        ]
-        return events, number + 1 >= oldest
-
-    def _remember(self, event: Fired) -> None:
-        if not self._keep:
-            return
-        size = weight(event.data) + len(event.tag)
-        self._ring.append((event, size))
-        self._kept_bytes += size
-        while self._ring and (len(self._ring) > self._keep or self._kept_bytes > self._keep_bytes):
-            self._kept_bytes -= self._ring.popleft()[1]
 
 
 _EventBus: type[IEventBus] = EventBus  # mypy compares them

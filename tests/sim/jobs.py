@@ -262,7 +262,7 @@ class JobNode(SimNode):
         self.forward = Forward(
             clock=clock,
             node=self.name,
-            bus=EventBus(self.now, keep=0),
+            bus=EventBus(self.now),
             peers=self.peers,
             jobs=self.jobs,
             holders=self.where,
