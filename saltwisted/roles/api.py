@@ -27,6 +27,7 @@ from saltwisted.web.site import Site
 from saltwisted.web.sockets import MISSING, Begin, Sockets
 from saltwisted.web.static import StaticFiles
 from saltwisted.web.tls import context_of
+from saltwisted.web.turns import Turns
 
 log = Logger()
 PATIENCE = 30.0
@@ -48,7 +49,8 @@ def api_of(stores: Stores, ctx: Context, operations: Operations) -> Api | None:
     if not options.disable_ssl:
         context, fingerprint = context_of(options, config.pki_dir, config.id, stores.now(), _new)
     secure = context is not None
-    chunks = Chunks(reactor, operations, config, random.SystemRandom().sample)
+    turns = Turns(reactor)
+    chunks = Chunks(reactor, operations, config, random.SystemRandom().sample, turns)
     endpoints = Endpoints(options, operations, chunks, ctx.logins, stores.now, secure)
     files = StaticFiles(options, stores.files_threads.run)
     hub = Hub(reactor, ctx.bus, stores.counters)
@@ -66,6 +68,7 @@ def api_of(stores: Stores, ctx: Context, operations: Operations) -> Api | None:
         table,
         stores.now,
         lambda payload: stores.warm.call(WEB_ENTRY, payload, PATIENCE),
+        turns,
         page,
     )
     beside: list[Any] = [hub]

@@ -15,6 +15,7 @@ from saltwisted.domain.api import lowstate
 from saltwisted.domain.api.lowstate import Work
 from saltwisted.domain.api.problems import Problem
 from saltwisted.domain.operations.table import Caller, Stream
+from saltwisted.web.turns import Turns
 
 DOOR = "the HTTP API"
 
@@ -65,6 +66,7 @@ class Chunks:
         operations: Operations,
         config: Config,
         sample: Callable[[Sequence[str], int], Sequence[str]],
+        turns: Turns,
     ) -> None:
         """
         @param sample: so many of these, at random.
@@ -73,6 +75,7 @@ class Chunks:
         self._operations = operations
         self._config = config
         self._sample = sample
+        self._turns = turns
 
     async def all(
         self,
@@ -91,14 +94,15 @@ class Chunks:
         @raises RemoteError: the master refuses or fails one.
         """
         config = self._config
-        works = []
-        for chunk in chunks:
-            given = {**chunk, "client": client} if client else chunk
-            works.append(
-                lowstate.understand(
-                    given, config.netapi_enable_clients, config.netapi_allow_raw_shell, token
-                )
+        works = await self._turns.all(
+            lowstate.understand(
+                {**chunk, "client": client} if client else chunk,
+                config.netapi_enable_clients,
+                config.netapi_allow_raw_shell,
+                token,
             )
+            for chunk in chunks
+        )
         return [await self._do(work, source) for work in works]
 
     async def _do(self, work: Work, source: str) -> Done:

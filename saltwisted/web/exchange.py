@@ -41,6 +41,7 @@ class Exchange:
     @ivar address: where it comes from.
     @ivar body: read when the client may send one.
     @ivar request: Twisted's, for an endpoint that streams.
+    @ivar understand: what a body means, for an endpoint that does not have it read.
     @ivar answer_headers: that go with whatever answer there is.
     @ivar cookies: whole values of C{Set-Cookie}.
     """
@@ -53,6 +54,7 @@ class Exchange:
     address: str
     options: ApiOptions
     request: Any
+    understand: Callable[[bytes], Awaitable[Body]]
     session: Session | None = None
     body: Body = field(factory=Body)
     answer_headers: dict[str, str] = field(factory=dict)

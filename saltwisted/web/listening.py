@@ -12,7 +12,6 @@ from typing import Any
 from twisted.logger import Logger
 
 from saltwisted.config.api import ApiOptions
-from saltwisted.domain.api import bodies
 from saltwisted.domain.api.problems import NO_RIGHT, Problem
 from saltwisted.domain.api.signatures import Signed, rules_for
 from saltwisted.domain.api.watching import Eyes, sight_of
@@ -160,7 +159,7 @@ class Listening:
                 raise Problem(401, "The signature is missing or wrong")
         elif exchange.session is None and not options.webhook_disable_auth:
             raise Problem(401, NO_RIGHT)
-        body = bodies.read(exchange.headers.get("content-type"), content)
+        body = await exchange.understand(content)
         headers = {
             name.title(): text for name, text in exchange.headers.items() if name not in SECRET
         }

@@ -8,7 +8,7 @@ is looked at before anything is done. Endpoints are in L{saltwisted.web.endpoint
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from email.utils import formatdate
 from http.cookies import CookieError, SimpleCookie
 from typing import Any, Protocol
@@ -16,20 +16,22 @@ from urllib.parse import parse_qsl, unquote_to_bytes, urlsplit
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.interfaces import IPushProducer
-from twisted.internet.task import Cooperator
 from twisted.logger import Logger
 from zope.interface import implementer
 
 from saltwisted.config.api import ApiOptions
 from saltwisted.domain.api import accept, bodies
-from saltwisted.domain.api.pieces import NotJson, is_small, pieces
+from saltwisted.domain.api.packing import packed
+from saltwisted.domain.api.parcels import Unpacking
+from saltwisted.domain.api.pieces import NotJson, pieces, room_after
 from saltwisted.domain.api.problems import NO_RIGHT, Problem, of_remote, page
 from saltwisted.domain.eauth import Token
 from saltwisted.errors import DeniedError, RemoteError, StoreError
 from saltwisted.transports.deferreds import let_go
 from saltwisted.web.exchange import STREAMED, Answer, Endpoint, Exchange, Handler, Session
 from saltwisted.web.http import SERVER, ApiRequest
-from saltwisted.wire.msgpack import pack
+from saltwisted.web.turns import Turns
+from saltwisted.wire.msgpack import pack_bin
 
 COOKIE = "session_id"
 AT_ONCE = 1000
@@ -78,6 +80,7 @@ class Site:
         endpoints: Mapping[str, Endpoint],
         now: Callable[[], float],
         in_worker: Callable[[Any], Awaitable[Any]],
+        turns: Turns,
         page_of: Handler | None = None,
     ) -> None:
         """
@@ -92,13 +95,11 @@ class Site:
         self._page_of = page_of
         self._now = now
         self._in_worker = in_worker
+        self._turns = turns
         self._running: Counter[str] = Counter()
         self._answering: set[Deferred[None]] = set()
         self._stopping = False
         self._prefix = [part for part in options.root_prefix.split("/") if part]
-        self._cooperator = Cooperator(
-            scheduler=lambda work: reactor.callLater(0.0001, work), started=True
-        )
 
     # -- requests
 
@@ -120,7 +121,7 @@ class Site:
         self._stopping = True
         for working in list(self._answering):
             working.cancel()
-        self._cooperator.stop()
+        self._turns.stop()
 
     async def _answer(self, request: ApiRequest) -> None:
         exchange = self._exchange(request)
@@ -187,6 +188,7 @@ class Site:
             address=str(getattr(request.client, "host", "")),
             options=self._options,
             request=request,
+            understand=lambda content: self._understand(headers.get("content-type"), content),
         )
 
     async def _judge(self, exchange: Exchange) -> tuple[Answer, str]:
@@ -328,43 +330,42 @@ class Site:
         content = exchange.request.content.read()
         if exchange.session is None and len(content) > WITHOUT_SESSION:
             raise Problem(413, f"Without a session a request may have {WITHOUT_SESSION} bytes")
-        kind = exchange.headers.get("content-type")
-        if not bodies.is_long_yaml(kind, content):
+        return await exchange.understand(content)
+
+    async def _understand(self, kind: str | None, content: bytes) -> bodies.Body:
+        """
+        A body, read where it keeps nobody waiting.
+
+        @raises Problem: it is not what it says.
+        """
+        if not bodies.is_long(kind, content):
             return bodies.read(kind, content)
-        done = await self._in_worker({"read": content})
+        done = await self._in_worker({"read": content, "type": kind})
         if "problem" in done:
             raise Problem(*done["problem"])
-        return bodies.Body(done["value"], done["raw"])
+        unpacking = Unpacking()
+        await self._turns.all(unpacking.steps(done["parcels"]))
+        return bodies.Body(unpacking.value, done["raw"])
 
     async def _yaml(self, value: Any) -> bytes:
-        if is_small(value, YAML_VALUES):
+        if room_after(value, YAML_VALUES) >= 0:
             return bodies.yaml_text(value)
-        return bytes((await self._in_worker({"write": value}))["text"])
+        content = b"".join(await self._turns.all(packed(value, pack_bin)))
+        return bytes((await self._in_worker({"write": content}))["text"])
 
     # -- what is answered
 
     async def _shown(self, value: Any, form: str) -> list[bytes]:
         """A value in a form; a large one is made bit by bit."""
-        if form == accept.MSGPACK:
-            return [pack(value)]
         if form == accept.YAML:
             return [await self._yaml(value)]
-        made: list[bytes] = []
-
-        def work() -> Iterator[None]:
-            for piece in pieces(value):
-                made.append(piece.encode("utf-8", "replace"))
-                yield
-
         try:
-            first = work()
-            for _ in range(20):
-                if next(first, STREAMED) is STREAMED:
-                    return made
-            await self._cooperator.coiterate(first)
-        except NotJson:
+            if form == accept.MSGPACK:
+                return await self._turns.all(packed(value))
+            made = (piece.encode("utf-8", "replace") for piece in pieces(value))
+            return await self._turns.all(made)
+        except (NotJson, TypeError):
             raise Problem(500, "Could not serialize the return data from Salt.") from None
-        return made
 
     def _tell(self, request: ApiRequest, exchange: Exchange, problem: Problem) -> None:
         exchange.answer_headers.update(problem.headers)

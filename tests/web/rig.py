@@ -100,7 +100,7 @@ class ApiRig:
             now=rig.clock.seconds,
             counters=rig.counters,
             files_threads=AtOnce(),
-            warm=SimpleNamespace(call=self.work),
+            warm=SimpleNamespace(call=lambda *args: self.work(*args)),
         )
         api = api_of(stores, rig.ctx, rig.table())
         assert api is not None

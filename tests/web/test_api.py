@@ -10,9 +10,11 @@ import tarfile
 from typing import Any
 
 import yaml
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import Deferred, fail
 from twisted.trial.unittest import SynchronousTestCase
 
+from saltwisted.errors import RemoteError
+from saltwisted.wire.msgpack import pack
 from tests.web.calls import LOGIN, PING
 from tests.web.rig import ApiRig
 
@@ -142,6 +144,47 @@ class LowStateTests(SynchronousTestCase):
         bad = b"a: [" + b" " * 5000
         kind = {"Content_Type": "application/x-yaml"}
         self.assertEqual(self.api.ask("POST", "/", body=bad, token=self.token, **kind).status, 400)
+
+    def test_long_bodies(self) -> None:
+        """
+        Long JSON, msgpack and forms are a worker's business too, for hooks as for low state: full
+        of brackets they would hold up the master. What they mean arrives whole.
+        """
+        arg = [[number, {}] for number in range(4000)]
+        low = [{**ARG, "arg": arg}]
+        form = "&".join(["client=runner", "fun=test.arg", *(f"arg=a{n}" for n in range(300))])
+        for count, (kind, body, wanted) in enumerate(
+            (
+                ("application/json", json.dumps(low).encode(), arg),
+                ("text/plain", json.dumps(low).encode(), arg),
+                ("application/x-msgpack", pack(low), arg),
+                ("application/x-www-form-urlencoded", form.encode(), [f"a{n}" for n in range(300)]),
+            ),
+            1,
+        ):
+            reply = self.api.ask("POST", "/", body=body, token=self.token, Content_Type=kind)
+            self.assertEqual(reply.json["return"], [{"args": wanted, "kwargs": {}}], kind)
+            self.assertEqual(self.api.worked, count, kind)
+
+        fired: list[Any] = []
+        self.api.rig.bus.subscribe("salt/netapi/", lambda tag, data: fired.append(data["post"]))
+        for kind, body in (
+            ("application/json", json.dumps(low).encode()),
+            ("application/x-yaml", yaml.safe_dump(low).encode()),
+        ):
+            reply = self.api.ask("POST", "/hook/x", body=body, token=self.token, Content_Type=kind)
+            self.assertEqual(reply.status, 200, kind)
+        self.assertEqual((fired, self.api.worked), ([low, low], 6))
+
+    def test_busy(self) -> None:
+        """When too many long documents wait for the worker, the next one is told when to come."""
+        busy = RemoteError("WorkerBusy", "64 calls are already waiting")
+        self.patch(self.api, "work", lambda entry, payload, timeout: fail(busy))
+        body = json.dumps([{**ARG, "arg": list(range(9000))}]).encode()
+
+        for path in ("/", "/hook/x"):
+            reply = self.api.ask("POST", path, body=body, token=self.token)
+            self.assertEqual((reply.status, reply.headers["retry-after"]), (503, ["5"]), path)
 
     def test_large_answers(self) -> None:
         """A large answer is whole, whatever is in it, and is what C{json.dumps} makes of it."""

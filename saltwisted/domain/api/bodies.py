@@ -28,8 +28,12 @@ VALUES = 200_000
 """Values in a body, each counted as often as it is reached."""
 DEPTH = 100
 """Levels of a body."""
+AT_ONCE = 16_384
+"""Bytes of a body that are read at once: a millisecond, if it is full of brackets."""
 YAML_AT_ONCE = 2048
-"""Bytes of YAML that are read at once; it takes a hundred times as long as JSON does."""
+"""The same of YAML, and of a form's arguments; they take a hundred times as long as JSON does."""
+LOWSTATES = 1000
+"""Chunks of low state in a request."""
 FORM = "application/x-www-form-urlencoded"
 
 
@@ -65,20 +69,12 @@ def read(content_type: str | None, content: bytes) -> Body:
     return Body(value, raw)
 
 
-def is_long_yaml(content_type: str | None, content: bytes) -> bool:
-    """Whether a body has to be read by L{read_yaml} where it keeps nobody waiting."""
-    return len(content) > YAML_AT_ONCE and _READERS.get(media_type(content_type)) is _yaml
-
-
-def read_yaml(content: bytes) -> Body:
-    """
-    A body of YAML of any length.
-
-    @raises Problem: C{400}, it is none.
-    """
-    value, raw = _yaml(content)
-    measure(value)
-    return Body(value, raw)
+def is_long(content_type: str | None, content: bytes) -> bool:
+    """Whether a body has to be read where it keeps nobody waiting."""
+    reader = _READERS.get(media_type(content_type))
+    if reader is None:
+        return False
+    return len(content) > (YAML_AT_ONCE if reader in (_yaml, _form) else AT_ONCE)
 
 
 def yaml_text(value: Any) -> bytes:
@@ -196,6 +192,8 @@ def low_state(value: Any) -> list[dict[str, Any]]:
     chunks = [value] if isinstance(value, Mapping) and value else value
     if not isinstance(chunks, list):
         raise Problem(400, "Lowstates must be a list")
+    if len(chunks) > LOWSTATES:
+        raise Problem(400, f"A request may have {LOWSTATES} lowstates")
     found = []
     for chunk in chunks:
         if not isinstance(chunk, Mapping) or not all(isinstance(key, str) for key in chunk):

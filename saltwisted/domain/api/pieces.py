@@ -2,7 +2,8 @@
 JSON in pieces: a large answer is made bit by bit, so that nothing else waits for it.
 
 What comes out, put together, is what C{json.dumps} makes of the whole. A piece is at most about
-C{PIECE} values, or C{TEXT} characters of one text, so that each takes a fraction of a millisecond.
+C{PIECE} values, or C{TEXT} characters of text, so that each takes a fraction of a millisecond. What
+is small goes together with its neighbours, since each piece costs something too.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import Any
 
 PIECE = 500
 TEXT = 65_536
-
-_encode = json.JSONEncoder(ensure_ascii=False).encode
+_SHARE = TEXT // PIECE
+"""Characters that count as much as a value."""
 
 
 class NotJson(ValueError):
@@ -27,94 +28,119 @@ def pieces(value: Any) -> Iterator[str]:
 
     @raises NotJson: something in it is no JSON.
     """
-    if is_small(value):
+    if room_after(value) >= 0:
         yield _whole(value)
     elif isinstance(value, str):
         yield '"'
         for start in range(0, len(value), TEXT):
             yield _whole(value[start : start + TEXT])[1:-1]
         yield '"'
+    elif isinstance(value, bytes):
+        yield from pieces(value.decode("utf-8", "replace"))
     elif isinstance(value, Mapping):
         yield from _map(value)
     elif isinstance(value, (list, tuple)):
-        yield "["
-        yield from _items([], value)
-        yield "]"
+        yield from _list(value)
     else:
         yield _whole(value)
 
 
 def _map(value: Mapping[Any, Any]) -> Iterator[str]:
-    yield "{"
-    first = True
+    run: dict[Any, Any] = {}
+    lead, room = "{", PIECE
     for key, item in value.items():
+        left = room_after(item, room) - 1 - key_weight(key)
+        if left < 0 and run:
+            yield lead + _whole(run)[1:-1]
+            lead, run = ", ", {}
+            left = room_after(item) - 1 - key_weight(key)
+        if left >= 0:
+            run[key] = item
+            room = left
+            continue
         # The key as a map of one would have it: numbers and the like become text
-        name = _whole({key: 0})[1:-4]
-        yield f"{name}: " if first else f", {name}: "
-        first = False
+        yield ("{" if lead == "{" else ", ") + _whole({key: 0})[1:-2]
         yield from pieces(item)
+        lead, room = ", ", PIECE
+    if run:
+        yield lead + _whole(run)[1:-1]
     yield "}"
 
 
-def _items(run: list[Any], value: Any) -> Iterator[str]:
-    """Small items of a list go together, since each piece costs something too."""
-    first = True
+def _list(value: Any) -> Iterator[str]:
+    run: list[Any] = []
+    lead, room = "[", PIECE
     for item in value:
-        if len(run) < PIECE and not isinstance(item, (Mapping, list, tuple)) and is_small(item):
+        left = room_after(item, room) - 1
+        if left < 0 and run:
+            yield lead + _whole(run)[1:-1]
+            lead, run = ", ", []
+            left = room_after(item) - 1
+        if left >= 0:
             run.append(item)
+            room = left
             continue
-        if run:
-            yield ("" if first else ", ") + _whole(run)[1:-1]
-            first, run = False, []
-        if not first:
-            yield ", "
-        first = False
+        yield lead
         yield from pieces(item)
+        lead, room = ", ", PIECE
     if run:
-        yield ("" if first else ", ") + _whole(run)[1:-1]
+        yield lead + _whole(run)[1:-1]
+    yield "]"
+
+
+def room_after(value: Any, room: int = PIECE) -> int:
+    """
+    What is left of a room for so many values when this one is in it; below 0, it does not fit.
+
+    Long texts count as several. It looks at no more than fits.
+    """
+    waiting = [value]
+    while waiting and room >= 0:
+        each = waiting.pop()
+        kind = type(each)
+        if kind is str or kind is bytes:
+            room -= 1 + len(each) // _SHARE
+        elif kind is dict or isinstance(each, Mapping):
+            room -= 1 + len(each)
+            if room >= 0:
+                room -= sum(map(key_weight, each))
+                waiting.extend(each.values())
+        elif kind is list or isinstance(each, (list, tuple)):
+            room -= 1 + len(each)
+            if room >= 0:
+                waiting.extend(each)
+        else:
+            room -= 1
+    return room
+
+
+def key_weight(key: Any) -> int:
+    """As how many values the text of a key counts."""
+    return len(key) // _SHARE if type(key) is str else 0
+
+
+def _default(value: Any) -> Any:
+    """What stands for a value that JSON has no words for: text for bytes, which msgpack has."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    raise TypeError(f"{type(value).__name__} is no JSON")
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, default=_default).encode
 
 
 def _whole(value: Any) -> str:
     try:
-        return _encode(_plain(value) if _has_odd(value) else value)
+        try:
+            return _encode(value)
+        except TypeError:
+            return _encode(_plain(value))
     except (TypeError, ValueError, RecursionError) as error:
         raise NotJson(str(error)) from None
 
 
-def is_small(value: Any, most: int = PIECE) -> bool:
-    """Whether so few values and characters are in it that it is one piece."""
-    left = most
-    characters = TEXT
-    waiting = [value]
-    while waiting:
-        each = waiting.pop()
-        left -= 1
-        if isinstance(each, str):
-            characters -= len(each)
-        elif isinstance(each, Mapping):
-            left -= len(each)
-            if left >= 0:
-                waiting.extend(each.values())
-        elif isinstance(each, (list, tuple)):
-            left -= len(each)
-            if left >= 0:
-                waiting.extend(each)
-        if left < 0 or characters < 0:
-            return False
-    return True
-
-
-def _has_odd(value: Any) -> bool:
-    """Whether bytes are in it, which msgpack can carry and JSON cannot."""
-    if isinstance(value, bytes):
-        return True
-    if isinstance(value, Mapping):
-        return any(map(_has_odd, value.values())) or any(isinstance(k, bytes) for k in value)
-    return isinstance(value, (list, tuple)) and any(map(_has_odd, value))
-
-
 def _plain(value: Any) -> Any:
-    """The same with text in the place of bytes."""
+    """The same with text in the place of bytes, and maps that are Python's own."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, Mapping):

@@ -1,0 +1,57 @@
+"""
+Long work of requests, in short turns of the reactor that they share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from time import thread_time
+from typing import Any, TypeVar
+
+from twisted.internet.defer import CancelledError
+from twisted.internet.task import Cooperator
+
+T = TypeVar("T")
+
+PORTION = 0.002
+"""Seconds of the reactor thread's CPU in one turn, for all requests together."""
+FIRST = 4
+"""Steps that are done at once: most work is no longer, and need not wait for a turn."""
+
+
+class Turns:
+    """However many requests have long work, minions wait for one portion of it."""
+
+    def __init__(self, reactor: Any) -> None:
+        self._cooperator = Cooperator(
+            terminationPredicateFactory=_portion,
+            scheduler=lambda work: reactor.callLater(0.0001, work),
+            started=True,
+        )
+
+    def stop(self) -> None:
+        """Do no more; who waits is told so."""
+        self._cooperator.stop()
+
+    async def all(self, steps: Iterator[T]) -> list[T]:
+        """What all steps give; each has to be short."""
+        made: list[T] = []
+        for _ in range(FIRST):
+            for step in steps:
+                made.append(step)
+                break
+            else:
+                return made
+        task = self._cooperator.cooperate(map(made.append, steps))
+        try:
+            await task.whenDone()
+        except CancelledError:
+            # Whoever waited has gone
+            task.stop()
+            raise
+        return made
+
+
+def _portion() -> Callable[[], bool]:
+    until = thread_time() + PORTION
+    return lambda: thread_time() > until

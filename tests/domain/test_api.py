@@ -1,0 +1,131 @@
+"""
+Values of the HTTP API in pieces: JSON, msgpack, and parcels between two processes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.domain.api import bodies, packing, parcels, pieces
+from saltwisted.domain.api.problems import Problem
+from saltwisted.wire.msgpack import pack, unpack_bin
+
+TEXTS = st.text(alphabet='a"\\\n\u00e4\u20ac', max_size=12)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**40), 2**40) | TEXTS,
+    lambda inner: st.lists(inner, max_size=8) | st.dictionaries(TEXTS, inner, max_size=8),
+    max_leaves=60,
+)
+SIZES = st.integers(1, 20)
+
+
+class PiecesTests(SynchronousTestCase):
+    """Together the pieces are what the whole would be, whatever the size of a piece."""
+
+    def small(self, size: int, make: Callable[[], Any]) -> Any:
+        """Something done with pieces of so many values."""
+        patches = [self.patch(module, "PIECE", size) for module in (pieces, packing, parcels)]
+        patches.append(self.patch(pieces, "_SHARE", 4))
+        defaults = pieces.room_after.__defaults__
+        pieces.room_after.__defaults__ = (size,)
+        try:
+            return make()
+        finally:
+            pieces.room_after.__defaults__ = defaults
+            for each in patches:
+                each.restore()
+
+    @given(VALUES, SIZES)
+    def test_json(self, value: Any, size: int) -> None:
+        """JSON is that of C{json.dumps}."""
+        made = self.small(size, lambda: "".join(pieces.pieces(value)))
+
+        self.assertEqual(made, json.dumps(value, ensure_ascii=False))
+
+    @given(VALUES, SIZES)
+    def test_msgpack(self, value: Any, size: int) -> None:
+        """Msgpack is that of the whole."""
+        made = self.small(size, lambda: b"".join(packing.packed(value)))
+
+        self.assertEqual(made, pack(value))
+
+    @given(VALUES, SIZES)
+    def test_parcels(self, value: Any, size: int) -> None:
+        """A value that goes in parcels arrives as it was."""
+        unpacking = parcels.Unpacking()
+        sent = self.small(size, lambda: list(parcels.parcels(value)))
+        for _ in unpacking.steps(sent):
+            pass
+
+        self.assertEqual(unpacking.value, value)
+
+    def test_each_is_small(self) -> None:
+        """No piece and no parcel has many more values than it may, or very much text."""
+        value = {
+            "jobs": [{str(n): {"fun": "test.ping", "arg": [n]} for n in range(4000)}],
+            "deep": [[[[n] * 30] * 5] for n in range(300)],
+            "texts": ["x" * 10_000] * 60,
+            "keys": {"k" * 5000 + str(n): n for n in range(100)},
+        }
+        made = list(pieces.pieces(value))
+        sent = list(parcels.parcels(value))
+
+        self.assertEqual("".join(made), json.dumps(value))
+        most = 2 * pieces.TEXT
+        self.assertLess(max(map(len, made)), most)
+        self.assertLess(max(map(len, sent)), most)
+        self.assertLess(max(map(len, packing.packed(value))), most)
+        for each in sent:
+            self.assertGreaterEqual(pieces.room_after(unpack_bin(each)), -3)
+        # Nor are there so many that they cost more than what is in them
+        self.assertLess(len(made), 400)
+
+    def test_bytes(self) -> None:
+        """Bytes are text in JSON, as keys too; what is no data is refused."""
+        self.assertEqual(
+            "".join(pieces.pieces({"a": b"\xff", b"k": [b"x"]})), '{"a": "\ufffd", "k": ["x"]}'
+        )
+        self.assertEqual("".join(pieces.pieces(b"x" * 100_000)), '"' + "x" * 100_000 + '"')
+        with self.assertRaises(pieces.NotJson):
+            list(pieces.pieces({"a": object()}))
+
+    def test_other_keys(self) -> None:
+        """Keys that are no text become text in a large map, too."""
+        value = {number: {"x": [number]} for number in range(2000)} | {None: 1, True: 2}
+
+        self.assertEqual("".join(pieces.pieces(value)), json.dumps(value))
+
+
+class LongTests(SynchronousTestCase):
+    """Which bodies are read elsewhere."""
+
+    def test_by_type(self) -> None:
+        """JSON from 16 KiB, YAML and forms from 2 KiB; what nobody reads is refused at once."""
+        small, long = b" " * bodies.YAML_AT_ONCE, b" " * (bodies.AT_ONCE + 1)
+        for kind in ("application/json", "text/plain", "application/x-msgpack"):
+            self.assertFalse(bodies.is_long(kind, small + b" "))
+            self.assertTrue(bodies.is_long(kind, long))
+        for kind in ("application/x-yaml", bodies.FORM, None):
+            self.assertFalse(bodies.is_long(kind, small))
+            self.assertTrue(bodies.is_long(kind, small + b" "))
+        self.assertFalse(bodies.is_long("image/png", long))
+
+    def test_many_lowstates(self) -> None:
+        """A request with very many chunks of low state is refused before one is looked at."""
+        self.assertEqual(len(bodies.low_state([{}] * bodies.LOWSTATES)), bodies.LOWSTATES)
+        with self.assertRaises(Problem) as caught:
+            bodies.low_state([{}] * (bodies.LOWSTATES + 1))
+        self.assertEqual(caught.exception.status, 400)
+
+    def test_worst(self) -> None:
+        """What is read at once has few values, whatever it is full of."""
+        worst = b"[" + b"0," * (bodies.AT_ONCE // 2 - 2) + b"0]"
+        self.assertFalse(bodies.is_long("application/json", worst))
+
+        self.assertLess(len(bodies.read("application/json", worst).value), 10_000)
