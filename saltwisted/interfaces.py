@@ -537,8 +537,12 @@ class IOrchestrations(Protocol):
         @raises DeniedError: nobody knows it.
         """
 
-    def listed(self) -> Awaitable[Sequence[Any]]:
-        """All runs that are known, oldest first."""
+    def listed(self, most: int = 0) -> Awaitable[Sequence[Mapping[str, Any]]]:
+        """
+        The runs that are known, oldest first, as plain data without their steps.
+
+        @param most: the newest of them, so many; 0 for all.
+        """
 
     def go_on(self, jid: str, first: str, user: str) -> Awaitable[Any]:
         """

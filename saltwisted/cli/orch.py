@@ -29,6 +29,13 @@ def _options(parser: Parser) -> None:
         " done",
     )
     parser.add_option(
+        "--limit",
+        type="int",
+        default=0,
+        metavar="N",
+        help="with list: the newest N alone",
+    )
+    parser.add_option(
         "--follow",
         action="store_true",
         default=False,
@@ -65,7 +72,7 @@ def main(
         argv,
         environ,
         "orch",
-        "list | show JID [--follow] | resume JID [--from STEP] | stop JID",
+        "list [--limit N] | show JID [--follow] | resume JID [--from STEP] | stop JID",
         "Shows orchestrations, has one go on that has failed, was interrupted or stopped, or ends "
         "one at once. Steps that are done are not repeated. What minions do when a run is stopped "
         "goes on there.",
@@ -78,6 +85,8 @@ def main(
         line.parser.error("--from is for resume")
     if line.options.follow and word != "show":
         line.parser.error("--follow is for show")
+    if line.options.limit and (word != "list" or line.options.limit < 0):
+        line.parser.error("--limit is for list, and takes a number above 0")
     if word == "list":
         return _list(line)
     jid = line.args[1]
@@ -97,7 +106,8 @@ def main(
 
 
 def _list(line: CommandLine) -> int:
-    found = ask(line, "orch.list")
+    limit = {"limit": line.options.limit} if line.options.limit else {}
+    found = ask(line, "orch.list", **limit)
     if line.options.json:
         clusterask.print_json(found)
         return 0

@@ -16,6 +16,7 @@ from typing import Any
 from saltwisted.cli import args as words
 from saltwisted.cli import console, elsewhere, link, options, output
 from saltwisted.cli.options import CommandLine, Parser
+from saltwisted.cli.steps import Lines
 from saltwisted.errors import RemoteError, TransportClosed
 from saltwisted.worker.control import ControlClient
 
@@ -140,6 +141,7 @@ class SaltRun:
 
     def _follow(self, request: dict[str, Any]) -> dict[str, Any]:
         """Show progress until the runner has ended; its whole answer."""
+        steps = Lines(False if self.options.quiet else None)
         stream = self.client.stream("runner", **request)
         while True:
             try:
@@ -148,6 +150,9 @@ class SaltRun:
                 return dict(end.value)
             if "orchestration" in item:
                 self.orchestration = str(item["orchestration"])
+                continue
+            if "step" in item:
+                steps.show(item["step"])
                 continue
             if "say" in item:
                 console.say(item["say"])

@@ -282,7 +282,7 @@ class LoneOrchestrations:
         """Nobody knows it."""
         return fail(DeniedError(f"orchestration {jid} was not written down"))
 
-    def listed(self) -> Awaitable[Sequence[Any]]:
+    def listed(self, most: int = 0) -> Awaitable[Sequence[Mapping[str, Any]]]:
         """None is known."""
         return succeed(())
 

@@ -27,8 +27,11 @@ MOST_QUEUED = 8 * 1024 * 1024
 """Bytes that may wait for a node before it misses events."""
 OWN_BUSINESS = ("salt/presence/", "saltwisted/", "cluster/")
 """Tags that every node fires by itself, or that are no one else's business."""
-SHARED = "saltwisted/reaction/"
-"""But these all nodes want to know: what a reaction causes may arise at any of them."""
+SHARED = ("saltwisted/reaction/", "saltwisted/orchestrate/")
+"""
+But these all nodes want to know: what a reaction causes may arise at any of them, and a deploy is
+watched from any.
+"""
 REMEMBERED = 50_000
 
 

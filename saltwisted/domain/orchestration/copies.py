@@ -27,6 +27,8 @@ from saltwisted.wire.msgpack import pack_bin, unpack_bin
 Term = tuple[int, int]
 """The attempt, and the number of the claim under which it is written."""
 NONE: Term = (0, 0)
+Rank = tuple[Term, int]
+"""Of whose hand the lines are, and how many: the higher one of two has all that counted."""
 
 
 def enough(
@@ -63,7 +65,7 @@ class Record:
     lines: tuple[bytes, ...] = ()
 
     @property
-    def rank(self) -> tuple[Term, int]:
+    def rank(self) -> Rank:
         """The higher one of two has all that counted in the other."""
         return self.term, len(self.lines)
 
@@ -93,7 +95,7 @@ class Look:
 
     jid: str
     term: Term
-    have: tuple[Term, int] = (NONE, 0)
+    have: Rank = (NONE, 0)
 
 
 @frozen(kw_only=True)
@@ -313,6 +315,32 @@ def decode_look(body: bytes) -> Look:
         return Look(jid=_text(jid), term=_term(term), have=(_term([attempt, number]), _int(count)))
     except (TypeError, ValueError) as error:
         raise WireError("orchestration-look") from error
+
+
+def encode_question(jid: str, have: Rank) -> bytes:
+    """Who asks for the lines of a run has some already."""
+    (attempt, number), count = have
+    return pack_bin([jid, attempt, number, count])
+
+
+def decode_question(body: bytes) -> tuple[str, Rank]:
+    """
+    @raises WireError: it is none.
+    """
+    return decode_head(unpack_bin(body))
+
+
+def decode_head(value: Any) -> tuple[str, Rank]:
+    """
+    A run, and which lines somebody has of it.
+
+    @raises WireError: it is none.
+    """
+    try:
+        jid, attempt, number, count = value
+        return _text(jid), (_term([attempt, number]), _int(count))
+    except (TypeError, ValueError) as error:
+        raise WireError("orchestration-head") from error
 
 
 def encode_send(sent: Send) -> bytes:

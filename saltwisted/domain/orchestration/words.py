@@ -400,10 +400,12 @@ def read_run(jid: str, lines: Iterable[bytes]) -> Run:
     return run
 
 
-def holder_of(lines: Sequence[bytes]) -> str | None:
+def holder_of(lines: Sequence[bytes], before: str | None = None) -> str | None:
     """
     The node on which a run goes on, or went on when it died; C{None} when it has ended. Lines that
     are none are those of nobody.
+
+    @param before: what the lines before these have come to.
     """
     for number, packed in enumerate(reversed(lines)):
         try:
@@ -415,4 +417,4 @@ def holder_of(lines: Sequence[bytes]) -> str | None:
             return None
         if what in ("begun", "taken", "resumed"):
             return str(line.get("node", ""))
-    return None
+    return before

@@ -5,7 +5,7 @@ What this disk has of orchestrations, and what other nodes ask of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from twisted.internet.defer import Deferred
 
@@ -13,21 +13,25 @@ from saltwisted.domain.orchestration.copies import (
     Keeper,
     Look,
     Put,
+    Rank,
     Record,
     Reply,
     Send,
-    Term,
     decode_look,
+    decode_question,
     decode_send,
     encode_record,
     encode_reply,
 )
 from saltwisted.domain.orchestration.words import holder_of
-from saltwisted.errors import StoreError, WireError
+from saltwisted.errors import StoreError
 from saltwisted.interfaces import IPeers
-from saltwisted.wire.msgpack import pack_bin, unpack_bin
+from saltwisted.master.turns import pause
+from saltwisted.wire.msgpack import pack_bin
 
 LOOK, SEND, READ, JIDS, OPEN = "run-look", "run-lines", "run-read", "run-jids", "run-open"
+PORTION = 256
+"""Runs that are looked at in one turn of the reactor."""
 
 
 class IRunStore(Protocol):
@@ -48,11 +52,11 @@ class RunDisk:
     That of one node. Reactor thread only.
     """
 
-    def __init__(self, peers: IPeers, store: IRunStore) -> None:
-        self._store = store
+    def __init__(self, clock: Any, peers: IPeers, store: IRunStore) -> None:
+        self._clock, self._store = clock, store
         self._keeper: Keeper | None = None
         self._unwritten: set[str] = set()
-        self._ended: dict[str, tuple[Term, int]] = {}
+        self._open: dict[str, str] = {}
         self._receivers: list[Callable[[str], None]] = []
         self._loaded: list[Deferred[None]] = []
         peers.answer(LOOK, self._asked_to_look)
@@ -63,7 +67,12 @@ class RunDisk:
 
     async def start(self) -> None:
         """Read what is on it."""
-        self._keeper = Keeper(await self._store.load())
+        records = await self._store.load()
+        for number, record in enumerate(records, 1):
+            self._holds(record.jid, holder_of(record.lines))
+            if not number % PORTION:
+                await pause(self._clock)
+        self._keeper = Keeper(records)
         loaded, self._loaded = self._loaded, []
         for each in loaded:
             each.callback(None)
@@ -82,31 +91,34 @@ class RunDisk:
             raise StoreError("what is written down of orchestrations is not open")
         return self._keeper
 
-    def own(self) -> Sequence[str]:
-        """Those that have lines."""
-        keeper = self.keeper
-        return [jid for jid in keeper.jids() if keeper.record(jid).lines]
+    def heads(self) -> Mapping[str, Rank]:
+        """The runs that have lines, and which."""
+        records = map(self.keeper.record, self.keeper.jids())
+        return {record.jid: record.rank for record in records if record.lines}
 
     def unfinished(self) -> Mapping[str, str]:
-        """By what this disk has."""
-        found: dict[str, str] = {}
-        for jid in self.own():
-            record = self.keeper.record(jid)
-            if self._ended.get(jid) == record.rank:
-                continue
-            node = holder_of(record.lines)
-            if node is None:
-                self._ended[jid] = record.rank
-            else:
-                found[jid] = node
-        return found
+        """By what this disk has. It is asked at each line of any run."""
+        return self._open
+
+    def _holds(self, jid: str, node: str | None) -> None:
+        if node is None:
+            self._open.pop(jid, None)
+        else:
+            self._open[jid] = node
 
     async def forget(self, jids: Sequence[str]) -> None:
         """Nothing is kept of these."""
         self.keeper.forget(jids)
         for jid in jids:
-            self._ended.pop(jid, None)
+            self._holds(jid, None)
         await self._store.write((), jids)
+
+    async def learn(self, record: Record) -> None:
+        """Another disk has more of a run."""
+        puts = self.keeper.learn(record)
+        if puts:
+            self._holds(record.jid, holder_of(record.lines))
+        await self.keep(record.jid, puts)
 
     def on_change(self, receiver: Callable[[str], None]) -> None:
         """Also what others write."""
@@ -120,7 +132,14 @@ class RunDisk:
 
     async def took(self, sent: Send) -> Reply:
         """A writer sends lines."""
+        count = len(self.keeper.record(sent.jid).lines)
         reply, puts = self.keeper.take(sent)
+        for put in puts:
+            # Of a long run only what is new is read
+            new = put.at and put.at == count
+            known = self._open.get(sent.jid) if new else None
+            lines = put.lines if new else self.keeper.record(sent.jid).lines
+            self._holds(sent.jid, holder_of(lines, known))
         await self.keep(sent.jid, puts)
         if puts:
             for receiver in self._receivers:
@@ -169,15 +188,14 @@ class RunDisk:
         return encode_reply(await self.took(sent))
 
     async def _asked_to_read(self, node: str, body: bytes) -> bytes:
-        jid = unpack_bin(body)
-        if not isinstance(jid, str):
-            raise WireError("orchestration-jid")
+        jid, have = decode_question(body)
         await self.ready()
-        return pack_bin(encode_record(self.keeper.record(jid)))
+        record = self.keeper.record(jid)
+        return pack_bin(encode_record(record) if record.rank > have else None)
 
     async def _asked_for_jids(self, node: str, body: bytes) -> bytes:
         await self.ready()
-        return pack_bin(list(self.own()))
+        return pack_bin([[jid, *term, count] for jid, (term, count) in self.heads().items()])
 
     async def _asked_for_open(self, node: str, body: bytes) -> bytes:
         await self.ready()

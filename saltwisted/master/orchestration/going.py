@@ -13,6 +13,7 @@ from twisted.logger import Logger
 from saltwisted.domain.orchestration.life import StepState
 from saltwisted.domain.orchestration.words import Run, ended_line, interrupted_line, unpack_line
 from saltwisted.errors import SaltwistedError, StoreError, TakenOver
+from saltwisted.master.orchestration.progress import TAG
 from saltwisted.master.orchestration.protocols import IRunWriter
 
 Fire = Callable[[str, dict[str, Any]], None]
@@ -157,4 +158,4 @@ class Goings:
 
     def tell(self, jid: str, what: str, data: dict[str, Any]) -> None:
         """Whoever listens to events."""
-        self._fire(f"saltwisted/orchestrate/{jid}/{what}", {"jid": jid, **data})
+        self._fire(f"{TAG}/{jid}/{what}", {"jid": jid, **data})

@@ -10,9 +10,10 @@ means for each kind of step is decided in L{saltwisted.domain.orchestration.take
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from twisted.internet.defer import Deferred
 from twisted.internet.task import LoopingCall
 from twisted.logger import Logger
 
@@ -34,6 +35,7 @@ from saltwisted.interfaces import IOrchestrating, IOrchestrations
 from saltwisted.master.orchestration.going import Fire, Going, Goings
 from saltwisted.master.orchestration.protocols import IRunRecords
 from saltwisted.master.orchestration.successor import Successor
+from saltwisted.master.orchestration.summaries import Summaries
 from saltwisted.transports.deferreds import let_go, wait_for
 
 PRUNE_EVERY = 600.0
@@ -74,6 +76,7 @@ class KeptOrchestrations:
         self._pruning = LoopingCall(self._prune)
         self._pruning.clock = clock
         self._leases = self._successor.leases
+        self._summaries = Summaries(clock, records)
 
     # -- the service
 
@@ -182,7 +185,6 @@ class KeptOrchestrations:
             await self._goings.write(going, step_line(number, known, self._node, self._now(), more))
         if not self.holds(jid):
             raise TakenOver(f"orchestration {jid} does not go on here any more")
-        self._goings.tell(jid, "step", {"step": number + 1, "job": known})
         return {"jid": known, "result": None}
 
     async def step_end(self, jid: str, number: int, result: Mapping[str, Any]) -> None:
@@ -199,7 +201,6 @@ class KeptOrchestrations:
         if number < len(steps) and steps[number].is_over:
             return
         await self._goings.write(going, result_line(number, result, self._node, self._now()))
-        self._goings.tell(jid, "result", {"step": number + 1, "result": result.get("result")})
 
     async def run_end(self, jid: str, outcome: Mapping[str, Any]) -> None:
         """
@@ -247,14 +248,14 @@ class KeptOrchestrations:
 
         @raises DeniedError: nobody knows it.
         """
-        run = read_run(jid, await self._records.read(jid))
+        run = await self._summaries.read(jid)
         if not run.counted:
             raise DeniedError(f"there is no orchestration {jid} here, or it was forgotten")
         return run
 
-    async def listed(self) -> list[Run]:
-        """All that are known, oldest first."""
-        return [read_run(jid, await self._records.read(jid)) for jid in await self._records.jids()]
+    def listed(self, most: int = 0) -> Awaitable[Sequence[Mapping[str, Any]]]:
+        """Those that are known, oldest first."""
+        return Deferred.fromCoroutine(self._summaries.listed(most))
 
 
 _Kept: type[IOrchestrations] = KeptOrchestrations  # mypy compares them

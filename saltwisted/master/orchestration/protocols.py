@@ -7,6 +7,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from saltwisted.domain.orchestration.copies import NONE, Rank
+
 
 class IRunWriter(Protocol):
     """One run of an orchestration that is written by this node."""
@@ -57,11 +59,15 @@ class IRunRecords(Protocol):
         @raises StoreError: the own disk refuses.
         """
 
-    def read(self, jid: str) -> Awaitable[Sequence[bytes]]:
-        """What the nodes that can be asked have of a run; nothing of one that nobody knows."""
+    def read(self, jid: str, enough: Rank = (NONE, 0)) -> Awaitable[Sequence[bytes]]:
+        """
+        What the nodes that can be asked have of a run; nothing of one that nobody knows.
 
-    def jids(self) -> Awaitable[Sequence[str]]:
-        """The runs that the nodes that can be asked know of."""
+        @param enough: nobody is asked if this disk has as much.
+        """
+
+    def heads(self) -> Awaitable[Mapping[str, Rank]]:
+        """The runs that the nodes that can be asked know of, and what the best of them has."""
 
     def unfinished(self) -> Mapping[str, str]:
         """The runs that have not ended, as far as this disk knows, and on which node they go on."""

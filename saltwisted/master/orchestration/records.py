@@ -18,14 +18,18 @@ from twisted.logger import Logger
 from saltwisted.domain.claims.electorate import PAIR
 from saltwisted.domain.jid import jid_seconds
 from saltwisted.domain.orchestration.copies import (
+    NONE,
     Look,
+    Rank,
     Reply,
     Send,
     Takeover,
     Writer,
+    decode_head,
     decode_record,
     decode_reply,
     encode_look,
+    encode_question,
     encode_send,
     next_term,
 )
@@ -175,7 +179,7 @@ class RunRecords:
         self._peers: IPeers = Alone() if peers is None else peers
         self.keepers = Keepers(node, self._peers, members, two)
         self._writing: list[Writing] = []
-        self._disk = RunDisk(self._peers, store)
+        self._disk = RunDisk(clock, self._peers, store)
         self._peers.on_link(self._link)
 
     async def startService(self) -> None:
@@ -272,38 +276,42 @@ class RunRecords:
             return await self._disk.took(sent)
         return decode_reply(await self.keepers.ask(node, SEND, encode_send(sent)))
 
-    def read(self, jid: str) -> Awaitable[Sequence[bytes]]:
+    def read(self, jid: str, enough: Rank = (NONE, 0)) -> Awaitable[Sequence[bytes]]:
         """Of the highest rank."""
-        return Deferred.fromCoroutine(self._read(jid))
+        return Deferred.fromCoroutine(self._read(jid, enough))
 
-    async def _read(self, jid: str) -> Sequence[bytes]:
+    async def _read(self, jid: str, enough: Rank) -> Sequence[bytes]:
         await self._disk.ready()
-        best = self._disk.keeper.record(jid)
-        for body in await self.keepers.ask_all(READ, pack_bin(jid)):
+        own = best = self._disk.keeper.record(jid)
+        if best.lines and (NONE, 0) < enough <= best.rank:
+            return best.lines
+        for body in await self.keepers.ask_all(READ, encode_question(jid, own.rank)):
             try:
-                found = decode_record(unpack_bin(body))
+                value = unpack_bin(body)
+                found = own if value is None else decode_record(value)
             except WireError:
                 continue
             if found.jid == jid and found.rank > best.rank:
                 best = found
         if best.rank > self._disk.keeper.record(jid).rank:
-            learned = Deferred.fromCoroutine(self._disk.keep(jid, self._disk.keeper.learn(best)))
+            learned = Deferred.fromCoroutine(self._disk.learn(best))
             let_go(learned, self.log, "lines were not written")
         return best.lines
 
-    def jids(self) -> Awaitable[Sequence[str]]:
+    def heads(self) -> Awaitable[Mapping[str, Rank]]:
         """Of all that can be asked."""
-        return Deferred.fromCoroutine(self._jids())
+        return Deferred.fromCoroutine(self._heads())
 
-    async def _jids(self) -> Sequence[str]:
+    async def _heads(self) -> Mapping[str, Rank]:
         await self._disk.ready()
-        found = set(self._disk.own())
+        found = dict(self._disk.heads())
         for body in await self.keepers.ask_all(JIDS, b""):
             try:
-                found.update(jid for jid in unpack_bin(body) if isinstance(jid, str))
+                for jid, rank in map(decode_head, unpack_bin(body)):
+                    found[jid] = max(rank, found.get(jid, rank))
             except (WireError, TypeError):
                 continue
-        return sorted(found)
+        return found
 
     def unfinished(self) -> Mapping[str, str]:
         """By what this disk has."""

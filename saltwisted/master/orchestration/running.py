@@ -21,9 +21,11 @@ from saltwisted.errors import RemoteError, SaltwistedError, TakenOver
 from saltwisted.interfaces import IOrchestrating
 from saltwisted.master.context import Context
 from saltwisted.master.ground import Ground
+from saltwisted.master.orchestration.progress import Progress
 from saltwisted.master.runner_table import Run
 from saltwisted.master.workers import Spawner
 from saltwisted.transports.bus import CAUSE
+from saltwisted.transports.deferreds import let_go, wait_for
 
 ENTRY = "saltwisted.worker.orchestration.work:run"
 SOCKET = "saltwisted.sock"
@@ -49,6 +51,7 @@ class Active:
     @ivar answer: what the process has answered, if it has.
     @ivar why: why it was ended from outside.
     @ivar left: whether others may go on with it.
+    @ivar progress: who is told of its steps; nobody before it was compiled.
     """
 
     run: Run
@@ -59,6 +62,7 @@ class Active:
     answer: Mapping[str, Any] | None = None
     why: str = ""
     left: bool = False
+    progress: Progress | None = None
     child: Any = field(default=None, repr=False)
 
     @property
@@ -226,16 +230,36 @@ class Orchestrating:
             if op == "run_begin":
                 await kept.run_begin(active.jid, self._told(active, args))
                 active.begun = True
+                active.progress = self._progress(active, args["chunks"])
                 return None
-            number = int(args["number"])
-            if op == "step_begin":
-                return dict(await kept.step_begin(active.jid, number, args["low"], self._new_jid()))
-            if op == "step_end":
-                return await kept.step_end(active.jid, number, args["result"])
+            if op in ("step_begin", "step_end"):
+                return await self._step(active, op, int(args["number"]), args)
         except SaltwistedError as error:
             self.stop(active.jid, str(error))
             raise
         raise RemoteError("SaltInvocationError", f"an orchestration has no operation {op}")
+
+    async def _step(self, active: Active, op: str, number: int, args: Mapping[str, Any]) -> Any:
+        kept, progress = self._ground.seams.orchestrations, active.progress
+        if op == "step_end":
+            await kept.step_end(active.jid, number, args["result"])
+            if progress is not None:
+                progress.ended(number, args["result"])
+            return None
+        granted = await kept.step_begin(active.jid, number, args["low"], self._new_jid())
+        if progress is not None and granted["result"] is None:
+            progress.begins(number, args["low"], str(granted["jid"]))
+        elif progress is not None:
+            progress.knows(number)
+        return dict(granted)
+
+    def _progress(self, active: Active, chunks: Sequence[Mapping[str, Any]]) -> Progress:
+        def tell(item: dict[str, Any]) -> None:
+            # A terminal that stands still (Ctrl-S) halts no deploy
+            let_go(wait_for(active.run.tell(item)), self.log, "a step was not told of")
+
+        ground = self._ground
+        return Progress(active.jid, ground.node, chunks, ground.now, ground.bus.fire, tell)
 
     def _told(self, active: Active, args: Mapping[str, Any]) -> dict[str, Any]:
         pins = self._ground.seams.pins.facts(active.jid, "state.sls")

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Any
 
-from saltwisted.domain.operations.arguments import FLAG, JID, TEXT, Argument
+from saltwisted.domain.operations.arguments import FLAG, JID, TEXT, WHOLE, Argument
 from saltwisted.domain.operations.table import Call, Operation, owner_only
 from saltwisted.errors import DeniedError, RemoteError, TakenOver
 from saltwisted.interfaces import IOrchestrations
@@ -25,7 +25,12 @@ class OrchestrationViews:
     def operations(self) -> list[Operation]:
         """The rows."""
         return [
-            Operation(name="orch.list", right=OWNER, handler=self.list),
+            Operation(
+                name="orch.list",
+                right=OWNER,
+                handler=self.list,
+                takes=(Argument("limit", WHOLE),),
+            ),
             Operation(
                 name="orch.show",
                 right=OWNER,
@@ -42,8 +47,8 @@ class OrchestrationViews:
         ]
 
     async def list(self, call: Call) -> Any:
-        """List the orchestrations that any node knows of, oldest first."""
-        return [run.shown(steps=False) for run in await self._orchestrations.listed()]
+        """List the orchestrations that any node knows of, oldest first: all, or the newest."""
+        return list(await self._orchestrations.listed(int(call.args.get("limit") or 0)))
 
     async def show(self, call: Call) -> Any:
         """Show one orchestration: each step with its state, node, jid and duration."""

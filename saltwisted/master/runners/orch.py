@@ -11,16 +11,16 @@ from saltwisted.master.orchestration.views import refused
 from saltwisted.master.runner_table import Run, Runner
 
 
-async def list_(run: Run) -> list[dict[str, Any]]:
+async def list_(run: Run, limit: Any = 0) -> list[Any]:
     """
-    List the orchestrations that any node knows of, oldest first.
+    List the orchestrations that any node knows of, oldest first: all, or the newest C{limit}.
 
     CLI Example::
 
         salt-run orch.list
+        salt-run orch.list limit=20
     """
-    found = await run.ctx.seams.orchestrations.listed()
-    return [each.shown(steps=False) for each in found]
+    return list(await run.ctx.seams.orchestrations.listed(int(limit or 0)))
 
 
 async def show(run: Run, jid: Any, results: bool = False) -> dict[str, Any]:

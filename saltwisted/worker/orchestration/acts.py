@@ -1,16 +1,17 @@
 """
 What an orchestration asks of its master.
 
-Each question has a connection of its own to the master's control socket, so that threads and forked
-processes (C{parallel}) may ask at the same time. Who has started the run is known there: all is
-done in his name. When the master is gone, so is the process: its steps could not be told from those
-that another master goes on with.
+Each thread has a connection of its own to the master's control socket, and so has each forked
+process (C{parallel}), so that they may ask at the same time. Who has started the run is known
+there: all is done in his name. When the master is gone, so is the process: its steps could not be
+told from those that another master goes on with.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Generator
 from typing import Any
 
@@ -30,6 +31,7 @@ class Acts:
 
     def __init__(self, path: str, run: str) -> None:
         self._path = path
+        self._mine = threading.local()
         self.run = run
         self.was_killed = False
         self._jid = ""
@@ -38,7 +40,7 @@ class Acts:
         return self
 
     def __exit__(self, *args: object) -> None:
-        """Connections end with their questions."""
+        """Connections end with their threads."""
 
     def stream(self, op: str, /, **args: Any) -> Generator[Any, None, Any]:
         """As L{ControlClient.stream}, in the name of who has started the run."""
@@ -59,15 +61,19 @@ class Acts:
             pass
 
     def _stream(self, op: str, args: dict[str, Any]) -> Generator[Any, None, Any]:
-        client = ControlClient(self._path)
         try:
-            return (yield from client.stream(op, **args))
+            return (yield from self._client().stream(op, **args))
         except TransportClosed as error:
             sys.stderr.write(f"orchestration {self.run}: {error}\n")
             sys.stderr.flush()
             os._exit(GONE)
-        finally:
-            client.close()
+
+    def _client(self) -> ControlClient:
+        """That of this thread; in a process that was forked since it connects anew."""
+        client: ControlClient | None = getattr(self._mine, "client", None)
+        if client is None:
+            client = self._mine.client = ControlClient(self._path)
+        return client
 
     def killed(self) -> None:
         """The run ends early, since somebody wished it (C{state.soft_kill})."""
