@@ -14,9 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from saltwisted.cli import args as words
-from saltwisted.cli import console, elsewhere, link, options, output
+from saltwisted.cli import console, elsewhere, link, options, output, steps
 from saltwisted.cli.options import CommandLine, Parser
-from saltwisted.cli.steps import Lines
 from saltwisted.errors import RemoteError, TransportClosed
 from saltwisted.worker.control import ControlClient
 
@@ -137,11 +136,12 @@ class SaltRun:
             answer = self.client.call("runner", **request, **{"async": True})
             console.log("warning", _in_background(answer["tag"]))
             return 0
+        if steps.are_shown() and not self.options.quiet:
+            request["steps"] = True
         return self._finish(self._follow(request))
 
     def _follow(self, request: dict[str, Any]) -> dict[str, Any]:
         """Show progress until the runner has ended; its whole answer."""
-        steps = Lines(False if self.options.quiet else None)
         stream = self.client.stream("runner", **request)
         while True:
             try:

@@ -19,18 +19,14 @@ ROOM = 120
 """Characters of a comment in a line."""
 
 
-class Lines:
-    """
-    @param is_shown: whether anything is; by default at a terminal alone.
-    """
+def are_shown() -> bool:
+    """At a terminal alone."""
+    return sys.stderr.isatty()
 
-    def __init__(self, is_shown: bool | None = None) -> None:
-        self._is_shown = sys.stderr.isatty() if is_shown is None else is_shown
 
-    def show(self, told: Mapping[str, Any]) -> None:
-        """A step begins, or has ended."""
-        if self._is_shown:
-            console.write_error(f"{text(told)}\n")
+def show(told: Mapping[str, Any]) -> None:
+    """A step begins, or has ended."""
+    console.write_error(f"{text(told)}\n")
 
 
 def text(told: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ by the control socket or by another door is not known here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 from attrs import evolve
@@ -81,6 +81,7 @@ FUNCTION = (
 )
 IN_BACKGROUND = Argument("async", FLAG)
 KEPT = Argument("keep", FLAG)
+STEPS = Argument("steps", FLAG)
 
 
 class Control:
@@ -123,7 +124,7 @@ class Control:
                 name="runner",
                 right=may.runner,
                 handler=self.runner,
-                takes=(*FUNCTION, Argument("jid", JID), IN_BACKGROUND, KEPT, *LOGIN),
+                takes=(*FUNCTION, Argument("jid", JID), IN_BACKGROUND, KEPT, STEPS, *LOGIN),
                 streams=True,
             ),
             Operation(
@@ -202,6 +203,7 @@ class Control:
         Run a runner function; its progress comes as items.
 
         C{keep} false keeps it out of the job cache: C{salt-run} asks for documentation so.
+        C{steps} true has each step of an orchestration told, as it begins and as it ends.
         """
         args = call.args
         arg, kwarg = arguments_of(args)
@@ -210,7 +212,7 @@ class Control:
             arg,
             kwarg,
             call.user,
-            call.stream,
+            call.stream if args.get("steps") else without_steps(call.stream),
             background=bool(args.get("async")),
             keep=bool(args.get("keep", True)),
             jid=args.get("jid"),
@@ -269,3 +271,13 @@ def load_of(args: Mapping[str, Any]) -> dict[str, Any]:
         load.pop(name, None)
     load["kwargs"] = {k: v for k, v in load["kwargs"].items() if k not in CREDENTIALS}
     return load
+
+
+def without_steps(stream: Callable[[Any], Awaitable[None]]) -> Callable[[Any], Awaitable[None]]:
+    """For who waits for an orchestration, and does not watch it."""
+
+    async def told(item: Any) -> None:
+        if "step" not in item:
+            await stream(item)
+
+    return told

@@ -76,6 +76,18 @@ class OrchTests(CommandTestCase):
         found, _ = self.asked([], "list")
         self.assertEqual((found.status, found.out), (0, "No orchestration is known here.\n"))
 
+    def test_newest(self) -> None:
+        """C{--limit} lists the newest; it is a number above 0, and for C{list}."""
+        found, asked = self.asked([shown(steps=False)], "list", "--limit", "20")
+        self.assertEqual((found.status, asked), (0, [("orch.list", {"limit": 20})]))
+        for wrong in (
+            ("list", "--limit", "-1"),
+            ("list", "--limit", "x"),
+            ("show", JID, "--limit", "1"),
+        ):
+            found, asked = self.asked([], *wrong)
+            self.assertEqual((found.status, asked), (64, []), wrong)
+
     def test_show(self) -> None:
         """Steps are shown with state, node, jid and time; one that is not well exits with 1."""
         found, asked = self.asked(shown(results=False), "show", JID)

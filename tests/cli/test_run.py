@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from saltwisted.cli import steps
 from tests.cli.support import CommandTestCase
 
 TAG = "salt/run/20261121071013794335"
@@ -67,6 +68,43 @@ class RunTests(CommandTestCase):
         self.assertEqual(result.out, "foo\nbar\n")
         self.assertEqual(result.err, "[ERROR   ] no such backend\n")
         self.assertEqual(result.status, 0)
+
+    def test_steps(self) -> None:
+        """
+        At a terminal each step of an orchestration has a line on standard error as it begins and
+        as it ends; elsewhere none is asked for, and C{--quiet} wants none.
+        """
+        one = {"step": 1, "steps": 2, "id": "web", "function": "salt.state", "job": TAG[9:]}
+        two = {"step": 2, "steps": 2, "id": "dns", "function": "salt.runner", "job": "x"}
+        done = {"seconds": 2.04, "comment": "fine"}
+
+        def answer(args: dict[str, Any]) -> Iterator[dict[str, Any]]:
+            for told in (
+                {"what": "step", **one},
+                {"what": "result", "result": True, **done, **one},
+                {"what": "step", **two},
+                {"what": "result", **two, "result": False, "seconds": 0.1, "comment": "a\n b"},
+            ):
+                if args.get("steps"):
+                    yield {"step": told}
+            return {"return": True, "success": True}
+
+        daemon = self.daemon(runner=answer)
+        self.assertEqual(self.command("salt-run", "state.orch", "x").err, "")
+        self.patch(steps, "are_shown", lambda: True)
+        self.assertEqual(self.command("salt-run", "state.orch", "x", "--quiet").err, "")
+        result = self.command("salt-run", "state.orch", "x")
+
+        self.assertEqual(
+            result.err,
+            f"Step 1 of 2, web (salt.state): begins, job {TAG[9:]}\n"
+            "Step 1 of 2, web (salt.state): done after 2.0 s\n"
+            "Step 2 of 2, dns (salt.runner): begins\n"
+            "Step 2 of 2, dns (salt.runner): failed after 0.1 s: a b\n",
+        )
+        self.assertEqual(result.out, "True\n")
+        wanted = [args.get("steps", False) for _, args in daemon.asked]
+        self.assertEqual(wanted, [False, False, True])
 
     def test_documentation_is_no_job(self) -> None:
         """Asking for documentation leaves nothing in the job cache."""

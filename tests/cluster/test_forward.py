@@ -65,6 +65,16 @@ class ForwardTests(SynchronousTestCase):
         """Events of a node by the end of their tag."""
         return [data for tag, data in node.events if tag.endswith(end)]
 
+    def test_own_business(self) -> None:
+        """A run is watched from any node: its steps are told on all; presence is on each alone."""
+        for tag in ("saltwisted/orchestrate/20261123100000000000/step", "salt/presence/present"):
+            self.a.bus.fire(tag, {"step": 1})
+        self.nodes.turn(3)
+
+        for node in (self.b, self.c):
+            self.assertEqual([one["step"] for one in self.fired(node, "/step")], [1])
+            self.assertEqual([one for one in self.fired(node, "/present") if "step" in one], [])
+
     def test_published_everywhere(self) -> None:
         """A job given to any node is published by all, once each, with the same jid."""
         published = self.nodes.publish("a", arg=["x"])

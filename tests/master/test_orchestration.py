@@ -10,6 +10,7 @@ from twisted.internet.defer import Deferred, succeed
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.errors import RemoteError
+from saltwisted.master.control import without_steps
 from saltwisted.master.orchestration import running
 from saltwisted.master.orchestration.operations import OrchestrationOperations
 from saltwisted.master.seams import LoneOrchestrations, Seams
@@ -365,6 +366,85 @@ class OrchestrationTests(SynchronousTestCase):
         self.assertNoResult(other)
         self.finish(FINE)
         self.assertEqual(self.successResultOf(other)["retcode"], 0)
+
+    def test_progress(self) -> None:
+        """
+        Each step is told as it begins and as it ends, by events and to who watches; one that has
+        its result from before is not, and who does not watch is told of no step.
+        """
+        chunks = [
+            {"state": "salt", "fun": "function", "__id__": "ping", "name": "test.ping"},
+            {"state": "salt", "fun": "state", "__id__": "web", "name": "web"},
+            {"state": "salt", "fun": "runner", "__id__": "dns", "name": "x"},
+        ]
+        d = self.begin()
+        jid = self.child.payload["jid"]
+        self.rig.kept.results[0] = {"result": True}
+        self.successResultOf(self.child.ask("run_begin", chunks=chunks, pillar=""))
+        for number in (0, 1):
+            low = chunks[number]
+            self.successResultOf(self.child.ask("step_begin", number=number, low=low))
+            self.rig.clock.advance(2)
+            self.successResultOf(
+                self.child.ask(
+                    "step_end", number=number, result={"result": not number, "comment": "c" * 999}
+                )
+            )
+        # Its requisite has failed: it does not begin
+        self.successResultOf(self.child.ask("step_end", number=2, result={"result": False}))
+
+        tag = f"saltwisted/orchestrate/{jid}"
+        told = [(t, data) for t, data in self.rig.events if t.startswith(tag)]
+        self.assertEqual([t for t, _ in told], [f"{tag}/step", f"{tag}/result", f"{tag}/result"])
+        began, ended, left = (data for _, data in told)
+        self.assertEqual(
+            {key: began[key] for key in ("jid", "node", "step", "steps", "id", "function")},
+            {
+                "jid": jid,
+                "node": "rig_master",
+                "step": 2,
+                "steps": 3,
+                "id": "web",
+                "function": "salt.state",
+            },
+        )
+        self.assertTrue(began["job"])
+        self.assertEqual((ended["result"], ended["seconds"]), (False, 2.0))
+        self.assertEqual(len(ended["comment"]), 400)
+        self.assertEqual((left["id"], left["result"], left["seconds"]), ("dns", False, 0.0))
+        steps = [item["step"] for item in self.told if "step" in item]
+        self.assertEqual([one["what"] for one in steps], ["step", "result", "result"])
+        items: list[Any] = []
+
+        async def keep(item: Any) -> None:
+            items.append(item)
+
+        for item in self.told:
+            self.successResultOf(Deferred.fromCoroutine(without_steps(keep)(item)))
+        self.assertEqual(items, [item for item in self.told if "step" not in item])
+        self.assertIn({"orchestration": jid}, items)
+        self.finish(FINE)
+        self.successResultOf(d)
+
+    def test_standing_terminal(self) -> None:
+        """A terminal that stands still halts no step."""
+        stands: Deferred[None] = Deferred()
+
+        async def stream(item: Any) -> None:
+            if "step" in item:
+                await stands
+
+        call = self.rig.ctx.runner("state.orch", ["deploy"], {}, "root", stream)
+        d = Deferred.fromCoroutine(call)
+        low = {"state": "salt", "fun": "state", "__id__": "web"}
+        self.successResultOf(self.child.ask("run_begin", chunks=[low], pillar=""))
+
+        self.successResultOf(self.child.ask("step_begin", number=0, low=low))
+        self.successResultOf(self.child.ask("step_end", number=0, result={"result": True}))
+        self.finish(FINE)
+
+        self.successResultOf(d)
+        stands.callback(None)
 
     def test_unknown_run(self) -> None:
         """A process of a run that is over may ask nothing."""

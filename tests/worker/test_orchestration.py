@@ -5,6 +5,8 @@ The process of an orchestration: what it tells of its steps, and how it goes on 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -188,6 +190,30 @@ class WorkTests(SynchronousTestCase):
 
         self.assertEqual(one, digest({"c": None, "a": {"y": [1, {"b": 2}], "x": 1}}))
         self.assertNotEqual(one, digest({"c": None, "a": {"y": [1, {"b": 3}], "x": 1}}))
+
+    def test_prepared(self) -> None:
+        """What each run needs is in memory before it is forked, but for what one alone needs."""
+        program = """
+import sys
+from tests.worker import test_orchestration as these
+from saltwisted.worker.orchestration import work
+from saltwisted.worker.process import modulefiles
+
+test = these.WorkTests("test_steps")
+test.setUp()
+work.prepare()
+modules, codes = set(sys.modules), set(modulefiles._codes)
+found = test.run_it("single", "salt.function", "test.ping", kwarg={"test": True, "tgt": "x"})
+assert [one["result"] for one in found.values()] == [None], found
+new = {name for name in set(sys.modules) - modules if not name.startswith("saltwisted.loaded")}
+print(*sorted(new), *sorted(set(modulefiles._codes) - codes), sep="\\n")
+test.doCleanups()
+"""
+        done = subprocess.run(
+            [sys.executable, "-c", program], capture_output=True, text=True, check=False
+        )
+
+        self.assertEqual((done.returncode, done.stdout.split()), (0, []), done.stderr)
 
     def test_take_jid(self) -> None:
         """A step publishes its first job under the jid that it was given, and no other."""

@@ -407,13 +407,13 @@ def holder_of(lines: Sequence[bytes], before: str | None = None) -> str | None:
 
     @param before: what the lines before these have come to.
     """
-    for number, packed in enumerate(reversed(lines)):
+    for packed in reversed(lines):
         try:
             line = unpack_line(packed)
         except WireError:
             return None
         what = line.get("what")
-        if what == "ended" and not number:
+        if what == "ended":
             return None
         if what in ("begun", "taken", "resumed"):
             return str(line.get("node", ""))

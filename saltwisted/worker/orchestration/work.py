@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any
 
 import msgpack
@@ -27,6 +28,7 @@ from saltwisted.worker.control import ControlClient
 from saltwisted.worker.exceptions import SaltException
 from saltwisted.worker.fileclient import file_client
 from saltwisted.worker.orchestration.acts import Acts
+from saltwisted.worker.process import modulefiles
 from saltwisted.worker.process.loader import Loaders, make_grains
 from saltwisted.worker.process.main import DaemonLog, NoMaster, log_to, settle_process
 from saltwisted.worker.states.highstate import (
@@ -38,6 +40,15 @@ from saltwisted.worker.states.highstate import (
 from saltwisted.worker.states.steps import ACTS, STEPS
 
 log = logging.getLogger(__name__)
+
+USED = (
+    "saltwisted.worker.grains.collect",
+    "saltwisted.worker.pillar.work",
+    "saltwisted.worker.states.queue",
+)
+"""What a run imports by itself: its grains, its pillar, and whether another run is in its way."""
+MODULES = ("config", "grains", "pillar", "saltutil", "state")
+"""The execution modules that every run calls."""
 
 
 class Told:
@@ -145,6 +156,14 @@ def value(loaders: Loaders, payload: Mapping[str, Any]) -> Any:
             return wrong
     function = loaders.modules[f"state.{payload['do']}"]
     return function(*payload["arg"], **payload["kwarg"])
+
+
+def prepare() -> None:
+    """Have in memory, once for all runs, what each of them needs."""
+    for name in USED:
+        import_module(name)
+    modulefiles.preload(MODULES)
+    modulefiles.preload(("saltmod",), "states")
 
 
 def run(payload: Mapping[str, Any], client: ControlClient, facts: Mapping[str, Any]) -> None:

@@ -334,8 +334,8 @@ class WarmParent:
         """
         Import what the children of an entry need, when the first of them is asked for.
 
-        They all share it then, and a daemon that never asks never pays for it. If it cannot be
-        imported, the child says so itself.
+        They all share it then, and a daemon that never asks never pays for it. A module may have a
+        C{prepare} that gets more. If it cannot be imported, the child says so itself.
         """
         if entry in self._prepared:
             return
@@ -344,7 +344,9 @@ class WarmParent:
         if module in sys.modules:
             return
         try:
-            import_module(module)
+            prepare = getattr(import_module(module), "prepare", None)
+            if prepare is not None:
+                prepare()
         except Exception:
             return
         gc.collect()

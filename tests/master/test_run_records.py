@@ -1,0 +1,270 @@
+"""
+The lines of orchestrations on the disks of two nodes: which runs are unfinished, and what is told
+of thousands of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.internet.defer import Deferred, succeed
+from twisted.internet.task import Clock
+from twisted.trial.unittest import SynchronousTestCase
+
+from saltwisted.domain.orchestration import words
+from saltwisted.domain.orchestration.copies import Put, Record, Send
+from saltwisted.domain.orchestration.words import (
+    begun_line,
+    ended_line,
+    holder_of,
+    pack_line,
+    result_line,
+    resumed_line,
+    step_line,
+    taken_line,
+)
+from saltwisted.master.orchestration import disk as disk_module
+from saltwisted.master.orchestration.disk import RunDisk
+from saltwisted.master.orchestration.records import RunRecords
+from saltwisted.master.orchestration.summaries import Summaries
+from saltwisted.transports.deferreds import as_deferred
+from tests.cluster.memory import MemoryPeers
+
+JID = "20261123100000000000"
+LOWS = [{"state": "salt", "fun": "state", "__id__": name, "name": name} for name in ("web", "dns")]
+ABOUT = {"chunks": LOWS, "fun": "state.orchestrate", "options": {"arg": ["deploy"]}}
+BEGUN = pack_line(begun_line("a", 100.0, ABOUT))
+STEP = pack_line(step_line(0, "20261123100000000001", "a", 101.0))
+RESULT = pack_line(result_line(0, {"result": True}, "a", 102.0))
+ENDED = pack_line(ended_line("failed", 103.0))
+MORE = [
+    STEP,
+    RESULT,
+    ENDED,
+    pack_line(taken_line("b", 104.0)),
+    pack_line(resumed_line(2, None, "kim", "c", 105.0)),
+    b"no line",
+]
+TERM = (1, 1)
+
+
+class MemoryStore:
+    """Lines in memory."""
+
+    def __init__(self, records: Sequence[Record] = ()) -> None:
+        self.records = list(records)
+
+    def load(self) -> Deferred[list[Record]]:
+        """What it was made with."""
+        return succeed(self.records)
+
+    def write(self, puts: Collection[Put], forget: Collection[str] = ()) -> Deferred[None]:
+        """At once."""
+        return succeed(None)
+
+    def close(self) -> Deferred[None]:
+        """Nothing is open."""
+        return succeed(None)
+
+
+def jid_of(number: int) -> str:
+    """A run's."""
+    return f"{int(JID) + number}"
+
+
+def many(count: int) -> list[Record]:
+    """Runs, of which each third has not ended."""
+    return [
+        Record(jid=jid_of(n), term=TERM, lines=(BEGUN, STEP, RESULT, *((ENDED,) if n % 3 else ())))
+        for n in range(count)
+    ]
+
+
+class DiskTests(SynchronousTestCase):
+    """One disk."""
+
+    def opened(self, *records: Record) -> RunDisk:
+        """One that was read."""
+        clock = Clock()
+        disk = RunDisk(clock, MemoryPeers("a", clock), MemoryStore(records))
+        d = as_deferred(disk.start())
+        clock.pump([0.0] * 4)
+        self.successResultOf(d)
+        return disk
+
+    def took(self, disk: RunDisk, at: int, *lines: bytes, term: tuple[int, int] = TERM) -> None:
+        """A writer has sent lines."""
+        self.successResultOf(
+            as_deferred(disk.took(Send(jid=JID, term=term, at=at, lines=tuple(lines))))
+        )
+
+    def test_only_new_lines_are_read(self) -> None:
+        """
+        To know whether a run goes on, each line is read once, however many were before: a run of
+        200 steps does not read 40 000 lines, and one that ended is not read again.
+        """
+        read: list[bytes] = []
+        unpack = words.unpack_line
+        self.patch(words, "unpack_line", lambda packed: (read.append(packed), unpack(packed))[1])
+        disk = self.opened()
+        self.took(disk, 0, BEGUN)
+        for number in range(200):
+            self.took(disk, 1 + number, STEP)
+            self.assertEqual(disk.unfinished(), {JID: "a"})
+        self.took(disk, 201, ENDED)
+
+        self.assertEqual(disk.unfinished(), {})
+        self.assertEqual(len(read), 202)
+
+    @given(
+        st.lists(
+            st.tuples(st.integers(0, 9), st.lists(st.sampled_from(MORE), max_size=4), st.booleans())
+        )
+    )
+    def test_as_all_lines_say(self, sent: list[tuple[int, list[bytes], bool]]) -> None:
+        """Whatever is sent, late or twice or by a new writer: it is as if all lines were read."""
+        disk = self.opened()
+        self.took(disk, 0, BEGUN)
+        term = 1
+        for back, lines, anew in sent:
+            have = disk.keeper.record(JID).lines
+            at = max(0, len(have) - back)
+            if anew:
+                term, at, lines = term + 1, 0, [*have, *lines]
+            elif not at:
+                lines = [*have[:1], *lines]
+            self.took(disk, at, *lines, term=(1, term))
+            holder = holder_of(disk.keeper.record(JID).lines)
+            self.assertEqual(disk.unfinished(), {} if holder is None else {JID: holder})
+
+    def test_learned_and_forgotten(self) -> None:
+        """What another disk has more counts; of what is forgotten nothing is left."""
+        disk = self.opened()
+        record = Record(jid=JID, term=TERM, lines=(BEGUN, STEP))
+        self.successResultOf(as_deferred(disk.learn(record)))
+        self.assertEqual(disk.unfinished(), {JID: "a"})
+        self.assertEqual(disk.heads(), {JID: (TERM, 2)})
+
+        self.successResultOf(as_deferred(disk.forget([JID])))
+
+        self.assertEqual((disk.unfinished(), disk.heads()), ({}, {}))
+
+    def test_start(self) -> None:
+        """Thousands of runs are looked at in turns; questions wait until that is done."""
+        self.patch(disk_module, "PORTION", 10)
+        clock = Clock()
+        disk = RunDisk(clock, MemoryPeers("a", clock), MemoryStore(many(35)))
+        started = as_deferred(disk.start())
+        ready = as_deferred(disk.ready())
+
+        self.assertNoResult(started)
+        self.assertNoResult(ready)
+        clock.advance(0)
+
+        self.successResultOf(started)
+        self.successResultOf(ready)
+        self.assertEqual(set(disk.unfinished()), {jid_of(n) for n in range(0, 35, 3)})
+
+
+class ListTests(SynchronousTestCase):
+    """Two nodes, C{b} of which was away for a while."""
+
+    def setUp(self) -> None:
+        """Both have thirty runs; C{a} has more of the newest, and one that C{b} lacks."""
+        self.clock = Clock()
+        self.peers = {name: MemoryPeers(name, self.clock) for name in "ab"}
+        newest = Record(jid=jid_of(29), term=(1, 2), lines=(BEGUN, STEP, RESULT, ENDED))
+        alone = Record(jid=jid_of(30), term=TERM, lines=(BEGUN,))
+        self.records = {
+            "a": self.node("a", [*many(29), newest, alone]),
+            "b": self.node("b", many(30)),
+        }
+        self.peers["a"].join(self.peers["b"])
+        self.summaries = Summaries(self.clock, self.records["b"])
+
+    def node(self, name: str, records: Sequence[Record]) -> RunRecords:
+        """One, with these on its disk."""
+        made = RunRecords(self.clock, name, self.peers[name], lambda: "ab", MemoryStore(records))
+        self.wait(made.startService())
+        return made
+
+    def wait(self, waiting: Any) -> Any:
+        """What it comes to."""
+        d = as_deferred(waiting)
+        self.clock.pump([0.001] * 200)
+        return self.successResultOf(d)
+
+    def listed(self, most: int = 0) -> Sequence[Mapping[str, Any]]:
+        """What C{b} says."""
+        found: Sequence[Mapping[str, Any]] = self.wait(self.summaries.listed(most))
+        return found
+
+    def asked(self, word: str) -> int:
+        """How often C{a} was asked something."""
+        return self.count.get(word, 0)
+
+    def counting(self) -> None:
+        """Count what C{a} is asked."""
+        self.count: dict[str, int] = {}
+        hear = self.peers["a"].hear
+
+        def heard(node: str, word: str, body: bytes) -> Any:
+            self.count[word] = self.count.get(word, 0) + 1
+            return hear(node, word, body)
+
+        self.patch(self.peers["a"], "hear", heard)
+
+    def test_listed(self) -> None:
+        """
+        All that either node knows, oldest first, by what the better one has; only for what this
+        node lacks is another one asked, and what has not changed is not read again.
+        """
+        self.counting()
+        found = self.listed()
+
+        self.assertEqual([run["jid"] for run in found], [jid_of(n) for n in range(31)])
+        states = {run["jid"]: run["state"] for run in found}
+        self.assertEqual(states[jid_of(27)], "running")
+        self.assertEqual(states[jid_of(29)], "failed")
+        self.assertEqual((found[29]["steps_done"], found[29]["steps_all"]), (1, 2))
+        self.assertNotIn("steps", found[29])
+        self.assertEqual((self.asked("run-jids"), self.asked("run-read")), (1, 2))
+
+        self.patch(Summaries, "read", None)
+        self.assertEqual(self.listed(), found)
+
+    def test_newest(self) -> None:
+        """With a limit the newest are listed, and only these are read."""
+        self.counting()
+        found = self.listed(3)
+
+        self.assertEqual([run["jid"] for run in found], [jid_of(n) for n in (28, 29, 30)])
+        self.assertEqual(self.asked("run-read"), 2)
+
+    def test_changed(self) -> None:
+        """A run that goes on is listed as it is now."""
+        self.assertEqual(self.listed(1)[0]["steps_done"], 0)
+        more = Send(jid=jid_of(30), term=TERM, at=1, lines=(STEP, RESULT))
+        self.wait(self.records["a"].send("a", more))
+
+        self.assertEqual(self.listed(1)[0]["steps_done"], 1)
+
+    def test_read(self) -> None:
+        """Who has as much as the asker sends no lines; who has more sends them."""
+        lines: list[bytes] = []
+        hear = self.peers["a"].hear
+
+        def heard(node: str, word: str, body: bytes) -> Any:
+            return as_deferred(hear(node, word, body)).addCallback(
+                lambda answer: (lines.append(answer), answer)[1]
+            )
+
+        self.patch(self.peers["a"], "hear", heard)
+        self.assertEqual(self.wait(self.summaries.read(jid_of(5))).counted, 4)
+        self.assertEqual(self.wait(self.summaries.read(jid_of(30))).counted, 1)
+
+        self.assertLess(len(lines[0]), 10)
+        self.assertIn(BEGUN, lines[1])
