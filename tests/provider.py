@@ -6,10 +6,12 @@ from __future__ import annotations
 
 import json
 import time
-from base64 import urlsafe_b64encode
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Mapping
 from functools import cache
+from hashlib import sha256
 from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
@@ -73,25 +75,72 @@ class Provider:
 
     @ivar keys: what it signs with, by C{kid}; what it publishes follows.
     @ivar away: whether it answers with 503.
+    @ivar user: who sits in front of each browser that comes, or C{""}: he says no.
+    @ivar claims: of the tokens that it gives for codes, beside the usual ones.
+    @ivar secret: of the client; C{""}: it has none.
+    @ivar codes: that were given, each with what it was asked for.
     """
 
     def __init__(self, test: Any) -> None:
         self.keys: dict[str, Private] = {"r1": rsa_key(), "e1": ec_key()}
         self.away = False
         self.changes: dict[str, Any] = {}
+        self.user, self.secret = "fred", ""
+        self.claims: dict[str, Any] = {}
+        self.codes: dict[str, dict[str, str]] = {}
         self.server = WebServer(test, self._answer)
         self.issuer = f"{self.server.url}/realm"
 
-    def _answer(self, path: str, form: Mapping[str, str]) -> tuple[int, bytes]:
+    def _answer(self, path: str, form: Mapping[str, str]) -> tuple[Any, ...]:
         if self.away:
             return 503, b""
         if path == "/realm/.well-known/openid-configuration":
-            found = {"issuer": self.issuer, "jwks_uri": f"{self.issuer}/keys", **self.changes}
+            found = {
+                "issuer": self.issuer,
+                "jwks_uri": f"{self.issuer}/keys",
+                "authorization_endpoint": f"{self.issuer}/authorize",
+                "token_endpoint": f"{self.issuer}/token",
+                "code_challenge_methods_supported": ["S256"],
+                **self.changes,
+            }
             return 200, json.dumps(found).encode()
         if path == "/realm/keys":
             rows = [jwk(kid, key) for kid, key in self.keys.items()]
             return 200, json.dumps({"keys": rows}).encode()
+        if path.startswith("/realm/authorize?"):
+            return self._authorize(dict(parse_qsl(urlsplit(path).query)))
+        if path == "/realm/token":
+            return self._give(form, self.server.sent[-1])
         return 404, b""
+
+    def _authorize(self, asked: dict[str, str]) -> tuple[int, bytes, dict[str, str]]:
+        """The user is logged in already, and sent back."""
+        told = {"state": asked["state"], "iss": self.issuer}
+        if self.user:
+            code = told["code"] = f"code-{len(self.codes)}"
+            self.codes[code] = {**asked, "user": self.user}
+        else:
+            told["error"] = "access_denied"
+        return 302, b"", {"Location": f"{asked['redirect_uri']}?{urlencode(told)}"}
+
+    def _give(self, form: Mapping[str, str], sent: str) -> tuple[int, bytes]:
+        """A token for a code, once."""
+        if self.secret:
+            both = b64encode(f"{form['client_id']}:{self.secret}".encode()).decode()
+            if sent != f"Basic {both}" and form.get("client_secret") != self.secret:
+                return 401, b""
+        asked = self.codes.pop(form["code"], None)
+        challenge = encoded(sha256(form["code_verifier"].encode()).digest())
+        if (
+            asked is None
+            or asked["code_challenge_method"] != "S256"
+            or challenge != asked["code_challenge"]
+            or any(form[name] != asked[name] for name in ("client_id", "redirect_uri"))
+        ):
+            return 400, b'{"error": "invalid_grant"}'
+        claims = {"sub": asked["user"], "aud": asked["client_id"], "nonce": asked["nonce"]}
+        found = {"id_token": self.token(**{**claims, **self.claims}), "token_type": "Bearer"}
+        return 200, json.dumps(found).encode()
 
     def options(self, **more: Any) -> dict[str, Any]:
         """What C{external_auth} says of it."""

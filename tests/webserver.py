@@ -21,6 +21,7 @@ class WebServer:
 
     @ivar url: where it is.
     @ivar asked: the paths that were asked for.
+    @ivar sent: what was said in C{Authorization} with each.
     """
 
     def __init__(self, test: Any, judge: Judge, certificate: Mapping[str, str] = {}) -> None:
@@ -28,11 +29,13 @@ class WebServer:
         @param certificate: C{certfile} and C{keyfile}; without it there is no encryption.
         """
         asked: list[str] = []
+        sent: list[str] = []
 
         class Handler(BaseHTTPRequestHandler):
             def do_POST(self) -> None:
                 size = int(self.headers.get("Content-Length") or 0)
                 asked.append(self.path)
+                sent.append(self.headers.get("Authorization", ""))
                 form = dict(parse_qsl(self.rfile.read(size).decode(), keep_blank_values=True))
                 status, body, *headers = judge(self.path, form)
                 self.send_response(status)
@@ -48,6 +51,7 @@ class WebServer:
                 """Nothing."""
 
         self.asked = asked
+        self.sent = sent
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         scheme = "http"
         if certificate:

@@ -14,6 +14,8 @@ from typing import Any
 from saltwisted.config.options import LOGIN_OPTIONS
 from saltwisted.kinds import LOGINS, Parts
 
+CALLBACK = "/login/oidc/callback"
+"""How an address ends that a provider sends browsers back to."""
 LDAP = "auth.ldap."
 FAMILIES = (LDAP, "auth.pam.")
 """How options begin whose names are known here, all of them."""
@@ -39,6 +41,10 @@ OIDC_DEFAULTS: Mapping[str, Any] = {
     "username_claim": "sub",
     "groups_claim": "groups",
     "leeway": 60,
+    "client_id": "",
+    "client_secret_file": "",
+    "redirect_uri": "",
+    "scope": "openid profile",
 }
 
 
@@ -167,6 +173,10 @@ def problems(external_auth: Mapping[str, Any], extra: Mapping[str, Any] = {}) ->
                 for text in oidc_faults(options.settings(config, extra))
                 if "is needed" not in text
             ]
+            found += [
+                f"{where}: {text}; browsers cannot log in"
+                for text in browser_faults(options.settings(config, extra))
+            ]
         if _is_plain(str(config.get("^url") or "")):
             found.append(f"{where}: ^url: passwords go over the network unencrypted: use https")
         for key, rules in config.items():
@@ -229,6 +239,32 @@ def oidc_faults(settings: Mapping[str, Any]) -> list[str]:
     leeway = settings["leeway"]
     if isinstance(leeway, bool) or not isinstance(leeway, (int, float)) or not 0 <= leeway <= 600:
         found.append("^leeway is a number of seconds up to 600")
+    return found
+
+
+def for_browsers(settings: Mapping[str, Any]) -> bool:
+    """Whether the parameters of OIDC are also meant for the logins of browsers."""
+    return bool(settings["client_id"] or settings["redirect_uri"])
+
+
+def browser_faults(settings: Mapping[str, Any]) -> list[str]:
+    """Why no browser can log in with these parameters of OIDC, if any was to."""
+    if not for_browsers(settings):
+        return []
+    found = []
+    if not isinstance(settings["client_id"], str) or not settings["client_id"]:
+        found.append("^client_id is needed with ^redirect_uri, a text")
+    given = settings["redirect_uri"]
+    addresses = given if isinstance(given, list) else [given]
+    if not addresses or not all(isinstance(each, str) and each for each in addresses):
+        return [*found, "^redirect_uri is needed with ^client_id, a text or a list of texts"]
+    for address in addresses:
+        if _is_plain(address) or not address.startswith(("http://", "https://")):
+            found.append(f"^redirect_uri: {address} is no address of https, and sessions go there")
+        elif not address.endswith(CALLBACK):
+            found.append(f"^redirect_uri: {address} does not end with {CALLBACK}")
+    if "openid" not in str(settings["scope"]).split():
+        found.append("^scope needs the word 'openid'")
     return found
 
 

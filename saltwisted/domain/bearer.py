@@ -13,10 +13,11 @@ import json
 import re
 from base64 import urlsafe_b64decode
 from collections.abc import Iterator, Mapping, Sequence
+from hmac import compare_digest
 from math import isfinite
 from typing import Any
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
@@ -66,7 +67,11 @@ class Bearer:
 
 @frozen(kw_only=True)
 class Holder:
-    """Whom a token has proven."""
+    """
+    Whom a token has proven.
+
+    @ivar until: from when on it means nothing.
+    """
 
     name: str
     groups: tuple[str, ...]
@@ -118,6 +123,42 @@ def must_fetch(keys: Sequence[Key], at: float, tried: float, kid: str, now: floa
     return not known or not 0 <= now - at < FRESH
 
 
+def claimed_name(token: Bearer, terms: Terms) -> str:
+    """
+    The name that a token has, true or not.
+
+    @raises BearerError: it has none.
+    """
+    return _name(token.claims, terms.username_claim)
+
+
+def terms_of(settings: Mapping[str, Any]) -> Terms:
+    """What the options of C{oidc} ask of a token."""
+    audience = settings["audience"]
+    return Terms(
+        issuer=str(settings["issuer"]),
+        audience=tuple(map(str, audience if isinstance(audience, list) else [audience])),
+        username_claim=str(settings["username_claim"]),
+        groups_claim=str(settings["groups_claim"]),
+        leeway=float(settings["leeway"]),
+    )
+
+
+def source_of(settings: Mapping[str, Any]) -> list[Any]:
+    """Where keys are from: those that were kept for other options are not used."""
+    return [settings["issuer"], settings["jwks_uri"], bool(settings["client_id"])]
+
+
+def kept_document(
+    settings: Mapping[str, Any], kept: Mapping[str, Any], now: float, longest: float = FRESH
+) -> Mapping[str, Any] | None:
+    """What the provider says of itself, if it was kept and is not too old."""
+    found, at = kept.get("document"), kept.get("at")
+    if kept.get("source") != source_of(settings) or not isinstance(at, (int, float)):
+        return None
+    return found if isinstance(found, Mapping) and found and 0 <= now - at < longest else None
+
+
 def judge(token: Bearer, keys: Sequence[Key], terms: Terms, now: float) -> Holder:
     """
     Whom a token proves.
@@ -146,6 +187,30 @@ def judge(token: Bearer, keys: Sequence[Key], terms: Terms, now: float) -> Holde
         groups=_groups(claims, terms.groups_claim),
         until=until + terms.leeway,
     )
+
+
+def judge_identity(
+    token: Bearer, keys: Sequence[Key], terms: Terms, client: str, nonce: str, now: float
+) -> Holder:
+    """
+    Whom an ID token proves that the provider gave for a code.
+
+    @param client: for whom it has to be made, and nobody else.
+    @param nonce: that of the login for which it was asked.
+    @raises BearerError: nobody.
+    """
+    found = judge(token, keys, evolve(terms, audience=(client,)), now)
+    claims = token.claims
+    audience, party = claims.get("aud"), claims.get("azp")
+    several = isinstance(audience, list) and len(audience) > 1
+    if (several or party is not None) and party != client:
+        raise BearerError(f"it is for several, and was made for {_shown(party)}")
+    if str(token.header.get("typ", "")).lower() not in ("", "jwt"):
+        raise BearerError(f"it is of another kind: {_shown(token.header.get('typ'))}")
+    said = claims.get("nonce")
+    if not isinstance(said, str) or not compare_digest(said.encode(), nonce.encode()):
+        raise BearerError("it is of another login (nonce)")
+    return found
 
 
 def _verify(token: Bearer, keys: Sequence[Key]) -> None:

@@ -91,11 +91,16 @@ class Token:
 
 @frozen(kw_only=True)
 class Credentials:
-    """A user name and a password for one backend, of a form that can be judged at all."""
+    """
+    A user name and a password for one backend, of a form that can be judged at all.
+
+    @ivar code: what a browser has brought from a provider, instead of both.
+    """
 
     eauth: str
     username: str
     password: str = field(repr=False)
+    code: Mapping[str, Any] | None = field(default=None, repr=False)
 
 
 @frozen(kw_only=True)

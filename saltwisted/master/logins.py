@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from attrs import evolve, frozen
@@ -36,6 +37,7 @@ from saltwisted.domain.tries import Slowness, Tries, Try
 from saltwisted.errors import DeniedError, SaltwistedError
 from saltwisted.interfaces import Entropy
 from saltwisted.kinds import LOGINS
+from saltwisted.master.bearers import Bearers
 from saltwisted.master.groups import Groups
 from saltwisted.master.workers import WorkerPool
 
@@ -50,6 +52,7 @@ PATIENCE = 60.0
 """Seconds that a backend may take; PAM may ask servers far away."""
 PER_USER = 1000
 """Tokens that one user may have; a new one ends the oldest."""
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 QUIET = 60.0
 """Seconds for which one line about refused logins in the log is enough."""
 
@@ -145,6 +148,7 @@ class Logins:
     Proofs of one master's users.
 
     @ivar tokens: where tokens are kept; a cluster puts its own here.
+    @ivar bearers: what stands for tokens of a provider, on this node alone.
     """
 
     log = Logger()
@@ -175,7 +179,8 @@ class Logins:
         self._slowness = Slowness()
         self._told: dict[str, float] = {}
         self._kept: dict[str, Any] = {}
-        self._groups = Groups(lambda: self.tokens.now(), self._look, self._gone, self._tell)
+        self.bearers = Bearers(lambda: self.tokens.now(), entropy)
+        self._groups = Groups(lambda: self.tokens.now(), self._look, self._gone, self.tell)
 
     # -- who is it
 
@@ -196,13 +201,13 @@ class Logins:
                 self._refuse("token", "", source)
                 raise NotProven("token", "UNKNOWN")
             return User(token.name, "token", self._rules_of(token))
-        asked, verdict = await self._login(given, source)
+        asked, verdict = await self.login(given, source)
         return User(asked.username, "eauth", self._rules(asked, verdict))
 
     def token(self, token: Any) -> Token | None:
         """What a token stands for, if it is good and its backend is still one of ours."""
         digest = token_digest(token)
-        found = self.tokens.get(digest) if digest else None
+        found = (self.tokens.get(digest) or self.bearers.get(digest)) if digest else None
         if (
             found is None
             or not found.alive(self.tokens.now())
@@ -258,21 +263,32 @@ class Logins:
             verdict.rules,
         )
 
-    async def _login(self, given: Mapping[str, Any], source: str) -> tuple[Credentials, Verdict]:
+    async def login(self, given: Mapping[str, Any], source: str) -> tuple[Credentials, Verdict]:
         """
         Have a password judged.
 
         @return: who it is, under the name that the backend has for him, and what it says of him.
         @raises NotProven: after the time that every refusal takes.
         """
-        asked = credentials(given)
+        return await self.proven(credentials(given), str(given.get("username") or ""), source)
+
+    async def proven(
+        self, asked: Credentials | None, name: str, source: str
+    ) -> tuple[Credentials, Verdict]:
+        """
+        The same for what was found in a request, if anything.
+
+        @return: who it is, under the name that the backend has for him, and what it says of him.
+        @raises NotProven: after the time that every refusal takes.
+        @param name: of the user, for who reads of a refusal.
+        """
         verdict = Verdict(False, self._clock.seconds())
         if asked is not None and asked.eauth in self._config.external_auth:
             verdict = await self._judge_in_turn(asked, source)
         if asked is not None and verdict.ok:
             self._counters["login:accepted"] += 1
             return evolve(asked, username=verdict.name or asked.username), verdict
-        name = str(given.get("username") or "UNKNOWN")[:64]
+        name = name[:64] or "UNKNOWN"
         self._refuse("eauth", name, source)
         # Only refused callers wait here, not those whose turn comes after
         now = self._clock.seconds()
@@ -322,9 +338,10 @@ class Logins:
 
     async def _judge(self, asked: Credentials, entry: str) -> Verdict:
         began = self._clock.seconds()
-        answer = await self._ask(entry, asked.eauth, asked.username, asked.password)
+        told = {"password": asked.password} if asked.code is None else {"code": asked.code}
+        answer = await self.ask(entry, asked.eauth, asked.username, told)
         if problem := str(answer.get("problem") or ""):
-            self._tell(f"problem {asked.eauth}", problem)
+            self.tell(f"problem {asked.eauth}", problem)
         name = str(answer.get("name") or "")
         if answer.get("closed"):
             await self._gone(asked.eauth, name or asked.username)
@@ -339,12 +356,16 @@ class Logins:
 
     async def _look(self, eauth: str, username: str) -> Mapping[str, Any]:
         """What is known of a user without his password."""
-        return await self._ask(LOOK_ENTRY, eauth, username, None)
+        return await self.ask(LOOK_ENTRY, eauth, username)
 
-    async def _ask(
-        self, entry: str, eauth: str, username: str, password: str | None
+    async def ask(
+        self, entry: str, eauth: str, username: str, more: Mapping[str, Any] = NOTHING
     ) -> Mapping[str, Any]:
-        """A backend's answer, as plain data; with a C{problem} if there is none."""
+        """
+        A backend's answer, as plain data; with a C{problem} if there is none.
+
+        @param more: what is judged: C{password} or C{code}, or that a browser is to C{begin}.
+        """
         if problem := why_not(eauth):
             return {"problem": problem}
         if self._workers is None:
@@ -352,9 +373,7 @@ class Logins:
         told = settings(eauth, self._config)
         if eauth in self._kept:
             told["kept"] = self._kept[eauth]
-        payload = {"eauth": eauth, "settings": told, "username": username}
-        if password is not None:
-            payload["password"] = password
+        payload = {"eauth": eauth, "settings": told, "username": username, **more}
         try:
             answer: Mapping[str, Any] = await self._workers.call(entry, payload, PATIENCE)
         except SaltwistedError as error:
@@ -386,7 +405,8 @@ class Logins:
         asked = credentials(given)
         if asked is None:
             raise DeniedError("no login has such a name, or such a password")
-        answer = await self._ask(LOOK_ENTRY, eauth, username, password)
+        told = NOTHING if password is None else {"password": password}
+        answer = await self.ask(LOOK_ENTRY, eauth, username, told)
         config = self._config
         name = str(answer.get("name") or username)
         groups = [str(each) for each in answer.get("groups") or ()]
@@ -423,10 +443,22 @@ class Logins:
         """
         if not set(given) <= INTERNAL:
             given = {**given, "password": None}
-        asked, verdict = await self._login(given, source)
+        asked, verdict = await self.login(given, source)
+        return await self.made(asked, verdict, given.get("token_expire"), source)
+
+    async def made(
+        self, asked: Credentials, verdict: Verdict, expire: Any, source: str
+    ) -> dict[str, Any]:
+        """
+        A token for who has proven himself.
+
+        @param expire: the seconds that he wants it to live, if he has said so.
+        @raises NotProven: that is no time.
+        @raises StoreError: it could not be kept.
+        """
         config = self._config
         life = lifetime(
-            given.get("token_expire"),
+            expire,
             float(config.token_expire),
             config.token_expire_user_override,
             asked.eauth,
@@ -434,24 +466,7 @@ class Logins:
         )
         if life is None:
             raise NotProven("eauth", asked.username)
-        rules = None
-        if config.keep_acl_in_token:
-            rules = self._rules(asked, verdict)
-        start = self.tokens.now()
-        if verdict.until:
-            # What proved him does not prove more for being exchanged
-            life = min(life, verdict.until - start)
-            if life <= 0:
-                raise NotProven("eauth", asked.username)
-        token = Token(
-            name=asked.username,
-            eauth=asked.eauth,
-            start=start,
-            expire=start + life,
-            groups=verdict.groups,
-            rules=rules,
-            epoch=self.tokens.epoch,
-        )
+        token = self.token_of(asked, verdict, life)
         word = new_token(self._entropy, config.hash_type)
         await self._make_room(token)
         await self.tokens.put(token_digest(word), token)
@@ -465,6 +480,28 @@ class Logins:
             always=True,
         )
         return {**token.shown(), "token": word}
+
+    def token_of(self, asked: Credentials, verdict: Verdict, life: float) -> Token:
+        """
+        What is kept of a token.
+
+        @raises NotProven: what proved the user has ended.
+        """
+        start = self.tokens.now()
+        if verdict.until:
+            # What proved him does not prove more for being exchanged
+            life = min(life, verdict.until - start)
+            if life <= 0:
+                raise NotProven("eauth", asked.username)
+        return Token(
+            name=asked.username,
+            eauth=asked.eauth,
+            start=start,
+            expire=start + life,
+            groups=verdict.groups,
+            rules=self._rules(asked, verdict) if self._config.keep_acl_in_token else None,
+            epoch=self.tokens.epoch,
+        )
 
     async def _make_room(self, token: Token) -> None:
         own = [
@@ -490,9 +527,13 @@ class Logins:
         self._counters[f"login:refused-{kind}"] += 1
         whom = f" of {user}" if user else ""
         # The name may be a password that slipped into the wrong field, but Salt's operators need it
-        self._tell(f"{kind} {source}", f"a login{whom} by {kind} from {source} was refused")
+        self.tell(f"{kind} {source}", f"a login{whom} by {kind} from {source} was refused")
 
-    def _tell(self, about: str, text: str) -> None:
+    def kept(self, eauth: str) -> Mapping[str, Any]:
+        """What a backend has handed back to be handed in again, such as a provider's keys."""
+        return self._kept.get(eauth) or {}
+
+    def tell(self, about: str, text: str) -> None:
         """Once a minute about each thing: strangers cannot fill the log."""
         now = self._clock.seconds()
         if len(self._told) > 100:

@@ -4,6 +4,7 @@ The HTTP API of a master, where its configuration asks for one: introduces it to
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Awaitable, Callable, Collection
 from importlib.util import find_spec
@@ -15,12 +16,15 @@ from saltwisted.config.api import BLOCKS, ApiOptions, options_of
 from saltwisted.domain.api.signatures import OPTION, signatures_of
 from saltwisted.domain.operations.table import Operations
 from saltwisted.master.context import Context
+from saltwisted.master.provider import Provider
 from saltwisted.roles.stores import WEB_ENTRY, Stores
 from saltwisted.stores.files import make_dir, write_atomic
 from saltwisted.web.accesslog import AccessLog
+from saltwisted.web.browserlogin import BrowserLogin
 from saltwisted.web.chunks import Chunks
 from saltwisted.web.endpoints import Endpoints
 from saltwisted.web.events import Hub
+from saltwisted.web.exchange import Endpoint
 from saltwisted.web.listening import Listening
 from saltwisted.web.service import Api
 from saltwisted.web.site import Site
@@ -58,7 +62,11 @@ def api_of(stores: Stores, ctx: Context, operations: Operations) -> Api | None:
     sockets = Sockets(
         reactor, ctx.logins, hub, listening.looking, _loading(stores), stores.counters
     )
-    table = {**endpoints.table(), **files.table(), **listening.table(), **sockets.table()}
+    provider = Provider(ctx.logins, config, stores.now, os.urandom)
+    browsers = BrowserLogin(options, provider, ctx.logins, stores.now, secure)
+    table: dict[str, Endpoint] = {}
+    for part in (endpoints, browsers, files, listening, sockets):
+        table.update(part.table())
     page = files.app if options.app else None
     site = Site(
         reactor,
@@ -70,6 +78,7 @@ def api_of(stores: Stores, ctx: Context, operations: Operations) -> Api | None:
         lambda payload: stores.warm.call(WEB_ENTRY, payload, PATIENCE),
         turns,
         page,
+        provider,
     )
     beside: list[Any] = [hub]
     written: Callable[[Any], None] = _not_written

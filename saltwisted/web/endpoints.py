@@ -7,7 +7,6 @@ from __future__ import annotations
 import io
 import tarfile
 from collections.abc import Callable, Mapping, Sequence
-from email.utils import formatdate
 from typing import Any
 
 from saltwisted.config.api import ApiOptions
@@ -19,8 +18,9 @@ from saltwisted.domain.eauth import Token
 from saltwisted.domain.operations.table import Caller
 from saltwisted.errors import RemoteError
 from saltwisted.web.chunks import DOOR, Chunks, Done, Operations
+from saltwisted.web.cookies import SESSION, cookie
 from saltwisted.web.exchange import Answer, Endpoint, Exchange
-from saltwisted.web.site import COOKIE, Sessions, api_acl_allows
+from saltwisted.web.site import Sessions, api_acl_allows
 
 LOGIN_FIELDS = ("username", "password", "eauth", "token_expire", "client", "key")
 BAD_LOGIN = "Could not authenticate using provided credentials"
@@ -84,7 +84,8 @@ class Endpoints:
         """C{POST /run}: each chunk says who sends it."""
         chunks = bodies.low_state(exchange.body.value)
         await self._check_users(chunks, exchange)
-        return whole(await self._chunks.all(chunks, exchange.address))
+        proven = with_bearer(chunks, exchange)
+        return whole(await self._chunks.all(proven, exchange.address))
 
     async def minions(self, exchange: Exchange) -> Answer:
         """C{GET /minions}, C{GET /minions/ID}."""
@@ -145,7 +146,7 @@ class Endpoints:
         """C{POST /keys}: a new pair whose public half is accepted, as a tar file."""
         chunks = bodies.low_state(exchange.body.value)
         await self._check_users(chunks, exchange)
-        chunk = dict(chunks[0]) if chunks else {}
+        chunk = dict(with_bearer(chunks, exchange)[0]) if chunks else {}
         if "mid" in chunk:
             chunk["id_"] = chunk.pop("mid")
         minion = chunk.get("id_")
@@ -185,7 +186,7 @@ class Endpoints:
         token = await self._sessions.known(made["token"])
         if token is None:
             raise Problem(503, "The login could not be kept", {"Retry-After": "5"})
-        expire = self._expires(token)
+        expire = ends(self._options, token)
         exchange.answer_headers["X-Auth-Token"] = made["token"]
         exchange.cookies.append(self._cookie(made["token"], expire))
         shown = {
@@ -212,17 +213,8 @@ class Endpoints:
             raise Problem(401, NO_RIGHT)
         return given
 
-    def _expires(self, token: Token) -> float:
-        minutes = self._options.session_timeout
-        return min(token.expire, token.start + minutes * 60) if minutes else token.expire
-
     def _cookie(self, word: str, expire: float) -> str:
-        seconds = max(0, int(expire - self._now()))
-        secure = "; Secure" if self._secure else ""
-        return (
-            f"{COOKIE}={word}; expires={formatdate(expire, usegmt=True)}; HttpOnly;"
-            f" Max-Age={seconds}; Path=/; SameSite=Lax{secure}"
-        )
+        return cookie(SESSION, word, expire, self._now(), self._secure)
 
     async def logout(self, exchange: Exchange) -> Answer:
         """C{POST /logout}: the session ends on all nodes."""
@@ -262,6 +254,25 @@ class Endpoints:
                 name = token.name if token is not None else None
             if not api_acl_allows(acl, name, exchange.address):
                 raise Problem(401, NO_RIGHT)
+
+
+def with_bearer(
+    chunks: Sequence[Mapping[str, Any]], exchange: Exchange
+) -> Sequence[Mapping[str, Any]]:
+    """Chunks that say who sends them; where they do not, a provider's token in the header does."""
+    session = exchange.session
+    if session is None or not session.by_bearer:
+        return chunks
+    return [
+        chunk if "token" in chunk or "eauth" in chunk else {**chunk, "token": session.word}
+        for chunk in chunks
+    ]
+
+
+def ends(options: ApiOptions, token: Token) -> float:
+    """When the session of a token ends."""
+    minutes = options.session_timeout
+    return min(token.expire, token.start + minutes * 60) if minutes else token.expire
 
 
 def whole(done: Sequence[Done]) -> Answer:

@@ -22,11 +22,13 @@ class Session:
 
     @ivar word: the token, which is also the session's id.
     @ivar by_cookie: whether a browser has sent it by itself.
+    @ivar by_bearer: whether it stands for a provider's token that came with this very request.
     """
 
     word: str = field(repr=False)
     token: Token
     by_cookie: bool = False
+    by_bearer: bool = False
 
 
 @define(kw_only=True)
@@ -100,6 +102,7 @@ class Endpoint:
     @ivar depth: how many more parts a path may have.
     @ivar reads: whether a body is understood; else it is left as it is.
     @ivar plain: whether the answer is not negotiated: bytes, or a stream.
+    @ivar browsers: whether a browser gets this answer, and not the page of an app.
     """
 
     methods: Mapping[str, Handler]
@@ -107,3 +110,4 @@ class Endpoint:
     depth: int = 0
     reads: bool = True
     plain: bool = False
+    browsers: bool = False

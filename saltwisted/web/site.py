@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from email.utils import formatdate
-from http.cookies import CookieError, SimpleCookie
 from typing import Any, Protocol
 from urllib.parse import parse_qsl, unquote_to_bytes, urlsplit
 
@@ -28,12 +27,12 @@ from saltwisted.domain.api.problems import NO_RIGHT, Problem, of_remote, page
 from saltwisted.domain.eauth import Token
 from saltwisted.errors import DeniedError, RemoteError, StoreError
 from saltwisted.transports.deferreds import let_go
+from saltwisted.web.cookies import cookie_of
 from saltwisted.web.exchange import STREAMED, Answer, Endpoint, Exchange, Handler, Session
 from saltwisted.web.http import SERVER, ApiRequest
 from saltwisted.web.turns import Turns
 from saltwisted.wire.msgpack import pack_bin
 
-COOKIE = "session_id"
 AT_ONCE = 1000
 """Requests that are being answered."""
 OF_ONE = 500
@@ -62,6 +61,17 @@ class Sessions(Protocol):
         """What its user may, as C{/login} says it."""
 
 
+class Bearers(Protocol):
+    """Who sends a token of somebody else's; see L{saltwisted.master.provider.Provider}."""
+
+    async def bearer(self, text: str, source: str) -> str:
+        """
+        What stands for it, as a token of ours; C{""} where such tokens are not asked for.
+
+        @raises RemoteError: it proves nobody, or nobody has looked at it.
+        """
+
+
 class Site:
     """
     All endpoints of the API.
@@ -82,6 +92,7 @@ class Site:
         in_worker: Callable[[Any], Awaitable[Any]],
         turns: Turns,
         page_of: Handler | None = None,
+        bearers: Bearers | None = None,
     ) -> None:
         """
         @param in_worker: has a process do what L{saltwisted.worker.process.webwork} does.
@@ -93,6 +104,7 @@ class Site:
         self._counters = counters
         self.endpoints = endpoints
         self._page_of = page_of
+        self._bearers = bearers
         self._now = now
         self._in_worker = in_worker
         self._turns = turns
@@ -205,7 +217,7 @@ class Site:
         if exchange.method == "OPTIONS":
             return Answer(content=b""), ""
         endpoint = self._find(exchange)
-        if self._wants_page(exchange) and self._page_of is not None:
+        if not endpoint.browsers and self._wants_page(exchange) and self._page_of is not None:
             return await self._page_of(exchange), ""
         handler = endpoint.methods.get(exchange.method)
         names = sorted({*endpoint.methods, *({"HEAD"} if "GET" in endpoint.methods else ())})
@@ -301,9 +313,21 @@ class Site:
         return accept.prefers_html(exchange.headers.get("accept"))
 
     async def _session(self, exchange: Exchange) -> Session | None:
-        """Who it is, by C{X-Auth-Token} or else by the cookie."""
+        """
+        Who it is, by C{X-Auth-Token}, by a provider's token, or else by the cookie.
+
+        @raises RemoteError: the provider's token is not good.
+        """
         word, by_cookie = exchange.headers.get("x-auth-token", ""), False
+        kind, _, text = exchange.headers.get("authorization", "").partition(" ")
+        bearer = not word and kind.lower() == "bearer" and self._bearers is not None
+        if bearer and self._bearers is not None:
+            told = exchange.answer_headers
+            told["WWW-Authenticate"] = 'Bearer error="invalid_token"'
+            word = await self._bearers.bearer(text.strip(), exchange.address)
+            del told["WWW-Authenticate"]
         if not word:
+            bearer = False
             word, by_cookie = cookie_of(exchange.headers.get("cookie", "")), True
         if not word or len(word) > 512:
             return None
@@ -317,7 +341,7 @@ class Site:
             self._counters["api:bad-token"] += 1
             return None
         exchange.request.who = token.name
-        return Session(word=word, token=token, by_cookie=by_cookie)
+        return Session(word=word, token=token, by_cookie=by_cookie, by_bearer=bearer)
 
     def _query(self, exchange: Exchange) -> None:
         try:
@@ -472,14 +496,3 @@ def api_acl_allows(acl: Mapping[str, Any], username: Any, address: str) -> bool:
 def clean(text: str) -> bytes:
     """A header's value: nothing in it begins another header."""
     return text.replace("\r", " ").replace("\n", " ").replace("\0", " ").encode("utf-8", "replace")
-
-
-def cookie_of(header: str) -> str:
-    """The session in a C{Cookie} header; C{""} if there is none."""
-    if COOKIE not in header or len(header) > 8192:
-        return ""
-    try:
-        found = SimpleCookie(header).get(COOKIE)
-    except CookieError:
-        return ""
-    return found.value if found is not None else ""

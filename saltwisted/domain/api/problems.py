@@ -38,6 +38,7 @@ _STATUS: Mapping[str, int] = {
     "EauthAuthenticationError": 401,
     "TokenAuthenticationError": 401,
     "SaltInvocationError": 400,
+    "NoProvider": 404,
     "StoreError": 503,
     "ClusterError": 503,
     "SaltReqTimeoutError": 503,

@@ -2,8 +2,9 @@
 Judging passwords, in a process that may block.
 
 A call has the shape C{{"eauth", "settings", "username", "password"}}; without a C{password} it asks
-what is known of the user. The answer is a L{saltwisted.domain.eauth.Proof} as plain data. Who
-judges is in L{saltwisted.worker.process.proofs}.
+what is known of the user. With C{code} it is what a browser has brought from a provider, and with
+C{begin} a browser is to be sent there. The answer is a L{saltwisted.domain.eauth.Proof} as plain
+data. Who judges is in L{saltwisted.worker.process.proofs}.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from saltwisted.domain.eauth import Proof
 from saltwisted.errors import ConfigError
 from saltwisted.kinds import Parts
 from saltwisted.parts import ILoginProof
+from saltwisted.worker.process.oidc import Oidc
 from saltwisted.worker.process.proofs import PROOFS
 
 
@@ -40,9 +42,22 @@ def judged(payload: Mapping[str, Any], proofs: Parts[ILoginProof]) -> dict[str, 
     except ConfigError as error:
         return Proof(problem=str(error)).plain()
     settings, username = payload["settings"], payload["username"]
+    if "code" in payload or "begin" in payload:
+        return _by_browser(proof, settings, payload)
     if "password" in payload:
         found = proof.prove(settings, username, payload["password"])
     else:
         found = proof.look(settings, username)
     plain: dict[str, Any] = found.plain()
     return plain
+
+
+def _by_browser(
+    proof: Any, settings: Mapping[str, Any], payload: Mapping[str, Any]
+) -> dict[str, Any]:
+    """The beginning or the end of a browser's login, for proofs that have such logins."""
+    if not isinstance(proof, Oidc):
+        return Proof(problem=f"no browser logs in by {payload['eauth']}").plain()
+    if "begin" in payload:
+        return proof.begin(settings).plain()
+    return proof.exchange(settings, payload["code"]).plain()

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 ANSWER = 20
@@ -13,7 +14,12 @@ ANSWER = 20
 LARGEST = 1 << 20
 
 
-def ask(url: str, ca_file: str, form: Mapping[str, str] | None = None) -> tuple[int, bytes]:
+def ask(
+    url: str,
+    ca_file: str,
+    form: Mapping[str, str] | None = None,
+    headers: Mapping[str, str] = MappingProxyType({}),
+) -> tuple[int, bytes]:
     """
     The status of an answer, and up to one byte more than L{LARGEST} of a body with the status 200.
 
@@ -23,6 +29,7 @@ def ask(url: str, ca_file: str, form: Mapping[str, str] | None = None) -> tuple[
 
     @param ca_file: authorities; C{""}: those of the system.
     @param form: what is posted; without it nothing is.
+    @param headers: what is said beside it.
     @raises OSError: there is no answer.
     @raises ValueError: that is no address.
     """
@@ -48,7 +55,7 @@ def ask(url: str, ca_file: str, form: Mapping[str, str] | None = None) -> tuple[
     context = ssl.create_default_context(cafile=ca_file or None)
     opener = build_opener(ProxyHandler({}), HTTPSHandler(context=context), Staying)
     data = None if form is None else urlencode(form).encode()
-    request = Request(url, data, {"Accept": "application/json"})  # noqa: S310
+    request = Request(url, data, {"Accept": "application/json", **headers})  # noqa: S310
     try:
         with opener.open(request, timeout=ANSWER) as answer:
             return int(answer.status), answer.read(LARGEST + 1)
