@@ -29,7 +29,8 @@ class Suite:
     @ivar options: C{debian}: on Debian's own packages; C{bare}: without stock peers, as the
         README's command runs them; C{rest}: all that other bare suites leave of it; C{more}: of its
         modules only the classes that do more here than there; C{pair}: beside one other at most;
-        C{alone}: with nothing beside it; C{idle}: beside all, at the lowest priority.
+        C{alone}: with nothing beside it; C{idle}: beside all, at the lowest priority; C{long}: only
+        with C{--long}.
     """
 
     name: str
@@ -65,7 +66,7 @@ def read(path: Path) -> list[Suite]:
     for suite in suites:
         if "more" in suite.options:
             suite.tests = [part for test in suite.tests for part in more(test)]
-    return suites
+    return [suite for suite in suites if LONG or "long" not in suite.options]
 
 
 def rest(suite: Suite, suites: list[Suite]) -> list[str]:

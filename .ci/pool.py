@@ -33,6 +33,10 @@ from chosen import HERE, ROOT, Suite, read
 
 UNRUN = b"was never awaited"
 NO_PEER = "SALTWISTED_PEERS is not set"
+AT_ONCE = 3
+"""
+Suites side by side for each processor. One of real nodes uses a third of a processor.
+"""
 AT_REST = 2
 """How many suites share what the others leave of the processors."""
 MOST_AGAIN = 4
@@ -273,7 +277,8 @@ def main() -> int:
     parser.add_argument("--newest", required=True, help="a python with the newest packages")
     parser.add_argument("--debian", required=True, help="a python with Debian's packages")
     parser.add_argument("--peers", required=True, help="the directory of the stock Salts")
-    parser.add_argument("--at-once", type=int, default=4, help="suites side by side (4)")
+    many = AT_ONCE * (os.cpu_count() or 1)
+    parser.add_argument("--at-once", type=int, default=many, help=f"suites side by side ({many})")
     parser.add_argument("only", nargs="*", help="suites by name (all)")
     options = parser.parse_args()
     suites = read(HERE / "suites")

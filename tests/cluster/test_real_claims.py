@@ -88,7 +88,7 @@ class JoinTests(TestCase):
         """
         ran = "running scheduled job often"
         schedule = {"often": {"function": "test.arg", "seconds": 1}}
-        a, b, c = nodes(self, "a b c")
+        a, b, c = nodes(self, "a b c", publish_window=1)
         c.up()
         until("c to decide by itself", lambda: c.run("reactor.is_leader"))
         c.stop()
