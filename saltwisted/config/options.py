@@ -440,7 +440,7 @@ class MasterConfig(CommonOptions):
             "autosign_file", "autoreject_file", "autosign_grains_dir", "peer_run", "mine_get",
             "presence_events", "auth_events_autosign_grains", "append_domain", "log_dir", "include",
             "autosign_timeout", "minion_id_lowercase", "minion_id_remove_domain", "id_function",
-            "rest_cherrypy", "rest_twisted", "rest_timeout",
+            "rest_cherrypy", "rest_twisted", "rest_timeout", "minion_events",
         )
     )  # fmt: skip
 
@@ -586,6 +586,8 @@ class MasterConfig(CommonOptions):
     rest_timeout: float = 300
     #: Which minions may run which runners.
     peer_run: dict[str, Any] = {}
+    #: Which minions may fire which event tags of their own; empty: all of them any.
+    minion_events: dict[str, Any] = {}
     #: Which minions may read which functions of the mine.
     mine_get: dict[str, Any] = {}
     #: Bytes of mine data that are kept of one minion; what would be more is refused.

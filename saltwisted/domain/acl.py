@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Generator, Mapping, Sequence
-from fnmatch import fnmatch
+from fnmatch import fnmatch, fnmatchcase
 from functools import lru_cache
 from typing import Any, TypeAlias
 
 from saltwisted.domain.arguments import split_words
+from saltwisted.domain.firing import SEND, may_fire, may_have_fired, tag_sent, tags_of
 from saltwisted.domain.nested import (
     NAME,
     Unreadable,
@@ -168,6 +169,8 @@ def may_publish(
     if not rules:
         return False
     if not extras_allowed(rules, extras or {}):
+        return False
+    if not may_have_fired(rules, fun, arg):
         return False
     if isinstance(fun, str) and fun in FREE:
         return True
@@ -347,6 +350,8 @@ def special_allows(
     if not dot or "." in name:
         return False
     full = [*arg, {"__kwarg__": True, **kwarg}] if kwarg else list(arg)
+    if kind == "runner" and fun == SEND and tags_of(rules) is not None:
+        return may_fire(rules, tag_sent(arg, kwarg))
     for rule in rules:
         if isinstance(rule, str):
             if rule in (f"@{module}", f"@{kind}", f"@{kind}s"):
@@ -358,6 +363,22 @@ def special_allows(
             if target in (f"@{kind}", f"@{kind}s") and conditions_allow(conditions, fun, full):
                 return True
     return False
+
+
+def minion_may_say(acl: Mapping[str, Any] | None, minion_id: str, tag: Any) -> bool:
+    """
+    Whether C{minion_events} lets a minion fire this tag, which is none of Salt's own. Its names
+    mean minions as those of C{publisher_acl} mean users; without it every minion may.
+    """
+    if not acl:
+        return True
+    return isinstance(tag, str) and any(
+        fnmatchcase(tag, pattern)
+        for name, tags in acl.items()
+        if expr_match(minion_id, str(name))
+        for pattern in _listed(tags)
+        if isinstance(pattern, str)
+    )
 
 
 def peer_rules(peer: Mapping[str, Any] | None, minion_id: str) -> list[Any]:

@@ -200,7 +200,7 @@ class Logins:
             if token is None:
                 self._refuse("token", "", source)
                 raise NotProven("token", "UNKNOWN")
-            return User(token.name, "token", self._rules_of(token))
+            return User(token.name, "token", self.rules(token))
         asked, verdict = await self.login(given, source)
         return User(asked.username, "eauth", self._rules(asked, verdict))
 
@@ -229,7 +229,8 @@ class Logins:
         external_auth = self._config.external_auth
         return shown_rules(external_auth, token.eauth, token.name, token.groups)
 
-    def _rules_of(self, token: Token) -> Sequence[Any]:
+    def rules(self, token: Token) -> Sequence[Any]:
+        """What decides what a token's user may."""
         if token.rules is not None and self._config.keep_acl_in_token:
             return token.rules
         config = self._config

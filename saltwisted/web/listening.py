@@ -15,6 +15,8 @@ from saltwisted.config.api import ApiOptions
 from saltwisted.domain.api.problems import NO_RIGHT, Problem
 from saltwisted.domain.api.signatures import Signed, rules_for
 from saltwisted.domain.api.watching import Eyes, sight_of
+from saltwisted.domain.eauth import Token
+from saltwisted.domain.firing import may_fire
 from saltwisted.errors import TargetError
 from saltwisted.transports.bus import EventBus
 from saltwisted.web.events import Hub, Listener, Outlet
@@ -119,7 +121,7 @@ class Listening:
                 or not api_acl_allows(options.api_acl, token.name, address)
             ):
                 return None
-            sight = sight_of(self._sessions.permissions(token), bool(options.events_for_all))
+            sight = sight_of(self._sessions.rules(token), bool(options.events_for_all))
             minions: set[str] = set()
             for target in sight.targets:
                 try:
@@ -159,6 +161,8 @@ class Listening:
                 raise Problem(401, "The signature is missing or wrong")
         elif exchange.session is None and not options.webhook_disable_auth:
             raise Problem(401, NO_RIGHT)
+        elif exchange.session is not None:
+            self._may_fire(exchange.session.token, tag, exchange.address)
         body = await exchange.understand(content)
         headers = {
             name.title(): text for name, text in exchange.headers.items() if name not in SECRET
@@ -167,6 +171,19 @@ class Listening:
         self._bus.fire(tag, {"body": body.raw, "post": body.value or {}, "headers": headers})
         self._counters["api:hooks"] += 1
         return Answer(value={"success": True})
+
+    def _may_fire(self, token: Token, tag: str, address: str) -> None:
+        """@raises Problem: C{401}, a rule C{'@event'} of this user means other tags."""
+        if not may_fire(self._sessions.rules(token), tag):
+            self._counters["denied:event"] += 1
+            self.log.warn(
+                "{who} may not fire {tag} (by the HTTP API, {address})",
+                who=token.name[:200],
+                tag=tag[:400],
+                address=address,
+                foreign=True,
+            )
+            raise Problem(401, NO_RIGHT)
 
     # -- figures
 

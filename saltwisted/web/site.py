@@ -60,6 +60,9 @@ class Sessions(Protocol):
     def permissions(self, token: Token) -> Sequence[Any]:
         """What its user may, as C{/login} says it."""
 
+    def rules(self, token: Token) -> Sequence[Any]:
+        """What decides what he may."""
+
 
 class Bearers(Protocol):
     """Who sends a token of somebody else's; see L{saltwisted.master.provider.Provider}."""

@@ -322,6 +322,21 @@ class ForwardTests(SynchronousTestCase):
         self.assertEqual(len(self.fired(self.b, "custom/tag")), 1)
         self.assertEqual(len(self.fired(self.c, "custom/tag")), 1)
 
+    def test_sender(self) -> None:
+        """Every node knows which minion has fired an event, also who heard of it from a third."""
+        heard: dict[str, list[tuple[str, str]]] = {}
+        for name in "abc":
+            own = heard[name] = []
+            self.nodes.one[name].ctx.bus.subscribe_events(
+                "custom/", lambda event, own=own: own.append((event.tag, event.sender))
+            )
+        self.a.peers.cut("b")
+        self.m.ask("_minion_event", tag="custom/tag", data={"x": 1}, id="m")
+        self.a.ctx.bus.fire("custom/own", {})
+        self.nodes.turn(3)
+        for name, events in heard.items():
+            self.assertEqual(events, [("custom/tag", "m"), ("custom/own", "")], name)
+
     def test_not_reached(self) -> None:
         """After the window who was on no node is told from who did not answer."""
         self.nodes.accept("away", "c")

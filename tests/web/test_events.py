@@ -183,6 +183,15 @@ class SightTests(EventsTestCase):
         self.fire(api)
         self.assertEqual(len(self.tags(api, connection)), 9)
 
+    def test_rules_of_others(self) -> None:
+        """T-ACL-1: rules of C{*} are not those of a user who has his own, unless they add up."""
+        self.rules = {"*": [".*", "@runner", "@wheel"], "reader": ["test.*"]}
+        for permissive, seen in ((False, 0), (True, 1)):
+            api = self.made(permissive_acl=permissive)
+            connection = self.listen(api, "reader")
+            api.rig.bus.fire(f"{JOB}/ret/api-00000", {"return": "secret"})
+            self.assertEqual(len(self.tags(api, connection)), seen, permissive)
+
     def test_rights_change(self) -> None:
         """A right that is taken away holds within seconds, also for who listens already."""
         api = self.made()
@@ -428,6 +437,37 @@ class HookTests(EventsTestCase):
         ):  # fmt: skip
             self.assertIn(api.ask("POST", path, {}, token=token).status, (400, 401, 404), path)
         self.assertEqual(found, [])
+
+    def test_T_EVT_3_hooks(self) -> None:
+        """T-EVT-3: a user with a rule C{'@event'} sends the hooks that it means, and no others."""
+        self.rules = {
+            **RULES,
+            "reader": ["test.*", {"@event": ["salt/netapi/hook/deploy/*", "deploy/*"]}],
+        }
+        block = {"webhook_signatures": {"signed/*": "a long secret"}}
+        api = self.made(block=block)
+        found = self.fired(api)
+        reader, admin = api.login("reader"), api.login()
+        self.assertEqual(api.ask("POST", "/hook/deploy/web", {}, token=reader).status, 200)
+        for path in ("/hook/other", "/hook", "/hook/deploy", "/hook/x/deploy/web"):
+            self.assertEqual(api.ask("POST", path, {}, token=reader).status, 401, path)
+        self.assertEqual(api.rig.counters["denied:event"], 4)
+        self.assertEqual(api.ask("POST", "/hook/other", {}, token=admin).status, 200)
+        tags = [tag.removeprefix("salt/netapi/hook/") for tag, _ in found]
+        self.assertEqual(tags, ["deploy/web", "other"])
+
+    def test_T_EVT_3_runner(self) -> None:
+        """T-EVT-3: C{event.send} by the API is judged by the same rule, and needs no other."""
+        self.rules = {**RULES, "reader": [{"@event": ["deploy/*"]}]}
+        api = self.made()
+        found: list[str] = []
+        api.rig.bus.subscribe("", lambda tag, data: found.append(tag))
+        token = api.login("reader")
+        for tag, status in (("deploy/web", 200), ("other/web", 401), ("salt/key", 401)):
+            low = {"client": "runner", "fun": "event.send", "arg": [tag], "kwarg": {"data": {}}}
+            self.assertEqual(api.ask("POST", "/", [low], token=token).status, status, tag)
+        self.assertEqual([tag for tag in found if not tag.startswith("salt/")], ["deploy/web"])
+        self.assertNotIn("salt/key", found)
 
     def test_bad_bodies(self) -> None:
         """A body that is not what it says fires nothing."""

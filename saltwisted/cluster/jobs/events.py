@@ -67,7 +67,7 @@ class Events:
         self._counters = counters
         self._own_business = tuple(own_business)
         self._number = 0
-        self._queue: list[tuple[int, str, Mapping[str, Any]]] = []
+        self._queue: list[tuple[int, str, Mapping[str, Any], str]] = []
         self._flush_call: IDelayedCall | None = None
         self._seen: set[tuple[str, str, int]] = set()
         self._order: deque[tuple[str, str, int]] = deque()
@@ -95,7 +95,7 @@ class Events:
         if not self._peers.links():
             return
         self._number += 1
-        self._queue.append((self._number, tag, event.data))
+        self._queue.append((self._number, tag, event.data, event.sender))
         if self._flush_call is None:
             self._flush_call = self._clock.callLater(0, self._flush)
 
@@ -103,7 +103,7 @@ class Events:
         self._flush_call = None
         queue, self._queue = self._queue, []
         try:
-            packed = [[number, tag, dict(data)] for number, tag, data in queue]
+            packed = [[number, tag, dict(data), sender] for number, tag, data, sender in queue]
             self._send(self._node, self._incarnation, packed, ())
         except TypeError as error:
             self._counters["events:unpackable"] += len(queue)
@@ -128,8 +128,8 @@ class Events:
         try:
             origin, incarnation, events, reached = unpack_bin(body)
             fresh = [
-                (int(number), str(tag), dict(data))
-                for number, tag, data in events
+                (int(number), str(tag), dict(data), str(sender))
+                for number, tag, data, sender in events
                 if self._is_new((str(origin), str(incarnation), int(number)))
             ]
             nodes = [str(each) for each in reached]
@@ -138,8 +138,8 @@ class Events:
             return
         if origin == self._node:
             return
-        for _, tag, data in fresh:
-            self._bus.fire(tag, data, origin)
+        for _, tag, data, sender in fresh:
+            self._bus.fire(tag, data, origin, sender)
         if fresh:
             self._send(origin, incarnation, [list(event) for event in fresh], nodes)
 

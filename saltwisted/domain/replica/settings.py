@@ -55,6 +55,7 @@ COMPARED = (
     "keep_acl_in_token",
     "keep_jobs",
     "keep_jobs_seconds",
+    "minion_events",
     "nodegroups",
     "open_mode",
     "peer",

@@ -3,7 +3,7 @@ C{_minion_event}: events of minions, onto the master's bus.
 
 A minion may fire any tag of its own making, but never one by which a master, a
 job or another minion speaks (T-EVT-1): those are dropped and counted, the rest
-of the request is served.
+of the request is served. C{minion_events} says which of its own it may (T-EVT-3).
 
 An event that some reaction matches is acknowledged as a return is: when it is on this disk, and on
 another node's or after a second without that (C{IKeptEvents}). A disk that refuses means no answer.
@@ -16,9 +16,12 @@ from typing import Any
 
 from twisted.python.failure import Failure
 
+from saltwisted.domain.acl import minion_may_say
 from saltwisted.domain.events import minion_may_fire, weight
+from saltwisted.domain.firing import of_salt
 from saltwisted.domain.reactions.keeping import occasion_for
 from saltwisted.master.context import Context
+from saltwisted.master.permits import tell_refusal
 from saltwisted.transports.deferreds import as_deferred
 from saltwisted.wire.commands import MinionEvent, RegisterResources
 
@@ -61,10 +64,14 @@ def _events(cmd: MinionEvent) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _may_fire(ctx: Context, who: str, tag: str) -> bool:
-    if minion_may_fire(who, tag):
-        return True
-    ctx.counters["dropped:event"] += 1
-    return False
+    if not minion_may_fire(who, tag):
+        ctx.counters["dropped:event"] += 1
+        return False
+    if not of_salt(tag) and not minion_may_say(ctx.config.minion_events, who, tag):
+        ctx.counters["denied:event"] += 1
+        tell_refusal(ctx, f"minion {who}", f"fire {tag}", "minion_events")
+        return False
+    return True
 
 
 def _take(ctx: Context, who: str, events: Events) -> Any:

@@ -11,7 +11,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from saltwisted.domain.acl import command_fault, peer_allows, peer_may_publish
+from saltwisted.domain.acl import command_fault, minion_may_say, peer_allows, peer_may_publish
+from saltwisted.domain.firing import SEND, tag_sent
 from saltwisted.domain.targeting.bounds import fault
 from saltwisted.domain.targeting.selection import exact_form, guesses_pillar
 from saltwisted.errors import DeniedError, RemoteError
@@ -127,8 +128,14 @@ async def minion_runner(ctx: Context, who: str, cmd: MinionRunner) -> Any:
         ctx.counters["denied:minion_runner"] += 1
         tell_refusal(ctx, f"minion {who}", f"run {cmd.fun}", "peer_run")
         return {}
+    arguments = _args(cmd.arg)
+    tag = tag_sent(arguments, {}) if cmd.fun == SEND else None
+    if cmd.fun == SEND and not minion_may_say(ctx.config.minion_events, who, tag):
+        ctx.counters["denied:event"] += 1
+        tell_refusal(ctx, f"minion {who}", f"fire {tag}", "minion_events")
+        return {}
     try:
-        result = await ctx.runner(cmd.fun, _args(cmd.arg), {}, who, exact=True)
+        result = await ctx.runner(cmd.fun, arguments, {}, who, exact=True)
     except DeniedError:
         return {}
     return result.get("return")
