@@ -1,7 +1,8 @@
 """
 The receipts of a master alone, on its disk: the book of L{saltwisted.master.loneclaims}.
 
-What is put is written at once, with all that came while the disk was busy, and read again at the
+What begins is written when this turn of the reactor is over, with all that came while the disk was
+busy; what ends goes along with what begins, and waits for that a moment. It is read again at the
 next start. While the disk refuses, rows wait in memory and are tried again; the oldest are let go
 where there are too many. They are pruned as jobs are.
 """
@@ -26,6 +27,9 @@ from saltwisted.transports.deferreds import let_go
 from saltwisted.transports.reasons import why
 
 TICK = 0.5
+PATIENCE = 0.05
+"""Seconds for which what has ended waits for something else to write: each would be a transaction
+of its own otherwise. Who is killed meanwhile knows that it had begun, and not that it has ended."""
 PRUNE_EVERY = 60.0
 MOST_WAITING = 100_000
 """Rows that wait for a disk that refuses."""
@@ -74,6 +78,9 @@ class ReceiptBook:
         self._idle: list[Deferred[None]] = []
         self._prune_at = 0.0
         self._loop: LoopingCall | None = None
+        self._timer: Any = None
+        # Whether more waits than what has ended
+        self._is_pressing = False
         self._left: list[Callable[[Iterable[Vote]], None]] = []
         self._ticks: list[Callable[[], None]] = []
 
@@ -92,6 +99,7 @@ class ReceiptBook:
         if self._loop is not None and self._loop.running:
             self._loop.stop()
         self._loop = None
+        self._stop_waiting()
         self._write()
         while self._is_busy:
             idle: Deferred[None] = Deferred()
@@ -169,16 +177,30 @@ class ReceiptBook:
         if is_urgent and self.is_open and not self.problem:
             on_disk = Deferred()
             self._urgent.append(on_disk)
-        if not self.problem:
-            self._write()
+        self._is_pressing = self._is_pressing or is_urgent or vote.ended is None
+        if not self.problem and not self._is_busy and self.is_open:
+            self._write_within(0.0 if self._is_pressing else PATIENCE)
         return on_disk
 
+    def _write_within(self, seconds: float) -> None:
+        if self._timer is not None:
+            if self._timer.getTime() <= self._clock.seconds() + seconds:
+                return
+            self._timer.cancel()
+        self._timer = self._clock.callLater(seconds, self._write)
+
+    def _stop_waiting(self) -> None:
+        timer, self._timer = self._timer, None
+        if timer is not None and timer.active():
+            timer.cancel()
+
     def _write(self) -> None:
+        self._stop_waiting()
         if self._is_busy or not self._rows or not self.is_open:
             return
         self._writing, self._rows = self._rows, {}
         urgent, self._urgent = self._urgent, []
-        self._is_busy = True
+        self._is_busy, self._is_pressing = True, False
         rows = [
             Put(evolve(vote, number=self.base + vote.number)) for vote in self._writing.values()
         ]
@@ -195,8 +217,11 @@ class ReceiptBook:
 
         def done(result: Any) -> Any:
             self._is_busy = False
-            if not self.problem:
-                self._write()
+            if not self.problem and self._rows:
+                if self._is_pressing or self._loop is None:
+                    self._write()
+                else:
+                    self._write_within(PATIENCE)
             elif self._urgent:
                 urgent.extend(self._urgent)
                 self._urgent = []

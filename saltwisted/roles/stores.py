@@ -36,6 +36,7 @@ from saltwisted.master.receipts import ReceiptBook
 from saltwisted.master.reserve import Reserve
 from saltwisted.master.seams import LonePins, LonePruneTime, LoneSecrets, Seams
 from saltwisted.parts import IJobStore
+from saltwisted.stores.batches import Later, at_once
 from saltwisted.stores.cache import CACHES
 from saltwisted.stores.claims import MOST_RECEIPTS, ClaimStore
 from saltwisted.stores.files import make_dir, sweep_temporary
@@ -178,10 +179,16 @@ class Stores:
             ),
         )
 
-    def claim_store(self, cluster: str, key: str, damaged: str, most: int = 0) -> ClaimStore:
+    def claim_store(
+        self, cluster: str, key: str, damaged: str, most: int = 0, later: Later | None = None
+    ) -> ClaimStore:
         """What was claimed: the votes of a member, or the receipts of a master alone."""
         path = os.path.join(self.config.cachedir, "saltwisted", "claims.sqlite")
-        return ClaimStore(path, self.files_threads.run, cluster, key, damaged, most)
+        run = self.files_threads.run
+        return ClaimStore(path, run, cluster, key, damaged, most, later or self._after_turn)
+
+    def _after_turn(self, call: Callable[[], None]) -> None:
+        self.reactor.callLater(0, call)
 
     def _book(self) -> tuple[ReceiptBook, LonePruneTime]:
         """The receipts of a master alone, and what time it is for who forgets old ones."""
@@ -192,7 +199,9 @@ class Stores:
             now = prune_time.time()
             return now - keep if now is not None and keep > 0 else None
 
-        store = self.claim_store("", "alone", "its receipts are lost", MOST_RECEIPTS)
+        # The book itself waits for the end of a turn
+        lost = "its receipts are lost"
+        store = self.claim_store("", "alone", lost, MOST_RECEIPTS, at_once)
         return ReceiptBook(self.reactor, store, before), prune_time
 
     def kept(
@@ -208,7 +217,7 @@ class Stores:
             self.reactor,
             node,
             self.life,
-            KeptEventStore(path, self.files_threads.run),
+            KeptEventStore(path, self.files_threads.run, self._after_turn),
             self.now,
             self.counters,
             peers,

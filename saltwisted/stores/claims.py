@@ -32,7 +32,7 @@ from saltwisted.domain.claims.voter import (
 from saltwisted.domain.claims.words import Receipt
 from saltwisted.domain.targeting.globs import globbed
 from saltwisted.errors import StoreError, WireError
-from saltwisted.stores.batches import Batches
+from saltwisted.stores.batches import Batches, Later, at_once
 from saltwisted.stores.database import change_many, insert_many, is_corrupt, open_database
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
@@ -75,12 +75,14 @@ class ClaimStore:
         key: str,
         damaged: str = "what was voted is lost",
         most: int = 0,
+        later: Later = at_once,
     ) -> None:
         """
         @param cluster: whose votes these are, with C{key}: what this node voted in another cluster
             is no vote in this one. A master that was alone keeps its key when it joins.
         @param damaged: what it means that the file is.
         @param most: how many rows of what has ended stay at most; 0: all that are young enough.
+        @param later: as for L{Batches}.
         """
         self.path = path
         self._owner = cluster, key
@@ -88,7 +90,9 @@ class ClaimStore:
         self._run = run
         self._turn = DeferredLock()
         self._db: sqlite3.Connection | None = None
-        self._batches: Batches[list[Write]] = Batches(lambda work: self._in_turn(self._write, work))
+        self._batches: Batches[list[Write]] = Batches(
+            lambda work: self._in_turn(self._write, work), later
+        )
 
     # -- start and end
 

@@ -19,7 +19,7 @@ from twisted.logger import Logger
 from saltwisted.domain.reactions.keeping import Id, Kept
 from saltwisted.errors import StoreError
 from saltwisted.stores import files
-from saltwisted.stores.batches import Batches
+from saltwisted.stores.batches import Batches, Later, at_once
 from saltwisted.stores.database import change_many, insert_many, is_corrupt, open_database
 
 MIGRATIONS = (
@@ -40,16 +40,17 @@ Run = Callable[..., Deferred[Any]]
 class KeptEventStore:
     """
     @param run: calls in a thread.
+    @param later: as for L{Batches}.
     """
 
     log = Logger()
 
-    def __init__(self, path: str, run: Run) -> None:
+    def __init__(self, path: str, run: Run, later: Later = at_once) -> None:
         self.path = path
         self._run = run
         self._db: sqlite3.Connection | None = None
         self._batches: Batches[tuple[list[Kept], list[Id]]] = Batches(
-            lambda work: self._run(self._write, work)
+            lambda work: self._run(self._write, work), later
         )
 
     def load(self) -> Deferred[list[Kept]]:

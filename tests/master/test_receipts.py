@@ -5,6 +5,8 @@ The receipts of a master alone outlive its process.
 from __future__ import annotations
 
 import os
+import sqlite3
+from contextlib import closing
 from typing import Any
 
 from twisted.internet.defer import Deferred, execute
@@ -13,8 +15,10 @@ from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
 from saltwisted.domain.claims.words import Came, Claim, NoMajority, Taken
+from saltwisted.master import receipts
 from saltwisted.master.loneclaims import MOST_REMEMBERED, REMEMBERED, LoneClaims
 from saltwisted.master.receipts import PRUNE_EVERY, TICK, ReceiptBook
+from saltwisted.stores import claims
 from saltwisted.stores.claims import ClaimStore
 from tests.fakes.disk import Disk
 
@@ -49,12 +53,15 @@ class Life:
         self.test.clock.advance(TICK)
 
     def begin(self, key: str) -> Any:
-        """The answer, which is there at once."""
-        return self.test.successResultOf(self.claims.begin(key, PLAN, "a thing", "tag/x"))
+        """The answer, which is there at once; and what follows when this turn is over."""
+        answer = self.test.successResultOf(self.claims.begin(key, PLAN, "a thing", "tag/x"))
+        self.test.clock.advance(0)
+        return answer
 
     def end(self, claim: Claim, result: str = "done") -> None:
-        """It has ended."""
+        """It has ended, and this turn is over."""
         self.test.successResultOf(self.claims.end(claim, result))
+        self.test.clock.advance(0)
 
     def shown(self, event: str = "", limit: int = 1000) -> list[tuple[str, int, float | None, str]]:
         """Of each receipt the key, the term, when it ended, and how."""
@@ -70,6 +77,14 @@ class ReceiptTests(SynchronousTestCase):
         self.clock = Clock()
         self.clock.advance(1000)
         self.before: float | None = None
+        # What has ended waits here for the end of a turn alone
+        self.patch(receipts, "PATIENCE", 0.0)
+
+    def on_disk(self) -> list[tuple[str, int, float | None, str]]:
+        """The receipts that the next life would find."""
+        with closing(sqlite3.connect(self.path)) as db:
+            found = claims.read_receipts(db, "", 1000)
+        return [(each.key, each.term, each.ended, each.result) for each in found]
 
     def again(self, life: Life, name: str = "2", **how: Any) -> Life:
         """The next one, after that one was killed."""
@@ -131,6 +146,7 @@ class ReceiptTests(SynchronousTestCase):
         life.disk.holding = True
 
         d: Any = life.claims.begin_event("m1", "t", {}, PLAN, "w", Came(key=key))
+        self.clock.advance(0)
         self.assertNoResult(d)
         life.disk.release()
 
@@ -304,3 +320,38 @@ class ReceiptTests(SynchronousTestCase):
 
         self.successResultOf(stopped)
         self.assertEqual([row[0] for row in Life(self, "2").shown()], ["k/1", "k/2"])
+
+    def test_what_has_ended_waits(self) -> None:
+        """It goes to the disk with what begins next, or by itself a moment later."""
+        self.patch(receipts, "PATIENCE", 0.05)
+        life = Life(self, "1")
+        first = life.begin("k/1")
+        life.disk.holding = True
+
+        life.end(first)
+        self.assertEqual(len(life.disk.held), 0)
+        second = life.begin("k/2")
+        self.assertEqual(len(life.disk.held), 1)
+        life.end(second)
+        life.disk.release()
+
+        self.assertEqual([row[3] for row in self.on_disk()], ["done", ""])
+        self.clock.advance(0.05)
+        self.assertEqual([row[3] for row in self.on_disk()], ["done", "done"])
+
+    def test_stops_with_what_has_ended(self) -> None:
+        """A stop does not wait for something else to write, and leaves no timer behind."""
+        self.patch(receipts, "PATIENCE", 0.05)
+        life = Life(self, "1")
+        life.end(life.begin("k/1"))
+        second = life.begin("k/2")
+        life.disk.holding = True
+        life.begin("k/3")
+        life.end(second)
+        stopped = Deferred.fromCoroutine(life.book.stopService())
+
+        life.disk.release()
+
+        self.successResultOf(stopped)
+        self.assertEqual([row[3] for row in self.on_disk()], ["done", "done", ""])
+        self.assertEqual(self.clock.getDelayedCalls(), [])

@@ -4,6 +4,8 @@ What comes while something is being written is the next transaction.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -41,6 +43,28 @@ class BatchesTests(SynchronousTestCase):
         self.failureResultOf(third, StoreError)
         self.successResultOf(written)
         self.successResultOf(self.batches.written())
+
+    def test_a_turn(self) -> None:
+        """What comes in one turn is one transaction, and is not written before that is over."""
+        turns: list[Callable[[], None]] = []
+        batches: Batches[str] = Batches(self.write, turns.append)
+        first, second = map(batches.add, "ab")
+        written = batches.written()
+        self.assertEqual((len(turns), self.writes), (1, []))
+
+        turns.pop()()
+        self.assertEqual([work for work, _ in self.writes], [["a", "b"]])
+        third = batches.add("c")
+        self.assertNoResult(written)
+        self.writes[0][1].callback(None)
+
+        self.successResultOf(first)
+        self.successResultOf(second)
+        # What came meanwhile has waited long enough
+        self.assertEqual((self.writes[1][0], turns), (["c"], []))
+        self.writes[1][1].callback(None)
+        self.successResultOf(third)
+        self.successResultOf(written)
 
     def test_cancelled(self) -> None:
         """Who waits no longer harms nobody else."""
