@@ -33,7 +33,14 @@ from saltwisted.domain.claims.words import Receipt
 from saltwisted.domain.targeting.globs import globbed
 from saltwisted.errors import StoreError, WireError
 from saltwisted.stores.batches import Batches, Later, at_once
-from saltwisted.stores.database import change_many, insert_many, is_corrupt, open_database
+from saltwisted.stores.database import (
+    change_many,
+    insert_many,
+    is_corrupt,
+    open_database,
+    pieces,
+    transaction,
+)
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 MIGRATIONS = (
@@ -203,30 +210,29 @@ def own(db: sqlite3.Connection, cluster: str, key: str) -> None:
 
 def commit(db: sqlite3.Connection, work: Iterable[Write]) -> None:
     """One transaction."""
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        # In their order: a row may be put and deleted in one transaction
-        votes: dict[int, Vote | None] = {}
-        for write in work:
-            if isinstance(write, Put):
-                votes[write.vote.number] = write.vote
-            elif isinstance(write, Delete):
-                votes[write.number] = None
-            elif isinstance(write, Adopt):
-                value = pack_bin(encode_electorate(write.electorate))
-                _set(db, "electorate", value)
-            elif isinstance(write, Whole):
+    # In their order: a row may be put and deleted in one transaction
+    votes: dict[int, Vote | None] = {}
+    others: list[Adopt | Whole | Floor] = []
+    for write in work:
+        if isinstance(write, Put):
+            votes[write.vote.number] = write.vote
+        elif isinstance(write, Delete):
+            votes[write.number] = None
+        else:
+            others.append(write)
+    rows = [_row(vote) for _, vote in sorted(votes.items()) if vote is not None]
+    gone = [number for number, vote in votes.items() if vote is None]
+    # What is not a vote may take two statements
+    with transaction(db, pieces(len(rows)) + pieces(len(gone)) + 2 * len(others)):
+        for other in others:
+            if isinstance(other, Adopt):
+                _set(db, "electorate", pack_bin(encode_electorate(other.electorate)))
+            elif isinstance(other, Whole):
                 _set(db, "whole", b"1")
-            elif isinstance(write, Floor):
-                _raise_floor(db, write.term)
-        rows = [_row(vote) for _, vote in sorted(votes.items()) if vote is not None]
+            else:
+                _raise_floor(db, other.term)
         insert_many(db, f"INSERT OR REPLACE INTO votes ({COLUMNS})", rows)
-        gone = [number for number, vote in votes.items() if vote is None]
         change_many(db, "DELETE FROM votes WHERE number", gone)
-        db.execute("COMMIT")
-    except BaseException:
-        db.execute("ROLLBACK")
-        raise
 
 
 def _set(db: sqlite3.Connection, name: str, value: Any) -> None:

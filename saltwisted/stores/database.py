@@ -5,20 +5,22 @@ Everything here blocks; who calls it, in which thread, is the store's business.
 
 With each row that it takes, C{sqlite3} lets other threads have the interpreter, and has to win it
 back: while another thread computes, ten thousand rows take ten seconds instead of thirty
-milliseconds. So many rows go into one statement (L{insert_many}, L{change_many}).
+milliseconds. So many rows go into one statement (L{insert_many}, L{change_many}), and what takes
+one statement is a transaction by itself (L{transaction}).
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from saltwisted.errors import StoreError
 from saltwisted.stores.files import store_error
 
-TOGETHER = (200, 10, 1)
+TOGETHER = (200, 50, 10, 4, 2, 1)
 """
 Rows in one statement, the largest number that fits: with ten columns below the 32 766 values of
 SQLite 3.32, and few different statements, since each is compiled once.
@@ -98,6 +100,36 @@ def damage(text: str) -> sqlite3.DatabaseError:
     error = sqlite3.DatabaseError(text)
     error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
     return error
+
+
+def pieces(rows: int) -> int:
+    """How many statements it takes to write so many rows."""
+    count = 0
+    for size in TOGETHER:
+        count += rows // size
+        rows %= size
+    return count
+
+
+@contextmanager
+def transaction(db: sqlite3.Connection, statements: int) -> Iterator[None]:
+    """
+    All that is written in it, or nothing, and on disk when it is left.
+
+    @param statements: how many there will be. One needs nothing around it: the thread gives the
+        interpreter away once, C{fsync} included, and not three times.
+    """
+    if statements == 1:
+        yield
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
 
 
 def insert_many(db: sqlite3.Connection, into: str, rows: Iterable[Sequence[Any]]) -> None:

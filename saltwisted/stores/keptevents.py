@@ -20,7 +20,14 @@ from saltwisted.domain.reactions.keeping import Id, Kept
 from saltwisted.errors import StoreError
 from saltwisted.stores import files
 from saltwisted.stores.batches import Batches, Later, at_once
-from saltwisted.stores.database import change_many, insert_many, is_corrupt, open_database
+from saltwisted.stores.database import (
+    change_many,
+    insert_many,
+    is_corrupt,
+    open_database,
+    pieces,
+    transaction,
+)
 
 MIGRATIONS = (
     """
@@ -114,17 +121,12 @@ class KeptEventStore:
         for (source, number, part), row in rows.items():
             if row is None:
                 gone.setdefault((source, part), []).append(number)
+        statements = pieces(len(put)) + sum(pieces(len(numbers)) for numbers in gone.values())
         try:
-            db.execute("BEGIN IMMEDIATE")
-            try:
+            with transaction(db, statements):
                 insert_many(db, "INSERT OR REPLACE INTO events", [_row(row) for row in put])
                 for (source, part), numbers in gone.items():
                     change_many(db, DELETE, sorted(numbers), source, part)
-                db.execute("COMMIT")
-            except BaseException:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-                raise
         except sqlite3.Error as error:
             raise StoreError(str(error), self.path) from error
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from saltwisted.stores.database import change_many, insert_many
+from saltwisted.stores.database import change_many, insert_many, pieces, transaction
 from saltwisted.stores.roots.index import IndexDatabase
 from tests.stores.support import FolderTestCase
 
@@ -54,7 +54,39 @@ class ManyRowsTests(SynchronousTestCase):
         db.set_trace_callback(seen.append)
         insert_many(db, "INSERT INTO t", [(number, 0) for number in range(10_219)])
         change_many(db, "DELETE FROM t WHERE a", range(10_219))
-        self.assertEqual(len(seen), 2 * (51 + 1 + 9))
+        self.assertEqual(len(seen), 2 * (51 + 1 + 2 + 1))
+
+    @given(st.integers(0, 650))
+    @settings(max_examples=60, deadline=None)
+    def test_pieces(self, count: int) -> None:
+        """How many statements it will take is known before."""
+        db = opened()
+        seen: list[str] = []
+        db.set_trace_callback(seen.append)
+        insert_many(db, "INSERT INTO t", [(number, 0) for number in range(count)])
+        self.assertEqual(len(seen), pieces(count))
+
+    def test_transaction(self) -> None:
+        """One statement is a transaction by itself; several are written whole or not at all."""
+        db = opened()
+        seen: list[str] = []
+        db.set_trace_callback(seen.append)
+        with transaction(db, 1):
+            insert_many(db, "INSERT INTO t", [(1, "x"), (2, "x")])
+        self.assertEqual((len(seen), db.in_transaction), (1, False))
+
+        with self.assertRaises(sqlite3.IntegrityError), transaction(db, 2):
+            insert_many(db, "INSERT INTO t", [(3, "x")])
+            insert_many(db, "INSERT INTO t", [(1, "x")])
+        self.assertEqual(
+            (seen[1], seen[-1], db.in_transaction), ("BEGIN IMMEDIATE", "ROLLBACK", False)
+        )
+        with transaction(db, 2):
+            change_many(db, "DELETE FROM t WHERE a", [1])
+            insert_many(db, "INSERT INTO t", [(4, "x")])
+
+        self.assertEqual(seen[-1], "COMMIT")
+        self.assertEqual(db.execute("SELECT a FROM t ORDER BY a").fetchall(), [(2,), (4,)])
 
 
 class DamagedTextTests(FolderTestCase):
