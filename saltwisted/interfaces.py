@@ -358,8 +358,15 @@ class IKeyAgreement(Protocol):
 class IJobHearer(Protocol):
     """Who hears of each job that is published here."""
 
-    def job_published(self, job: Mapping[str, Any], minions: Sequence[str]) -> None:
-        """A job (its map, the minions) goes out now."""
+    def job_published(
+        self, job: Mapping[str, Any], minions: Sequence[str], given: float | None = None
+    ) -> None:
+        """
+        A job (its map, the minions) goes out now.
+
+        @param given: time of day, where the jid does not say when it was given: of a job that goes
+            out in parts, which share a jid.
+        """
 
     def unreached(self, jid: str) -> Sequence[str]:
         """The minions that a job of the last minutes could not be sent to."""

@@ -161,7 +161,9 @@ class Dispatcher:
         ground.bus.fire(f"salt/job/{jid}/new", announced)
         ground.publisher.publish(job, minions)
         ground.seams.pins.published(jid, minions)
-        ground.seams.hearer.job_published(job, minions)
+        # A jid that was chosen may be that of a batch whose first part went out long ago
+        given = None if whole is None else ground.now()
+        ground.seams.hearer.job_published(job, minions, given)
         return {"jid": jid, "minions": list(minions), "missing": list(selection.missing)}
 
     async def publish_rest(

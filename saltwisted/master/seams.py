@@ -97,7 +97,9 @@ class LoneAgreement:
 class LoneHearer:
     """Nobody else has minions."""
 
-    def job_published(self, job: Mapping[str, Any], minions: Sequence[str]) -> None:
+    def job_published(
+        self, job: Mapping[str, Any], minions: Sequence[str], given: float | None = None
+    ) -> None:
         """There is nobody to be told."""
 
     def unreached(self, jid: str) -> Sequence[str]:

@@ -105,6 +105,46 @@ class ForwardTests(SynchronousTestCase):
         self.nodes.turn(1)
         self.assertEqual(other.ctx.counters["refused:jid-of-another-job"], 2)
 
+    def test_late_parts(self) -> None:
+        """
+        A part of a batch reaches minions at other nodes, however long ago its first part went out;
+        and nobody who had an earlier part gets anything again.
+        """
+        jid = jid_at(self.nodes.clock.seconds())
+        for names in (["m"], ["n"]):
+            self.nodes.publish("a", tgt=names, tgt_type="list", jid=jid)
+            self.nodes.settle()
+            self.nodes.turn(100.0)
+            self.nodes.settle()
+
+        for node in (self.a, self.b, self.c):
+            sent = [(job["jid"], job["tgt"]) for job in node.published_jobs()]
+            self.assertEqual(sent, [(jid, ["m"]), (jid, ["n"])])
+            self.assertNotIn("given", node.published_jobs()[1])
+
+    def test_late_row(self) -> None:
+        """
+        Where only the row of a later part comes, it is published to the minions of that part alone,
+        if it is still time.
+        """
+        jid = jid_at(self.nodes.clock.seconds())
+        self.nodes.publish("a", tgt=["n"], tgt_type="list", jid=jid)
+        self.nodes.settle()
+        self.nodes.turn(100.0)
+        o = self.nodes.accept("o", "b")
+        for minion in (self.n, o):
+            minion.ask("_file_envs")
+        self.nodes.turn(6)
+        self.b.peers.cut("a")
+        self.b.peers.cut("c")
+        self.nodes.publish("a", tgt=["o"], tgt_type="list", jid=jid)
+        self.nodes.turn(10)
+        self.b.peers.join(self.c.peers)
+        self.nodes.turn(3)
+        self.nodes.settle()
+
+        self.assertEqual([job["tgt"] for job in self.b.published_jobs()], [["n"], ["o"]])
+
     def test_under_way(self) -> None:
         """Any node knows of some minions which have not returned to a job."""
         jid = self.nodes.publish("a")["jid"]

@@ -36,6 +36,8 @@ from saltwisted.transports.deferreds import as_deferred, let_go
 from saltwisted.wire.msgpack import pack_bin, unpack_bin
 
 JOB = "job"
+GIVEN = "given"
+"""In the map of a job on its way: when it was given, where the jid does not say so."""
 PUBLISHED = "job-published"
 REACHED = "job-reached"
 MEASURED, MEASURE_AGAIN = 20, 1.0
@@ -126,12 +128,15 @@ class Forward:
 
     # -- what the master tells and asks (IJobHearer)
 
-    def job_published(self, job: Mapping[str, Any], minions: Sequence[str]) -> None:
+    def job_published(
+        self, job: Mapping[str, Any], minions: Sequence[str], given: float | None = None
+    ) -> None:
         """A job of this node went out here: send it to the others."""
         jid = str(job["jid"])
         self._remember(jid, job, minions)
         self._window.started(jid, minions, self._holders.own(), self._clock.seconds())
-        _tell_all(self._peers, JOB, pack_bin([dict(job), list(minions)]))
+        told = dict(job) if given is None else {**job, GIVEN: given}
+        _tell_all(self._peers, JOB, pack_bin([told, list(minions)]))
         self._schedule()
 
     def unreached(self, jid: str) -> Sequence[str]:
@@ -151,10 +156,12 @@ class Forward:
             jid, expected = job["jid"], [str(minion) for minion in minions]
             if not isinstance(job, dict) or not is_jid(jid):
                 raise WireError("job")
+            given = job.pop(GIVEN, None)
+            moment = jid_seconds(jid) if given is None else float(given)
         except (WireError, KeyError, TypeError, ValueError):
             self._counters["refused:job"] += 1
             return
-        self._judge(node, jid, job, expected)
+        self._judge(node, jid, job, expected, moment)
 
     def _judge(
         self,
@@ -162,26 +169,32 @@ class Forward:
         jid: str,
         job: Mapping[str, Any],
         minions: Sequence[str],
+        moment: float | None,
         tries: int = 0,
     ) -> None:
         """
         Publish another node's job, if it is still time.
 
-        Its age is never reckoned from when it was sent: it may have lain in a socket while this
+        @param moment: when it was given, by that node's clock. Its age is never reckoned from when it was sent: it may have lain in a socket while this
         node was stopped, or that one cut off.
         """
-        moment = jid_seconds(jid)
         age = self._holders.age(node, moment) if moment is not None else None
         if age is not None:
             self._heard(node, jid, job, minions, age)
         elif tries < MEASURED and moment is not None:
-            judged = self._measure_and_judge(node, jid, job, minions, tries)
+            judged = self._measure_and_judge(node, jid, job, minions, moment, tries)
             let_go(judged, self.log, "a job of {node} was not judged", node=node)
         else:
             self._counters["refused:job-of-unknown-age"] += 1
 
     async def _measure_and_judge(
-        self, node: str, jid: str, job: Mapping[str, Any], minions: Sequence[str], tries: int
+        self,
+        node: str,
+        jid: str,
+        job: Mapping[str, Any],
+        minions: Sequence[str],
+        moment: float,
+        tries: int,
     ) -> None:
         """Right after a cut a link may be lost once more: its clock is looked at again."""
         if tries:
@@ -192,7 +205,7 @@ class Forward:
             finally:
                 self._pauses.discard(pause)
         await self._holders.measure(node)
-        self._judge(node, jid, job, minions, tries + 1)
+        self._judge(node, jid, job, minions, moment, tries + 1)
 
     def _heard(
         self, node: str, jid: str, job: Mapping[str, Any], minions: Sequence[str], age: float
@@ -321,9 +334,15 @@ class Forward:
         fields = entry.fields()
         jid = fields["jid"]
         job = {**unpack_bin(fields["load"]), "jid": jid}
+        minions, moment = unpack_bin(fields["minions"]), jid_seconds(jid)
+        if BEGUN in job:
+            # The row of a job in parts tells of the latest one, and has the minions of all
+            moment = fields["at"]
+            if job.get("tgt_type") == "list":
+                minions = [minion for minion in minions if minion in job["tgt"]]
         for kept in ("kwargs", BEGUN):
             job.pop(kept, None)
-        self._judge(entry.stream.node, jid, job, unpack_bin(fields["minions"]))
+        self._judge(entry.stream.node, jid, job, minions, moment)
 
     # -- time
 
